@@ -259,6 +259,8 @@ pub mod operator_group {
     pub const INVALID_SELECTOR: &str = "InvalidSelector";
     /// Reason of the warning event: its ClusterRoles cannot be made, as its name does not fit a label.
     pub const NAME_TOO_LONG: &str = "NameTooLong";
+    /// Reason of the warning event: its ClusterRoles take up a part of its APIs.
+    pub const TOO_MANY_APIS: &str = "TooManyAPIs";
 }
 
 /// Reasons of events about the ClusterRoles for users.

@@ -6,6 +6,7 @@
 //! write, but for those of a ClusterRole that takes up nothing any more. All go with the group, also when it went while nobody looked.
 
 pub(crate) mod decide;
+mod share;
 pub(crate) mod triggers;
 
 #[cfg(test)]
@@ -28,6 +29,7 @@ use olm_runtime::{
     plan::Plan,
 };
 
+use self::share::{Share, share};
 use crate::{
     operator_group::{observe::Member, provided_apis},
     owner,
@@ -41,8 +43,10 @@ pub(crate) struct Observed {
     pub(crate) key: NamespacedName,
     /// `None` when it is gone.
     pub(crate) group: Option<Arc<OperatorGroup>>,
-    /// APIs that its list names and those its members own, whatever their phase.
+    /// APIs that its list names and those its members own, whatever their phase, as far as they fit.
     pub(crate) apis: ApiSet,
+    /// How many of them do not.
+    pub(crate) left_out: usize,
     /// By name: those that have the names of its ClusterRoles; of a group that is gone, those that bear its owner labels.
     pub(crate) found: BTreeMap<String, Arc<ClusterRole>>,
 }
@@ -58,7 +62,7 @@ impl Reconciler for GroupRoles {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = TakenNames;
+    type Memory = Told;
 
     const NAME: &'static str = "group-role";
 
@@ -78,7 +82,7 @@ impl Reconciler for GroupRoles {
         Ok(found.is_none().then_some(left))
     }
 
-    fn decide(observed: &Observed, before: Option<&TakenNames>, now: Timestamp) -> (Plan, Verdict) {
+    fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed, before, now)
     }
 
@@ -87,22 +91,34 @@ impl Reconciler for GroupRoles {
         verdict: Verdict,
         outcomes: &Outcomes,
         _now: Timestamp,
-    ) -> StatusUpdate<TakenNames> {
-        if decide::is_too_long(observed) {
-            // It was told; a restart tells it again.
-            return StatusUpdate {
-                memory: Some(TakenNames::default()),
-                ..StatusUpdate::default()
-            };
-        }
+    ) -> StatusUpdate<Told> {
+        let is_limited = decide::is_too_long(observed) || observed.left_out > 0;
         let uid = observed.group.as_ref().and_then(|group| group.uid());
-        user_role::status(reference::<OperatorGroup>(&observed.key, uid), verdict, outcomes)
+        let regarding = reference::<OperatorGroup>(&observed.key, uid);
+        let StatusUpdate {
+            patches,
+            events,
+            requeue,
+            memory: taken,
+        } = user_role::status(regarding, verdict, outcomes);
+        // What was told is not told again, but after a restart.
+        let memory = (is_limited || taken.is_some()).then_some(Told { is_limited, taken });
+        StatusUpdate {
+            patches,
+            events,
+            requeue,
+            memory,
+        }
     }
 }
 
-/// How many APIs the ClusterRoles of a group take up, the first ones by group, version and kind: anybody who may create
-/// ClusterServiceVersions can claim thousands.
-const MAX_APIS: usize = 500;
+/// What was told of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// That its ClusterRoles are not made, or not for all of its APIs.
+    pub(crate) is_limited: bool,
+    pub(crate) taken: Option<TakenNames>,
+}
 
 fn of_group(stores: &Stores, key: &NamespacedName, group: Arc<OperatorGroup>) -> Observed {
     let members = stores.csvs.list_in(&key.namespace);
@@ -110,14 +126,18 @@ fn of_group(stores: &Stores, key: &NamespacedName, group: Arc<OperatorGroup>) ->
     let staying = members
         .map(|csv| Member::read(csv))
         .filter(|member| !member.deleting);
-    let mut apis: ApiSet = staying.flat_map(|member| member.provides).collect();
-    apis.extend(provided_apis(&group));
-    let apis: ApiSet = apis.into_iter().take(MAX_APIS).collect();
+    let (running, waiting): (Vec<Member>, Vec<Member>) =
+        staying.partition(|member| share::is_running(&member.phase));
+    let running: Vec<ApiSet> = running.into_iter().map(|member| member.provides).collect();
+    let mut claimed: ApiSet = waiting.into_iter().flat_map(|member| member.provides).collect();
+    claimed.extend(provided_apis(&group));
+    let Share { apis, left_out } = share(&running, claimed);
     let names = Level::ALL.map(|level| level.group_role_name(&key.namespace, &key.name));
     Observed {
         key: key.clone(),
         group: Some(group),
         apis,
+        left_out,
         found: stores.cluster_roles_called(names),
     }
 }
@@ -142,6 +162,7 @@ fn left_behind(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
         key: key.clone(),
         group: None,
         apis: ApiSet::new(),
+        left_out: 0,
         found: found.into_iter().map(|role| (role.name_any(), role)).collect(),
     })
 }

@@ -109,12 +109,12 @@ fn identity(csv: &ClusterServiceVersion) -> [String; 3] {
     ]
 }
 
-/// An upgrade is a ClusterServiceVersion that begins to be replaced. Not one that is so at the operator's start: it was counted.
+/// An upgrade is a ClusterServiceVersion that begins to be replaced; one whose successor runs already is on its way out in the same
+/// round. Not one that is so at the operator's start: it was counted.
 fn is_upgrade(change: &Change<ClusterServiceVersion>) -> bool {
+    let is_replaced = |csv: &ClusterServiceVersion| matches!(csv.phase(), Phase::Replacing | Phase::Deleting);
     match change {
-        Change::Applied { old: Some(old), new } => {
-            *new.phase() == Phase::Replacing && *old.phase() != Phase::Replacing
-        }
+        Change::Applied { old: Some(old), new } => is_replaced(new) && !is_replaced(old),
         _ => false,
     }
 }

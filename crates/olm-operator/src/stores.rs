@@ -37,7 +37,7 @@ use crate::{
 };
 
 pub(crate) use custom_resource_definition::CustomResourceDefinition;
-pub(crate) use proxy::ClusterProxy;
+pub(crate) use proxy::{ClusterProxy, ProxyVariables};
 pub(crate) use serving_secret::ServingSecret;
 
 /// Everything this binary watches.

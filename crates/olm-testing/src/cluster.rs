@@ -22,6 +22,7 @@ mod state;
 mod status;
 #[cfg(test)]
 mod tests;
+mod valid;
 mod watch;
 mod write;
 

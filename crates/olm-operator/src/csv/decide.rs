@@ -34,15 +34,14 @@ use crate::csv::{
     rbac, removal, replacement,
 };
 
+/// How often it is asked whether the cluster's proxy was read.
+const PROXY_INTERVAL: Duration = Duration::from_secs(10);
+
 /// What is to be written, and what the status is to say.
 pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     if observed.csv.metadata.deletion_timestamp.is_some() {
-        let plan = Plan {
-            actions: removal::actions(observed),
-            ..Plan::default()
-        };
         return (
-            plan,
+            removal::plan(observed),
             Verdict {
                 stage: Stage::Removal,
                 ..Verdict::default()
@@ -56,7 +55,16 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     let status = observed.csv.status.clone().unwrap_or_default();
     let position = Position::stored(&status, observed.created());
     match gates::check(observed, &position) {
-        Gate::Open => walk(position, now, |position| step(observed, position, now)),
+        Gate::Open => {
+            let (mut plan, verdict) = walk(position, now, |position| step(observed, position, now));
+            if observed.proxy.are_awaited {
+                plan.requeue = plan.requeue.sooner(Requeue::After {
+                    delay: PROXY_INTERVAL,
+                    reason: "whether the cluster's proxy will be read at all is not told",
+                });
+            }
+            (plan, verdict)
+        }
         Gate::Stay => (Plan::default(), Verdict::default()),
         Gate::Write(actions) => (
             Plan {
@@ -178,13 +186,15 @@ fn bad_calculation() -> Transition {
 }
 
 /// An operator that runs makes way for its successor like any other that runs, though it was refused rights somewhere: whoever can
-/// have writes refused in one namespace must not stop upgrades. Neither must a webhook that was installed under laxer rules.
+/// have writes refused in one namespace must not stop upgrades. Neither must a webhook that was installed under laxer rules, nor a
+/// rollout that got stuck while the pods before it serve on: the successor may be what mends it.
 fn replaced_while_refused(observed: &Observed) -> Option<PhaseStep> {
     let next = replacement::next(observed.name(), &observed.siblings)?;
     let runs = install::problem(observed, Rollout::MayProgress).is_none();
     let lacks_rights = runs && install::lacking_rights(observed).is_some();
+    let is_stuck = runs && install::is_stuck(observed);
     let is_misdescribed = observed.strategy.is_ok() && pending::unusable_strategy(observed).is_some();
-    (lacks_rights || (is_misdescribed && install::is_available(observed))).then(|| {
+    (lacks_rights || is_stuck || (is_misdescribed && install::is_available(observed))).then(|| {
         let message = format!("being replaced by csv: {}", next.name);
         PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message))
     })

@@ -24,6 +24,7 @@ use crate::{
         strategy::StrategyDeployment,
     },
     owner,
+    stores::ProxyVariables,
 };
 
 /// The ReplicaSets kept for `kubectl rollout undo`; more would be noise, a rollback is an upgrade's business.
@@ -43,11 +44,11 @@ pub(crate) fn build(
     csv: &ClusterServiceVersion,
     entry: &StrategyDeployment,
     overrides: Option<&Overrides>,
-    proxy: &[EnvVar],
+    proxy: &ProxyVariables,
     certificate: Option<&ServingCertificate>,
 ) -> Built {
     let mut annotations = projected_annotations(csv);
-    let mut spec = build_spec(csv, entry, overrides, proxy, certificate, &annotations);
+    let mut spec = build_spec(csv, entry, overrides, &proxy.all, certificate, &annotations);
     let wanted_spec = to_value(&spec);
     let hash = spec_hash(&wanted_spec);
     if let Some(certificate) = certificate {
@@ -69,6 +70,7 @@ pub(crate) fn build(
     let wanted = WantedDeployment {
         name: entry.name.clone(),
         hash,
+        lacks_proxy: proxy.are_awaited,
         spec: wanted_spec,
         annotations,
         labels: entry

@@ -31,6 +31,8 @@ pub(crate) struct WantedDeployment {
     pub(crate) name: String,
     /// Hash of the wanted spec.
     pub(crate) hash: String,
+    /// The variables of the cluster's proxy are not known yet, and not in the spec.
+    pub(crate) lacks_proxy: bool,
     /// The wanted spec.
     pub(crate) spec: Value,
     /// Annotations its pods must carry.
@@ -79,7 +81,10 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
     let Some(found) = found else {
         return Some(format!("deployment {name} doesn't have a spec hash, update it"));
     };
-    if *found != wanted.hash {
+    let is_owned = owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid);
+    // Applied without these variables it would roll its pods, and once more with them.
+    let keeps = wanted.lacks_proxy && is_owned;
+    if *found != wanted.hash && !keeps {
         return Some(format!(
             "deployment changed old hash={found}, new hash={}",
             wanted.hash
@@ -94,7 +99,7 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
     {
         return Some(format!("deployment {name} doesn't have the label {key}={value}"));
     }
-    if !owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid) {
+    if !is_owned {
         return Some(format!(
             "deployment {name} is not owned by this ClusterServiceVersion"
         ));
@@ -144,7 +149,10 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
             "waiting for spec update of deployment \"{name}\" to be observed..."
         ));
     }
-    if condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")) {
+    let has_given_up =
+        condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded"));
+    // A rollout that gets stuck takes nothing from an operator whose old pods serve on.
+    if has_given_up && (rollout == Rollout::MustBeComplete || !is_available) {
         return Some(DeploymentProblem::Stuck(format!(
             "deployment {name} not ready before timeout: deployment \"{name}\" exceeded its progress deadline"
         )));
@@ -194,6 +202,7 @@ mod tests {
         WantedDeployment {
             name: "d".into(),
             hash: "h1".into(),
+            lacks_proxy: false,
             spec: Value::Null,
             annotations: BTreeMap::from([("a".to_owned(), "1".to_owned())]),
             labels: BTreeMap::from([("l".to_owned(), "1".to_owned())]),
@@ -356,6 +365,23 @@ mod tests {
             check(&wanted(), Some(&live), Rollout::MustBeComplete),
             Some(DeploymentProblem::Waiting(_))
         ));
+    }
+
+    #[test]
+    fn a_rollout_that_gets_stuck_is_no_failure_of_a_running_operator_that_stays_available() {
+        let rolling = |available: &str| {
+            let conditions = json!([{"type": "Available", "status": available, "message": "no pods"},
+                {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]);
+            let status = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "conditions": conditions});
+            live(hash(), json!({"a": "1"}), status)
+        };
+        let is_stuck =
+            |problem: Option<DeploymentProblem>| matches!(problem, Some(DeploymentProblem::Stuck(_)));
+        let stuck = rolling("True");
+        assert_eq!(check(&wanted(), Some(&stuck), Rollout::MayProgress), None);
+        assert!(is_stuck(check(&wanted(), Some(&stuck), Rollout::MustBeComplete)));
+        let down = rolling("False");
+        assert!(is_stuck(check(&wanted(), Some(&down), Rollout::MayProgress)));
     }
 
     #[test]

@@ -121,6 +121,12 @@ pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
     })
 }
 
+/// True when a rollout has given up.
+pub(crate) fn is_stuck(observed: &Observed) -> bool {
+    let found = problem(observed, Rollout::MustBeComplete);
+    found.is_some_and(|found| matches!(found.problem, DeploymentProblem::Stuck(_)))
+}
+
 /// True when every Deployment of the strategy is there and serves, whether it is the wanted one or not.
 pub(crate) fn is_available(observed: &Observed) -> bool {
     let mut entries = observed

@@ -123,6 +123,7 @@ impl Reader {
                 Err(error) => tracing::debug!(%error, "why pods do not run could not be read"),
             }
         }
+        serving::find_strangers(observed, &self.client, now).await?;
         serving::issue(observed, &self.certificates, now)
     }
 
@@ -280,6 +281,8 @@ impl Reader {
             .map(|item| Leftover {
                 target: Target::dynamic(kind.clone(), item.namespace().as_deref(), &item.name_any()),
                 uid: item.uid(),
+                is_deleting: item.metadata.deletion_timestamp.is_some(),
+                is_kept: !item.finalizers().is_empty(),
             })
             .collect())
     }

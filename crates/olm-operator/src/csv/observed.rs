@@ -13,7 +13,6 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
-        core::v1::EnvVar,
         rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -31,6 +30,7 @@ use crate::{
         strategy::Strategy,
     },
     operator_group::{Group, intersection::NamespaceSet},
+    stores::ProxyVariables,
 };
 
 /// How long the steps of an InstallPlan get.
@@ -70,7 +70,7 @@ pub(crate) struct Observed {
     /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
     pub(crate) subscription: Option<Result<Overrides, String>>,
     /// Variables of the cluster's proxy.
-    pub(crate) proxy: Vec<EnvVar>,
+    pub(crate) proxy: ProxyVariables,
     /// What the cluster serves of the APIs it owns or needs.
     pub(crate) cluster: ClusterApis,
     /// The ServiceAccounts it names and that exist.
@@ -198,6 +198,10 @@ pub(crate) struct ForeignGrants {
 pub(crate) struct Leftover {
     pub(crate) target: Target,
     pub(crate) uid: Option<String>,
+    /// It is being deleted.
+    pub(crate) is_deleting: bool,
+    /// Finalizers of others keep it when it is deleted.
+    pub(crate) is_kept: bool,
 }
 
 impl Observed {

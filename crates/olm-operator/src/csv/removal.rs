@@ -1,14 +1,45 @@
 //! The way out: what cannot be garbage collected goes first, then the finalizer.
 
-use kube::ResourceExt;
+use std::time::Duration;
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::{Resource, ResourceExt};
 use olm_api::{labels, v1alpha1::ClusterServiceVersion};
-use olm_runtime::plan::{Action, Guard, Target};
+use olm_runtime::plan::{Action, Guard, Plan, Requeue, Target};
 use serde_json::json;
 
-use crate::csv::{install::serving, observed::Observed};
+use crate::csv::{
+    install::serving,
+    observed::{Leftover, Observed},
+};
+
+/// How often what others keep is looked for again.
+const KEPT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What lets a deleted ClusterServiceVersion go.
+pub(crate) fn plan(observed: &Observed) -> Plan {
+    let mut plan = Plan {
+        actions: actions(observed),
+        ..Plan::default()
+    };
+    if observed.leftovers.iter().any(grants_on) {
+        plan.requeue = Requeue::After {
+            delay: KEPT_INTERVAL,
+            reason: "finalizers of others are on cluster-wide rights",
+        };
+    }
+    plan
+}
+
+/// True for rights in the whole cluster that stay when they are deleted, until somebody takes a finalizer off: the
+/// ClusterServiceVersion is not gone before they are. In a namespace its administrators could hold it up like that for ever.
+fn grants_on(leftover: &Leftover) -> bool {
+    let kind = &leftover.target.api.kind;
+    leftover.is_kept && (*kind == ClusterRole::kind(&()) || *kind == ClusterRoleBinding::kind(&()))
+}
 
 /// Writes that let a deleted ClusterServiceVersion go; none once the finalizer is off.
-pub(crate) fn actions(observed: &Observed) -> Vec<Action> {
+fn actions(observed: &Observed) -> Vec<Action> {
     let finalizers = observed.csv.finalizers();
     if !finalizers
         .iter()
@@ -29,10 +60,10 @@ pub(crate) fn actions(observed: &Observed) -> Vec<Action> {
             resource_version: observed.csv.resource_version(),
         },
     );
-    let deletions = observed
-        .leftovers
-        .iter()
-        .map(|leftover| Action::delete(leftover.target.clone(), leftover.uid.clone()));
+    let waits = observed.leftovers.iter().any(grants_on);
+    let release = (!waits).then_some(release);
+    let staying = observed.leftovers.iter().filter(|leftover| !leftover.is_deleting);
+    let deletions = staying.map(|leftover| Action::delete(leftover.target.clone(), leftover.uid.clone()));
     let conversions = serving::end_conversions(observed).into_iter();
-    conversions.chain(deletions).chain([release]).collect()
+    conversions.chain(deletions).chain(release).collect()
 }

@@ -89,7 +89,8 @@ fn services(csv: &ClusterServiceVersion) -> impl Iterator<Item = String> {
     deployments(csv).map(endpoint::service_name)
 }
 
-/// An object made for ClusterServiceVersions: those named by owner references and owner labels, before or now.
+/// An object made for ClusterServiceVersions: those named by owner references and owner labels, before or now. Where these name a
+/// copy, the label about the copy's origin names the original.
 pub(crate) fn by_owned<K: Resource>(change: &Change<K>) -> Keys {
     let mut keys = Keys::new();
     for version in change.versions() {
@@ -98,7 +99,16 @@ pub(crate) fn by_owned<K: Resource>(change: &Change<K>) -> Keys {
         keys.extend(
             owner::references(metadata).map(|owner| NamespacedName::new(namespace.as_str(), &owner.name)),
         );
-        keys.extend(owner::labelled(metadata));
+        let labelled = owner::labelled(metadata);
+        if let Some(owner) = &labelled
+            && let Some(origin) = metadata
+                .labels
+                .iter()
+                .find_map(|all| all.get(labels::COPIED_FROM))
+        {
+            keys.insert(NamespacedName::new(origin, &owner.name));
+        }
+        keys.extend(labelled);
     }
     keys
 }

@@ -7,16 +7,21 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 use kube::{Resource, ResourceExt};
-use olm_api::{condition::operator_group::NAME_TOO_LONG, labels, user_role::Level, v1::OperatorGroup};
+use olm_api::{
+    condition::operator_group::{NAME_TOO_LONG, TOO_MANY_APIS},
+    labels,
+    user_role::Level,
+    v1::OperatorGroup,
+};
 use olm_runtime::{
     Timestamp,
     plan::{Action, EventDraft, Plan, Requeue, Target},
 };
 
 use crate::{
-    group_role::Observed,
+    group_role::{Observed, Told, share},
     owner,
-    user_role::{self, TakenNames, Verdict},
+    user_role::{self, Verdict},
 };
 
 /// How long a new group without any API goes without ClusterRoles: an operator is mostly installed right after its group, and each of
@@ -24,20 +29,22 @@ use crate::{
 pub(crate) const FIRST_API_DEBOUNCE: Duration = Duration::from_secs(30);
 
 /// Writes for ClusterRoles that are missing or not as they should be; deletions when the group is gone.
-pub(crate) fn decide(observed: &Observed, before: Option<&TakenNames>, now: Timestamp) -> (Plan, Verdict) {
-    let none = || user_role::plan(Vec::new(), BTreeSet::new(), before);
+pub(crate) fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp) -> (Plan, Verdict) {
+    let taken = before.and_then(|before| before.taken.as_ref());
+    let is_told = before.is_some_and(|before| before.is_limited);
+    let none = || user_role::plan(Vec::new(), BTreeSet::new(), taken);
     let Some(group) = &observed.group else {
         let left = observed.found.values();
         let deletions =
             left.map(|role| Action::delete(Target::cluster::<ClusterRole>(&role.name_any()), role.uid()));
-        return user_role::plan(deletions.collect(), BTreeSet::new(), before);
+        return user_role::plan(deletions.collect(), BTreeSet::new(), taken);
     };
     if group.metadata.deletion_timestamp.is_some() {
         return none();
     }
     if is_too_long(observed) {
         let (mut plan, verdict) = none();
-        plan.events.extend(before.is_none().then(|| too_long(group)));
+        plan.events.extend((!is_told).then(|| too_long(group)));
         return (plan, verdict);
     }
     let delay = first_api_due_in(group, now);
@@ -54,7 +61,11 @@ pub(crate) fn decide(observed: &Observed, before: Option<&TakenNames>, now: Time
         let found = observed.found.get(&wanted.name_any());
         user_role::upkeep(wanted, found.map(AsRef::as_ref))
     });
-    user_role::plan(writes.collect(), BTreeSet::new(), before)
+    let (mut plan, verdict) = user_role::plan(writes.collect(), BTreeSet::new(), taken);
+    if observed.left_out > 0 && !is_told {
+        plan.events.push(too_many(group, observed.left_out));
+    }
+    (plan, verdict)
 }
 
 /// How much longer a group is new. A creation in the future, by a clock that is ahead, is no reason to wait.
@@ -90,6 +101,15 @@ fn cluster_role(observed: &Observed, level: Level) -> ClusterRole {
 /// True when the group's name fits no label: by a shortened one nobody could tell whose the ClusterRoles are.
 pub(crate) fn is_too_long(observed: &Observed) -> bool {
     observed.key.name.len() > owner::MAX_LABEL_BYTES
+}
+
+fn too_many(group: &OperatorGroup, left_out: usize) -> EventDraft {
+    let message = format!(
+        "The ClusterRoles of this group give rights on {} APIs and leave out {left_out}: those that no operator of the group that runs \
+         provides come last. Spread its operators over several groups, or take away what claims so many.",
+        share::MAX_APIS
+    );
+    EventDraft::warning(group.object_ref(&()), TOO_MANY_APIS, message)
 }
 
 fn too_long(group: &OperatorGroup) -> EventDraft {

@@ -10,6 +10,7 @@ use olm_api::{
 use olm_runtime::{NamespacedName, store::Change};
 
 use crate::{
+    group_role::share::is_running,
     operator_group::{observe::Member, provided_apis},
     owner,
 };
@@ -28,14 +29,16 @@ pub(crate) fn by_group(change: &Change<OperatorGroup>) -> Option<NamespacedName>
     }
 }
 
-/// A ClusterServiceVersion that comes, goes, or owns other APIs: the groups of its namespace.
+/// A ClusterServiceVersion that comes, goes, owns other APIs, or begins or ceases to run: the groups of its namespace.
 pub(crate) fn by_csv(
     change: &Change<ClusterServiceVersion>,
     in_namespace: &[Arc<OperatorGroup>],
 ) -> BTreeSet<NamespacedName> {
-    let provider = |csv: &ClusterServiceVersion| Member {
-        phase: Phase::None,
-        ..Member::read(csv)
+    let provider = |csv: &ClusterServiceVersion| {
+        let member = Member::read(csv);
+        let is_running = is_running(&member.phase);
+        let phase = Phase::None;
+        (is_running, Member { phase, ..member })
     };
     if let Change::Applied { old: Some(old), new } = change
         && provider(old) == provider(new)

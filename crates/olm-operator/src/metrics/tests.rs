@@ -117,6 +117,20 @@ fn series_go_with_their_object() {
     assert_eq!(env.metrics("csv_"), ["csv_count 0", "csv_upgrade_count 0"]);
 }
 
+/// The old one, applied once more beside its successor, is replaced and on its way out in one round.
+#[test]
+fn met_008_an_upgrade_of_one_round_counts() {
+    let mut env = installed();
+    env.put(csv("b", "a"));
+    env.settle_for(20);
+    let mut old = csv("a", "");
+    old["status"] = serde_json::json!({"phase": "Succeeded", "reason": "InstallSucceeded"});
+    env.put(old);
+    env.settle_for(20);
+    assert_eq!(env.status("a"), "gone");
+    assert_eq!(env.metrics("csv_upgrade_count"), ["csv_upgrade_count 2"]);
+}
+
 #[test]
 fn met_008_an_upgrade_counts_once() {
     let mut env = installed();

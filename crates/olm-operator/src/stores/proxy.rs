@@ -17,8 +17,11 @@ use tokio::time::{Duration, Instant};
 
 use crate::stores::CustomResourceDefinition;
 
-/// How long the first look may take.
+/// How long a round waits for the first look.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long Deployments keep the variables they have until the first look: as with an operator that starts, while much is asked of the
+/// API server.
+const HOLD: Duration = Duration::from_secs(5 * 60);
 
 /// The variables that a Proxy object gives to containers.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +41,15 @@ impl Projection for Variables {
         });
         Self(variables.collect())
     }
+}
+
+/// What is known of the variables.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ProxyVariables {
+    /// For containers; none where there is no proxy.
+    pub(crate) all: Vec<EnvVar>,
+    /// The proxy was not read yet, and may be.
+    pub(crate) are_awaited: bool,
 }
 
 /// The cluster's proxy. Without the kind there is no watch, and no variable.
@@ -102,18 +114,18 @@ impl ClusterProxy {
         }
     }
 
-    /// The variables for containers; none where there is no proxy.
+    /// The variables for containers.
     ///
     /// The first look is waited for: a Deployment without these variables would roll its pods for nothing. But not for long, for
     /// definitions are whoever's that may install operators, and one whose objects cannot be read must not stop the others.
-    pub(crate) async fn variables(&self) -> Vec<EnvVar> {
+    pub(crate) async fn variables(&self) -> ProxyVariables {
         let watched = self
             .watched
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let Some(Watched { user, since }) = watched else {
-            return Vec::new();
+            return ProxyVariables::default();
         };
         // Where that time is over this is a look and no wait.
         if tokio::time::timeout_at(since + PATIENCE, user.ready())
@@ -121,9 +133,16 @@ impl ClusterProxy {
             .is_err()
         {
             tracing::warn!("the cluster's Proxy cannot be read; operators go without");
+            return ProxyVariables {
+                are_awaited: since.elapsed() < HOLD,
+                ..ProxyVariables::default()
+            };
         }
         let found = user.store().get_key(&NamespacedName::cluster(proxy::NAME));
-        found.map(|found| found.0.clone()).unwrap_or_default()
+        ProxyVariables {
+            all: found.map(|found| found.0.clone()).unwrap_or_default(),
+            are_awaited: false,
+        }
     }
 }
 

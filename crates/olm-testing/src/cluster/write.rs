@@ -8,6 +8,7 @@ use super::apply::{Managers, applied, updated};
 use super::request::{PatchType, Request};
 use super::state::{Key, State, is_held, now};
 use super::status::{Refusal, bad_request, not_found};
+use super::valid;
 
 type Answer = Result<(u16, Value), Refusal>;
 
@@ -67,6 +68,7 @@ impl State {
             }
         }
         self.complete(request, &key, &mut object);
+        valid::check(&object)?;
         let (manager, mut managers) = (request.param("fieldManager"), Managers::new());
         updated(&Value::Null, &object, manager, &mut managers, is_by_item(&key));
         self.managers.insert(key.clone(), managers);
@@ -276,6 +278,7 @@ impl State {
         // The stored form is that of one version, whatever version a request is in.
         new["apiVersion"] = old["apiVersion"].clone();
         immutable(request, old, &new)?;
+        valid::check(&new)?;
         let asked = new.clone();
         self.mutate(&mut new);
         let manager = request.param("fieldManager");

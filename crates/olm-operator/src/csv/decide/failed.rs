@@ -3,6 +3,8 @@
 //! Unlike upstream, which leaves this phase on every event of its own writing and comes back at once, a
 //! ClusterServiceVersion stays here as long as the cause does (`docs/reference/lifecycle.md`).
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
@@ -18,6 +20,11 @@ use crate::csv::{
     replacement,
     requirements::{self, Requirements},
 };
+
+/// How often kinds that are not served though their APIService is available are asked for at first.
+const MIN_DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
+/// The same after an hour of waiting.
+const MAX_DISCOVERY_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings)
@@ -72,7 +79,12 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict).with_requirements(rows);
     }
-    let step = components(observed, cause).with_requirements(rows);
+    let mut step = components(observed, cause).with_requirements(rows);
+    if cause == FailureCause::InstallCheck && serving::availability::waits_for_discovery(observed) {
+        let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
+        let delay = (waited / 12).clamp(MIN_DISCOVERY_INTERVAL, MAX_DISCOVERY_INTERVAL);
+        step = step.again(delay, "kinds that the cluster serves are not watched");
+    }
     match serving::wait(observed, now) {
         Some(delay) => step.again(delay, "certificates end, and no watch tells"),
         None => step,

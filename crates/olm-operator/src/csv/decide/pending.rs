@@ -185,9 +185,6 @@ pub(super) fn taken(observed: &Observed) -> Option<Transition> {
 /// A ClusterServiceVersion of the namespace, outside this one's replacement chain, that owns one of its
 /// CustomResourceDefinitions or has one of its Deployments or Services; or anybody who has one of its APIServices.
 pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
-    if let Some(message) = serving::availability::conflict(observed) {
-        return Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message));
-    }
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
     let crds = observed.csv.spec.owned_crds().iter().find_map(|owned| {
         let other = observed.siblings.iter().find(|sibling| {
@@ -199,5 +196,9 @@ pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
         );
         Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
     });
-    crds.or_else(|| taken(observed))
+    let apis = || {
+        let message = serving::availability::conflict(observed)?;
+        Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
+    };
+    crds.or_else(apis).or_else(|| taken(observed))
 }

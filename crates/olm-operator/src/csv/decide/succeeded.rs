@@ -25,6 +25,16 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict);
     }
+    if super::unusable_config(observed).is_none()
+        && let Some(text) = serving::needs_rotation(observed)
+    {
+        let message = format!("CSV owns resources that require a cert refresh: {text}");
+        return PhaseStep::go(Transition::new(
+            Phase::Pending,
+            reason::NEEDS_CERT_ROTATION,
+            message,
+        ));
+    }
     let Requirements {
         met,
         undetermined,
@@ -52,14 +62,6 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
 fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
     if super::unusable_config(observed).is_some() {
         return PhaseStep::go(super::bad_calculation());
-    }
-    if let Some(text) = serving::needs_rotation(observed) {
-        let message = format!("CSV owns resources that require a cert refresh: {text}");
-        return PhaseStep::go(Transition::new(
-            Phase::Pending,
-            reason::NEEDS_CERT_ROTATION,
-            message,
-        ));
     }
     let Some(found) = install::problem(observed, Rollout::MayProgress) else {
         let mut writes = install::grant_in_targets(observed);

@@ -164,9 +164,9 @@ impl PhaseStep {
         }
     }
 
-    /// The same, looked at again after a while.
+    /// The same, looked at again after a while at the latest.
     pub(crate) fn again(mut self, delay: Duration, reason: &'static str) -> Self {
-        self.requeue = Requeue::After { delay, reason };
+        self.requeue = self.requeue.sooner(Requeue::After { delay, reason });
         self
     }
 

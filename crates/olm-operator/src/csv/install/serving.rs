@@ -20,7 +20,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 use olm_runtime::plan::{Action, Guard, Target, to_value};
@@ -271,11 +271,7 @@ fn place(object: &Value) -> Place {
 pub(crate) fn components(observed: &Observed) -> BTreeMap<Place, Component> {
     let secrets = observed.serving.endpoints.iter().filter_map(|endpoint| {
         let issued = observed.serving.issued.get(&endpoint.deployment)?;
-        Some(objects::secret(
-            &observed.csv,
-            endpoint,
-            &certificate::ca_hash(&issued.ca),
-        ))
+        Some(wanted_secret(observed, endpoint, &issued.ca))
     });
     let all = around(observed)
         .chain(secrets)
@@ -295,7 +291,18 @@ fn around(observed: &Observed) -> impl Iterator<Item = Component> {
 }
 
 fn around_of(observed: &Observed, endpoint: &Endpoint) -> Vec<Component> {
-    let mut components = objects::around(&observed.csv, endpoint);
+    let components = objects::around(&observed.csv, endpoint).into_iter();
+    let own = |component: Component| {
+        let live = observed.serving.live(&component.target);
+        let is_service = component.target.api.kind == Service::kind(&());
+        let owned = live.map(is_owned_by_any);
+        if !is_service && belongs_to_others(observed, &component.target, owned) {
+            component.without_owner()
+        } else {
+            component
+        }
+    };
+    let mut components: Vec<Component> = components.map(own).collect();
     if let Some(names) = observed.serving.delegations.get(&endpoint.deployment) {
         components.extend(delegation::bindings(&observed.csv, endpoint, names));
     }
@@ -304,6 +311,37 @@ fn around_of(observed: &Observed, endpoint: &Endpoint) -> Vec<Component> {
 
 fn problem_of(observed: &Observed, component: &Component) -> Option<String> {
     component.problem(observed.serving.live(&component.target))
+}
+
+/// True for what stood before any ClusterServiceVersion had it, as upstream tells: none owns it. It is used, and stays when they go.
+/// `owned` tells whether one owns what the stores have; they may have none.
+fn belongs_to_others(observed: &Observed, target: &Target, owned: Option<bool>) -> bool {
+    match owned {
+        Some(owned) => !owned,
+        None => observed.serving.strangers.contains(&target.to_string()),
+    }
+}
+
+fn is_owned_by_any(live: &Value) -> bool {
+    let metadata = serde_json::from_value::<ObjectMeta>(live["metadata"].clone()).unwrap_or_default();
+    owner::references(&metadata).next().is_some()
+}
+
+fn is_others_secret(observed: &Observed, endpoint: &Endpoint) -> bool {
+    let target = Target::of::<ServingSecret>(observed.namespace(), &endpoint.secret());
+    let found = observed.serving.secrets.get(&endpoint.deployment);
+    let owned = found.map(|found| owner::references(&found.metadata).next().is_some());
+    belongs_to_others(observed, &target, owned)
+}
+
+/// The Secret for a certificate of `ca`, without what it holds.
+fn wanted_secret(observed: &Observed, endpoint: &Endpoint, ca: &str) -> Component {
+    let secret = objects::secret(&observed.csv, endpoint, &certificate::ca_hash(ca));
+    if is_others_secret(observed, endpoint) {
+        secret.without_owner()
+    } else {
+        secret
+    }
 }
 
 fn secret_problem(observed: &Observed, endpoint: &Endpoint) -> Option<String> {
@@ -315,7 +353,8 @@ fn secret_problem(observed: &Observed, endpoint: &Endpoint) -> Option<String> {
         ));
     }
     let secret = observed.serving.secrets.get(&endpoint.deployment)?;
-    (!is_owned(observed, secret)).then(|| format!("Secret {name} is not owned by this ClusterServiceVersion"))
+    let lacks_owner = !is_owned(observed, secret) && !is_others_secret(observed, endpoint);
+    lacks_owner.then(|| format!("Secret {name} is not owned by this ClusterServiceVersion"))
 }
 
 fn is_owned(observed: &Observed, secret: &ServingSecret) -> bool {
@@ -326,8 +365,7 @@ fn is_owned(observed: &Observed, secret: &ServingSecret) -> bool {
 /// whichever of them stays has it.
 fn write_secret(observed: &Observed, endpoint: &Endpoint) -> Option<Action> {
     if let Some(issued) = observed.serving.issued.get(&endpoint.deployment) {
-        let Component { target, object } =
-            objects::secret(&observed.csv, endpoint, &certificate::ca_hash(&issued.ca));
+        let Component { target, object } = wanted_secret(observed, endpoint, &issued.ca);
         return Some(Action::ApplySecret {
             target,
             object,
@@ -337,7 +375,7 @@ fn write_secret(observed: &Observed, endpoint: &Endpoint) -> Option<Action> {
         });
     }
     let secret = observed.serving.secrets.get(&endpoint.deployment)?;
-    if is_owned(observed, secret) {
+    if is_owned(observed, secret) || is_others_secret(observed, endpoint) {
         return None;
     }
     let mut owners = secret.metadata.owner_references.clone().unwrap_or_default();

@@ -10,7 +10,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt, core::DynamicObject};
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 use olm_runtime::{
     NamespacedName,
@@ -210,6 +210,50 @@ where
     Ok(())
 }
 
+/// Looks for what stands in the place of Secrets, Roles and RoleBindings that this round is going to make: the stores know only what
+/// is OLM's, and what somebody else made must not go with the ClusterServiceVersion.
+///
+/// # Errors
+/// When a read fails.
+pub(super) async fn find_strangers(
+    observed: &mut Observed,
+    client: &Client,
+    now: Timestamp,
+) -> Result<(), ObserveError> {
+    let namespace = observed.namespace().to_owned();
+    let Serving {
+        live,
+        secrets,
+        endpoints,
+        ..
+    } = &observed.serving;
+    let is_known = |endpoint: &Endpoint, target: &Target| match target.api.kind.as_str() {
+        "Secret" => secrets.contains_key(&endpoint.deployment),
+        _ => live.contains_key(&target.to_string()),
+    };
+    let mut unknown = Vec::new();
+    for endpoint in endpoints {
+        let name = endpoint.secret();
+        let wanted = [
+            Target::of::<ServingSecret>(&namespace, &name),
+            Target::of::<Role>(&namespace, &name),
+            Target::of::<RoleBinding>(&namespace, &name),
+        ];
+        unknown.extend(wanted.into_iter().filter(|target| !is_known(endpoint, target)));
+    }
+    if unknown.is_empty() || !decide::installs(observed, now) {
+        return Ok(());
+    }
+    for target in unknown {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &target.api);
+        let found = deadline(&target.to_string(), api.get_metadata_opt(&target.name)).await?;
+        if found.is_some_and(|found| owner::references(&found.metadata).next().is_none()) {
+            observed.serving.strangers.insert(target.to_string());
+        }
+    }
+    Ok(())
+}
+
 /// What stands outside of the namespace for a ClusterServiceVersion, its RBAC for what it does left out.
 fn all_labelled(stores: &Stores, key: &NamespacedName) -> Vec<(Target, Option<String>)> {
     let mut all = labelled(&stores.validating_webhooks, key);
@@ -243,7 +287,11 @@ fn own_cas(stores: &Stores, csv: &ClusterServiceVersion) -> Vec<String> {
     let own = secrets
         .iter()
         .filter(|secret| secret.ca_hash().is_some() && !secret.ca().is_empty())
-        .filter(|secret| owner::references(&secret.metadata).any(|owner| owner.uid == uid));
+        .filter(|secret| {
+            let mut owners = owner::references(&secret.metadata).peekable();
+            // One without any stood before the ClusterServiceVersion.
+            owners.peek().is_none() || owners.any(|owner| owner.uid == uid)
+        });
     own.map(|secret| secret.ca().to_owned()).collect()
 }
 

@@ -30,7 +30,7 @@ use crate::{
     csv_sketch::held_copy,
     operator_group::{self, Group, Targets, intersection::NamespaceSet},
     owner,
-    stores::{CustomResourceDefinition, Stores},
+    stores::{CustomResourceDefinition, ProxyVariables, Stores},
 };
 
 /// What the stores know; the rest is empty.
@@ -81,7 +81,7 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
         rbac: own_rbac(stores, key),
         planned: planned(stores, &csv),
         is_overdue: false,
-        proxy: Vec::new(),
+        proxy: ProxyVariables::default(),
         leftovers: Vec::new(),
         serving: serving::from_stores(stores, &csv, strategy.as_ref().ok()),
         strategy,
@@ -269,7 +269,8 @@ fn owned_anywhere<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Ar
     store.list_where(|object| owner::is_labelled(object.meta(), &key.namespace, &key.name))
 }
 
-/// True for a counterpart in another namespace of something that belongs to this ClusterServiceVersion.
+/// True for a counterpart in another namespace of something that belongs to this ClusterServiceVersion. Ours names it as the owner;
+/// upstream's names its copy there, by labels and by reference.
 pub(crate) fn is_replica(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
     let copied_from = metadata
         .labels
@@ -277,7 +278,12 @@ pub(crate) fn is_replica(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
         .and_then(|all| all.get(labels::COPIED_FROM));
     metadata.namespace.as_ref() != Some(&csv.namespace)
         && copied_from == Some(&csv.namespace)
-        && owner::is_labelled(metadata, &csv.namespace, &csv.name)
+        && (owner::is_labelled(metadata, &csv.namespace, &csv.name) || is_of_copy(metadata, &csv.name))
+}
+
+fn is_of_copy(metadata: &ObjectMeta, name: &str) -> bool {
+    let own = metadata.namespace.as_deref().unwrap_or_default();
+    owner::is_labelled(metadata, own, name) && owner::references(metadata).any(|owner| owner.name == name)
 }
 
 fn owned<K: Resource>(mut objects: Vec<Arc<K>>, key: &NamespacedName) -> Vec<Arc<K>> {

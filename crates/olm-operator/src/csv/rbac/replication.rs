@@ -80,7 +80,8 @@ pub(super) fn replicate_to_target(observed: &Observed, wanted: &WantedRole, name
 }
 
 /// Takes back counterparts that are no longer wanted: first bindings, without which a Role grants nothing. Nothing while it is not
-/// known which namespaces are targets.
+/// known which namespaces are targets. One of another name stays while nothing but it grants what is asked for: other releases
+/// chose other names, and without a proof nobody could grant it again.
 pub(super) fn revoke(observed: &Observed) -> Vec<Action> {
     let Some(Targets::Namespaces(targets)) = observed.group().map(|group| &group.targets) else {
         return Vec::new();
@@ -90,9 +91,21 @@ pub(super) fn revoke(observed: &Observed) -> Vec<Action> {
         .filter(|role| !promotion::holds_everywhere(observed, role))
         .flat_map(|role| [role.name.as_str(), role.promoted_name.as_str()])
         .collect();
+    let is_named = |object: &ObjectMeta| names.contains(object.name.as_deref().unwrap_or_default());
+    let is_held = |role: &WantedRole, namespace: &str| {
+        let mut roles = within(&observed.rbac.replicated_roles, namespace);
+        let mut bindings = within(&observed.rbac.replicated_bindings, namespace);
+        roles.retain(|it| is_named(&it.metadata));
+        bindings.retain(|it| is_named(&it.metadata));
+        is_bound(role, observed.namespace(), &roles, &bindings)
+    };
+    let is_needed = |namespace: &str| {
+        let mut roles = namespaced(observed).filter(|role| !promotion::holds_everywhere(observed, role));
+        roles.any(|role| !is_held(role, namespace))
+    };
     let goes = |object: &ObjectMeta| {
         let namespace = object.namespace.as_deref().unwrap_or_default();
-        !targets.contains(namespace) || !names.contains(object.name.as_deref().unwrap_or_default())
+        !targets.contains(namespace) || !is_named(object) && !is_needed(namespace)
     };
     revoke_where(observed, goes)
 }

@@ -95,6 +95,32 @@ fn a_counterpart_is_elsewhere_says_where_it_came_from_and_whose_it_is() {
     assert!(!is_counterpart("olm.owner.kind", "Other"));
 }
 
+/// As upstream made it: it belongs to the copy of its ClusterServiceVersion.
+#[test]
+fn a_counterpart_of_upstreams_is_known_by_the_copy_that_owns_it() {
+    let csv = NamespacedName::new("ns", "a");
+    let is_counterpart = |pointer: &str, value: &str| {
+        let mut metadata = json!({"namespace": "far", "name": "r", "labels": {"olm.copiedFrom": "ns", "olm.owner": "a",
+            "olm.owner.namespace": "far", "olm.owner.kind": "ClusterServiceVersion"},
+            "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+                "name": "a", "uid": "copy"}]});
+        *metadata.pointer_mut(pointer).unwrap() = json!(value);
+        is_replica(&decode::<ObjectMeta>(metadata), &csv)
+    };
+    assert!(is_counterpart("/name", "r"));
+    for (pointer, value) in [
+        ("/namespace", "ns"),
+        ("/labels/olm.copiedFrom", "other"),
+        ("/labels/olm.owner", "other"),
+        ("/labels/olm.owner.namespace", "other"),
+        ("/labels/olm.owner.kind", "Other"),
+        ("/ownerReferences/0/name", "other"),
+        ("/ownerReferences/0/kind", "Other"),
+    ] {
+        assert!(!is_counterpart(pointer, value), "{pointer}");
+    }
+}
+
 /// What is kept of a plan's only step.
 fn kept(phase: &str, status: &str, group: &str, manifest: &Value) -> Option<Option<String>> {
     let step = json!({"resolving": "a", "status": status, "resource": {"sourceName": "", "sourceNamespace": "",

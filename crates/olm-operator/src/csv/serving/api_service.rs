@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     csv::serving::{
         component::Component,
-        endpoint::{DEFAULT_PORT, service_name},
+        endpoint::{port_of, service_name},
     },
     owner,
 };
@@ -51,7 +51,7 @@ pub(crate) fn api_service(
     let service = json!({
         "name": service_name(description.deployment_name.as_deref().unwrap_or_default()),
         "namespace": csv.metadata.namespace,
-        "port": description.container_port.unwrap_or(DEFAULT_PORT),
+        "port": port_of(description.container_port),
     });
     let spec = json!({
         "group": description.group, "version": description.version,

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 const OWNER_REFERENCES: &str = "ownerReferences";
 /// Maps that mean something else with one more key.
 const SELECTORS: [&str; 3] = ["selector", "namespaceSelector", "objectSelector"];
+/// Lists whose entries an apply tells apart by these fields: what it says of one key leaves an entry of another where it is.
+const KEYED: [(&str, &[&str]); 2] = [("ports", &["port", "protocol"]), ("webhooks", &["name"])];
 
 /// An object as it should be; fields that are not in it are the API server's or somebody else's.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +27,14 @@ impl Component {
         Self { target, object }
     }
 
+    /// The same for an object that belongs to somebody else, and stays when the ClusterServiceVersion goes.
+    pub(crate) fn without_owner(mut self) -> Self {
+        if let Some(metadata) = self.object["metadata"].as_object_mut() {
+            metadata.remove(OWNER_REFERENCES);
+        }
+        self
+    }
+
     /// What is wrong with what is there, for people; `None` when it is as it should be.
     pub(crate) fn problem(&self, live: Option<&Value>) -> Option<String> {
         let Some(live) = live else {
@@ -33,8 +43,8 @@ impl Component {
         difference(&self.object, live).map(|field| format!("{self} was changed at {field}"))
     }
 
-    /// A merge patch that sets the lists somebody put entries into: an apply leaves these, as they are not ours. `None` where there
-    /// are none.
+    /// A merge patch that sets the lists in which somebody put or changed entries so that an apply would leave them beside ours,
+    /// as they are not ours. `None` where there are none.
     pub(crate) fn shortening(&self, live: &Value) -> Option<Value> {
         shortening(&self.object, live)
     }
@@ -45,15 +55,45 @@ fn shortening(wanted: &Value, live: &Value) -> Option<Value> {
         (Value::Object(wanted), Value::Object(live)) => {
             let fields = wanted.iter().filter(|(key, _)| *key != OWNER_REFERENCES);
             let changed: Map<String, Value> = fields
-                .filter_map(|(key, value)| Some((key.clone(), shortening(value, live.get(key)?)?)))
+                .filter_map(|(key, value)| {
+                    let live = live.get(key)?;
+                    let list = longer_than(value, live) || has_stranger(key, value, live);
+                    let set = if list {
+                        value.clone()
+                    } else {
+                        shortening(value, live)?
+                    };
+                    Some((key.clone(), set))
+                })
                 .collect();
             (!changed.is_empty()).then_some(Value::Object(changed))
         }
-        (Value::Array(wanted), Value::Array(live)) if live.len() > wanted.len() => {
-            Some(Value::Array(wanted.clone()))
-        }
         _ => None,
     }
+}
+
+fn longer_than(wanted: &Value, live: &Value) -> bool {
+    let lists = wanted.as_array().zip(live.as_array());
+    lists.is_some_and(|(wanted, live)| live.len() > wanted.len())
+}
+
+/// True when an entry of `live` has the key of none that is wanted, or calls a URL where the wanted one calls a Service: beside ours
+/// the API server refuses either.
+fn has_stranger(list: &str, wanted: &Value, live: &Value) -> bool {
+    let Some((_, keys)) = KEYED.iter().find(|(name, _)| *name == list) else {
+        return false;
+    };
+    let (Some(wanted), Some(live)) = (wanted.as_array(), live.as_array()) else {
+        return false;
+    };
+    let is_counterpart = |one: &Value, other: &Value| keys.iter().all(|key| one[*key] == other[*key]);
+    live.iter().any(|live| {
+        let counterpart = wanted.iter().find(|wanted| is_counterpart(wanted, live));
+        counterpart.is_none_or(|wanted| {
+            let url = "/clientConfig/url";
+            live.pointer(url).is_some() && wanted.pointer(url).is_none()
+        })
+    })
 }
 
 impl fmt::Display for Component {
@@ -155,6 +195,39 @@ mod tests {
         assert_eq!(shortening(&wanted, &more), Some(expected));
         assert_eq!(shortening(&wanted, &wanted), None);
         assert_eq!(shortening(&wanted, &json!({})), None);
+    }
+
+    /// An apply would leave what was changed beside ours, and the API server refuses both together.
+    #[test]
+    fn a_list_in_which_an_entry_got_another_key_is_set_whole() {
+        let port = |port: u16| json!({"name": "443", "port": port, "protocol": "TCP"});
+        let service = |port: Value| json!({"spec": {"ports": [port]}});
+        let wanted = service(port(443));
+        assert_eq!(shortening(&wanted, &service(port(9999))), Some(wanted.clone()));
+        let mut other = port(443);
+        other["targetPort"] = json!(1);
+        assert_eq!(
+            shortening(&wanted, &service(other.clone())),
+            None,
+            "an apply sets it"
+        );
+        other["protocol"] = json!("UDP");
+        assert_eq!(shortening(&wanted, &service(other)), Some(wanted));
+        let webhook =
+            |name: &str, config: Value| json!({"webhooks": [{"name": name, "clientConfig": config}]});
+        let wanted = webhook("a", json!({"service": {"name": "s"}}));
+        let cases = [
+            (webhook("b", json!({"service": {"name": "s"}})), true),
+            (webhook("a", json!({"url": "https://u"})), true),
+            (webhook("a", json!({"service": {"name": "t"}})), false),
+        ];
+        for (live, is_set) in cases {
+            assert_eq!(
+                shortening(&wanted, &live),
+                is_set.then(|| wanted.clone()),
+                "{live}"
+            );
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     csv::serving::{
         component::Component,
-        endpoint::{DEFAULT_PORT, service_name},
+        endpoint::{port_of, service_name},
     },
     stores::CustomResourceDefinition,
 };
@@ -74,7 +74,7 @@ pub(crate) fn conversion(
         "namespace": csv.metadata.namespace,
         "name": service_name(description.deployment_name.as_deref().unwrap_or_default()),
         "path": path.unwrap_or("/"),
-        "port": description.container_port.unwrap_or(DEFAULT_PORT),
+        "port": port_of(description.container_port),
     });
     let webhook = json!({
         "clientConfig": {"service": service, "caBundle": ByteString(bundle.into())},
@@ -82,6 +82,14 @@ pub(crate) fn conversion(
     });
     let object = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}});
     Component::new(target(crd), object)
+}
+
+/// The merge patch that brings a definition to a [`conversion`]: a URL that is there is refused beside the Service.
+pub(crate) fn patch(mut conversion: Value) -> Value {
+    if let Some(config) = conversion.pointer_mut("/spec/conversion/webhook/clientConfig") {
+        config["url"] = Value::Null;
+    }
+    conversion
 }
 
 /// What makes a CustomResourceDefinition convert nothing any more: its objects stay readable in every version.

@@ -8,7 +8,7 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 use crate::csv::strategy::{Strategy, StrategyDeployment};
 
 /// Port of a Service where the description names none.
-pub(crate) const DEFAULT_PORT: i32 = 443;
+const DEFAULT_PORT: i32 = 443;
 /// Account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
 /// Longest name of a Service.
@@ -48,6 +48,11 @@ impl Endpoint {
             .map(|suffix| format!("{host}{suffix}"))
             .collect()
     }
+}
+
+/// The port that a description names; 0 names none, as Go's zero value.
+pub(crate) fn port_of(described: Option<i32>) -> i32 {
+    described.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT)
 }
 
 /// Name of the Service in front of a Deployment. A Service's name has no dots.
@@ -107,7 +112,7 @@ struct Binding<'a> {
 /// What Deployments serve; what names none is left to the requirements.
 fn bindings(csv: &ClusterServiceVersion) -> impl Iterator<Item = Binding<'_>> {
     let webhooks = csv.spec.webhook_definitions.iter().map(|webhook| {
-        let port = webhook.container_port.unwrap_or(DEFAULT_PORT);
+        let port = port_of(webhook.container_port);
         Binding {
             what: format!("webhook {}", webhook.generate_name),
             deployment: webhook.deployment_name.as_deref().unwrap_or_default(),
@@ -117,7 +122,7 @@ fn bindings(csv: &ClusterServiceVersion) -> impl Iterator<Item = Binding<'_>> {
         }
     });
     let apis = csv.spec.owned_api_services().iter().filter_map(|api| {
-        let port = api.container_port.unwrap_or(DEFAULT_PORT);
+        let port = port_of(api.container_port);
         Some(Binding {
             what: format!("APIService {}", api.api_service_name()),
             deployment: api.deployment_name.as_deref()?,

@@ -1,6 +1,9 @@
 //! What the stores tell of certificates, Services, APIServices and webhooks, as values.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use olm_runtime::plan::Target;
 use serde_json::Value;
@@ -36,6 +39,9 @@ pub(crate) struct Serving {
     /// Webhook configurations, APIServices and bindings for their servers with the owner labels of the ClusterServiceVersion, and
     /// their uid.
     pub(crate) labelled: Vec<(Target, Option<String>)>,
+    /// Secrets, Roles and RoleBindings that are wanted, stand already, and are not OLM's, by the text of their [`Target`]; read for a
+    /// round that installs.
+    pub(crate) strangers: BTreeSet<String>,
     /// Names of the bindings of what serves APIs, by Deployment.
     pub(crate) delegations: BTreeMap<String, delegation::Names>,
     /// APIServices that are wanted and belong to others, by name, and why they stay so; for people.

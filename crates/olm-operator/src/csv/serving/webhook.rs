@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     csv::serving::{
         component::Component,
-        endpoint::{DEFAULT_PORT, service_name},
+        endpoint::{port_of, service_name},
         rules,
     },
     operator_group::Group,
@@ -75,7 +75,7 @@ pub(crate) fn configuration(
         "name": service_name(description.deployment_name.as_deref().unwrap_or_default()),
         "namespace": csv.metadata.namespace,
         "path": description.webhook_path,
-        "port": description.container_port.unwrap_or(DEFAULT_PORT),
+        "port": port_of(description.container_port),
     });
     let webhook = json!({
         "name": description.generate_name,

@@ -135,6 +135,43 @@ fn a_kind_that_is_not_served_is_waited_for() {
     );
 }
 
+/// No watch tells when discovery has caught up.
+#[test]
+fn a_kind_that_is_served_after_the_install_timed_out_is_found() {
+    let mut env = prepared();
+    let kind = env.served.pop_first().expect("the kind of the API");
+    env.put(with_api("a", ""));
+    env.settle_for(5);
+    say(&mut env, "True");
+    env.settle_for(320);
+    let failed = "Failed InstallCheckFailed: install timeout";
+    assert!(env.status("a").starts_with(failed), "{}", env.status("a"));
+    let writes = env.writes.len();
+    env.settle_for(600);
+    assert_eq!(env.writes.len(), writes, "looking writes nothing");
+    env.served.insert(kind);
+    env.settle_for(100);
+    succeeded(&env, "a");
+}
+
+/// Go's zero value, which a definition takes for APIs.
+#[test]
+fn a_port_of_0_is_the_default() {
+    let mut env = prepared();
+    let mut csv = with_api("a", "");
+    csv["spec"]["apiservicedefinitions"]["owned"][0]["containerPort"] = json!(0);
+    env.put(csv);
+    env.settle_for(5);
+    let ports = &env
+        .get("Service", "ns", "demo-service")
+        .expect("the Service exists")["spec"]["ports"];
+    assert_eq!(
+        (&ports[0]["port"], &ports[0]["targetPort"]),
+        (&json!(443), &json!(443))
+    );
+    assert_eq!(api(&env)["spec"]["service"]["port"], 443);
+}
+
 #[test]
 fn an_api_goes_with_its_operator_and_leaves_nothing() {
     let mut env = installed();

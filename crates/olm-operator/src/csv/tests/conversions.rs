@@ -134,6 +134,23 @@ fn siblings_that_go_together_end_their_conversions() {
     assert_eq!(*conversion(&env), json!({"strategy": "None"}));
 }
 
+/// Beside the Service the API server refuses a URL.
+#[test]
+fn a_conversion_that_was_led_to_a_url_comes_back() {
+    let mut env = installed();
+    let before = conversion(&env).clone();
+    let elsewhere = json!({"url": "https://example.com/convert", "service": null});
+    env.edit(
+        "CustomResourceDefinition",
+        "",
+        CRD,
+        json!({"spec": {"conversion": {"webhook": {"clientConfig": elsewhere}}}}),
+    );
+    env.settle_for(10);
+    succeeded(&env, "a");
+    assert_eq!(*conversion(&env), before);
+}
+
 #[test]
 fn a_changed_conversion_comes_back() {
     let mut env = installed();

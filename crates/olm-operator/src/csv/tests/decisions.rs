@@ -107,6 +107,8 @@ fn only_leftovers_that_were_seen_are_removed() {
     observed.leftovers = vec![Leftover {
         target: olm_runtime::plan::Target::cluster::<k8s_openapi::api::rbac::v1::ClusterRole>("left"),
         uid: Some("uid-left".into()),
+        is_deleting: false,
+        is_kept: false,
     }];
     let (plan, _) = decide(&observed, now);
     let Some(Action::Delete { uid, .. }) = plan.actions.first() else {

@@ -328,6 +328,35 @@ fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
     assert_eq!(env.names("CustomResourceDefinition"), ["/demos.example.com"]);
 }
 
+/// Rights in the whole cluster are gone before their ClusterServiceVersion is; in a namespace nobody can hold it up.
+#[test]
+fn a_csv_goes_after_cluster_wide_rights_that_others_keep() {
+    for (targets, kind, waits) in [(&[][..], "ClusterRole", true), (&["ns", "one"], "Role", false)] {
+        let mut env = prepared_for(targets).with(namespace_object("one"));
+        env.put(csv("a", ""));
+        env.settle_for(10);
+        succeeded(&env, "a");
+        let mut names = env.names(kind).into_iter();
+        let name = names
+            .find(|name| !name.starts_with("ns/") && !is_for_users(name))
+            .expect("one is there");
+        let (namespace, name) = name.split_once('/').unwrap();
+        let held = json!({"metadata": {"finalizers": ["example.com/audit"]}});
+        env.edit(kind, namespace, name, held);
+        env.delete("ClusterServiceVersion", "ns", "a");
+        env.settle_for(20);
+        assert_eq!(env.status("a") != "gone", waits, "{kind}");
+        assert!(env.get(kind, namespace, name).is_some());
+        let writes = env.writes.len();
+        env.settle_for(60);
+        assert_eq!(env.writes.len(), writes, "waiting writes nothing");
+        env.edit(kind, namespace, name, json!({"metadata": {"finalizers": null}}));
+        env.settle_for(20);
+        assert_eq!(env.get(kind, namespace, name), None);
+        assert_eq!(env.status("a"), "gone");
+    }
+}
+
 #[test]
 fn finalizers_of_others_are_kept() {
     let mut env = prepared();

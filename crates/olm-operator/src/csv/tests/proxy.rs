@@ -1,6 +1,11 @@
 //! The proxy of the whole cluster in the containers of operators.
 
-use olm_testing::cluster::Kind;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use olm_testing::cluster::{Fault, Kind, Refusal};
 use serde_json::{Value, json};
 
 use super::{prepared, succeeded};
@@ -88,6 +93,42 @@ fn a_definition_whose_objects_cannot_be_read_stops_nobody() {
         env.settle_for(40);
         succeeded(&env, "a");
     }
+}
+
+/// An operator that starts may have to wait for the proxy: what runs with its variables is not rolled twice for that.
+#[test]
+fn deployments_keep_the_variables_they_have_until_the_proxy_was_read() {
+    let mut env = with_proxy(json!({"httpProxy": "http://p:1"}));
+    env.put(csv("a", ""));
+    env.settle_for(10);
+    succeeded(&env, "a");
+    env.kill();
+    let silent = Arc::new(AtomicBool::new(true));
+    let is_silent = Arc::clone(&silent);
+    env.cluster.on_request(move |request| {
+        let concerned = request.kind.kind == "Proxy" && is_silent.load(Ordering::Relaxed);
+        concerned.then(|| Fault::Refuse(Refusal::unavailable("too busy")))
+    });
+    env.writes.clear();
+    env.settle_for(60);
+    let rolls = |env: &TestEnv| {
+        env.writes
+            .iter()
+            .filter(|write| write.contains(" Deployment "))
+            .count()
+    };
+    assert_eq!(rolls(&env), 0, "{:#?}", env.writes);
+    succeeded(&env, "a");
+    silent.store(false, Ordering::Relaxed);
+    env.settle_for(120);
+    assert_eq!(rolls(&env), 0, "{:#?}", env.writes);
+    assert_eq!(variables(&env), ["HTTP_PROXY=http://p:1"]);
+    // One that cannot be read at all stops nobody for long.
+    env.kill();
+    silent.store(true, Ordering::Relaxed);
+    env.settle_for(400);
+    assert_eq!(variables(&env), [""; 0]);
+    succeeded(&env, "a");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod grants;
 mod reads;
 mod taking_back;
+mod upstream;
 
 use std::collections::BTreeSet;
 

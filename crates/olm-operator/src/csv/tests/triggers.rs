@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     csv::triggers,
     stores::CustomResourceDefinition,
-    test_env::{crd, csv, decode, group, subscription},
+    test_env::{crd, csv, csv_key, decode, group, subscription},
 };
 
 fn typed(value: Value) -> Arc<ClusterServiceVersion> {
@@ -70,6 +70,14 @@ fn an_owned_object_wakes_its_owners_by_reference_and_by_label() {
     handed_over["metadata"]["labels"]["olm.owner"] = json!("next");
     let change = applied::<k8s_openapi::api::rbac::v1::Role>(Some(decode(metadata)), decode(handed_over));
     assert_eq!(names(triggers::by_owned(&change)), set(&["label", "next", "ref"]));
+}
+
+#[test]
+fn what_belongs_to_a_copy_wakes_its_original() {
+    let role: k8s_openapi::api::rbac::v1::Role = decode(json!({"metadata": {"namespace": "far", "name": "x",
+        "labels": {"olm.copiedFrom": "ns", "olm.owner": "a", "olm.owner.namespace": "far", "olm.owner.kind": "ClusterServiceVersion"}}}));
+    let keys = triggers::by_owned(&Change::Deleted { old: Arc::new(role) });
+    assert!(keys.contains(&csv_key("a")), "{keys:?}");
 }
 
 #[test]

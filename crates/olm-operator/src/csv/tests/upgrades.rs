@@ -329,6 +329,55 @@ fn a_failed_operator_can_be_replaced_only_with_fail_forward() {
     }
 }
 
+/// The pods before the restart serve on.
+fn stuck_and_available() -> Value {
+    json!([{"type": "Available", "status": "True"},
+        {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}])
+}
+
+#[test]
+fn a_restart_that_gets_stuck_fails_no_operator_that_stays_available() {
+    let mut env = installed();
+    env.sick.insert("demo".into(), stuck_and_available());
+    env.settle();
+    let restart = json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}});
+    env.edit("Deployment", "ns", "demo", restart);
+    env.log.clear();
+    env.settle_for(60);
+    let conditions = &env.get("Deployment", "ns", "demo").unwrap()["status"]["conditions"];
+    assert_eq!(*conditions, stuck_and_available());
+    succeeded(&env, "a");
+    assert_eq!(env.log, [""; 0]);
+    env.sick.clear();
+    env.put(csv("b", "a"));
+    env.settle_for(20);
+    assert_eq!(env.status("a"), "gone");
+    succeeded(&env, "b");
+}
+
+/// What is wrong with the rollout may be what the successor mends.
+#[test]
+fn an_operator_whose_rollout_failed_while_it_stays_available_makes_way() {
+    let mut env = installed();
+    env.sick.insert("demo".into(), stuck_and_available());
+    env.settle();
+    let again = json!({"status": {"phase": "Pending", "reason": "NeedsReinstall"}});
+    env.edit("Deployment", "ns", "demo", json!({"spec": {"replicas": 2}}));
+    env.edit("ClusterServiceVersion", "ns", "a", again);
+    env.settle_for(20);
+    let failed = "Failed InstallCheckFailed";
+    assert!(env.status("a").starts_with(failed), "{}", env.status("a"));
+    let writes = env.writes.len();
+    env.settle_for(60);
+    assert_eq!(env.writes.len(), writes, "without a successor it stays");
+    let mut newer = csv("b", "a");
+    newer["spec"]["minKubeVersion"] = json!("99.0.0");
+    env.put(newer);
+    env.settle_for(10);
+    let replacing = "Replacing BeingReplaced: being replaced by csv: b";
+    assert_eq!(env.status("a"), replacing);
+}
+
 #[test]
 fn a_fail_forward_chain_waits_for_its_last_one() {
     let mut env = prepared();

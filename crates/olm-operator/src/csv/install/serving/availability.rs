@@ -38,6 +38,20 @@ pub(crate) fn unavailable(observed: &Observed, unknown_counts: bool) -> Option<(
     })
 }
 
+/// True when only discovery tells when an API that is lacking has come: its APIService is available already.
+pub(crate) fn waits_for_discovery(observed: &Observed) -> bool {
+    let cluster = &observed.cluster;
+    observed.csv.spec.owned_api_services().iter().any(|api| {
+        let kind = Kind {
+            group: api.group.clone(),
+            version: api.version.clone(),
+            kind: api.kind.clone(),
+        };
+        let found = cluster.api_services.get(&api.api_service_name());
+        found.is_some_and(|found| found.available) && !cluster.served.contains(&kind)
+    })
+}
+
 /// Why an API that is to be served cannot be: somebody else has its APIService; for people.
 pub(crate) fn conflict(observed: &Observed) -> Option<String> {
     let (name, why) = observed.serving.foreign_apis.first_key_value()?;

@@ -95,8 +95,8 @@ pub(super) fn callers_with<'a>(
 /// Makes a component what it should be; one that has entries of others in lists loses these first, and the rest comes a round later.
 pub(super) fn write(observed: &Observed, component: Component) -> Action {
     if component.target.api.kind == CustomResourceDefinition::kind(&()) {
-        let (crd, patch) = (component.target.name.as_str(), component.object);
-        return definitions::patch(observed, crd, patch, identity(observed));
+        let (crd, patch) = (component.target.name, conversion::patch(component.object));
+        return definitions::patch(observed, &crd, patch, identity(observed));
     }
     let live = observed.serving.live(&component.target);
     if let Some(live) = live

@@ -1,0 +1,35 @@
+//! Which of two reasons is told, as upstream: what is asked first.
+
+use olm_api::condition::csv as reason;
+
+use super::decisions::{at_rest, put_in};
+use crate::csv::{decide::decide, observed::Observed, replacement::Sibling, serving::certificate::Unfit};
+
+#[test]
+fn a_certificate_that_ends_is_told_before_a_requirement_that_is_not_met() {
+    let (mut observed, now) = at_rest();
+    observed.cluster.crds.clear();
+    let told = |observed: &Observed| decide(observed, now).1.transitions[0].reason;
+    assert_eq!(told(&observed), reason::REQUIREMENTS_NOT_MET);
+    let due = Unfit::Due("soon".to_owned());
+    observed.serving.unfit.insert("demo".into(), due);
+    assert_eq!(told(&observed), reason::NEEDS_CERT_ROTATION);
+}
+
+#[test]
+fn a_definition_of_another_is_told_before_an_api_service_of_another() {
+    let (mut observed, now) = at_rest();
+    put_in(&mut observed, "Pending", reason::REQUIREMENTS_UNKNOWN, "", now);
+    let told = |observed: &Observed| decide(observed, now).1.transitions[0].message.clone();
+    let apis = &mut observed.serving.foreign_apis;
+    apis.insert("v1.things.example.com".into(), "it is taken".into());
+    let text = "unable to adopt APIService: pre-existing APIService v1.things.example.com is not adoptable: it is taken";
+    assert_eq!(told(&observed), text);
+    observed.siblings = vec![Sibling {
+        name: "x".into(),
+        owned_crds: ["demos.example.com".to_owned()].into(),
+        ..Sibling::default()
+    }];
+    let text = "conflicting CRD owner in namespace: demos.example.com is owned by x";
+    assert_eq!(told(&observed), text);
+}
