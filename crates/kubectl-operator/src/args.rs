@@ -1,5 +1,9 @@
 //! Flags as typed.
 
+pub(crate) mod catalog;
+pub(crate) mod look;
+pub(crate) mod shared;
+
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -8,6 +12,9 @@ use clap_complete::Shell;
 use olm_resolver::RuntimeConstraint;
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::runtime_constraint::RuntimeConstraintsError;
+
+use self::catalog::CatalogCommand;
+use self::look::{ListArgs, StatusArgs};
 
 /// What OLM will do in a namespace, and why it does not. Nothing in the cluster is changed, but for plans that are approved.
 #[derive(Debug, Parser)]
@@ -50,15 +57,47 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Add, list and remove catalogs
+    #[command(subcommand, visible_alias = "catalogs")]
+    Catalog(CatalogCommand),
     /// Explain why subscriptions are not served or not upgraded, and what would change that
     ///
     /// Exit codes: 0 if everything resolves, 2 if something does not, 1 if there is no answer.
     Explain(ExplainArgs),
+    /// List installed operators with their versions and how they are doing
+    ///
+    /// One line for each Subscription, and for each ClusterServiceVersion without one (copies in other namespaces left out):
+    /// the package and channel, the version that is installed, the version it is on the way to, and its state: Ready,
+    /// Installing, Upgrading, RequiresApproval (see approve), Pending (OLM has not got to it), Unresolved (see explain) or
+    /// Failed. `-o wide` adds catalog, approval, ClusterServiceVersion and what it waits for; `-o json` has all of it.
+    ///
+    /// Exit codes: 0 for a list, also an empty one, 1 if it cannot be had.
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:\n  \
+        kubectl operator list                    # of the current namespace\n  \
+        kubectl operator list -A -o wide         # of all, with what each waits for\n  \
+        kubectl operator list -A -o json | jq -r '.operators[] | select(.state != \"Ready\") | .name'"
+    )]
+    List(ListArgs),
     /// Tell what OLM will install and upgrade, step by step to the heads of the channels
     ///
     /// Exit codes: 0 for a plan of everything asked for, 2 for one without what cannot be resolved, 1 if no plan can be
     /// made.
     Plan(PlanArgs),
+    /// Show an operator as a tree, from its Subscription to its pods, with what each object waits for
+    ///
+    /// With --watch the tree is drawn again when something changes; elsewhere than on a terminal each change is a line. That ends
+    /// when everything is ready, when nothing but an approval is waited for, when an InstallPlan has failed, or when --timeout is over.
+    /// Deployments and pods that you may not read are left out and hold nothing up.
+    ///
+    /// Exit codes: 0 if everything is ready, 2 if something is not (with --watch: not in time), 1 if there is no answer.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator status                          # all operators of the namespace\n  \
+        kubectl operator status db -n shop --watch       # until it is ready, for 10 minutes at most\n  \
+        kubectl operator status db --watch --timeout 2m || kubectl operator explain db\n  \
+        kubectl operator status db -o json")]
+    Status(StatusArgs),
 }
 
 /// Where the cluster is, and the namespace.

@@ -2,8 +2,11 @@
 
 mod approve;
 pub(crate) mod completion;
+mod catalog;
 mod explain;
+mod list;
 mod plan;
+mod status;
 
 use anyhow::Context as _;
 use tokio::runtime::Builder;
@@ -23,7 +26,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
     match args.command {
         Command::Completion { shell } => completion::run(shell),
         Command::Approve(args) => runtime.block_on(approve::run(&args)),
+        Command::Catalog(command) => runtime.block_on(catalog::run(&command)),
         Command::Explain(args) => runtime.block_on(explain::run(&args)),
+        Command::List(args) => runtime.block_on(list::run(&args)),
         Command::Plan(args) => runtime.block_on(plan::run(&args)),
+        Command::Status(args) => runtime.block_on(status::run(&args)),
     }
 }

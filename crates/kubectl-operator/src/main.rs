@@ -8,7 +8,15 @@ mod args;
 mod catalogs;
 mod cluster;
 mod commands;
+mod confirm;
+mod gather;
+mod operators;
 mod printer;
+mod reader;
+mod table;
+mod terminal;
+mod watch;
+mod writer;
 
 use std::process::ExitCode;
 

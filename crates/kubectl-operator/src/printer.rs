@@ -3,6 +3,9 @@
 use std::io::{self, Write as _};
 
 use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::args::shared::Format;
 
 /// Writes text to stdout. A reader that hangs up (`| head`) ends the output quietly.
 ///
@@ -13,6 +16,22 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to stdout"),
     }
+}
+
+/// Writes a value as the document that was asked for. There is no wide one: that is a table.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub(crate) fn document<T: Serialize>(value: &T, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Yaml => data(&olm_fbc::yaml::to_string(value)?),
+        Format::Json | Format::Wide => data(&format!("{}\n", serde_json::to_string_pretty(value)?)),
+    }
+}
+
+/// Tells how it goes on, on stderr.
+pub(crate) fn progress(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Tells something the user should know, on stderr.

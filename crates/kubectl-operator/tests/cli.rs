@@ -191,3 +191,60 @@ fn bash_completes_the_program_by_its_script() {
         .unwrap();
     assert_eq!(text(&output.stdout), "approve\n", "{}", text(&output.stderr));
 }
+
+/// Lines are broken where they are full.
+fn flat(bytes: &[u8]) -> String {
+    text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_new_command_teaches_with_examples_and_exit_codes() {
+    for (command, word) in [
+        (&["list"][..], "-o json | jq"),
+        (&["status"], "--timeout"),
+        (&["catalog", "add"], "--poll-interval"),
+        (&["catalog", "list"], "--all-namespaces"),
+        (&["catalog", "remove"], "</dev/null"),
+    ] {
+        let help = plugin(&[command, &["--help"]].concat());
+        assert_eq!(help.status.code(), Some(0), "{command:?}");
+        let told = flat(&help.stdout);
+        for word in ["Examples:", "Exit codes:", "--namespace", word] {
+            assert!(told.contains(word), "{command:?}: {word}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
+    for command in [
+        &["list", "-A"][..],
+        &["status", "db", "--watch"],
+        &["catalog", "add", "cat", "image"],
+        &["catalog", "list", "-o", "yaml"],
+        &["catalog", "remove", "cat", "--yes"],
+    ] {
+        let output = plugin(&[command, &["--kubeconfig", "/no/such/kubeconfig"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(output.stdout.is_empty(), "{command:?}");
+        let error = text(&output.stderr);
+        assert!(error.contains("/no/such/kubeconfig"), "{command:?}: {error}");
+    }
+}
+
+#[test]
+fn flags_that_contradict_are_usage_errors() {
+    for command in [
+        &["list", "-A", "-n", "shop"][..],
+        &["status", "db", "-A"],
+        &["status", "--timeout", "soon"],
+        &["status", ""],
+        &["catalog", "add", "cat"],
+        &["catalog", "list", "-o", "table"],
+    ] {
+        let output = plugin(command);
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(output.stdout.is_empty(), "{command:?}");
+        assert!(!output.stderr.is_empty(), "{command:?}");
+    }
+}

@@ -1,0 +1,41 @@
+//! `list` and `status`.
+
+use clap::Args as ClapArgs;
+use clap::builder::NonEmptyStringValueParser;
+
+use super::ConnectionArgs;
+use super::shared::{Format, WaitArgs};
+
+/// `list`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ListArgs {
+    /// Operators of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    /// How to print them [default: a table]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    pub output: Option<Format>,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}
+
+/// `status`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StatusArgs {
+    /// Subscription to look at, or a ClusterServiceVersion without one; all of the namespace if left out
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: Option<String>,
+    /// Operators of all namespaces
+    #[arg(short = 'A', long, conflicts_with_all = ["namespace", "name"])]
+    pub all_namespaces: bool,
+    /// Look again until everything is ready, or --timeout is over
+    #[arg(short, long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub wait: WaitArgs,
+    /// How to print the state [default: a tree]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    pub output: Option<Format>,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}

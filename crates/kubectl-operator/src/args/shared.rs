@@ -1,0 +1,83 @@
+//! Flags that several commands have.
+
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+/// How a list or a state is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table with more columns
+    Wide,
+    /// One JSON document
+    Json,
+    /// The same as YAML
+    Yaml,
+}
+
+/// How long something is waited for.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct WaitArgs {
+    /// How long to wait, such as 90s, 5m or 1h30m; 0 is for ever
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+impl WaitArgs {
+    /// The limit; none is for ever.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        (!self.timeout.is_zero()).then_some(self.timeout)
+    }
+}
+
+/// Hours, minutes and seconds as kubectl takes them; a bare number is none but 0.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no duration such as 90s, 5m or 1h30m");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let (mut seconds, mut digits) = (0_u64, String::new());
+    for letter in text.chars() {
+        let unit = match letter {
+            '0'..='9' => {
+                digits.push(letter);
+                continue;
+            }
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = std::mem::take(&mut digits).parse().map_err(|_| wrong())?;
+        let more = number.checked_mul(unit).ok_or_else(wrong)?;
+        seconds = seconds.checked_add(more).ok_or_else(wrong)?;
+    }
+    match digits.is_empty() && !text.is_empty() {
+        true => Ok(Duration::from_secs(seconds)),
+        false => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_those_of_kubectl() {
+        for (text, seconds) in [("0", 0), ("0s", 0), ("90s", 90), ("5m", 300), ("1h30m", 5400)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in [
+            "",
+            "5",
+            "m",
+            "5d",
+            "-5s",
+            "1h5",
+            "99999999999999999999s",
+            "18446744073709551615h",
+        ] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

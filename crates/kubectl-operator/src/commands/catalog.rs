@@ -1,0 +1,374 @@
+//! `kubectl operator catalog`: CatalogSources, added from images, listed, removed.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+
+use anyhow::{anyhow, bail};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt as _};
+use olm_api::condition::catalog_source as condition;
+use olm_api::labels;
+use olm_api::v1alpha1::{
+    CatalogSource, CatalogSourceSpec, GrpcPodConfig, RegistryPoll, SourceType, Subscription, UpdateStrategy,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::args::catalog::{AddArgs, CatalogCommand, CatalogListArgs, RemoveArgs};
+use crate::args::shared::{Format, WaitArgs};
+use crate::cluster::Cluster;
+use crate::confirm::confirm;
+use crate::operators::{Node, flat, lines, pod_node};
+use crate::reader::{api, get, list, place};
+use crate::table::Table;
+use crate::terminal::{Colours, Mark, plain};
+use crate::watch::{Look, Outcome, Screen, until};
+use crate::{Verdict, printer, writer};
+
+/// Users of a catalog that are named.
+const MAX_USERS: usize = 20;
+
+/// Does what is asked for.
+///
+/// # Errors
+/// The cluster cannot be read or written to.
+pub(crate) async fn run(command: &CatalogCommand) -> anyhow::Result<Verdict> {
+    match command {
+        CatalogCommand::Add(args) => add(args).await,
+        CatalogCommand::List(args) => list_catalogs(args).await,
+        CatalogCommand::Remove(args) => remove(args).await,
+    }
+}
+
+// === add ===
+
+async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let source = source(args, &cluster.namespace);
+    create(&cluster.client, &source).await?;
+    let name = plain(&args.name);
+    printer::progress(&format!("CatalogSource {}/{name} created", cluster.namespace));
+    let is_ready = follow(&cluster.client, &source, &args.wait, &mut Screen::stderr()).await?;
+    if let Some(format) = args.output {
+        let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &args.name).await?;
+        let rows: Vec<Row> = found.iter().map(row).collect();
+        print(&rows, format, false)?;
+    }
+    Ok(match is_ready {
+        true => Verdict::Fine,
+        false => Verdict::Unresolved,
+    })
+}
+
+/// The CatalogSource that is asked for.
+fn source(args: &AddArgs, namespace: &str) -> CatalogSource {
+    let spec = CatalogSourceSpec {
+        source_type: SourceType::Grpc,
+        image: Some(args.image.clone()),
+        display_name: args.display_name.clone(),
+        publisher: args.publisher.clone(),
+        priority: args.priority,
+        secrets: args.secret.clone().into(),
+        update_strategy: args.poll_interval.clone().map(|interval| UpdateStrategy {
+            registry_poll: Some(RegistryPoll {
+                interval: Some(interval),
+                ..RegistryPoll::default()
+            }),
+            ..UpdateStrategy::default()
+        }),
+        grpc_pod_config: Some(GrpcPodConfig {
+            security_context_config: Some(args.security_context.into()),
+            ..GrpcPodConfig::default()
+        }),
+        ..CatalogSourceSpec::default()
+    };
+    let mut source = CatalogSource::new(&args.name, spec);
+    source.metadata.namespace = Some(namespace.to_owned());
+    source
+}
+
+async fn create(client: &Client, source: &CatalogSource) -> anyhow::Result<()> {
+    let (namespace, name) = (source.namespace().unwrap_or_default(), source.name_any());
+    if writer::create(&api(client, Some(&namespace)), source)
+        .await?
+        .is_some()
+    {
+        return Ok(());
+    }
+    let there = get::<CatalogSource>(client, &namespace, &name).await?;
+    let image = there.and_then(|there| there.spec.image).unwrap_or_default();
+    let (name, image) = (plain(&name), plain(&image));
+    bail!(
+        "namespace {namespace} has a CatalogSource {name} already, of image {image:?}: choose another name, or `kubectl operator \
+         catalog remove {name} -n {namespace}`"
+    )
+}
+
+/// Whether a catalog gets READY in time.
+async fn follow<W: Write>(
+    client: &Client,
+    source: &CatalogSource,
+    wait: &WaitArgs,
+    screen: &mut Screen<W>,
+) -> anyhow::Result<bool> {
+    let (namespace, name) = (source.namespace().unwrap_or_default(), source.name_any());
+    let mut node = None;
+    let outcome = until(screen, wait.limit(), async || {
+        let found = get::<CatalogSource>(client, &namespace, &name).await?;
+        let found = found.ok_or_else(|| {
+            anyhow!(
+                "CatalogSource {} in namespace {namespace} is gone: somebody deleted it",
+                plain(&name)
+            )
+        })?;
+        let selector = format!("{}={name}", labels::CATALOG_SOURCE);
+        // Who may not see pods waits all the same.
+        let pods = list::<Pod>(client, Some(&namespace), &selector)
+            .await
+            .unwrap_or_default();
+        let seen = tree(&found, &pods);
+        let look = Look {
+            tree: lines(std::slice::from_ref(&seen), Colours::of_stdout()),
+            flat: flat(std::slice::from_ref(&seen)),
+            outcome: match seen.mark {
+                Mark::Fine => Outcome::Done,
+                _ => Outcome::Waits,
+            },
+        };
+        node = Some(seen);
+        Ok(look)
+    })
+    .await?;
+    if outcome != Outcome::Done {
+        let seconds = wait.timeout.as_secs();
+        let waits = node.map_or_else(|| "no answer of the cluster".to_owned(), |node| node.waits_for());
+        printer::warning(&format!(
+            "not {} within {seconds} s: {waits}; the CatalogSource stays, `kubectl operator catalog remove {} -n {namespace}` removes it",
+            condition::READY,
+            plain(&name)
+        ));
+    }
+    Ok(outcome == Outcome::Done)
+}
+
+/// A catalog and its pods.
+fn tree(source: &CatalogSource, pods: &[Pod]) -> Node {
+    let row = row(source);
+    let is_ready = row.state == condition::READY;
+    let state = match row.state.as_str() {
+        "" => "New",
+        state => state,
+    };
+    let mark = if is_ready { Mark::Fine } else { Mark::Waits };
+    let mut node = Node::new("CatalogSource", &row.name, mark, state);
+    node.namespace = row.namespace;
+    if !is_ready {
+        node.message = match row.message.as_str() {
+            "" if pods.is_empty() => "waits for OLM to make its pod".to_owned(),
+            "" => "waits for its server".to_owned(),
+            message => message.to_owned(),
+        };
+        node.objects = pods.iter().map(pod_node).collect();
+    }
+    node
+}
+
+// === list ===
+
+/// What is told of a catalog.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    namespace: String,
+    name: String,
+    display_name: String,
+    publisher: String,
+    /// grpc, configmap or internal.
+    source_type: String,
+    /// Image, address or ConfigMap.
+    source: String,
+    priority: i64,
+    /// State of the connection; empty before there is one.
+    state: String,
+    message: String,
+}
+
+fn row(source: &CatalogSource) -> Row {
+    let (spec, status) = (&source.spec, source.status.as_ref());
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let connection = status.and_then(|status| status.connection_state.as_ref());
+    let mut messages: Vec<String> = status.map(|status| text(&status.message)).into_iter().collect();
+    let conditions = status.into_iter().flat_map(|status| status.conditions.iter());
+    let broken = conditions.filter(|found| found.status == olm_api::condition::FALSE);
+    messages.extend(broken.map(|found| found.message.clone()));
+    messages.retain(|message| !message.is_empty());
+    messages.dedup();
+    Row {
+        namespace: source.namespace().unwrap_or_default(),
+        name: source.name_any(),
+        display_name: text(&spec.display_name),
+        publisher: text(&spec.publisher),
+        source_type: spec.source_type.as_str().to_owned(),
+        source: [&spec.image, &spec.address, &spec.config_map]
+            .into_iter()
+            .flatten()
+            .find(|source| !source.is_empty())
+            .cloned()
+            .unwrap_or_default(),
+        priority: spec.priority.unwrap_or_default(),
+        state: connection
+            .map(|state| state.last_observed_state.clone())
+            .unwrap_or_default(),
+        message: messages.join("; "),
+    }
+}
+
+async fn list_catalogs(args: &CatalogListArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    let sources = list::<CatalogSource>(&cluster.client, namespace, "").await?;
+    let rows: Vec<Row> = sources.iter().map(row).collect();
+    match args.output {
+        Some(format) if format != Format::Wide || !rows.is_empty() => {
+            print(&rows, format, args.all_namespaces)?
+        }
+        _ if rows.is_empty() => {
+            let place = place(namespace);
+            printer::progress(&format!(
+                "No catalogs found in {place}; `-A` lists those of all namespaces."
+            ));
+        }
+        _ => printer::data(&table(&rows, args.all_namespaces, false))?,
+    }
+    Ok(Verdict::Fine)
+}
+
+fn print(rows: &[Row], format: Format, with_namespace: bool) -> anyhow::Result<()> {
+    match format {
+        Format::Wide => printer::data(&table(rows, with_namespace, true)),
+        _ => printer::document(&json!({"catalogs": rows}), format),
+    }
+}
+
+fn table(rows: &[Row], with_namespace: bool, is_wide: bool) -> String {
+    let mut head = vec!["NAME", "DISPLAY", "TYPE", "PUBLISHER", "STATE"];
+    if with_namespace {
+        head.insert(0, "NAMESPACE");
+    }
+    if is_wide {
+        head.extend(["SOURCE", "PRIORITY", "MESSAGE"]);
+    }
+    let mut table = Table::new(head);
+    for row in rows {
+        let row = row.clone();
+        let mut cells = vec![
+            row.name,
+            row.display_name,
+            row.source_type,
+            row.publisher,
+            row.state,
+        ];
+        if with_namespace {
+            cells.insert(0, row.namespace);
+        }
+        if is_wide {
+            cells.extend([row.source, row.priority.to_string(), row.message]);
+        }
+        table.row(cells);
+    }
+    table.text()
+}
+
+// === remove ===
+
+async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let mut answer = |text: &str, name: &str| {
+        printer::data(text)?;
+        confirm(&format!("Remove CatalogSource {name}?"), args.yes)
+    };
+    let is_gone = remove_one(&cluster.client, &cluster.namespace, &args.name, &mut answer).await?;
+    let outcome = if is_gone { "deleted" } else { "not deleted" };
+    let name = plain(&args.name);
+    printer::progress(&format!("CatalogSource {}/{name} {outcome}", cluster.namespace));
+    Ok(match is_gone {
+        true => Verdict::Fine,
+        false => Verdict::Unresolved,
+    })
+}
+
+/// Removes a catalog if `answer` says so of what it is shown: who uses it.
+async fn remove_one(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    answer: &mut dyn FnMut(&str, &str) -> anyhow::Result<bool>,
+) -> anyhow::Result<bool> {
+    let Some(source) = get::<CatalogSource>(client, namespace, name).await? else {
+        let known = list::<CatalogSource>(client, Some(namespace), "").await?;
+        let names: Vec<String> = known.iter().map(|source| plain(&source.name_any())).collect();
+        let known = match names.is_empty() {
+            true => "none; `kubectl operator catalog list -A` shows all".to_owned(),
+            false => names.join(", "),
+        };
+        bail!(
+            "namespace {namespace} has no CatalogSource {}: it has {known}",
+            plain(name)
+        );
+    };
+    let (users, doubt) = match list::<Subscription>(client, None, "").await {
+        Ok(subscriptions) => (users(&subscriptions, namespace, name), None),
+        Err(error) => {
+            let own = list::<Subscription>(client, Some(namespace), "").await?;
+            (users(&own, namespace, name), Some(format!("{error:#}")))
+        }
+    };
+    if !answer(&users_text(&source, &users, doubt.as_deref()), &plain(name))? {
+        return Ok(false);
+    }
+    writer::delete(&api(client, Some(namespace)), &source).await?;
+    Ok(true)
+}
+
+/// Subscriptions that name the catalog.
+fn users(subscriptions: &[Subscription], namespace: &str, name: &str) -> Vec<String> {
+    let of_catalog = subscriptions.iter().filter(|subscription| {
+        subscription.spec.source == name && subscription.spec.source_namespace == namespace
+    });
+    let texts = of_catalog.map(|subscription| {
+        let status = subscription.status.as_ref();
+        let installed = status.and_then(|status| status.installed_csv.as_deref());
+        format!(
+            "Subscription {}/{}, package {}, {} installed",
+            subscription.namespace().unwrap_or_default(),
+            subscription.name_any(),
+            subscription.spec.name,
+            installed.unwrap_or("nothing"),
+        )
+    });
+    texts.collect()
+}
+
+fn users_text(source: &CatalogSource, users: &[String], doubt: Option<&str>) -> String {
+    let what = writer::subject(source);
+    let mut text = match users.len() {
+        0 if doubt.is_none() => format!("{what} is used by no Subscription\n"),
+        0 => format!("{what} is used by no Subscription of its namespace\n"),
+        _ => format!("{what} is used by these, which stay installed but get nothing newer:\n"),
+    };
+    for user in users.iter().take(MAX_USERS) {
+        text.push_str(&format!("  {}\n", plain(user)));
+    }
+    if users.len() > MAX_USERS {
+        text.push_str(&format!("  and {} more\n", users.len() - MAX_USERS));
+    }
+    if let Some(doubt) = doubt {
+        text.push_str(&format!(
+            "note: those of other namespaces are not known: {}\n",
+            plain(doubt)
+        ));
+    }
+    text
+}

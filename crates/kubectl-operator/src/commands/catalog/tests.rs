@@ -1,0 +1,264 @@
+use std::time::Duration;
+
+use clap::Parser as _;
+use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+use serde_json::Value;
+
+use super::*;
+use crate::args::{Args, Command};
+use crate::operators::tests::{object, subscription};
+
+fn add_args(more: &[&str]) -> AddArgs {
+    let words = [
+        "kubectl-operator",
+        "catalog",
+        "add",
+        "cat",
+        "registry.example/cat:v1",
+    ];
+    let args = Args::try_parse_from(words.iter().chain(more)).unwrap();
+    match args.command {
+        Command::Catalog(CatalogCommand::Add(args)) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A cluster with the namespace `shop`.
+fn cluster() -> FakeCluster {
+    let cluster = FakeCluster::new();
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    cluster
+}
+
+fn state(state: &str) -> Value {
+    json!({"status": {"connectionState": {"lastObservedState": state}}})
+}
+
+fn catalog(image: &str) -> Value {
+    object(
+        "CatalogSource",
+        "cat",
+        &json!({"spec": {"sourceType": "grpc", "image": image}}),
+    )
+}
+
+#[test]
+fn a_catalog_is_made_of_what_was_said_of_it() {
+    let source = source(
+        &add_args(&[
+            "--priority",
+            "-5",
+            "--poll-interval",
+            "30m",
+            "--secret",
+            "a",
+            "--secret",
+            "b",
+            "--publisher",
+            "me",
+        ]),
+        "olm",
+    );
+    insta::assert_json_snapshot!(source, @r#"
+    {
+      "apiVersion": "operators.coreos.com/v1alpha1",
+      "kind": "CatalogSource",
+      "metadata": {
+        "name": "cat",
+        "namespace": "olm"
+      },
+      "spec": {
+        "sourceType": "grpc",
+        "priority": -5,
+        "image": "registry.example/cat:v1",
+        "secrets": [
+          "a",
+          "b"
+        ],
+        "updateStrategy": {
+          "registryPoll": {
+            "interval": "30m"
+          }
+        },
+        "grpcPodConfig": {
+          "securityContextConfig": "restricted"
+        },
+        "publisher": "me"
+      }
+    }
+    "#);
+    let plain = self::source(&add_args(&["--security-context", "legacy"]), "olm");
+    assert_eq!(
+        serde_json::to_value(&plain.spec).unwrap(),
+        json!({"sourceType": "grpc", "image": "registry.example/cat:v1", "grpcPodConfig": {"securityContextConfig": "legacy"}})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
+    let cluster = cluster();
+    let (client, _link) = cluster.connect();
+    let source = source(&add_args(&[]), "shop");
+    create(&client, &source).await.unwrap();
+    let pulling = json!({"phase": "Pending", "containerStatuses": [{"name": "registry-server", "image": "", "imageID": "",
+        "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}}]});
+    let later = cluster.clone();
+    let change = async move {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let labels = json!({"metadata": {"labels": {"olm.catalogSource": "cat"}}, "status": pulling});
+        later.put(object("Pod", "cat-1", &labels));
+        later.edit("CatalogSource", "shop", "cat", &state("CONNECTING"));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        later.edit("CatalogSource", "shop", "cat", &state("READY"));
+    };
+    let mut to = Vec::new();
+    let mut screen = Screen::new(&mut to, None);
+    let wait = add_args(&[]).wait;
+    let (is_ready, ()) = tokio::join!(follow(&client, &source, &wait, &mut screen), change);
+    assert!(is_ready.unwrap());
+    drop(screen);
+    insta::assert_snapshot!(String::from_utf8(to).unwrap(), @r"
+    CatalogSource shop/cat: New, waits for OLM to make its pod
+    CatalogSource shop/cat: CONNECTING, waits for its server
+    shop/cat: Pod cat-1: Pending, container registry-server: ErrImagePull (no such host)
+    CatalogSource shop/cat: READY
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalog_that_does_not_get_ready_is_left_and_told() {
+    let cluster = cluster();
+    let (client, _link) = cluster.connect();
+    let source = source(&add_args(&[]), "shop");
+    create(&client, &source).await.unwrap();
+    let wait = add_args(&["--timeout", "30s"]).wait;
+    let is_ready = follow(&client, &source, &wait, &mut Screen::new(Vec::new(), None)).await;
+    assert!(!is_ready.unwrap());
+    assert!(cluster.get("CatalogSource", "shop", "cat").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalog_that_is_there_is_not_changed() {
+    let cluster = cluster();
+    cluster.put(catalog("other/image"));
+    let before = cluster.get("CatalogSource", "shop", "cat");
+    let (client, _link) = cluster.connect();
+    let error = create(&client, &source(&add_args(&[]), "shop"))
+        .await
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("has a CatalogSource cat already") && text.contains("other/image"),
+        "{text}"
+    );
+    assert_eq!(cluster.get("CatalogSource", "shop", "cat"), before);
+
+    let (client, _link) = FakeCluster::new().connect();
+    let error = create(&client, &source(&add_args(&[]), "shop"))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("kubectl create namespace"), "{error}");
+}
+
+async fn removed(cluster: &FakeCluster, answer: bool) -> (String, anyhow::Result<bool>) {
+    let (client, _link) = cluster.connect();
+    let mut told = String::new();
+    let mut asked = |text: &str, _: &str| {
+        text.clone_into(&mut told);
+        Ok(answer)
+    };
+    let result = remove_one(&client, "olm", "cat", &mut asked).await;
+    (told, result)
+}
+
+fn used() -> FakeCluster {
+    let cluster = FakeCluster::new();
+    let mut source = catalog("image");
+    source["metadata"]["namespace"] = json!("olm");
+    cluster.put(source);
+    cluster.put(subscription("db", &json!({"installedCSV": "etcd.v1.0.0"})));
+    let mut other = subscription("other", &json!({}));
+    other["spec"]["sourceNamespace"] = json!("shop");
+    cluster.put(other);
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_uses_a_catalog_is_named_before_it_goes() {
+    let cluster = used();
+    let (told, result) = removed(&cluster, false).await;
+    assert!(!result.unwrap());
+    assert!(cluster.get("CatalogSource", "olm", "cat").is_some());
+    insta::assert_snapshot!(told, @r"
+    CatalogSource cat in namespace olm is used by these, which stay installed but get nothing newer:
+      Subscription shop/db, package etcd, etcd.v1.0.0 installed
+    ");
+    let (_, result) = removed(&cluster, true).await;
+    assert!(result.unwrap());
+    assert!(cluster.get("CatalogSource", "olm", "cat").is_none());
+    let (_, result) = removed(&cluster, true).await;
+    assert!(
+        result
+            .unwrap_err()
+            .to_string()
+            .contains("has no CatalogSource cat")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_that_may_not_be_seen_are_told_as_not_known() {
+    let cluster = used();
+    cluster.on_request(|request| {
+        let is_all = request.kind.kind == "Subscription" && request.namespace.is_empty();
+        is_all.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "subscriptions is forbidden")))
+    });
+    let (told, _) = removed(&cluster, false).await;
+    assert!(
+        told.contains("note: those of other namespaces are not known: "),
+        "{told}"
+    );
+}
+
+/// Somebody makes another while the question is read.
+#[tokio::test(start_paused = true)]
+async fn a_catalog_made_anew_is_not_removed() {
+    let cluster = used();
+    let (client, _link) = cluster.connect();
+    let other = cluster.clone();
+    let mut asked = |_: &str, _: &str| {
+        other.delete("CatalogSource", "olm", "cat");
+        let mut source = catalog("new");
+        source["metadata"]["namespace"] = json!("olm");
+        other.put(source);
+        Ok(true)
+    };
+    let error = remove_one(&client, "olm", "cat", &mut asked).await.unwrap_err();
+    assert!(error.to_string().contains("made anew"), "{error}");
+    assert!(cluster.get("CatalogSource", "olm", "cat").is_some());
+}
+
+#[test]
+fn catalogs_are_listed_as_kubectl_lists() {
+    let mut ready = catalog("registry.example/cat:v1");
+    olm_testing::patch::merge(&mut ready, &state("READY"));
+    let mut broken = object(
+        "CatalogSource",
+        "other",
+        &json!({"spec": {"sourceType": "grpc", "address": "a:1", "publisher": "\u{1b}[2J"}}),
+    );
+    broken["status"] = json!({"message": "no pod", "reason": "RegistryServerError"});
+    let rows: Vec<Row> = [ready, broken]
+        .into_iter()
+        .map(|source| row(&serde_json::from_value(source).unwrap()))
+        .collect();
+    insta::assert_snapshot!(table(&rows, true, true), @r"
+    NAMESPACE   NAME    DISPLAY   TYPE   PUBLISHER   STATE    SOURCE                    PRIORITY   MESSAGE
+    shop        cat     <none>    grpc   <none>      READY    registry.example/cat:v1   0          <none>
+    shop        other   <none>    grpc   \u{1b}[2J   <none>   a:1                       0          no pod
+    ");
+    insta::assert_snapshot!(table(&rows, false, false), @r"
+    NAME    DISPLAY   TYPE   PUBLISHER   STATE
+    cat     <none>    grpc   <none>      READY
+    other   <none>    grpc   \u{1b}[2J   <none>
+    ");
+}

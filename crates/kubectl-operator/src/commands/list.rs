@@ -1,0 +1,115 @@
+//! `kubectl operator list`: the operators of a namespace or of all.
+
+use serde_json::json;
+
+use crate::args::look::ListArgs;
+use crate::args::shared::Format;
+use crate::cluster::Cluster;
+use crate::operators::Row;
+use crate::reader::place;
+use crate::table::Table;
+use crate::{Verdict, gather, printer};
+
+/// Prints them.
+///
+/// # Errors
+/// The cluster cannot be read.
+pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    let gathered = gather::operators(&cluster.client, namespace).await?;
+    let rows: Vec<Row> = gathered
+        .operators()
+        .iter()
+        .map(|operator| operator.row())
+        .collect();
+    match args.output {
+        Some(format @ (Format::Json | Format::Yaml)) => {
+            printer::document(&json!({"operators": rows}), format)?;
+        }
+        _ if rows.is_empty() => {
+            printer::progress(&format!("No operators found in {}.", place(namespace)));
+        }
+        format => printer::data(&table(&rows, args.all_namespaces, format == Some(Format::Wide)))?,
+    }
+    Ok(Verdict::Fine)
+}
+
+fn table(rows: &[Row], with_namespace: bool, is_wide: bool) -> String {
+    let mut head = vec!["NAME", "PACKAGE", "CHANNEL", "INSTALLED", "CURRENT", "STATE"];
+    if with_namespace {
+        head.insert(0, "NAMESPACE");
+    }
+    if is_wide {
+        head.extend(["CATALOG", "APPROVAL", "CSV", "MESSAGE"]);
+    }
+    let mut table = Table::new(head);
+    for row in rows {
+        let row = row.clone();
+        let mut cells = vec![
+            row.name,
+            row.package,
+            row.channel,
+            row.installed_version,
+            row.current_version,
+            row.state.as_str().to_owned(),
+        ];
+        if with_namespace {
+            cells.insert(0, row.namespace);
+        }
+        if is_wide {
+            cells.extend([row.catalog, row.approval, row.current_csv, row.message]);
+        }
+        table.row(cells);
+    }
+    table.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operators::tests::gathered;
+
+    #[test]
+    fn operators_are_listed_as_kubectl_lists() {
+        let gathered = gathered();
+        let rows: Vec<Row> = gathered
+            .operators()
+            .iter()
+            .map(|operator| operator.row())
+            .collect();
+        insta::assert_snapshot!(table(&rows, false, false), @r"
+        NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE
+        new           etcd      stable    <none>      <none>        Pending
+        ready         etcd      stable    1.0.0       1.0.0         Ready
+        waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval
+        wrong         etcd      stable    <none>      <none>        Unresolved
+        etcd.v9.0.0   <none>    <none>    9.0.0       9.0.0         Failed
+        ");
+        insta::assert_snapshot!(table(&rows, true, true), @r"
+        NAMESPACE   NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE              CATALOG   APPROVAL    CSV           MESSAGE
+        shop        new           etcd      stable    <none>      <none>        Pending            olm/cat   Automatic   <none>        waits for OLM to resolve it
+        shop        ready         etcd      stable    1.0.0       1.0.0         Ready              olm/cat   Automatic   etcd.v1.0.0   <none>
+        shop        waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval   olm/cat   Automatic   etcd.v2.0.0   waits for approval of InstallPlan install-1
+        shop        wrong         etcd      stable    <none>      <none>        Unresolved         olm/cat   Automatic   <none>        no \u{1b}[2Joperators found
+        shop        etcd.v9.0.0   <none>    <none>    9.0.0       9.0.0         Failed             <none>    <none>      etcd.v9.0.0   ClusterServiceVersion etcd.v9.0.0: no group
+        ");
+        insta::assert_snapshot!(serde_json::to_string_pretty(&rows[0]).unwrap(), @r#"
+        {
+          "namespace": "shop",
+          "name": "new",
+          "subscribed": true,
+          "package": "etcd",
+          "channel": "stable",
+          "catalog": "olm/cat",
+          "approval": "Automatic",
+          "installedVersion": "",
+          "installedCSV": "",
+          "currentVersion": "",
+          "currentCSV": "",
+          "state": "Pending",
+          "message": "waits for OLM to resolve it"
+        }
+        "#);
+    }
+}

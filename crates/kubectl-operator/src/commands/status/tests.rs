@@ -1,0 +1,140 @@
+use std::time::Duration;
+
+use kube::Client;
+use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+
+use super::*;
+use crate::operators::tests::{csv, deployment, gathered, plan, pod, subscription};
+
+const READY: &str = r#"{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}"#;
+
+fn cluster(available: i64) -> FakeCluster {
+    let cluster = FakeCluster::new();
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "state": "AtLatestKnown",
+        "installPlanRef": {"name": "install-1"}});
+    cluster.put(subscription("db", &status));
+    cluster.put(plan("install-1", "Complete", true));
+    cluster.put(csv("1.0.0", "Succeeded", ""));
+    cluster.put(deployment(available));
+    cluster.put(pod("etcd-1", &serde_json::from_str(READY).unwrap()));
+    cluster
+}
+
+fn wait(seconds: u64) -> WaitArgs {
+    WaitArgs {
+        timeout: Duration::from_secs(seconds),
+    }
+}
+
+async fn watched(client: &Client, seconds: u64) -> (anyhow::Result<(Vec<Node>, Verdict)>, String) {
+    let mut to = Vec::new();
+    let mut screen = Screen::new(&mut to, None);
+    let result = watch(client, Some("shop"), Some("db"), &wait(seconds), &mut screen).await;
+    drop(screen);
+    (result, String::from_utf8(to).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_is_shown_from_its_subscription_to_its_pods() {
+    let cluster = cluster(2);
+    let (client, _link) = cluster.connect();
+    let nodes = read(&client, Some("shop"), Some("db")).await.unwrap();
+    insta::assert_snapshot!(lines(&nodes, Colours(false)).join("\n"), @r"
+    Subscription shop/db: Ready (1.0.0 installed)
+    ├─ InstallPlan install-1: Complete
+    └─ ClusterServiceVersion etcd.v1.0.0: Succeeded
+       └─ Deployment etcd: 2 of 2 available
+          └─ Pod etcd-1: Ready
+    ");
+    assert_eq!(verdict(&nodes), Verdict::Fine);
+    assert!(cluster.log().writes.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn watching_ends_when_all_is_ready_and_tells_each_change() {
+    let cluster = cluster(1);
+    let (client, _link) = cluster.connect();
+    let later = cluster.clone();
+    let change = async move {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        later.put(deployment(2));
+    };
+    let ((result, text), ()) = tokio::join!(watched(&client, 60), change);
+    assert_eq!(result.unwrap().1, Verdict::Fine);
+    let changes: Vec<&str> = text.lines().filter(|line| line.contains("Deployment")).collect();
+    assert_eq!(
+        changes,
+        [
+            "shop/db: Deployment etcd: 1 of 2 available, waits for its pods",
+            "shop/db: Deployment etcd: 2 of 2 available"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_get_ready_in_time_is_not_fine() {
+    let cluster = cluster(1);
+    let (client, _link) = cluster.connect();
+    let (result, _) = watched(&client, 30).await;
+    assert_eq!(result.unwrap().1, Verdict::Unresolved);
+
+    cluster.on_request(|_| Some(Fault::Hang));
+    let (result, _) = watched(&client, 30).await;
+    assert_eq!(result.unwrap().1, Verdict::Unresolved, "nothing was seen");
+}
+
+/// Nobody is to sit before a plan that waits for themselves.
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_needs_somebody_ends_the_watch() {
+    let cluster = cluster(2);
+    let status = json!({"status": {"state": "UpgradePending", "currentCSV": "etcd.v2.0.0"}});
+    assert!(cluster.edit("Subscription", "shop", "db", &status));
+    cluster.put(plan("install-1", "RequiresApproval", false));
+    let (client, _link) = cluster.connect();
+    let start = tokio::time::Instant::now();
+    let (result, text) = watched(&client, 600).await;
+    assert_eq!(result.unwrap().1, Verdict::Unresolved);
+    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(
+        text.contains("waits for approval, see kubectl operator approve"),
+        "{text}"
+    );
+    // One that is approved is on its way.
+    cluster.put(plan("install-1", "RequiresApproval", true));
+    let start = tokio::time::Instant::now();
+    let (result, _) = watched(&client, 600).await;
+    assert_eq!(result.unwrap().1, Verdict::Unresolved);
+    assert!(start.elapsed() > Duration::from_secs(500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_may_not_be_read_hold_nothing_up_and_operators_that_may_not_are_told() {
+    let cluster = cluster(2);
+    cluster.on_request(|request| {
+        (request.kind.kind == "Pod")
+            .then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "pods is forbidden")))
+    });
+    let (client, _link) = cluster.connect();
+    let nodes = read(&client, Some("shop"), Some("db")).await.unwrap();
+    assert_eq!(verdict(&nodes), Verdict::Fine);
+    let text = lines(&nodes, Colours(false)).join("\n");
+    assert!(text.contains("pods is forbidden"), "{text}");
+
+    cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden"))));
+    let error = read(&client, Some("shop"), None).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot list subscriptions in namespace shop: it is forbidden; ask for this right, or see `kubectl auth can-i --list`"
+    );
+}
+
+#[test]
+fn an_operator_that_is_not_there_is_told_with_those_that_are() {
+    let error = trees(&gathered(), Some("shop"), Some("no\u{1b}")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "namespace shop has no operator no\\u{1b}: it has new, ready, waits, wrong, etcd.v9.0.0"
+    );
+    let error = trees(&Gathered::default(), Some("shop"), Some("db")).unwrap_err();
+    assert!(error.to_string().contains("list -A"), "{error}");
+}

@@ -1,0 +1,203 @@
+//! What there is of operators in a namespace, and how it is doing. Pure: values in, rows and trees out.
+
+mod conditions;
+mod state;
+#[cfg(test)]
+pub(crate) mod tests;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription, SubscriptionStatus};
+use serde::Serialize;
+
+pub(crate) use self::state::{State, Verdict};
+pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
+
+/// A namespace and a name.
+pub(crate) type Key = (String, String);
+
+/// What was read of one namespace or all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gathered {
+    /// All Subscriptions.
+    pub subscriptions: Vec<Subscription>,
+    /// InstallPlans that Subscriptions refer to, as far as they matter.
+    pub plans: BTreeMap<Key, InstallPlan>,
+    /// ClusterServiceVersions that are no copies.
+    pub csvs: BTreeMap<Key, ClusterServiceVersion>,
+    /// Deployments of ClusterServiceVersions, with their pods.
+    pub workloads: BTreeMap<Key, Workload>,
+}
+
+/// A Deployment that a ClusterServiceVersion wants.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Workload {
+    /// None where it is not there.
+    pub deployment: Option<Deployment>,
+    /// Its pods.
+    pub pods: Vec<Pod>,
+    /// Why they are not known.
+    pub unread: Option<String>,
+}
+
+/// An operator: what a Subscription is about, or a ClusterServiceVersion that no Subscription is about.
+#[derive(Debug, Clone)]
+pub(crate) struct Operator<'a> {
+    pub subscription: Option<&'a Subscription>,
+    pub plan: Option<&'a InstallPlan>,
+    pub installed: Option<&'a ClusterServiceVersion>,
+    pub current: Option<&'a ClusterServiceVersion>,
+}
+
+impl Gathered {
+    /// All operators by namespace and name, those with Subscriptions first.
+    pub(crate) fn operators(&self) -> Vec<Operator<'_>> {
+        let mut subscriptions: Vec<&Subscription> = self.subscriptions.iter().collect();
+        subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
+        let mut of_subscriptions = BTreeSet::new();
+        let mut operators = Vec::new();
+        for subscription in subscriptions {
+            let namespace = subscription.namespace().unwrap_or_default();
+            let status = subscription.status.as_ref();
+            let mut csv = |name: Option<&String>| {
+                let key = (namespace.clone(), name?.clone());
+                let found = self.csvs.get(&key);
+                of_subscriptions.insert(key);
+                found
+            };
+            let installed = csv(status.and_then(|status| status.installed_csv.as_ref()));
+            let current = csv(status.and_then(|status| status.current_csv.as_ref()));
+            let plan = status.and_then(plan_name);
+            operators.push(Operator {
+                subscription: Some(subscription),
+                plan: plan.and_then(|plan| self.plans.get(&(namespace, plan.to_owned()))),
+                installed,
+                current,
+            });
+        }
+        // What is replaced goes by itself and is a step of the operator that replaces it.
+        let replaced: BTreeSet<Key> = self
+            .csvs
+            .iter()
+            .filter(|(key, _)| of_subscriptions.contains(*key))
+            .filter_map(|((namespace, _), csv)| Some((namespace.clone(), csv.spec.replaces()?.to_owned())))
+            .collect();
+        let others = self.csvs.iter();
+        operators.extend(
+            others
+                .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key))
+                .map(|(_, csv)| Operator {
+                    subscription: None,
+                    plan: None,
+                    installed: Some(csv),
+                    current: Some(csv),
+                }),
+        );
+        operators
+    }
+}
+
+/// The InstallPlan that a Subscription refers to.
+pub(crate) fn plan_name(status: &SubscriptionStatus) -> Option<&str> {
+    status.install_plan_ref.as_ref()?.name.as_deref()
+}
+
+/// What a table or document says of an operator.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Row {
+    /// Its namespace.
+    pub namespace: String,
+    /// Of the Subscription, or of the ClusterServiceVersion that has none.
+    pub name: String,
+    /// Whether there is a Subscription.
+    pub subscribed: bool,
+    /// What is subscribed to.
+    pub package: String,
+    /// Empty for the package's default channel.
+    pub channel: String,
+    /// NAMESPACE/NAME of the CatalogSource.
+    pub catalog: String,
+    /// Automatic or Manual.
+    pub approval: String,
+    /// Version that is installed.
+    pub installed_version: String,
+    /// Its ClusterServiceVersion.
+    #[serde(rename = "installedCSV")]
+    pub installed_csv: String,
+    /// Version that is being installed, or is.
+    pub current_version: String,
+    /// Its ClusterServiceVersion.
+    #[serde(rename = "currentCSV")]
+    pub current_csv: String,
+    /// How it is doing.
+    pub state: State,
+    /// Why, or what it waits for.
+    pub message: String,
+}
+
+impl Operator<'_> {
+    /// Its namespace.
+    pub(crate) fn namespace(&self) -> String {
+        let of_subscription = self
+            .subscription
+            .and_then(|subscription| subscription.namespace());
+        of_subscription
+            .or_else(|| self.installed.and_then(|csv| csv.namespace()))
+            .unwrap_or_default()
+    }
+
+    /// Name of its Subscription, or of its ClusterServiceVersion.
+    pub(crate) fn name(&self) -> String {
+        let of_subscription = self.subscription.map(|subscription| subscription.name_any());
+        of_subscription
+            .or_else(|| self.installed.map(|csv| csv.name_any()))
+            .unwrap_or_default()
+    }
+
+    /// What a table says of it.
+    pub(crate) fn row(&self) -> Row {
+        let spec = self.subscription.map(|subscription| &subscription.spec);
+        let status = self
+            .subscription
+            .and_then(|subscription| subscription.status.as_ref());
+        let name_of = |told: Option<&Option<String>>, found: Option<&ClusterServiceVersion>| {
+            let told = told.and_then(Clone::clone);
+            told.or_else(|| found.map(|csv| csv.name_any()))
+                .unwrap_or_default()
+        };
+        let installed_csv = name_of(status.map(|status| &status.installed_csv), self.installed);
+        let current_csv = name_of(status.map(|status| &status.current_csv), self.current);
+        let Verdict { state, message, .. } = self.verdict();
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        Row {
+            namespace: self.namespace(),
+            name: self.name(),
+            subscribed: spec.is_some(),
+            package: text(spec.map(|spec| spec.name.as_str())),
+            channel: text(spec.and_then(|spec| spec.channel())),
+            catalog: spec.map_or_else(String::new, |spec| {
+                format!("{}/{}", spec.source_namespace, spec.source)
+            }),
+            approval: text(spec.map(|spec| if spec.is_manual() { "Manual" } else { "Automatic" })),
+            installed_version: version(self.installed, &installed_csv),
+            installed_csv,
+            current_version: version(self.current, &current_csv),
+            current_csv,
+            state,
+            message,
+        }
+    }
+}
+
+/// Version of a ClusterServiceVersion; its name where it is not there to say.
+fn version(csv: Option<&ClusterServiceVersion>, name: &str) -> String {
+    let version = csv.and_then(|csv| csv.spec.version.clone());
+    version
+        .filter(|version| !version.is_empty())
+        .unwrap_or_else(|| name.to_owned())
+}

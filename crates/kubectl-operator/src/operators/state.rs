@@ -1,0 +1,203 @@
+//! How an operator is doing, by what OLM says in the statuses.
+
+use kube::ResourceExt as _;
+use olm_api::condition::subscription as condition;
+use olm_api::v1alpha1::{
+    ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription,
+};
+use serde::Serialize;
+
+use super::conditions::true_conditions;
+use super::{Operator, plan_name};
+use crate::terminal::Mark;
+
+/// How an operator is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) enum State {
+    /// It is installed, and nothing newer is on its way.
+    Ready,
+    /// Its first version is on its way.
+    Installing,
+    /// A newer version is on its way.
+    Upgrading,
+    /// An InstallPlan waits for somebody.
+    RequiresApproval,
+    /// OLM has not got to it.
+    Pending,
+    /// OLM finds no way to have what is asked for.
+    Unresolved,
+    /// A step failed.
+    Failed,
+}
+
+impl State {
+    /// Its word.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Installing => "Installing",
+            Self::Upgrading => "Upgrading",
+            Self::RequiresApproval => "RequiresApproval",
+            Self::Pending => "Pending",
+            Self::Unresolved => "Unresolved",
+            Self::Failed => "Failed",
+        }
+    }
+
+    /// Whether it is well.
+    pub(crate) fn mark(self) -> Mark {
+        match self {
+            Self::Ready => Mark::Fine,
+            Self::Installing | Self::Upgrading | Self::RequiresApproval | Self::Pending => Mark::Waits,
+            Self::Unresolved | Self::Failed => Mark::Bad,
+        }
+    }
+}
+
+/// A state and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub state: State,
+    /// What it waits for or what went wrong; of what is ready, that it is deprecated.
+    pub message: String,
+}
+
+impl Verdict {
+    fn new(state: State, message: impl Into<String>) -> Self {
+        Self {
+            state,
+            message: message.into(),
+        }
+    }
+}
+
+impl Operator<'_> {
+    /// How it is doing. What went wrong counts before what is on its way.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let on_its_way = match self.installed {
+            None => State::Installing,
+            Some(_) => State::Upgrading,
+        };
+        if let Some(subscription) = self.subscription {
+            let of_subscription = failure(subscription)
+                .or_else(|| self.plan.and_then(|plan| of_plan(plan, on_its_way)))
+                .or_else(|| waiting(subscription, self.current, on_its_way));
+            if let Some(verdict) = of_subscription {
+                return verdict;
+            }
+        }
+        let Some(csv) = self.current else {
+            return Verdict::new(State::Pending, "waits for OLM to look at it");
+        };
+        let name = csv.name_any();
+        let message = csv.status.as_ref().and_then(|status| status.message.as_deref());
+        let message = format!(
+            "ClusterServiceVersion {name}: {}",
+            message.unwrap_or("waits for OLM to look at it")
+        );
+        let is_installed = self
+            .installed
+            .is_some_and(|installed| installed.name_any() == name);
+        match csv.phase() {
+            Phase::Failed => Verdict::new(State::Failed, message),
+            Phase::Succeeded if is_installed => Verdict::new(State::Ready, self.deprecation()),
+            _ if is_installed => Verdict::new(State::Installing, message),
+            _ => Verdict::new(on_its_way, message),
+        }
+    }
+
+    /// What the catalog advises against.
+    fn deprecation(&self) -> String {
+        let conditions = self.subscription.into_iter().flat_map(true_conditions);
+        let about = [
+            condition::PACKAGE_DEPRECATED,
+            condition::CHANNEL_DEPRECATED,
+            condition::BUNDLE_DEPRECATED,
+        ];
+        let texts: Vec<&str> = conditions
+            .filter(|condition| about.contains(&condition.type_.as_str()))
+            .map(|condition| condition.message.as_deref().unwrap_or(&condition.type_))
+            .collect();
+        match texts.is_empty() {
+            true => String::new(),
+            false => format!("deprecated: {}", texts.join("; ")),
+        }
+    }
+}
+
+/// What OLM says went wrong.
+fn failure(subscription: &Subscription) -> Option<Verdict> {
+    for (type_, state) in [
+        (condition::BUNDLE_UNPACK_FAILED, State::Failed),
+        (condition::RESOLUTION_FAILED, State::Unresolved),
+        (condition::INSTALL_PLAN_FAILED, State::Failed),
+    ] {
+        let mut conditions = true_conditions(subscription);
+        if let Some(condition) = conditions.find(|condition| condition.type_ == type_) {
+            let message = condition.message.as_deref().or(condition.reason.as_deref());
+            return Some(Verdict::new(state, message.unwrap_or(type_)));
+        }
+    }
+    None
+}
+
+/// How far an InstallPlan is, where it is not complete.
+fn of_plan(plan: &InstallPlan, on_its_way: State) -> Option<Verdict> {
+    let name = plan.name_any();
+    let message = plan.status.as_ref().and_then(|status| status.message.as_deref());
+    match plan.phase() {
+        InstallPlanPhase::Complete => None,
+        InstallPlanPhase::Failed => {
+            let message = message.unwrap_or("it does not say why");
+            Some(Verdict::new(
+                State::Failed,
+                format!("InstallPlan {name}: {message}"),
+            ))
+        }
+        InstallPlanPhase::RequiresApproval if !plan.spec.approved => Some(Verdict::new(
+            State::RequiresApproval,
+            format!("waits for approval of InstallPlan {name}"),
+        )),
+        _ => {
+            let text = message.map_or_else(
+                || format!("waits for InstallPlan {name} to be carried out"),
+                |message| format!("InstallPlan {name}: {message}"),
+            );
+            Some(Verdict::new(on_its_way, text))
+        }
+    }
+}
+
+/// What a Subscription waits for that has no ClusterServiceVersion yet, or not the one it should.
+fn waiting(
+    subscription: &Subscription,
+    current: Option<&ClusterServiceVersion>,
+    on_its_way: State,
+) -> Option<Verdict> {
+    if current.is_some() {
+        return None;
+    }
+    let status = subscription.status.as_ref();
+    if let Some(name) = status.and_then(|status| status.current_csv.as_deref()) {
+        let text = format!("waits for ClusterServiceVersion {name} to be there");
+        return Some(Verdict::new(on_its_way, text));
+    }
+    let told = [
+        condition::BUNDLE_UNPACKING,
+        condition::CATALOG_SOURCES_UNHEALTHY,
+        condition::INSTALL_PLAN_MISSING,
+        condition::INSTALL_PLAN_PENDING,
+    ];
+    for type_ in told {
+        let mut conditions = true_conditions(subscription);
+        if let Some(condition) = conditions.find(|condition| condition.type_ == type_) {
+            let message = condition.message.as_deref().or(condition.reason.as_deref());
+            return Some(Verdict::new(State::Pending, message.unwrap_or(type_)));
+        }
+    }
+    let text = match status.and_then(plan_name) {
+        Some(plan) => format!("waits for InstallPlan {plan}"),
+        None => "waits for OLM to resolve it".to_owned(),
+    };
+    Some(Verdict::new(State::Pending, text))
+}

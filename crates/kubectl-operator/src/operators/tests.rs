@@ -1,0 +1,277 @@
+use k8s_openapi::serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::terminal::Colours;
+
+/// An object of a namespace `shop` with these fields beside its metadata.
+pub(crate) fn object(kind: &str, name: &str, rest: &Value) -> Value {
+    let group = match kind {
+        "Deployment" => "apps/v1",
+        "Pod" => "v1",
+        _ => "operators.coreos.com/v1alpha1",
+    };
+    let mut object =
+        json!({"apiVersion": group, "kind": kind, "metadata": {"namespace": "shop", "name": name}});
+    for (field, value) in rest.as_object().unwrap() {
+        match field.as_str() {
+            "metadata" => olm_testing::patch::merge(&mut object["metadata"], value),
+            _ => object[field] = value.clone(),
+        }
+    }
+    object
+}
+
+fn typed<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+/// A Subscription `name` of the package etcd.
+pub(crate) fn subscription(name: &str, status: &Value) -> Value {
+    let spec = json!({"name": "etcd", "channel": "stable", "source": "cat", "sourceNamespace": "olm"});
+    let mut status = status.clone();
+    status["lastUpdated"] = Value::Null;
+    object("Subscription", name, &json!({"spec": spec, "status": status}))
+}
+
+/// A ClusterServiceVersion `etcd.vVERSION` with a Deployment `etcd`.
+pub(crate) fn csv(version: &str, phase: &str, message: &str) -> Value {
+    let deployments = json!([{"name": "etcd", "spec": {}}]);
+    let spec = json!({"version": version, "install": {"strategy": "deployment", "spec": {"deployments": deployments}}});
+    let status = json!({"phase": phase, "message": message});
+    object(
+        "ClusterServiceVersion",
+        &format!("etcd.v{version}"),
+        &json!({"spec": spec, "status": status}),
+    )
+}
+
+/// An InstallPlan `name` in a phase.
+pub(crate) fn plan(name: &str, phase: &str, approved: bool) -> Value {
+    let spec =
+        json!({"clusterServiceVersionNames": ["etcd.v2.0.0"], "approval": "Manual", "approved": approved});
+    object(
+        "InstallPlan",
+        name,
+        &json!({"spec": spec, "status": {"phase": phase, "catalogSources": []}}),
+    )
+}
+
+/// The Deployment etcd with so many of two replicas available.
+pub(crate) fn deployment(available: i64) -> Value {
+    let spec = json!({"replicas": 2, "selector": {"matchLabels": {"app": "etcd"}}, "template": {}});
+    let status = json!({"availableReplicas": available, "updatedReplicas": 2, "observedGeneration": 1});
+    object(
+        "Deployment",
+        "etcd",
+        &json!({"metadata": {"generation": 1}, "spec": spec, "status": status}),
+    )
+}
+
+/// A pod of that Deployment.
+pub(crate) fn pod(name: &str, status: &Value) -> Value {
+    object(
+        "Pod",
+        name,
+        &json!({"metadata": {"labels": {"app": "etcd"}}, "status": status}),
+    )
+}
+
+/// Objects as they would be read.
+pub(crate) fn gathered_of(objects: impl IntoIterator<Item = Value>) -> Gathered {
+    let mut gathered = Gathered::default();
+    for object in objects {
+        let name = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let key = (name("namespace"), name("name"));
+        let etcd = || (key.0.clone(), "etcd".to_owned());
+        match object["kind"].as_str().unwrap() {
+            "Subscription" => gathered.subscriptions.push(typed(object)),
+            "InstallPlan" => drop(gathered.plans.insert(key, typed(object))),
+            "ClusterServiceVersion" => drop(gathered.csvs.insert(key, typed(object))),
+            "Deployment" => gathered.workloads.entry(key).or_default().deployment = Some(typed(object)),
+            _ => gathered
+                .workloads
+                .entry(etcd())
+                .or_default()
+                .pods
+                .push(typed(object)),
+        }
+    }
+    gathered
+}
+
+/// One operator of every sort.
+pub(crate) fn gathered() -> Gathered {
+    let condition =
+        |type_: &str, message: &str| json!([{"type": type_, "status": "True", "message": message}]);
+    gathered_of([
+        subscription(
+            "ready",
+            &json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "state": "AtLatestKnown"}),
+        ),
+        csv("1.0.0", "Succeeded", "install strategy completed with no errors"),
+        subscription(
+            "waits",
+            &json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+                "installPlanRef": {"name": "install-1"}}),
+        ),
+        plan("install-1", "RequiresApproval", false),
+        subscription("new", &json!({})),
+        subscription(
+            "wrong",
+            &json!({"conditions": condition("ResolutionFailed", "no \u{1b}[2Joperators found")}),
+        ),
+        csv("9.0.0", "Failed", "no group"),
+    ])
+}
+
+fn one(objects: impl IntoIterator<Item = Value>) -> (Verdict, String) {
+    let gathered = gathered_of(objects);
+    let operators = gathered.operators();
+    assert_eq!(operators.len(), 1, "{operators:?}");
+    let tree = gathered.tree(&operators[0]);
+    (operators[0].verdict(), lines(&[tree], Colours(false)).join("\n"))
+}
+
+#[test]
+fn a_tree_tells_what_each_object_waits_for() {
+    let pulling = json!({"phase": "Pending", "containerStatuses": [{"name": "etcd", "image": "", "imageID": "", "ready": false,
+        "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}]});
+    let unscheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+        "message": "0/1 nodes are available"}]});
+    let (verdict, text) = one([
+        subscription(
+            "db",
+            &json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+                "installPlanRef": {"name": "install-1"}}),
+        ),
+        plan("install-1", "Complete", true),
+        csv("1.0.0", "Replacing", "being replaced by csv: etcd.v2.0.0"),
+        csv(
+            "2.0.0",
+            "Installing",
+            "waiting for deployment etcd to become ready",
+        ),
+        deployment(1),
+        pod("etcd-1", &pulling),
+        pod("etcd-2", &unscheduled),
+        pod(
+            "etcd-3",
+            &json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
+        ),
+    ]);
+    assert_eq!(verdict.state, State::Upgrading);
+    insta::assert_snapshot!(text, @r"
+    Subscription shop/db: Upgrading (1.0.0 installed), ClusterServiceVersion etcd.v2.0.0: waiting for deployment etcd to become ready
+    ├─ InstallPlan install-1: Complete
+    ├─ ClusterServiceVersion etcd.v1.0.0: Replacing, being replaced by csv: etcd.v2.0.0
+    └─ ClusterServiceVersion etcd.v2.0.0: Installing, waiting for deployment etcd to become ready
+       └─ Deployment etcd: 1 of 2 available, waits for its pods
+          ├─ Pod etcd-1: Pending, container etcd: ImagePullBackOff (no such image)
+          ├─ Pod etcd-2: Pending, waits for a node: 0/1 nodes are available
+          └─ Pod etcd-3: Ready
+    ");
+}
+
+#[test]
+fn what_went_wrong_counts_before_what_is_on_its_way() {
+    let failed = |type_: &str| json!([{"type": type_, "status": "True", "message": "because"}]);
+    for (type_, state) in [
+        ("ResolutionFailed", State::Unresolved),
+        ("BundleUnpackFailed", State::Failed),
+        ("InstallPlanFailed", State::Failed),
+        ("BundleUnpacking", State::Pending),
+        ("CatalogSourcesUnhealthy", State::Pending),
+    ] {
+        let (verdict, _) = one([subscription("db", &json!({"conditions": failed(type_)}))]);
+        assert_eq!(
+            (verdict.state, verdict.message.as_str()),
+            (state, "because"),
+            "{type_}"
+        );
+    }
+    let status = json!({"conditions": failed("ResolutionFailed"), "installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0"});
+    let (verdict, _) = one([subscription("db", &status), csv("1.0.0", "Succeeded", "")]);
+    assert_eq!(verdict.state, State::Unresolved);
+    // One that is not true any more says nothing.
+    let mut over = status;
+    over["conditions"][0]["status"] = json!("False");
+    let (verdict, _) = one([subscription("db", &over), csv("1.0.0", "Succeeded", "")]);
+    assert_eq!(verdict.state, State::Ready);
+}
+
+#[test]
+fn a_plan_that_waits_for_somebody_is_told_until_it_is_approved() {
+    let status = json!({"installPlanRef": {"name": "install-1"}});
+    for (phase, approved, state) in [
+        ("RequiresApproval", false, State::RequiresApproval),
+        ("RequiresApproval", true, State::Installing),
+        ("Installing", true, State::Installing),
+        ("Failed", true, State::Failed),
+    ] {
+        let (verdict, _) = one([subscription("db", &status), plan("install-1", phase, approved)]);
+        assert_eq!(verdict.state, state, "{phase} {approved}");
+    }
+}
+
+#[test]
+fn only_what_is_ready_down_to_its_deployments_is_well() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0"});
+    for (available, is_fine) in [(2, true), (1, false)] {
+        let gathered = gathered_of([
+            subscription("db", &status),
+            csv("1.0.0", "Succeeded", ""),
+            deployment(available),
+        ]);
+        let tree = gathered.tree(&gathered.operators()[0]);
+        assert_eq!(tree.is_fine(), is_fine, "{available}");
+        assert_eq!(tree.mark, crate::terminal::Mark::Fine);
+    }
+}
+
+#[test]
+fn requirements_that_are_missing_are_named_and_not_without_end() {
+    let mut waits = csv("1.0.0", "Pending", "one or more requirements couldn't be found");
+    let requirement = |number: usize| {
+        json!({"group": "", "version": "v1", "kind": "CustomResourceDefinition", "name": format!("crd{number}"),
+            "status": if number == 0 { "Present" } else { "NotPresent" }, "message": "CRD is not present"})
+    };
+    waits["status"]["requirementStatus"] = json!((0..9).map(requirement).collect::<Vec<_>>());
+    let (_, text) = one([waits]);
+    assert!(
+        text.contains("crd1 (CRD is not present)") && text.ends_with("; and 3 more"),
+        "{text}"
+    );
+    assert!(!text.contains("crd0"), "{text}");
+}
+
+#[test]
+fn what_may_not_be_seen_holds_nothing_up() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0"});
+    let mut gathered = gathered_of([subscription("db", &status), csv("1.0.0", "Succeeded", "")]);
+    let workload = Workload {
+        unread: Some("forbidden".to_owned()),
+        ..Workload::default()
+    };
+    gathered
+        .workloads
+        .insert(("shop".to_owned(), "etcd".to_owned()), workload);
+    let tree = gathered.tree(&gathered.operators()[0]);
+    assert!(tree.is_fine());
+    let text = lines(&[tree], Colours(false)).join("\n");
+    assert!(text.ends_with("Deployment etcd: Unknown, forbidden"), "{text}");
+}
+
+#[test]
+fn thousands_of_pods_are_counted() {
+    let pods = (0..1000).map(|number| pod(&format!("etcd-{number}"), &json!({"phase": "Pending"})));
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0"});
+    let objects = [
+        subscription("db", &status),
+        csv("1.0.0", "Succeeded", ""),
+        deployment(0),
+    ];
+    let (_, text) = one(objects.into_iter().chain(pods));
+    assert_eq!(text.lines().count(), 14, "{text}");
+    assert!(text.ends_with("Pods others: 990 more"), "{text}");
+}

@@ -1,0 +1,433 @@
+//! An operator as a tree of objects, with what each waits for.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::ResourceExt as _;
+use olm_api::condition::{self, requirement};
+use olm_api::v1alpha1::{
+    ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
+};
+use serde::Serialize;
+
+use super::conditions::true_conditions;
+use super::{Gathered, Operator, State, Workload, plan_name};
+use crate::terminal::{Colours, Mark, plain};
+
+/// Pods of one Deployment that are shown.
+const MAX_PODS: usize = 10;
+/// Requirements of one ClusterServiceVersion that are named.
+const MAX_REQUIREMENTS: usize = 5;
+
+/// An object and how it is doing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Node {
+    pub kind: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+    pub mark: Mark,
+    pub state: String,
+    /// What it waits for, or why it is not well.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<Node>,
+}
+
+impl Node {
+    pub(crate) fn new(kind: &'static str, name: &str, mark: Mark, state: &str) -> Self {
+        Self {
+            kind,
+            namespace: String::new(),
+            name: name.to_owned(),
+            mark,
+            state: state.to_owned(),
+            message: String::new(),
+            objects: Vec::new(),
+        }
+    }
+
+    fn with(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Whether it and all below it are well.
+    pub(crate) fn is_fine(&self) -> bool {
+        self.mark == Mark::Fine && self.objects.iter().all(Self::is_fine)
+    }
+
+    /// Whether it waits for an approval and for nothing else, or has failed for good.
+    pub(crate) fn needs_somebody(&self) -> bool {
+        let plans = self.objects.iter().filter(|object| object.kind == "InstallPlan");
+        plans
+            .into_iter()
+            .any(|plan| plan.mark == Mark::Bad || plan.state == InstallPlanPhase::RequiresApproval.as_str())
+            && self
+                .objects
+                .iter()
+                .all(|object| object.kind == "InstallPlan" || object.is_fine())
+    }
+
+    /// What it waits for, of the object furthest down.
+    pub(crate) fn waits_for(&self) -> String {
+        let below = self.objects.iter().find(|object| !object.is_fine());
+        match below {
+            Some(object) => object.waits_for(),
+            None => self.text(Colours(false)),
+        }
+    }
+
+    fn text(&self, colours: Colours) -> String {
+        let name = match self.namespace.as_str() {
+            "" => plain(&self.name),
+            namespace => format!("{}/{}", plain(namespace), plain(&self.name)),
+        };
+        let state = colours.paint(self.mark, &plain(&self.state));
+        let text = format!("{} {name}: {state}", self.kind);
+        match self.message.as_str() {
+            "" => text,
+            message => format!("{text}, {}", plain(message)),
+        }
+    }
+}
+
+/// Each object as a line for itself, for whoever reads changes of them: below the first with its name.
+pub(crate) fn flat(nodes: &[Node]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for node in nodes {
+        lines.push(node.text(Colours(false)));
+        let name = match node.namespace.as_str() {
+            "" => plain(&node.name),
+            namespace => format!("{}/{}", plain(namespace), plain(&node.name)),
+        };
+        flat_below(node, &name, &mut lines);
+    }
+    lines
+}
+
+fn flat_below(node: &Node, name: &str, lines: &mut Vec<String>) {
+    for object in &node.objects {
+        lines.push(format!("{name}: {}", object.text(Colours(false))));
+        flat_below(object, name, lines);
+    }
+}
+
+/// Trees as lines without their ends.
+pub(crate) fn lines(nodes: &[Node], colours: Colours) -> Vec<String> {
+    let mut lines = Vec::new();
+    for node in nodes {
+        lines.push(node.text(colours));
+        below(node, "", colours, &mut lines);
+    }
+    lines
+}
+
+fn below(node: &Node, indent: &str, colours: Colours, lines: &mut Vec<String>) {
+    for (at, object) in node.objects.iter().enumerate() {
+        let (branch, next) = match at + 1 == node.objects.len() {
+            true => ("└─ ", "   "),
+            false => ("├─ ", "│  "),
+        };
+        lines.push(format!("{indent}{branch}{}", object.text(colours)));
+        below(object, &format!("{indent}{next}"), colours, lines);
+    }
+}
+
+impl Gathered {
+    /// The tree of one of its operators.
+    pub(crate) fn tree(&self, operator: &Operator<'_>) -> Node {
+        let csvs = self.csv_nodes(operator);
+        let Some(subscription) = operator.subscription else {
+            let mut nodes = csvs;
+            return match nodes.pop() {
+                Some(mut node) => {
+                    node.namespace = operator.namespace();
+                    node
+                }
+                None => Node::new("ClusterServiceVersion", &operator.name(), Mark::Waits, "Missing"),
+            };
+        };
+        let verdict = operator.verdict();
+        let verdict_state = verdict.state;
+        let state = match (operator.row(), verdict.state.as_str()) {
+            (row, state) if row.installed_csv.is_empty() => state.to_owned(),
+            (row, state) => format!("{state} ({} installed)", row.installed_version),
+        };
+        let mut node =
+            Node::new("Subscription", &operator.name(), verdict.state.mark(), &state).with(verdict.message);
+        node.namespace = operator.namespace();
+        let status = subscription.status.as_ref();
+        if let Some(name) = status.and_then(plan_name) {
+            node.objects.push(match operator.plan {
+                Some(plan) => plan_node(plan),
+                // A plan may be taken away when it has done its work.
+                None => Node::new("InstallPlan", name, Mark::Fine, "Gone"),
+            });
+        }
+        let health = status.into_iter().flat_map(|status| status.catalog_health.iter());
+        for catalog in health.filter(|catalog| !catalog.healthy) {
+            let reference = &catalog.catalog_source_ref;
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            let mut catalog = match verdict_state {
+                // It runs all the same.
+                State::Ready => Node::new("CatalogSource", &text(&reference.name), Mark::Fine, "Unhealthy")
+                    .with("so there is nothing newer; see kubectl operator catalog list"),
+                _ => Node::new("CatalogSource", &text(&reference.name), Mark::Waits, "Unhealthy")
+                    .with("waits for its server; see kubectl operator catalog list"),
+            };
+            catalog.namespace = text(&reference.namespace);
+            let is_own = catalog.name == subscription.spec.source
+                && catalog.namespace == subscription.spec.source_namespace;
+            let concerns_all = true_conditions(subscription)
+                .any(|found| found.type_ == condition::subscription::CATALOG_SOURCES_UNHEALTHY);
+            if is_own || concerns_all {
+                node.objects.push(catalog);
+            }
+        }
+        node.objects.extend(csvs);
+        node
+    }
+
+    fn csv_nodes(&self, operator: &Operator<'_>) -> Vec<Node> {
+        let mut nodes = Vec::new();
+        let installed = operator.installed;
+        let current = operator
+            .current
+            .filter(|current| installed.is_none_or(|installed| installed.name_any() != current.name_any()));
+        for csv in installed.into_iter().chain(current) {
+            nodes.push(self.csv_node(csv));
+        }
+        nodes
+    }
+
+    fn csv_node(&self, csv: &ClusterServiceVersion) -> Node {
+        let (phase, status) = (csv.phase(), csv.status.as_ref());
+        let mark = match phase {
+            Phase::Succeeded => Mark::Fine,
+            Phase::Failed => Mark::Bad,
+            _ => Mark::Waits,
+        };
+        let state = match phase.as_str() {
+            "" => "New",
+            phase => phase,
+        };
+        let message = match mark {
+            Mark::Fine => String::new(),
+            _ => missing(csv).unwrap_or_else(|| {
+                let message = status.and_then(|status| status.message.clone());
+                message.unwrap_or_else(|| "waits for OLM to look at it".to_owned())
+            }),
+        };
+        let mut node = Node::new("ClusterServiceVersion", &csv.name_any(), mark, state).with(message);
+        // What a replaced one leaves belongs to its successor by then.
+        if matches!(phase, Phase::Replacing | Phase::Deleting) {
+            return node;
+        }
+        let namespace = csv.namespace().unwrap_or_default();
+        for name in deployments(csv) {
+            if let Some(workload) = self.workloads.get(&(namespace.clone(), name.to_owned())) {
+                node.objects.push(workload_node(name, workload));
+            }
+        }
+        node
+    }
+}
+
+/// Names of the Deployments that a ClusterServiceVersion wants.
+pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
+    let spec = csv.spec.install.spec.iter();
+    spec.flat_map(|spec| spec.deployments.iter())
+        .map(|deployment| deployment.name.as_str())
+}
+
+/// The requirements that are not met.
+fn missing(csv: &ClusterServiceVersion) -> Option<String> {
+    if *csv.phase() != Phase::Pending {
+        return None;
+    }
+    let met = [
+        requirement::PRESENT,
+        requirement::SATISFIED,
+        requirement::DEPLOYMENT_FOUND,
+    ];
+    let all = csv
+        .status
+        .iter()
+        .flat_map(|status| status.requirement_status.iter());
+    let missing: Vec<String> = all
+        .filter(|found| !met.contains(&found.status.as_str()))
+        .map(|found| match found.message.as_str() {
+            "" => format!("{} {}", found.kind, found.name),
+            message => format!("{} {} ({message})", found.kind, found.name),
+        })
+        .collect();
+    let more = missing.len().saturating_sub(MAX_REQUIREMENTS);
+    let named: Vec<String> = missing.into_iter().take(MAX_REQUIREMENTS).collect();
+    match (named.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(format!("waits for {}", named.join("; "))),
+        (false, more) => Some(format!("waits for {}; and {more} more", named.join("; "))),
+    }
+}
+
+fn plan_node(plan: &InstallPlan) -> Node {
+    let phase = plan.phase();
+    let status = plan.status.as_ref();
+    let mark = match phase {
+        InstallPlanPhase::Complete => Mark::Fine,
+        InstallPlanPhase::Failed => Mark::Bad,
+        _ => Mark::Waits,
+    };
+    let is_approved = plan.spec.approved;
+    let state = match phase.as_str() {
+        "" => "New",
+        _ if phase == InstallPlanPhase::RequiresApproval && is_approved => "Approved",
+        phase => phase,
+    };
+    let lookups = status.into_iter().flat_map(|status| status.bundle_lookups.iter());
+    let unpacking = lookups.flat_map(|lookup| {
+        let conditions = lookup.conditions.iter();
+        let open = conditions.filter(|found| found.status == condition::TRUE);
+        open.map(move |found| {
+            let text = found.message.as_deref().or(found.reason.as_deref());
+            format!("bundle {}: {}", lookup.identifier, text.unwrap_or(&found.type_))
+        })
+    });
+    let message = match mark {
+        Mark::Fine => String::new(),
+        _ if phase == InstallPlanPhase::RequiresApproval && !is_approved => {
+            "waits for approval, see kubectl operator approve".to_owned()
+        }
+        _ => {
+            let told = status.and_then(|status| status.message.clone());
+            let told = told.into_iter().chain(unpacking).collect::<Vec<_>>();
+            match told.is_empty() {
+                true => "waits for its steps".to_owned(),
+                false => told.join("; "),
+            }
+        }
+    };
+    Node::new("InstallPlan", &plan.name_any(), mark, state).with(message)
+}
+
+fn workload_node(name: &str, workload: &Workload) -> Node {
+    let mut node = match (&workload.deployment, &workload.unread) {
+        (Some(deployment), _) => deployment_node(name, deployment),
+        (None, None) => {
+            Node::new("Deployment", name, Mark::Waits, "Missing").with("waits for OLM to make it")
+        }
+        // What may not be seen is no reason to wait.
+        (None, Some(_)) => Node::new("Deployment", name, Mark::Fine, "Unknown"),
+    };
+    if let Some(cause) = &workload.unread
+        && node.message.is_empty()
+    {
+        node.message.clone_from(cause);
+    }
+    for pod in workload.pods.iter().take(MAX_PODS) {
+        node.objects.push(pod_node(pod));
+    }
+    let more = workload.pods.len().saturating_sub(MAX_PODS);
+    if more > 0 {
+        let of_others = Node::new("Pods", "others", Mark::Fine, &format!("{more} more"));
+        node.objects.push(of_others);
+    }
+    node
+}
+
+fn deployment_node(name: &str, deployment: &Deployment) -> Node {
+    let wanted = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or(1);
+    let status = deployment.status.as_ref();
+    let available = status.and_then(|status| status.available_replicas).unwrap_or(0);
+    let updated = status.and_then(|status| status.updated_replicas).unwrap_or(0);
+    let is_seen = status.and_then(|status| status.observed_generation).unwrap_or(0)
+        >= deployment.metadata.generation.unwrap_or(0);
+    let state = format!("{available} of {wanted} available");
+    if is_seen && available >= wanted && updated >= wanted {
+        return Node::new("Deployment", name, Mark::Fine, &state);
+    }
+    let conditions = || {
+        status
+            .into_iter()
+            .flat_map(|status| status.conditions.iter().flatten())
+    };
+    let found =
+        |type_: &str, status: &str| conditions().find(|found| found.type_ == type_ && found.status == status);
+    let trouble = found("ReplicaFailure", condition::TRUE).or_else(|| found("Progressing", condition::FALSE));
+    if let Some(trouble) = trouble {
+        let message = trouble.message.clone().or_else(|| trouble.reason.clone());
+        return Node::new("Deployment", name, Mark::Bad, &state).with(message.unwrap_or_default());
+    }
+    let message = match is_seen {
+        false => "waits for Kubernetes to look at it",
+        true if available >= wanted => "waits for new pods to take the place of old ones",
+        true => "waits for its pods",
+    };
+    Node::new("Deployment", name, Mark::Waits, &state).with(message)
+}
+
+/// A pod and what keeps it from being ready.
+pub(crate) fn pod_node(pod: &Pod) -> Node {
+    let name = pod.name_any();
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Node::new("Pod", &name, Mark::Fine, "Terminating");
+    }
+    let status = pod.status.as_ref();
+    let phase = status
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or("Unknown");
+    let conditions = || {
+        status
+            .into_iter()
+            .flat_map(|status| status.conditions.iter().flatten())
+    };
+    let is_ready = conditions().any(|found| found.type_ == "Ready" && found.status == condition::TRUE);
+    if is_ready {
+        return Node::new("Pod", &name, Mark::Fine, "Ready");
+    }
+    let containers = status.into_iter().flat_map(|status| {
+        let first = status.init_container_statuses.iter().flatten();
+        first.chain(status.container_statuses.iter().flatten())
+    });
+    if let Some((is_bad, text)) = containers.into_iter().find_map(container_trouble) {
+        let mark = if is_bad { Mark::Bad } else { Mark::Waits };
+        return Node::new("Pod", &name, mark, phase).with(text);
+    }
+    let unscheduled = conditions()
+        .find(|found| found.type_ == "PodScheduled" && found.status == condition::FALSE)
+        .and_then(|found| found.message.clone());
+    let message = unscheduled.map_or_else(
+        || "waits for its readiness".to_owned(),
+        |text| format!("waits for a node: {text}"),
+    );
+    Node::new("Pod", &name, Mark::Waits, phase).with(message)
+}
+
+/// What keeps a container from running, and whether that is an error.
+fn container_trouble(container: &ContainerStatus) -> Option<(bool, String)> {
+    let state = container.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        let reason = waiting.reason.as_deref().unwrap_or("waiting");
+        let is_bad = !matches!(reason, "ContainerCreating" | "PodInitializing");
+        let text = match waiting.message.as_deref().unwrap_or_default() {
+            "" => format!("container {}: {reason}", container.name),
+            message => format!("container {}: {reason} ({message})", container.name),
+        };
+        return Some((is_bad, text));
+    }
+    let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
+    let reason = ended.reason.as_deref().unwrap_or("ended");
+    Some((
+        true,
+        format!(
+            "container {}: {reason}, exit code {}",
+            container.name, ended.exit_code
+        ),
+    ))
+}

@@ -1,0 +1,258 @@
+//! Looking again until something is done, with what it waits for on a terminal or line by line.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::terminal::{cut, plain, size};
+
+/// How often is looked again.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Looks that may fail one after the other before that is the answer.
+const MAX_FAILURES: usize = 5;
+
+/// What was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// All of it for a terminal.
+    pub tree: Vec<String>,
+    /// The same line by line: one that was not there before is a change.
+    pub flat: Vec<String>,
+    /// Whether to look again.
+    pub outcome: Outcome,
+}
+
+/// What it has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// What was waited for has come.
+    Done,
+    /// It has not yet.
+    Waits,
+    /// It will not come by waiting.
+    Over,
+}
+
+/// Where what was seen is shown.
+pub(crate) struct Screen<W> {
+    to: W,
+    /// Lines and columns of a terminal.
+    size: Option<(usize, usize)>,
+    shown: Vec<String>,
+    /// How many lines of a terminal are to be drawn over.
+    drawn: usize,
+}
+
+impl<W: Write> Screen<W> {
+    /// One that draws over what it drew before if there is a size.
+    pub(crate) fn new(to: W, size: Option<(usize, usize)>) -> Self {
+        Self {
+            to,
+            size,
+            shown: Vec::new(),
+            drawn: 0,
+        }
+    }
+
+    fn show(&mut self, look: &Look) -> io::Result<()> {
+        let mut text = String::new();
+        let Some((height, width)) = self.size else {
+            for line in look.flat.iter().filter(|line| !self.shown.contains(line)) {
+                text.push_str(line);
+                text.push('\n');
+            }
+            self.shown.clone_from(&look.flat);
+            return self.write(&text);
+        };
+        if look.tree == self.shown {
+            return Ok(());
+        }
+        if self.drawn > 0 {
+            text = format!("\u{1b}[{}A\r\u{1b}[J", self.drawn);
+        }
+        let room = height.saturating_sub(2).max(1);
+        let cut_lines = look.tree.iter().take(room).map(|line| cut(line, width.max(1)));
+        let mut lines: Vec<String> = cut_lines.collect();
+        if look.tree.len() > room {
+            lines.push(format!("and {} lines more", look.tree.len() - room));
+        }
+        self.drawn = lines.len();
+        self.shown.clone_from(&look.tree);
+        for line in lines {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        self.write(&text)
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.to.write_all(text.as_bytes())?;
+        self.to.flush()
+    }
+}
+
+impl Screen<io::Stdout> {
+    /// Stdout, for what was asked for.
+    pub(crate) fn stdout() -> Self {
+        Self::new(io::stdout(), io::stdout().is_terminal().then(size))
+    }
+}
+
+impl Screen<io::Stderr> {
+    /// Stderr, for how it goes on.
+    pub(crate) fn stderr() -> Self {
+        Self::new(io::stderr(), io::stderr().is_terminal().then(size))
+    }
+}
+
+/// Looks again and again until it is done, over, or the limit has passed. A failed look is shown and tried again, but not the
+/// first.
+///
+/// # Errors
+/// The first look failed, or several after each other.
+pub(crate) async fn until<W: Write>(
+    screen: &mut Screen<W>,
+    limit: Option<Duration>,
+    mut look: impl AsyncFnMut() -> anyhow::Result<Look>,
+) -> anyhow::Result<Outcome> {
+    let start = Instant::now();
+    let left = || limit.map(|limit| limit.saturating_sub(start.elapsed()));
+    let mut last: Option<Look> = None;
+    let mut failures = 0;
+    loop {
+        let answer = match left() {
+            None => look().await,
+            // The first look is always taken.
+            Some(left) => match timeout(left.max(INTERVAL), look()).await {
+                Ok(answer) => answer,
+                Err(_) => return Ok(Outcome::Waits),
+            },
+        };
+        match answer {
+            Ok(seen) => {
+                failures = 0;
+                // Whoever reads hung up: nobody is told any more.
+                if screen.show(&seen).is_err() || seen.outcome != Outcome::Waits {
+                    return Ok(seen.outcome);
+                }
+                last = Some(seen);
+            }
+            Err(error) => {
+                failures += 1;
+                let Some(mut seen) = last.clone().filter(|_| failures < MAX_FAILURES) else {
+                    return Err(error);
+                };
+                let text = format!("trying again: {}", plain(&format!("{error:#}")));
+                seen.tree.push(text.clone());
+                seen.flat.push(text);
+                let _ = screen.show(&seen);
+            }
+        }
+        if left().is_some_and(|left| left.is_zero()) {
+            return Ok(Outcome::Waits);
+        }
+        sleep(left().map_or(INTERVAL, |left| left.min(INTERVAL))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    fn look(text: &str, outcome: Outcome) -> Look {
+        Look {
+            tree: vec![format!("tree {text}"), "└─ below".to_owned()],
+            flat: vec![format!("flat {text}"), "flat below".to_owned()],
+            outcome,
+        }
+    }
+
+    async fn watched(
+        size: Option<(usize, usize)>,
+        limit: Option<Duration>,
+        mut looks: Vec<anyhow::Result<Look>>,
+    ) -> (String, anyhow::Result<Outcome>) {
+        looks.reverse();
+        let mut screen = Screen::new(Vec::new(), size);
+        let result = until(&mut screen, limit, async || {
+            looks.pop().unwrap_or_else(|| Ok(look("at last", Outcome::Waits)))
+        })
+        .await;
+        (String::from_utf8(screen.to).unwrap(), result)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn elsewhere_than_on_a_terminal_a_change_is_a_line() {
+        let looks = vec![
+            Ok(look("a", Outcome::Waits)),
+            Ok(look("a", Outcome::Waits)),
+            Ok(look("b", Outcome::Done)),
+        ];
+        let (text, result) = watched(None, None, looks).await;
+        assert_eq!(result.unwrap(), Outcome::Done);
+        assert_eq!(text, "flat a\nflat below\nflat b\n");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_terminal_is_drawn_over_where_something_changed_and_never_too_full() {
+        let looks = vec![
+            Ok(look("a", Outcome::Waits)),
+            Ok(look("a", Outcome::Waits)),
+            Ok(look("b", Outcome::Over)),
+        ];
+        let (text, result) = watched(Some((24, 6)), None, looks).await;
+        assert_eq!(result.unwrap(), Outcome::Over);
+        assert_eq!(text, "tree a\n└─ bel\n\u{1b}[2A\r\u{1b}[Jtree b\n└─ bel\n");
+        let (text, _) = watched(Some((3, 80)), None, vec![Ok(look("a", Outcome::Done))]).await;
+        assert_eq!(text, "tree a\nand 1 lines more\n");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends_at_its_limit_also_when_no_answer_comes() {
+        let start = Instant::now();
+        let (text, result) = watched(None, Some(Duration::from_secs(30)), Vec::new()).await;
+        assert_eq!(result.unwrap(), Outcome::Waits);
+        assert_eq!(text, "flat at last\nflat below\n");
+        assert!(
+            start.elapsed() <= Duration::from_secs(30),
+            "{:?}",
+            start.elapsed()
+        );
+
+        let mut screen = Screen::new(Vec::new(), None);
+        let never = async || std::future::pending::<anyhow::Result<Look>>().await;
+        let result = until(&mut screen, Some(Duration::from_secs(30)), never).await;
+        assert_eq!(result.unwrap(), Outcome::Waits);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_fails_is_told_and_tried_again_but_not_for_ever() {
+        let failed = || Err(anyhow::anyhow!("no \u{1b}route"));
+        let looks = vec![
+            Ok(look("a", Outcome::Waits)),
+            failed(),
+            Ok(look("a", Outcome::Done)),
+        ];
+        let (text, result) = watched(None, None, looks).await;
+        assert_eq!(result.unwrap(), Outcome::Done);
+        assert_eq!(text, "flat a\nflat below\ntrying again: no \\u{1b}route\n");
+
+        let (_, result) = watched(None, None, vec![failed()]).await;
+        result.unwrap_err();
+        let mut screen = Screen::new(Vec::new(), None);
+        let mut is_first = true;
+        let result = until(&mut screen, None, async || {
+            if std::mem::take(&mut is_first) {
+                return Ok(look("a", Outcome::Waits));
+            }
+            bail!("no route")
+        });
+        assert_eq!(result.await.unwrap_err().to_string(), "no route");
+    }
+}

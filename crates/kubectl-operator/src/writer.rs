@@ -1,0 +1,82 @@
+//! The writes of somebody who uses the plugin: one object each, once, by their rights.
+
+use std::fmt::Debug;
+
+use anyhow::bail;
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::{Api, Resource, ResourceExt as _};
+
+use crate::reader::answer;
+use crate::terminal::plain;
+
+/// Creates an object. None if there is one of its name.
+///
+/// # Errors
+/// The API server refuses.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: what somebody wants is written, once"
+)]
+pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let what = || format!("create {}", subject(object));
+    answer(what, async {
+        match api.create(&PostParams::default(), object).await {
+            Err(error) if is_there(&error) => Ok(None),
+            created => created.map(Some),
+        }
+    })
+    .await
+}
+
+fn is_there(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+/// Deletes an object as it was read. One that has gone is deleted; one that has come in its place is not.
+///
+/// # Errors
+/// The API server refuses.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: what somebody wants is written, once"
+)]
+pub(crate) async fn delete<K>(api: &Api<K>, object: &K) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let params = DeleteParams::background().preconditions(Preconditions {
+        uid: object.uid(),
+        resource_version: None,
+    });
+    let what = || format!("delete {}", subject(object));
+    let is_other = answer(what, async {
+        match api.delete(&object.name_any(), &params).await {
+            Ok(_) => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(true),
+            Err(error) => Err(error),
+        }
+    })
+    .await?;
+    if is_other {
+        bail!(
+            "{} was made anew since it was shown, and is not deleted; look at it again",
+            subject(object)
+        );
+    }
+    Ok(())
+}
+
+/// Kind and name for people.
+pub(crate) fn subject<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let (kind, name) = (K::kind(&()), plain(&object.name_any()));
+    match object.namespace() {
+        Some(namespace) => format!("{kind} {name} in namespace {namespace}"),
+        None => format!("{kind} {name}"),
+    }
+}
