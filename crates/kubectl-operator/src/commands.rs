@@ -1,8 +1,8 @@
 //! One command a file; this is where they are told apart.
 
 mod approve;
-pub(crate) mod completion;
 mod catalog;
+pub(crate) mod completion;
 mod explain;
 mod list;
 mod plan;
