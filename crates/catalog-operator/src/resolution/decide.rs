@@ -20,14 +20,14 @@ use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch,
 
 use super::gate::{self, Gate};
 use super::memory::Memory;
-use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
+use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles, Served};
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
 use super::plan_object::{GENERATE_NAME, WantedPlan, counted, is_owned_by, plan_name};
-use super::waiting::{WaitingPlan, waiting_plans};
+use super::waiting::{WaitingPlan, waiting_plans, waits_by_policy};
 use crate::install_plan::retention::find_surplus;
-use crate::subscription::ResolutionOutcome;
+use crate::subscription::{ResolutionOutcome, plan_of, settle};
 
 /// Plans that wait and are made in one round, so that what begins to wait together has its plans before the driver takes so many rounds
 /// for a circle. The others come in the next ones.
@@ -123,7 +123,7 @@ pub(crate) fn plans_to_preview(observed: &Observed, now: Timestamp) -> Vec<Insta
     take_late_components(observed, &mut ready);
     let (groups, _) = next_groups(observed, ready, now);
     let plans = groups.into_iter().filter_map(|(gate, ready)| {
-        let (wanted, updates) = wanted_plan(&gate, &ready)?;
+        let (wanted, updates) = wanted_plan(observed, &gate, &ready)?;
         let moved = moved(observed, &updates);
         if !wanted.manual || find_adoptable(observed, &wanted, &moved).is_some() {
             return None;
@@ -202,7 +202,7 @@ impl Draft<'_> {
         ready: &[ReadyComponent<'_>],
         generation: &mut i64,
     ) -> Option<(Move, Option<Action>)> {
-        let (wanted, updates) = wanted_plan(gate, ready)?;
+        let (wanted, updates) = wanted_plan(self.observed, gate, ready)?;
         let moved = moved(self.observed, &updates);
         let Some(found) = find_adoptable(self.observed, &wanted, &moved).cloned() else {
             if let Some(first) = moved.first() {
@@ -413,6 +413,7 @@ fn take_late_components<'a>(
 
 /// The plan for these components, which have one gate, with the Subscriptions it moves on.
 fn wanted_plan(
+    observed: &Observed,
     gate: &Gate,
     components: &[ReadyComponent<'_>],
 ) -> Option<(WantedPlan, Vec<SubscriptionUpdate>)> {
@@ -431,12 +432,41 @@ fn wanted_plan(
     wanted
         .steps
         .extend(components.iter().flat_map(|(_, bundles)| &bundles.steps).cloned());
-    let updates: Vec<_> = components
-        .iter()
-        .flat_map(|(component, _)| &component.updates)
-        .cloned()
-        .collect();
-    (!updates.is_empty()).then_some((wanted, updates))
+    let updates = components.iter().flat_map(|(component, _)| &component.updates);
+    let mut updates: Vec<_> = updates.cloned().collect();
+    if updates.is_empty() {
+        return None;
+    }
+    for (component, _) in components {
+        updates.extend(drawn_along(observed, component));
+    }
+    Some((wanted, updates))
+}
+
+/// Who waits by policy for an older plan, with a version that comes with this one, too: it would go on waiting for a plan that has
+/// what others do not want any more.
+fn drawn_along(observed: &Observed, component: &ComponentProgress) -> Vec<SubscriptionUpdate> {
+    let moves = |name: &String| {
+        component
+            .updates
+            .iter()
+            .any(|update| update.subscription == *name)
+    };
+    let waits = |served: &&Served| {
+        let Some(subscription) = observed.subscription(&served.subscription) else {
+            return false;
+        };
+        let status = settle(subscription, &observed.namespace_state);
+        status.current_csv.as_ref() == Some(&served.csv)
+            && plan_of(&status, &observed.namespace_state).is_some_and(waits_by_policy)
+    };
+    let served = component.served.iter();
+    let along = served.filter(|served| !moves(&served.subscription)).filter(waits);
+    let updates = along.map(|served| SubscriptionUpdate {
+        subscription: served.subscription.clone(),
+        current_csv: served.csv.clone(),
+    });
+    updates.collect()
 }
 
 /// What the cluster will not take of the bundles, told with the creation of their plan.

@@ -123,7 +123,8 @@ pub(crate) fn waiting_plans(observed: &Observed, now: Timestamp) -> WaitingPlans
     waiting
 }
 
-fn waits_by_policy(plan: &InstallPlan) -> bool {
+/// Whether it waits, and for no user alone.
+pub(crate) fn waits_by_policy(plan: &InstallPlan) -> bool {
     plan.phase() == InstallPlanPhase::RequiresApproval
         && !plan.spec.approved
         && plan.annotations().contains_key(labels::UPGRADE_WAITS)

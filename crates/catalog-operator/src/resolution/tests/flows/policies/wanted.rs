@@ -74,6 +74,40 @@ fn who_moves_on_while_it_waits_gets_the_newer_version_alone() {
     assert_open_plans(&env, &[("b.v2", true), ("a.v3", true)]);
 }
 
+/// Both are in the newer plan, so both refer to it, and the older one goes.
+#[test]
+fn who_is_tied_to_one_that_moves_on_moves_with_it() {
+    let mut env = tied(&json!({labels::UPGRADE_WINDOW: SATURDAY}));
+    // With somebody beside them who does not wait, they are looked at.
+    let first = || [bundle("demo.v1").provides("A"), bundle("upper.v1").requires("A")];
+    let rows = first().into_iter().chain([
+        bundle("demo.v2").replaces("demo.v1").provides("B"),
+        bundle("upper.v2").replaces("upper.v1").requires("B"),
+        bundle("demo.v3")
+            .replaces("demo.v2")
+            .skip_range("<3.0.0")
+            .provides("B"),
+        bundle("idle.v1"),
+    ]);
+    env.subscribe("idle", &json!({}));
+    env.serve(NAMESPACE, "cat", rows);
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    assert_open_plans(&env, &[("demo.v3,upper.v2", false)]);
+    let written = env.writes.len();
+    env.round();
+    env.round();
+    assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("demo.v3,upper.v2", true)]);
+    env.begin_approved();
+    env.carry_out_plans();
+    env.settle();
+    assert_eq!(told(&env, "upper"), "", "{}", env.describe());
+    assert_open_plans(&env, &[]);
+}
+
 /// A waiting plan for each version that was published would be one more that somebody could approve by mistake.
 #[test]
 fn plans_that_everybody_has_moved_on_from_go() {
@@ -258,7 +292,7 @@ fn a_hold_that_comes_with_another_subscription_counts() {
 /// Unless somebody has subscribed to it meanwhile: there would be two.
 #[test]
 fn a_dependency_is_installed_with_the_plan_that_brings_it() {
-    for meanwhile in [false, true] {
+    let waiting = || {
         let bundles = [
             bundle("upper.v1").requires("Ofdemo"),
             bundle("demo.v1").provides("Ofdemo"),
@@ -268,26 +302,32 @@ fn a_dependency_is_installed_with_the_plan_that_brings_it() {
         annotate(&env, "upper", &json!({labels::UPGRADE_WINDOW: SATURDAY}));
         env.settle();
         assert_open_plans(&env, &[("demo.v1,upper.v1", false)]);
-        if meanwhile {
-            env.subscribe("demo", &json!({}));
-        }
-        env.advance(HOUR * 51);
-        let first = &open_plans(&env)[0];
-        assert_eq!(
-            first,
-            &("demo.v1,upper.v1".to_owned(), !meanwhile),
-            "{}",
-            env.describe()
-        );
-        let text =
-            "demo.v1 as a dependency, for which there is Subscription demo-sub now: delete InstallPlan ";
-        assert_eq!(
-            told(&env, "upper").contains(text),
-            meanwhile,
-            "{}",
-            env.describe()
-        );
-    }
+        env
+    };
+    let brings = |env: &TestEnv| env.describe().contains("Subscription/demo-stable-cat-ns");
+
+    let mut env = waiting();
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("demo.v1,upper.v1", true)]);
+    assert!(brings(&env), "{}", env.describe());
+
+    // Both move on to a plan that brings none.
+    let mut env = waiting();
+    env.subscribe("demo", &json!({}));
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("demo.v1,upper.v1", true)]);
+    assert!(!brings(&env), "{}", env.describe());
+
+    // The one that waits cannot be resolved any more.
+    let mut env = waiting();
+    env.subscribe("demo", &json!({}));
+    env.serve(NAMESPACE, "cat", [bundle("demo.v1").provides("Ofdemo")]);
+    env.settle();
+    env.carry_out_plans();
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("demo.v1,upper.v1", false)]);
+    let text = "demo.v1 as a dependency, for which there is Subscription demo-sub now: delete InstallPlan ";
+    assert!(told(&env, "upper").contains(text), "{}", env.describe());
 }
 
 /// A quota, or a webhook that takes one of them for wrong.
