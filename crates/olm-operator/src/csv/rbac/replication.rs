@@ -87,8 +87,11 @@ pub(super) fn revoke(observed: &Observed) -> Vec<Action> {
         return Vec::new();
     };
     // A right that counts everywhere needs no counterpart.
-    let names: BTreeSet<&str> = namespaced(observed)
+    let wanted: Vec<&WantedRole> = namespaced(observed)
         .filter(|role| !promotion::holds_everywhere(observed, role))
+        .collect();
+    let names: BTreeSet<&str> = wanted
+        .iter()
         .flat_map(|role| [role.name.as_str(), role.promoted_name.as_str()])
         .collect();
     let is_named = |object: &ObjectMeta| names.contains(object.name.as_deref().unwrap_or_default());
@@ -99,10 +102,7 @@ pub(super) fn revoke(observed: &Observed) -> Vec<Action> {
         bindings.retain(|it| is_named(&it.metadata));
         is_bound(role, observed.namespace(), &roles, &bindings)
     };
-    let is_needed = |namespace: &str| {
-        let mut roles = namespaced(observed).filter(|role| !promotion::holds_everywhere(observed, role));
-        roles.any(|role| !is_held(role, namespace))
-    };
+    let is_needed = |namespace: &str| wanted.iter().any(|role| !is_held(role, namespace));
     let goes = |object: &ObjectMeta| {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         !targets.contains(namespace) || !is_named(object) && !is_needed(namespace)
