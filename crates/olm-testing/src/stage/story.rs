@@ -128,7 +128,8 @@ pub fn every_interruption<E: StoryEnv>(what: &str, stories: Vec<Story<E::Step>>,
         let writes = env.own_writes();
         assert!(
             writes <= most + REPEATED,
-            "{context}: {writes} writes, {most} without"
+            "{context}: {writes} writes, {most} without:\n{}",
+            env.writes().join("\n")
         );
         env.go_on(QUIET_SECONDS);
         assert_eq!(env.own_writes(), writes, "{context}: no rest");
