@@ -347,6 +347,40 @@ fn a_bundle_that_only_a_node_finds_is_unpacked_by_a_job() -> anyhow::Result<()> 
     Ok(())
 }
 
+/// A node tries in vain, and meanwhile the group says how long it may, and the catalog names a pull secret.
+#[test]
+fn a_job_that_goes_on_follows_its_group_and_its_catalog() -> anyhow::Result<()> {
+    let case = Case::new("bad-follow", tagged, |_| Ok(false))?;
+    case.subscribe()?;
+    let job = |what: &str, is_right: &dyn Fn(&Value) -> bool| {
+        Lab::shared()?.kubectl().wait(what, RETRY, |_| {
+            let jobs = case.namespace.list("jobs")?;
+            let found = jobs.iter().find(|job| is_right(job)).cloned();
+            Ok(found.ok_or_else(|| format!("{jobs:?}")))
+        })
+    };
+    let first = job("a Job of ten minutes", &|job| {
+        job["spec"]["activeDeadlineSeconds"] == 600
+    })?;
+    let mut group = operator_group("group", &[case.namespace.name()]);
+    group["metadata"]["annotations"] = json!({"operatorframework.io/bundle-unpack-timeout": "9m"});
+    case.namespace.apply(&[group])?;
+    let second = job("a Job of nine minutes", &|job| {
+        job["spec"]["activeDeadlineSeconds"] == 540
+    })?;
+    assert_eq!(
+        first["metadata"]["uid"], second["metadata"]["uid"],
+        "what was pulled is kept"
+    );
+    let mut catalog = catalog_source("catalog", &case.catalog("v1"));
+    catalog["spec"]["secrets"] = json!(["late"]);
+    case.namespace.apply(&[catalog])?;
+    job("a Job with the secret", &|job| {
+        job["spec"]["template"]["spec"]["imagePullSecrets"][0]["name"] == "late"
+    })?;
+    assert_no_restart(Lab::shared()?.kubectl(), &case.operators)
+}
+
 /// The image is put right under its old name; the group says how soon that is to be noticed.
 #[test]
 fn a_bundle_image_put_right_under_the_same_tag_is_used_after_the_groups_retry_interval() -> anyhow::Result<()>
