@@ -5,9 +5,10 @@ use std::process::{Output, Stdio};
 use std::sync::OnceLock;
 
 use anyhow::{Context as _, anyhow, ensure};
-use e2e::demo::{FIRST, SECOND, install};
+use e2e::demo::{FIRST, SECOND, greeting, install};
 use e2e::lab::{Lab, Namespace, subscription};
 use serde_json::{Value, json};
+use xtask::demo::PACKAGE;
 use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
@@ -92,5 +93,69 @@ fn what_is_foretold_happens_and_what_holds_it_up_is_explained() -> anyhow::Resul
     let cause = "no catalog offers package nothing-like-it";
     assert!(message.contains(cause), "{message}");
     assert!(text.contains(cause), "{text}");
+    Ok(())
+}
+
+/// A catalog is added, an operator installed, approved, upgraded and uninstalled, by commands alone.
+#[test]
+fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Result<()> {
+    let namespace = Lab::shared()?.namespace("plugin-life")?;
+    let image = Lab::shared()?.demo_catalog()?;
+    let run = |words: &[&str], code| -> anyhow::Result<String> {
+        Ok(stdout_of(&operator(&namespace, words)?, code))
+    };
+    run(&["catalog", "add", "catalog", image, "--timeout", "5m"], 0)?;
+    let catalogs = run(&["catalog", "list"], 0)?;
+    assert!(catalogs.contains("READY"), "{catalogs}");
+    run(&["catalog", "add", "catalog", image], 1)?;
+
+    let wanted = [
+        "install",
+        PACKAGE,
+        "--name",
+        "demo",
+        "--catalog",
+        "catalog",
+        "--version",
+        "1.0.0",
+    ];
+    run(&wanted, 1)?;
+    let with_group = [&wanted[..], &["--create-operator-group", "--watch"]].concat();
+    let text = run(&with_group, 2)?;
+    assert!(text.contains("waits for approval"), "{text}");
+    let text = run(&["upgrade", "demo", "--yes", "--watch"], 0)?;
+    assert!(text.contains("approved"), "{text}");
+    namespace.wait_for_plan(SECOND, "RequiresApproval")?;
+    let listed = run(&["list"], 0)?;
+    assert!(listed.contains("RequiresApproval"), "{listed}");
+    run(&["upgrade", "demo", "--yes", "--watch"], 0)?;
+    let listed: Value = serde_json::from_str(&run(&["list", "-o", "json"], 0)?)?;
+    let row = &listed["operators"][0];
+    assert_eq!(
+        (&row["state"], &row["installedCSV"]),
+        (&json!("Ready"), &json!(SECOND)),
+        "{listed}"
+    );
+    let tree = run(&["status", "demo"], 0)?;
+    for part in ["InstallPlan", "ClusterServiceVersion", "Deployment", "Pod"] {
+        assert!(tree.contains(part), "{tree}");
+    }
+
+    namespace.apply(&[greeting()])?;
+    let shown = run(&["uninstall", "demo"], 2)?;
+    assert!(
+        shown.contains("leaves   CustomResourceDefinition greetings.demo.example.com"),
+        "{shown}"
+    );
+    assert!(namespace.get("csv", SECOND)?.is_some());
+    run(&["uninstall", "demo", "--yes"], 0)?;
+    assert!(namespace.own_csvs()?.is_empty());
+    assert!(namespace.get("subscription", "demo")?.is_none());
+    assert!(
+        namespace.get("greetings.demo.example.com", "ada")?.is_some(),
+        "custom resources stay"
+    );
+    run(&["catalog", "remove", "catalog", "--yes"], 0)?;
+    assert!(namespace.get("catalogsource", "catalog")?.is_none());
     Ok(())
 }

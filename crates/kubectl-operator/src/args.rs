@@ -1,7 +1,9 @@
 //! Flags as typed.
 
 pub(crate) mod catalog;
+pub(crate) mod change;
 pub(crate) mod look;
+pub(crate) mod packages;
 pub(crate) mod shared;
 
 use std::path::PathBuf;
@@ -14,15 +16,26 @@ use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::runtime_constraint::RuntimeConstraintsError;
 
 use self::catalog::CatalogCommand;
+use self::change::{InstallArgs, UninstallArgs, UpgradeArgs};
 use self::look::{ListArgs, StatusArgs};
+use self::packages::{AvailableArgs, DescribeArgs};
 
-/// What OLM will do in a namespace, and why it does not. Nothing in the cluster is changed, but for plans that are approved.
+/// Operators of a cluster: what is installed and what it waits for, what OLM will do and why it does not; install, approve, upgrade and
+/// uninstall them, and keep catalogs.
+///
+/// It uses your kubeconfig and your rights. Data goes to stdout, everything else to stderr. Exit codes: 0 if all is well, 2 if something is not (or
+/// was not approved, not ready in time), 1 if there is no answer; --help of each command says more.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl operator",
     bin_name = "kubectl operator",
     version,
-    max_term_width = 100
+    max_term_width = 100,
+    after_help = "Examples:\n  \
+        kubectl operator list -A                                          # what is installed\n  \
+        kubectl operator install etcd -n shop --create-operator-group --watch\n  \
+        kubectl operator status etcd -n shop                              # what it waits for\n  \
+        kubectl operator explain etcd -n shop                             # why it is not installed or upgraded"
 )]
 pub(crate) struct Args {
     /// What to do.
@@ -60,10 +73,32 @@ pub(crate) enum Command {
     /// Add, list and remove catalogs
     #[command(subcommand, visible_alias = "catalogs")]
     Catalog(CatalogCommand),
+    /// Describe a package: what it is, its channels and versions, what is advised against, and how it can be installed
+    ///
+    /// It is read from OLM's package-server (packages.operators.coreos.com/v1), of the catalogs that the namespace can use.
+    ///
+    /// Exit codes: 0 for a description, 1 if there is none.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator describe etcd\n  \
+        kubectl operator describe etcd --catalog olm/community -o yaml")]
+    Describe(DescribeArgs),
     /// Explain why subscriptions are not served or not upgraded, and what would change that
     ///
     /// Exit codes: 0 if everything resolves, 2 if something does not, 1 if there is no answer.
     Explain(ExplainArgs),
+    /// Install a package: make a Subscription, and the namespace and OperatorGroup that it needs
+    ///
+    /// Package, channel and version are looked up first, so that what cannot be installed is told before anything is made; without a
+    /// package-server in the catalogs themselves. With --version it begins there and stays, as each upgrade then waits for approval, and so does the
+    /// first plan: see approve. What was made stays if something fails later.
+    ///
+    /// Exit codes: 0 if it is made (with --watch: ready), 2 if with --watch it does not get ready, 1 if it cannot be made.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator install etcd -n shop\n  \
+        kubectl operator install etcd -n shop --create-namespace --create-operator-group --watch\n  \
+        kubectl operator install etcd -n shop --channel stable --version 1.0.0 --approval Manual\n  \
+        kubectl operator install etcd -n ops --create-operator-group=AllNamespaces")]
+    Install(InstallArgs),
     /// List installed operators with their versions and how they are doing
     ///
     /// One line for each Subscription, and for each ClusterServiceVersion without one (copies in other namespaces left out):
@@ -80,6 +115,19 @@ pub(crate) enum Command {
         kubectl operator list -A -o json | jq -r '.operators[] | select(.state != \"Ready\") | .name'"
     )]
     List(ListArgs),
+    /// List packages that can be installed, or the channels and versions of one
+    ///
+    /// They are read from OLM's package-server (packages.operators.coreos.com/v1), of the catalogs that the namespace can use.
+    ///
+    /// Exit codes: 0 for a list, also an empty one, 1 if it cannot be had or there is no such package.
+    #[command(
+        visible_alias = "available",
+        after_help = "Examples:\n  \
+        kubectl operator list-available                  # packages with their default channels\n  \
+        kubectl operator list-available etcd -o wide     # channels and versions of one\n  \
+        kubectl operator list-available --catalog olm/community -o json | jq -r '.packages[].name'"
+    )]
+    ListAvailable(AvailableArgs),
     /// Tell what OLM will install and upgrade, step by step to the heads of the channels
     ///
     /// Exit codes: 0 for a plan of everything asked for, 2 for one without what cannot be resolved, 1 if no plan can be
@@ -98,6 +146,28 @@ pub(crate) enum Command {
         kubectl operator status db --watch --timeout 2m || kubectl operator explain db\n  \
         kubectl operator status db -o json")]
     Status(StatusArgs),
+    /// Uninstall an operator: its Subscription and ClusterServiceVersion, after showing what is left or lost
+    ///
+    /// CustomResourceDefinitions and their objects stay, unless they are named with --delete-crd: then all objects of that kind are lost, in all
+    /// namespaces. They are deleted while the operator still runs, so that it can do what it does at their end. A terminal is asked; elsewhere
+    /// nothing is deleted without --yes.
+    ///
+    /// Exit codes: 0 if it is uninstalled, 2 if the answer was no or it is not gone in time, 1 if it cannot be.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator uninstall db -n shop                    # show, ask, uninstall\n  \
+        kubectl operator uninstall db -n shop </dev/null         # show only\n  \
+        kubectl operator uninstall db -n shop --delete-crd etcds.example.com --yes")]
+    Uninstall(UninstallArgs),
+    /// Approve the upgrade of an operator that waits, as approve does
+    ///
+    /// Where nothing waits for approval it says why: there is nothing newer, it is on its way, or it cannot be had.
+    ///
+    /// Exit codes: 0 if the plan is approved or nothing is to be done (with --watch: the operator is ready), 2 if it is not approved, stuck, or
+    /// not ready in time, 1 if it cannot be approved.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator upgrade db -n shop               # show, ask, approve\n  \
+        kubectl operator upgrade db -n shop --yes --watch --timeout 5m")]
+    Upgrade(UpgradeArgs),
 }
 
 /// Where the cluster is, and the namespace.

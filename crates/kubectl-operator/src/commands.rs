@@ -3,10 +3,15 @@
 mod approve;
 mod catalog;
 pub(crate) mod completion;
+mod describe;
 mod explain;
+mod install;
 mod list;
+mod list_available;
 mod plan;
 mod status;
+mod uninstall;
+mod upgrade;
 
 use anyhow::Context as _;
 use tokio::runtime::Builder;
@@ -27,9 +32,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         Command::Completion { shell } => completion::run(shell),
         Command::Approve(args) => runtime.block_on(approve::run(&args)),
         Command::Catalog(command) => runtime.block_on(catalog::run(&command)),
+        Command::Describe(args) => runtime.block_on(describe::run(&args)),
         Command::Explain(args) => runtime.block_on(explain::run(&args)),
+        Command::Install(args) => runtime.block_on(install::run(&args)),
         Command::List(args) => runtime.block_on(list::run(&args)),
+        Command::ListAvailable(args) => runtime.block_on(list_available::run(&args)),
         Command::Plan(args) => runtime.block_on(plan::run(&args)),
         Command::Status(args) => runtime.block_on(status::run(&args)),
+        Command::Uninstall(args) => runtime.block_on(uninstall::run(&args)),
+        Command::Upgrade(args) => runtime.block_on(upgrade::run(&args)),
     }
 }

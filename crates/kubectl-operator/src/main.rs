@@ -1,8 +1,8 @@
-//! `kubectl operator`: what OLM will do in a namespace, and why it does not.
+//! `kubectl operator`: operators of a cluster, shown, planned, installed, approved, upgraded and uninstalled.
 //!
 //! Data goes to stdout, everything else to stderr. Exit codes: 0 for an answer without failures, 2 for one that names what
-//! cannot be resolved (or a target that cannot be reached, or a plan that was not approved), 1 if there is no answer. Nothing in
-//! the cluster is changed but plans that are approved.
+//! cannot be resolved (or a target that cannot be reached, or what was not approved, not wanted or not ready in time), 1 if there is
+//! no answer.
 
 mod args;
 mod catalogs;
@@ -11,6 +11,7 @@ mod commands;
 mod confirm;
 mod gather;
 mod operators;
+mod packages;
 mod printer;
 mod reader;
 mod table;
@@ -27,7 +28,7 @@ use self::commands::completion;
 /// What a command came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Everything asked about can be resolved, or is approved.
+    /// Everything asked about can be resolved, is approved, ready or done.
     Fine,
     /// Something cannot, or is not.
     Unresolved,

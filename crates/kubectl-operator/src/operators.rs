@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription, SubscriptionStatus};
+use olm_api::v1alpha1::{Approval, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionStatus};
 use serde::Serialize;
 
 pub(crate) use self::state::{State, Verdict};
@@ -183,7 +183,10 @@ impl Operator<'_> {
             catalog: spec.map_or_else(String::new, |spec| {
                 format!("{}/{}", spec.source_namespace, spec.source)
             }),
-            approval: text(spec.map(|spec| if spec.is_manual() { "Manual" } else { "Automatic" })),
+            approval: spec.map_or_else(String::new, |spec| match spec.is_manual() {
+                true => Approval::Manual.to_string(),
+                false => Approval::Automatic.to_string(),
+            }),
             installed_version: version(self.installed, &installed_csv),
             installed_csv,
             current_version: version(self.current, &current_csv),

@@ -41,10 +41,10 @@ pub(crate) async fn answer<T>(
 
 /// What the API server says, and what to do where that is known.
 pub(crate) fn cause(error: &kube::Error) -> String {
+    let message = said(error);
     let kube::Error::Api(status) = error else {
-        return plain(&causes(error));
+        return message;
     };
-    let message = plain(&status.message);
     match status.code {
         401 => format!("{message}; the cluster does not know these credentials, log in again"),
         403 => format!("{message}; ask for this right, or see `kubectl auth can-i --list`"),
@@ -53,6 +53,14 @@ pub(crate) fn cause(error: &kube::Error) -> String {
         }
         404 if is_unknown_kind(error) => format!("{message}; is OLM installed in this cluster?"),
         _ => message,
+    }
+}
+
+/// What the API server says, and no more.
+pub(crate) fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => plain(&status.message),
+        _ => plain(&causes(error)),
     }
 }
 

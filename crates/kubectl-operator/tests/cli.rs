@@ -205,6 +205,11 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["catalog", "add"], "--poll-interval"),
         (&["catalog", "list"], "--all-namespaces"),
         (&["catalog", "remove"], "</dev/null"),
+        (&["list-available"], "package-server"),
+        (&["describe"], "package-server"),
+        (&["install"], "--create-operator-group=AllNamespaces"),
+        (&["upgrade"], "--watch --timeout 5m"),
+        (&["uninstall"], "--delete-crd etcds.example.com --yes"),
     ] {
         let help = plugin(&[command, &["--help"]].concat());
         assert_eq!(help.status.code(), Some(0), "{command:?}");
@@ -223,6 +228,11 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["catalog", "add", "cat", "image"],
         &["catalog", "list", "-o", "yaml"],
         &["catalog", "remove", "cat", "--yes"],
+        &["list-available", "etcd"],
+        &["describe", "etcd"],
+        &["install", "etcd", "--create-namespace"],
+        &["upgrade", "etcd", "--yes"],
+        &["uninstall", "etcd", "--yes"],
     ] {
         let output = plugin(&[command, &["--kubeconfig", "/no/such/kubeconfig"]].concat());
         assert_eq!(output.status.code(), Some(1), "{command:?}");
@@ -241,6 +251,11 @@ fn flags_that_contradict_are_usage_errors() {
         &["status", ""],
         &["catalog", "add", "cat"],
         &["catalog", "list", "-o", "table"],
+        &["describe"],
+        &["install", "etcd", "--approval", "Sometimes"],
+        &["install", "etcd", "--create-operator-group", "AllNamespaces"],
+        &["install", "etcd", "--target-namespace", "a"],
+        &["uninstall", "db", "--delete-crd"],
     ] {
         let output = plugin(command);
         assert_eq!(output.status.code(), Some(1), "{command:?}");

@@ -59,7 +59,7 @@ fn verdict(nodes: &[Node]) -> Verdict {
     }
 }
 
-/// Watches one operator on stderr or stdout until it is ready, for commands that start something.
+/// Watches one operator until it is ready, for commands that start something: then the next upgrade may wait for its approval.
 ///
 /// # Errors
 /// The cluster cannot be read.
@@ -70,8 +70,15 @@ pub(crate) async fn follow(
     wait: &WaitArgs,
 ) -> anyhow::Result<Verdict> {
     let mut screen = Screen::stdout();
-    let (_, verdict) = watch(client, Some(namespace), Some(name), wait, &mut screen).await?;
-    Ok(verdict)
+    let (nodes, verdict) = watch(client, Some(namespace), Some(name), wait, &mut screen).await?;
+    if verdict == Verdict::Fine || nodes.is_empty() {
+        return Ok(verdict);
+    }
+    // What was started has come to its end.
+    Ok(match nodes.iter().all(Node::is_fine_for_now) {
+        true => Verdict::Fine,
+        false => verdict,
+    })
 }
 
 /// Looks until all is well, or cannot become so, or the time is over.
@@ -102,7 +109,7 @@ async fn watch<W: Write>(
             let seconds = wait.timeout.as_secs();
             printer::warning(&format!("not ready within {seconds} s: {waits}"));
         }
-        Outcome::Over => printer::warning(&format!("not ready, and waiting does not help: {waits}")),
+        Outcome::Over => printer::warning(&format!("waiting does not help: {waits}")),
     }
     Ok((nodes, Verdict::Unresolved))
 }

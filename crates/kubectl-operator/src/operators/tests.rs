@@ -275,3 +275,21 @@ fn thousands_of_pods_are_counted() {
     assert_eq!(text.lines().count(), 14, "{text}");
     assert!(text.ends_with("Pods others: 990 more"), "{text}");
 }
+
+#[test]
+fn what_runs_while_its_next_version_waits_for_approval_is_fine_for_now() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "installPlanRef": {"name": "install-1"}});
+    for (phase, csv_phase, expected) in [
+        ("RequiresApproval", Some("Succeeded"), true),
+        ("RequiresApproval", Some("Installing"), false),
+        ("RequiresApproval", None, false),
+        ("Failed", Some("Succeeded"), false),
+    ] {
+        let csv = csv_phase.map(|phase| csv("1.0.0", phase, ""));
+        let objects = [subscription("db", &status), plan("install-1", phase, false)];
+        let gathered = gathered_of(objects.into_iter().chain(csv));
+        let tree = gathered.tree(&gathered.operators()[0]);
+        assert!(!tree.is_fine());
+        assert_eq!(tree.is_fine_for_now(), expected, "{phase} {csv_phase:?}");
+    }
+}

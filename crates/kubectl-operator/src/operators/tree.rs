@@ -4,6 +4,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
 use olm_api::condition::{self, requirement};
+use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
 };
@@ -68,6 +69,14 @@ impl Node {
                 .objects
                 .iter()
                 .all(|object| object.kind == "InstallPlan" || object.is_fine())
+    }
+
+    /// Whether it is well, or runs and waits for nothing but the approval of its next version.
+    pub(crate) fn is_fine_for_now(&self) -> bool {
+        let runs = |object: &Self| object.kind == OWNER_KIND_CSV;
+        let has_failed = |object: &Self| object.mark == Mark::Bad;
+        self.is_fine()
+            || self.needs_somebody() && self.objects.iter().any(runs) && !self.objects.iter().any(has_failed)
     }
 
     /// What it waits for, of the object furthest down.
@@ -146,7 +155,7 @@ impl Gathered {
                     node.namespace = operator.namespace();
                     node
                 }
-                None => Node::new("ClusterServiceVersion", &operator.name(), Mark::Waits, "Missing"),
+                None => Node::new(OWNER_KIND_CSV, &operator.name(), Mark::Waits, "Missing"),
             };
         };
         let verdict = operator.verdict();
@@ -220,7 +229,7 @@ impl Gathered {
                 message.unwrap_or_else(|| "waits for OLM to look at it".to_owned())
             }),
         };
-        let mut node = Node::new("ClusterServiceVersion", &csv.name_any(), mark, state).with(message);
+        let mut node = Node::new(OWNER_KIND_CSV, &csv.name_any(), mark, state).with(message);
         // What a replaced one leaves belongs to its successor by then.
         if matches!(phase, Phase::Replacing | Phase::Deleting) {
             return node;

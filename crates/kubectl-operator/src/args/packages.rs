@@ -1,0 +1,39 @@
+//! `list-available` and `describe`.
+
+use clap::Args as ClapArgs;
+use clap::builder::NonEmptyStringValueParser;
+
+use super::ConnectionArgs;
+use super::shared::Format;
+
+/// `list-available`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AvailableArgs {
+    /// Package whose channels and versions to list; all packages if left out
+    #[arg(value_name = "PACKAGE", value_parser = NonEmptyStringValueParser::new())]
+    pub package: Option<String>,
+    /// Only of this CatalogSource
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub catalog: Option<String>,
+    /// How to print them [default: a table]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    pub output: Option<Format>,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}
+
+/// `describe`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DescribeArgs {
+    /// Package to describe
+    #[arg(value_name = "PACKAGE", value_parser = NonEmptyStringValueParser::new())]
+    pub package: String,
+    /// Only of this CatalogSource
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub catalog: Option<String>,
+    /// How to print it [default: for people]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    pub output: Option<Format>,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}

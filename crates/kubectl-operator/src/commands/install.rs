@@ -1,0 +1,197 @@
+//! `kubectl operator install`: a Subscription, with the namespace and the OperatorGroup it needs.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::bail;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ObjectMeta;
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::v1::OperatorGroup;
+use olm_api::v1alpha1::{CatalogSource, Subscription};
+use olm_resolver::{CatalogKey, Snapshot};
+
+use self::decide::{Wanted, decide};
+use super::status;
+use crate::args::change::InstallArgs;
+use crate::cluster::Cluster;
+use crate::packages::{Channel, Offered, Package, Version, named, offered};
+use crate::reader::{api, get, list};
+use crate::terminal::plain;
+use crate::{Verdict, catalogs, printer, writer};
+
+/// Installs it.
+///
+/// # Errors
+/// It cannot be installed as asked, or the API server refuses.
+pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
+    let wanted = wanted(client, namespace, args).await?;
+    for note in &wanted.notes {
+        printer::warning(&plain(note));
+    }
+    let name = wanted.subscription.name_any();
+    write(client, namespace, args.create_namespace, &wanted, &mut |text| {
+        printer::progress(text);
+    })
+    .await?;
+    let name = plain(&name);
+    if args.watch {
+        return status::follow(client, namespace, &name, &args.wait).await;
+    }
+    printer::progress(&format!(
+        "OLM goes on by itself; `kubectl operator status {name} -n {namespace} --watch` shows how"
+    ));
+    Ok(Verdict::Fine)
+}
+
+/// What is to be written, from what there is.
+async fn wanted(client: &Client, namespace: &str, args: &InstallArgs) -> anyhow::Result<Wanted> {
+    let packages = match offered(client, namespace).await? {
+        Offered::Packages(packages) => packages,
+        Offered::NotServed(_) => of_catalogs(client, namespace, args).await?,
+    };
+    let packages = named(packages, &args.package, args.catalog.as_deref())?;
+    let groups = list::<OperatorGroup>(client, Some(namespace), "").await?;
+    let subscriptions = list::<Subscription>(client, Some(namespace), "").await?;
+    decide(args, namespace, &packages, &groups, &subscriptions)
+}
+
+/// Packages as the catalogs themselves tell them, where there is no package-server.
+async fn of_catalogs(client: &Client, namespace: &str, args: &InstallArgs) -> anyhow::Result<Vec<Package>> {
+    let global = args.global_catalog_namespace.as_str();
+    let mut keys = BTreeSet::new();
+    for namespace in BTreeSet::from([namespace, global]) {
+        let sources = list::<CatalogSource>(client, Some(namespace), "").await?;
+        keys.extend(sources.iter().map(|source| CatalogKey {
+            name: source.name_any(),
+            namespace: namespace.to_owned(),
+        }));
+    }
+    if let Some(catalog) = &args.catalog {
+        keys.retain(|key| key.name == *catalog || key.to_string() == *catalog);
+    }
+    if keys.is_empty() {
+        bail!(
+            "there is no catalog{} in namespaces {namespace} and {global}: `kubectl operator catalog list -A` shows all",
+            args.catalog
+                .as_ref()
+                .map(|name| format!(" {}", plain(name)))
+                .unwrap_or_default()
+        );
+    }
+    printer::progress(&format!(
+        "reading {} catalogs, as there is no package-server",
+        keys.len()
+    ));
+    let mut packages = Vec::new();
+    for (key, content) in catalogs::read(client, &keys).await.contents {
+        match content {
+            Ok(snapshot) => packages.extend(of_snapshot(&key, &snapshot)),
+            Err(cause) => printer::warning(&plain(&format!("catalog {key} cannot be read: {cause}"))),
+        }
+    }
+    Ok(packages)
+}
+
+/// The packages of a catalog, without what only their ClusterServiceVersions say.
+fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
+    let mut packages: BTreeMap<&str, Package> = BTreeMap::new();
+    for entry in snapshot.entries() {
+        let package = packages.entry(&entry.package).or_insert_with(|| Package {
+            name: entry.package.to_string(),
+            catalog: catalog.name.clone(),
+            catalog_namespace: catalog.namespace.clone(),
+            ..Package::default()
+        });
+        if entry.default_channel {
+            package.default_channel = entry.channel.to_string();
+        }
+        let version = Version {
+            version: entry
+                .version
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            name: entry.name.to_string(),
+            deprecated: None,
+        };
+        match package
+            .channels
+            .iter_mut()
+            .find(|channel| *channel.name == *entry.channel)
+        {
+            Some(channel) => channel.versions.push(version),
+            // The head comes first.
+            None => package.channels.push(Channel {
+                name: entry.channel.to_string(),
+                head: version.name.clone(),
+                head_version: version.version.clone(),
+                versions: vec![version],
+                ..Channel::default()
+            }),
+        }
+    }
+    packages.into_values().collect()
+}
+
+/// Writes namespace, group and Subscription, in this order, and tells each.
+async fn write(
+    client: &Client,
+    namespace: &str,
+    with_namespace: bool,
+    wanted: &Wanted,
+    tell: &mut dyn FnMut(&str),
+) -> anyhow::Result<()> {
+    if with_namespace {
+        let object = Namespace {
+            metadata: ObjectMeta {
+                name: Some(namespace.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        match writer::create(&Api::all(client.clone()), &object).await? {
+            Some(_) => tell(&format!("Namespace {namespace} created")),
+            None => tell(&format!("Namespace {namespace} is there already")),
+        }
+    }
+    if let Some(group) = &wanted.group {
+        let name = group.name_any();
+        if writer::create(&api(client, Some(namespace)), group)
+            .await?
+            .is_none()
+        {
+            bail!(
+                "OperatorGroup {name} in namespace {namespace} was made meanwhile, and nothing is installed; try again"
+            );
+        }
+        tell(&format!("OperatorGroup {namespace}/{name} created"));
+    }
+    let name = wanted.subscription.name_any();
+    let created = writer::create(&api(client, Some(namespace)), &wanted.subscription).await?;
+    if created.is_none() {
+        let there = get::<Subscription>(client, namespace, &name).await?;
+        // The answer to our own may have been lost.
+        if there.is_none_or(|there| there.spec != wanted.subscription.spec) {
+            bail!(
+                "Subscription {} in namespace {namespace} was made meanwhile, of something else",
+                plain(&name)
+            );
+        }
+    }
+    let spec = &wanted.subscription.spec;
+    tell(&format!(
+        "Subscription {namespace}/{} created: package {}, channel {} of catalog {}/{}",
+        plain(&name),
+        plain(&spec.name),
+        plain(spec.channel().unwrap_or_default()),
+        plain(&spec.source_namespace),
+        plain(&spec.source)
+    ));
+    Ok(())
+}

@@ -1,0 +1,295 @@
+use clap::Parser as _;
+use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::args::{Args, Command};
+use crate::operators::tests::{object, subscription};
+use crate::packages::tests::{manifest, package, served};
+
+fn install_args(more: &[&str]) -> InstallArgs {
+    let words = ["kubectl-operator", "install", "etcd"];
+    match Args::try_parse_from(words.iter().chain(more)).unwrap().command {
+        Command::Install(args) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn group(name: &str) -> OperatorGroup {
+    let mut group = OperatorGroup::default();
+    group.metadata.name = Some(name.to_owned());
+    group
+}
+
+/// What is decided for the package etcd in a namespace with an OperatorGroup.
+fn decided(more: &[&str]) -> anyhow::Result<Wanted> {
+    decide(
+        &install_args(more),
+        "shop",
+        &[package("etcd", "cat")],
+        &[group("og")],
+        &[],
+    )
+}
+
+/// What is decided where there is no OperatorGroup.
+fn group_of(more: &[&str], modes: &[&str]) -> Result<Value, String> {
+    let mut package = package("etcd", "cat");
+    for channel in &mut package.channels {
+        channel.install_modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
+    }
+    let wanted = decide(&install_args(more), "shop", &[package], &[], &[]);
+    let wanted = wanted.map_err(|error| error.to_string())?;
+    Ok(serde_json::to_value(wanted.group.unwrap()).unwrap()["spec"].take())
+}
+
+fn error(result: anyhow::Result<Wanted>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn a_package_is_subscribed_to_as_asked() {
+    let wanted = decided(&[]).unwrap();
+    assert_eq!(wanted.group, None);
+    assert!(wanted.notes.is_empty());
+    insta::assert_json_snapshot!(wanted.subscription, @r#"
+    {
+      "apiVersion": "operators.coreos.com/v1alpha1",
+      "kind": "Subscription",
+      "metadata": {
+        "name": "etcd",
+        "namespace": "shop"
+      },
+      "spec": {
+        "source": "cat",
+        "sourceNamespace": "olm",
+        "name": "etcd",
+        "channel": "stable",
+        "installPlanApproval": "Automatic"
+      }
+    }
+    "#);
+    let spec = decided(&["--channel", "beta", "--name", "db", "--approval", "manual"]).unwrap();
+    assert_eq!(spec.notes, ["the channel is deprecated: use stable"]);
+    let (name, spec) = (spec.subscription.name_any(), spec.subscription.spec);
+    assert_eq!(
+        (name.as_str(), spec.channel(), spec.is_manual()),
+        ("db", Some("beta"), true)
+    );
+}
+
+#[test]
+fn a_version_that_is_asked_for_is_stayed_at() {
+    for version in ["1.0.0", "v1.0.0", "etcd.v1.0.0"] {
+        let wanted = decided(&["--version", version]).unwrap();
+        let spec = wanted.subscription.spec;
+        assert_eq!(spec.starting_csv(), Some("etcd.v1.0.0"), "{version}");
+        assert!(spec.is_manual(), "{version}");
+        assert_eq!(wanted.notes, ["the version is deprecated: it loses keys"]);
+    }
+    let wanted = decided(&["--version", "1.0.0", "--approval", "Automatic"]).unwrap();
+    assert!(!wanted.subscription.spec.is_manual());
+    assert!(
+        wanted.notes[1].contains("goes on to etcd.v1.1.0"),
+        "{:?}",
+        wanted.notes
+    );
+}
+
+#[test]
+fn what_cannot_be_installed_is_told_with_the_way_out() {
+    assert_eq!(
+        error(decided(&["--channel", "alpha"])),
+        "package etcd of catalog olm/cat has no channel alpha: choose with --channel, of beta, stable"
+    );
+    assert_eq!(
+        error(decided(&["--version", "3.0.0"])),
+        "channel stable has no version 3.0.0: it has 1.1.0, 1.0.0"
+    );
+    let two = [package("etcd", "cat"), package("etcd", "other")];
+    let several = decide(&install_args(&[]), "shop", &two, &[group("og")], &[]);
+    assert_eq!(
+        error(several),
+        "several catalogs have package etcd: choose with --catalog, of olm/cat, olm/other"
+    );
+    let there = [serde_json::from_value(subscription("db", &json!({}))).unwrap()];
+    let twice = decide(&install_args(&[]), "shop", &two[..1], &[group("og")], &there);
+    assert!(error(twice).contains("has Subscription db of package etcd already"));
+    let no_group = decide(&install_args(&[]), "shop", &two[..1], &[], &[]);
+    assert!(error(no_group).contains("--create-operator-group makes one"));
+    let groups = [group("a"), group("b")];
+    let many = decide(
+        &install_args(&["--create-operator-group"]),
+        "shop",
+        &two[..1],
+        &groups,
+        &[],
+    );
+    assert!(error(many).contains("several OperatorGroups (a, b)"));
+}
+
+#[test]
+fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
+    let create = "--create-operator-group";
+    let all = [
+        "OwnNamespace",
+        "SingleNamespace",
+        "MultiNamespace",
+        "AllNamespaces",
+    ];
+    let targets =
+        |more: &[&str], modes: &[&str]| group_of(more, modes).map(|spec| spec["targetNamespaces"].clone());
+    assert_eq!(targets(&[create], &all), Ok(json!(["shop"])));
+    assert_eq!(targets(&[create], &["AllNamespaces"]), Ok(Value::Null));
+    assert_eq!(targets(&[create], &[]), Ok(json!(["shop"])), "not known");
+    assert_eq!(
+        targets(&["--create-operator-group=allnamespaces"], &all),
+        Ok(Value::Null)
+    );
+    let single = "--create-operator-group=SingleNamespace";
+    assert_eq!(
+        targets(&[single, "--target-namespace", "a"], &all),
+        Ok(json!(["a"]))
+    );
+    let multi = "--create-operator-group=MultiNamespace";
+    let two = ["--target-namespace", "a", "--target-namespace", "b"];
+    assert_eq!(
+        targets(&[&[multi][..], &two].concat(), &all),
+        Ok(json!(["a", "b"]))
+    );
+    for (more, modes, part) in [
+        (
+            &["--create-operator-group=AllNamespaces"][..],
+            &["OwnNamespace"][..],
+            "does not support AllNamespaces",
+        ),
+        (&[create], &["MultiNamespace"], "supports MultiNamespace only"),
+        (&[single], &all, "name one other"),
+        (&[single, "--target-namespace", "shop"], &all, "name one other"),
+        (&[multi, "--target-namespace", "a"], &all, "name several"),
+        (
+            &[create, "--target-namespace", "a"],
+            &all,
+            "leave out --target-namespace",
+        ),
+    ] {
+        let error = targets(more, modes).unwrap_err();
+        assert!(error.contains(part), "{more:?}: {error}");
+    }
+    // One that is there stays.
+    let wanted = decided(&[create]).unwrap();
+    assert_eq!(wanted.group, None);
+    assert_eq!(
+        wanted.notes,
+        ["OperatorGroup og is there already and stays as it is"]
+    );
+}
+
+async fn installed(cluster: &FakeCluster, more: &[&str]) -> (Vec<String>, anyhow::Result<()>) {
+    let (client, _link) = cluster.connect();
+    let args = install_args(more);
+    let mut told = Vec::new();
+    let mut tell = |text: &str| told.push(text.to_owned());
+    let result = match wanted(&client, "shop", &args).await {
+        Ok(wanted) => write(&client, "shop", args.create_namespace, &wanted, &mut tell).await,
+        Err(error) => Err(error),
+    };
+    (told, result)
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_group_and_subscription_are_made_in_this_order() {
+    let cluster = served();
+    cluster.put(manifest("etcd", "cat"));
+    let both = ["--create-namespace", "--create-operator-group"];
+    let (told, result) = installed(&cluster, &both).await;
+    result.unwrap();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    Namespace shop created
+    OperatorGroup shop/operators created
+    Subscription shop/etcd created: package etcd, channel stable of catalog olm/cat
+    ");
+    let group = cluster.get("OperatorGroup", "shop", "operators").unwrap();
+    assert_eq!(group["spec"]["targetNamespaces"], json!(["shop"]));
+    let subscription = cluster.get("Subscription", "shop", "etcd").unwrap();
+    assert_eq!(subscription["spec"]["source"], "cat");
+    // What is there is not written again.
+    cluster.take_log();
+    let (_, result) = installed(&cluster, &both).await;
+    assert!(result.unwrap_err().to_string().contains("already"));
+    assert!(cluster.log().writes.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_make_a_subscription_hears_what_was_made() {
+    let cluster = served();
+    cluster.put(manifest("etcd", "cat"));
+    cluster.on_request(|request| {
+        let is_write = request.kind.kind == "Subscription" && request.body.is_object();
+        is_write.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "is forbidden")))
+    });
+    let (told, result) = installed(&cluster, &["--create-namespace", "--create-operator-group"]).await;
+    assert!(
+        result
+            .unwrap_err()
+            .to_string()
+            .contains("cannot create Subscription etcd in namespace shop: is forbidden")
+    );
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_package_server_the_catalogs_are_asked() {
+    let cluster = FakeCluster::new();
+    let (_, result) = installed(&cluster, &[]).await;
+    let error = result.unwrap_err().to_string();
+    assert!(
+        error.contains("there is no catalog in namespaces shop and olm"),
+        "{error}"
+    );
+    cluster.put(object(
+        "CatalogSource",
+        "cat",
+        &json!({"spec": {"sourceType": "grpc"}}),
+    ));
+    let (_, result) = installed(&cluster, &["--catalog", "other"]).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("there is no catalog other"), "{error}");
+    let (_, result) = installed(&cluster, &["--catalog", "shop/cat"]).await;
+    let error = result.unwrap_err().to_string();
+    assert!(
+        error.contains("no catalog in reach has a package etcd"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_catalog_tells_its_packages_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("catalog.yaml"),
+        olm_testing::samples::ETCD_CATALOG,
+    )
+    .unwrap();
+    let key = CatalogKey {
+        name: "cat".to_owned(),
+        namespace: "olm".to_owned(),
+    };
+    let mut catalogs = catalogs::from_directory(folder.path(), &BTreeSet::from([key.clone()])).unwrap();
+    let snapshot = catalogs.contents.remove(&key).unwrap().unwrap();
+    let packages = of_snapshot(&key, &snapshot);
+    let text = serde_json::to_string_pretty(&packages).unwrap();
+    let wanted = decide(
+        &install_args(&["--version", "1.0.0"]),
+        "shop",
+        &packages,
+        &[group("og")],
+        &[],
+    );
+    assert_eq!(
+        wanted.unwrap().subscription.spec.starting_csv(),
+        Some("etcd.v1.0.0"),
+        "{text}"
+    );
+    assert_eq!(packages[0].head_channel().unwrap().head, "etcd.v1.1.0", "{text}");
+}

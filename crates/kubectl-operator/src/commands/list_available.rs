@@ -1,0 +1,158 @@
+//! `kubectl operator list-available`: packages, or the channels and versions of one.
+
+use serde_json::json;
+
+use crate::args::packages::AvailableArgs;
+use crate::args::shared::Format;
+use crate::cluster::Cluster;
+use crate::packages::{Package, all, is_catalog, named};
+use crate::table::Table;
+use crate::{Verdict, printer};
+
+/// Prints them.
+///
+/// # Errors
+/// They cannot be read, or there is no such package.
+pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let mut packages = all(&cluster.client, &cluster.namespace).await?;
+    let catalog = args.catalog.as_deref();
+    match &args.package {
+        Some(name) => packages = named(packages, name, catalog)?,
+        None => packages.retain(|package| catalog.is_none_or(|catalog| is_catalog(package, catalog))),
+    }
+    let is_wide = args.output == Some(Format::Wide);
+    match args.output {
+        Some(format @ (Format::Json | Format::Yaml)) => {
+            for package in &mut packages {
+                // What describe is for.
+                package.description.clear();
+            }
+            printer::document(&json!({"packages": packages}), format)?;
+        }
+        _ if packages.is_empty() => {
+            let namespace = &cluster.namespace;
+            printer::progress(&format!(
+                "No packages for namespace {namespace}; `kubectl operator catalog list -A` shows the catalogs and their states."
+            ));
+        }
+        _ if args.package.is_some() => printer::data(&versions_table(&packages, is_wide))?,
+        _ => printer::data(&table(&packages, is_wide))?,
+    }
+    Ok(Verdict::Fine)
+}
+
+fn table(packages: &[Package], is_wide: bool) -> String {
+    let mut head = vec!["NAME", "CATALOG", "CHANNEL", "VERSION", "NOTES"];
+    if is_wide {
+        head.extend(["DISPLAY", "PROVIDER", "CHANNELS", "INSTALL MODES"]);
+    }
+    let mut table = Table::new(head);
+    for package in packages {
+        let default = package.head_channel();
+        let names: Vec<&str> = package
+            .channels
+            .iter()
+            .map(|channel| channel.name.as_str())
+            .collect();
+        let mut cells = vec![
+            package.name.clone(),
+            package.catalog_key(),
+            package.default_channel.clone(),
+            default
+                .map(|channel| channel.head_version.clone())
+                .unwrap_or_default(),
+            deprecated("package", package.deprecated.as_ref()).unwrap_or_default(),
+        ];
+        if is_wide {
+            let modes = default
+                .map(|channel| channel.install_modes.join(","))
+                .unwrap_or_default();
+            cells.extend([
+                package.display_name.clone(),
+                package.provider.clone(),
+                names.join(","),
+                modes,
+            ]);
+        }
+        table.row(cells);
+    }
+    table.text()
+}
+
+fn versions_table(packages: &[Package], is_wide: bool) -> String {
+    let mut head = vec!["CATALOG", "CHANNEL", "VERSION", "NOTES"];
+    if is_wide {
+        head.insert(3, "CSV");
+    }
+    let mut table = Table::new(head);
+    for package in packages {
+        for channel in &package.channels {
+            for version in &channel.versions {
+                let is_head = version.name == channel.head;
+                let notes = [
+                    (is_head && channel.name == package.default_channel)
+                        .then(|| "default channel".to_owned()),
+                    is_head.then(|| "head".to_owned()),
+                    is_head
+                        .then(|| deprecated("package", package.deprecated.as_ref()))
+                        .flatten(),
+                    is_head
+                        .then(|| deprecated("channel", channel.deprecated.as_ref()))
+                        .flatten(),
+                    deprecated("version", version.deprecated.as_ref()),
+                ];
+                let notes: Vec<String> = notes.into_iter().flatten().collect();
+                let mut cells = vec![
+                    package.catalog_key(),
+                    channel.name.clone(),
+                    version.version.clone(),
+                    notes.join(", "),
+                ];
+                if is_wide {
+                    cells.insert(3, version.name.clone());
+                }
+                table.row(cells);
+            }
+        }
+    }
+    table.text()
+}
+
+fn deprecated(what: &str, message: Option<&String>) -> Option<String> {
+    message.map(|message| format!("{what} deprecated: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::tests::package;
+
+    #[test]
+    fn packages_are_listed_with_their_default_channels() {
+        let mut old = package("old", "cat");
+        old.deprecated = Some("use etcd".to_owned());
+        let packages = [package("etcd", "cat"), old];
+        insta::assert_snapshot!(table(&packages, false), @r"
+        NAME   CATALOG   CHANNEL   VERSION   NOTES
+        etcd   olm/cat   stable    1.1.0     <none>
+        old    olm/cat   stable    1.1.0     package deprecated: use etcd
+        ");
+        insta::assert_snapshot!(table(&packages, true), @r"
+        NAME   CATALOG   CHANNEL   VERSION   NOTES                          DISPLAY   PROVIDER   CHANNELS      INSTALL MODES
+        etcd   olm/cat   stable    1.1.0     <none>                         Etcd      CNCF       beta,stable   OwnNamespace
+        old    olm/cat   stable    1.1.0     package deprecated: use etcd   Etcd      CNCF       beta,stable   OwnNamespace
+        ");
+    }
+
+    #[test]
+    fn versions_are_listed_with_what_is_advised_against() {
+        insta::assert_snapshot!(versions_table(&[package("etcd", "cat")], true), @r"
+        CATALOG   CHANNEL   VERSION   CSV           NOTES
+        olm/cat   beta      2.0.0     etcd.v2.0.0   head, channel deprecated: use stable
+        olm/cat   beta      1.1.0     etcd.v1.1.0   <none>
+        olm/cat   stable    1.1.0     etcd.v1.1.0   default channel, head
+        olm/cat   stable    1.0.0     etcd.v1.0.0   version deprecated: it loses keys
+        ");
+    }
+}

@@ -1,0 +1,258 @@
+//! What catalogs offer, as the package-server tells it. Pure but for the read.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use anyhow::bail;
+use kube::api::ListParams;
+use kube::{Client, Resource as _};
+use olm_api::packages::{Deprecation, PackageManifest};
+use serde::Serialize;
+
+use crate::reader::{answer, api, is_unknown_kind};
+use crate::terminal::plain;
+
+/// Packages that are named where one is not found.
+const MAX_NAMED: usize = 5;
+
+/// A package of a catalog.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Package {
+    pub name: String,
+    pub catalog: String,
+    pub catalog_namespace: String,
+    pub catalog_display_name: String,
+    /// Of the head of the default channel.
+    pub display_name: String,
+    pub provider: String,
+    pub default_channel: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<String>,
+    pub channels: Vec<Channel>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+/// A channel of a package.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Channel {
+    pub name: String,
+    /// Its ClusterServiceVersion.
+    pub head: String,
+    pub head_version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<String>,
+    /// Install modes that its head supports.
+    pub install_modes: Vec<String>,
+    /// Oldest Kubernetes that its head runs on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub min_kube_version: String,
+    /// CustomResourceDefinitions of its head, `Kind (name)`.
+    pub provides: Vec<String>,
+    /// Those that it needs of others.
+    pub requires: Vec<String>,
+    /// Newest first.
+    pub versions: Vec<Version>,
+}
+
+/// A version in a channel.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Version {
+    pub version: String,
+    /// Its ClusterServiceVersion.
+    #[serde(rename = "csv")]
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<String>,
+}
+
+impl Package {
+    /// NAMESPACE/NAME of its catalog.
+    pub(crate) fn catalog_key(&self) -> String {
+        format!("{}/{}", self.catalog_namespace, self.catalog)
+    }
+
+    /// The channel of Subscriptions that name none.
+    pub(crate) fn head_channel(&self) -> Option<&Channel> {
+        self.channels
+            .iter()
+            .find(|channel| channel.name == self.default_channel)
+    }
+}
+
+impl From<PackageManifest> for Package {
+    fn from(manifest: PackageManifest) -> Self {
+        let status = manifest.status.unwrap_or_default();
+        let text = |text: Option<String>| text.unwrap_or_default();
+        let of_default = status
+            .channels
+            .iter()
+            .find(|channel| channel.name == status.default_channel)
+            .and_then(|channel| channel.current_csv_desc.clone())
+            .unwrap_or_default();
+        let provider = status
+            .provider
+            .or(of_default.provider)
+            .and_then(|provider| provider.name);
+        Self {
+            name: match status.package_name.is_empty() {
+                true => text(manifest.metadata.name),
+                false => status.package_name,
+            },
+            catalog: status.catalog_source,
+            catalog_namespace: status.catalog_source_namespace,
+            catalog_display_name: status.catalog_source_display_name,
+            display_name: text(of_default.display_name),
+            provider: text(provider),
+            default_channel: status.default_channel,
+            deprecated: message(status.deprecation.as_ref()),
+            channels: status.channels.into_iter().map(Channel::from).collect(),
+            description: text(of_default.description),
+        }
+    }
+}
+
+impl From<olm_api::packages::PackageChannel> for Channel {
+    fn from(channel: olm_api::packages::PackageChannel) -> Self {
+        let description = channel.current_csv_desc.unwrap_or_default();
+        let modes = description.install_modes.iter().filter(|mode| mode.supported);
+        let definitions = description.custom_resource_definitions.unwrap_or_default();
+        let named = |crd: &olm_api::v1alpha1::CrdDescription| format!("{} ({})", crd.kind, crd.name);
+        let entries = channel.entries.into_iter();
+        Self {
+            install_modes: modes.map(|mode| mode.type_.as_str().to_owned()).collect(),
+            provides: definitions.owned.iter().map(named).collect(),
+            requires: definitions.required.iter().map(named).collect(),
+            min_kube_version: description.min_kube_version.unwrap_or_default(),
+            head_version: description.version.unwrap_or_default(),
+            name: channel.name,
+            head: channel.current_csv,
+            deprecated: message(channel.deprecation.as_ref()),
+            versions: entries
+                .map(|entry| Version {
+                    version: entry.version.unwrap_or_default(),
+                    name: entry.name,
+                    deprecated: message(entry.deprecation.as_ref()),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn message(deprecation: Option<&Deprecation>) -> Option<String> {
+    deprecation.map(|deprecation| match deprecation.message.as_str() {
+        "" => "it does not say why".to_owned(),
+        message => message.to_owned(),
+    })
+}
+
+/// What is offered in a namespace.
+#[derive(Debug)]
+pub(crate) enum Offered {
+    /// By name and catalog.
+    Packages(Vec<Package>),
+    /// Nobody serves the API, for this reason.
+    NotServed(String),
+}
+
+/// Reads the packages of the catalogs that a namespace can use.
+///
+/// # Errors
+/// The API server refuses.
+pub(crate) async fn offered(client: &Client, namespace: &str) -> anyhow::Result<Offered> {
+    let packages = api::<PackageManifest>(client, Some(namespace));
+    let what = || {
+        let kind = PackageManifest::plural(&());
+        format!("list {kind} in namespace {namespace}")
+    };
+    let found = answer(what, async {
+        match packages.list(&ListParams::default()).await {
+            Err(error) if is_not_served(&error) => Ok(Err(crate::reader::said(&error))),
+            answer => answer.map(Ok),
+        }
+    })
+    .await?;
+    Ok(match found {
+        Err(cause) => Offered::NotServed(cause),
+        Ok(list) => {
+            let mut packages: Vec<Package> = list.items.into_iter().map(Package::from).collect();
+            packages.sort_by_cached_key(|package| (package.name.clone(), package.catalog_key()));
+            Offered::Packages(packages)
+        }
+    })
+}
+
+/// Nobody is registered for the API, or who is does not answer.
+fn is_not_served(error: &kube::Error) -> bool {
+    is_unknown_kind(error) || matches!(error, kube::Error::Api(status) if status.code == 503)
+}
+
+/// The same, where nothing else will do.
+///
+/// # Errors
+/// Nobody serves the API.
+pub(crate) async fn all(client: &Client, namespace: &str) -> anyhow::Result<Vec<Package>> {
+    match offered(client, namespace).await? {
+        Offered::Packages(packages) => Ok(packages),
+        Offered::NotServed(cause) => bail!("{}", not_served(&cause)),
+    }
+}
+
+fn not_served(cause: &str) -> String {
+    let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));
+    format!(
+        "this cluster does not serve {group}/{version} ({cause}): OLM's package-server is not there or not ready, \
+         see `kubectl get apiservice {version}.{group}`; `kubectl operator catalog list` shows what catalogs there are"
+    )
+}
+
+/// The packages of that name, of one catalog if it is named.
+///
+/// # Errors
+/// For people: there is none, and which there are.
+pub(crate) fn named(
+    packages: Vec<Package>,
+    name: &str,
+    catalog: Option<&str>,
+) -> anyhow::Result<Vec<Package>> {
+    let is_wanted = |package: &Package| catalog.is_none_or(|catalog| is_catalog(package, catalog));
+    let (found, others): (Vec<_>, Vec<_>) = packages
+        .into_iter()
+        .partition(|package| package.name == name && is_wanted(package));
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let elsewhere = others.iter().filter(|package| package.name == name);
+    let catalogs: Vec<String> = elsewhere.map(|package| plain(&package.catalog_key())).collect();
+    if !catalogs.is_empty() {
+        let (name, catalog) = (plain(name), plain(catalog.unwrap_or_default()));
+        bail!(
+            "catalog {catalog} has no package {name}: {} has",
+            catalogs.join(", ")
+        );
+    }
+    let word = name.to_lowercase();
+    let mut like: Vec<String> = others
+        .iter()
+        .filter(|package| {
+            package.name.to_lowercase().contains(&word) || word.contains(&package.name.to_lowercase())
+        })
+        .map(|package| plain(&package.name))
+        .collect();
+    like.dedup();
+    like.truncate(MAX_NAMED);
+    let way_out = match (like.is_empty(), others.len()) {
+        (false, _) => format!("is it {}?", like.join(", ")),
+        (true, 0) => "there is none at all, see `kubectl operator catalog list -A`".to_owned(),
+        (true, count) => format!("`kubectl operator list-available` lists the {count} there are"),
+    };
+    bail!("no catalog in reach has a package {}: {way_out}", plain(name))
+}
+
+/// Whether a package is of a catalog, which is named with or without its namespace.
+pub(crate) fn is_catalog(package: &Package, catalog: &str) -> bool {
+    package.catalog == catalog || package.catalog_key() == catalog
+}

@@ -1,0 +1,130 @@
+use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A PackageManifest with two channels of a catalog.
+pub(crate) fn manifest(name: &str, catalog: &str) -> Value {
+    let head = |version: &str| {
+        json!({"displayName": "Etcd", "version": version, "minKubeVersion": "1.30.0", "provider": {"name": "CNCF"},
+            "description": "Keeps \u{1b}[2Jkeys.\n\nAnd values.",
+            "installModes": [{"type": "OwnNamespace", "supported": true}, {"type": "AllNamespaces", "supported": false}],
+            "customresourcedefinitions": {"owned": [{"kind": "Etcd", "name": "etcds.example.com", "version": "v1"}],
+                "required": [{"kind": "Disk", "name": "disks.example.com", "version": "v1"}]}})
+    };
+    let entry = |version: &str| json!({"name": format!("etcd.v{version}"), "version": version});
+    let mut old = entry("1.0.0");
+    old["deprecation"] = json!({"message": "it loses keys"});
+    json!({"apiVersion": "packages.operators.coreos.com/v1", "kind": "PackageManifest",
+        "metadata": {"name": name, "namespace": "shop"}, "spec": {},
+        "status": {"packageName": name, "catalogSource": catalog, "catalogSourceNamespace": "olm", "catalogSourceDisplayName": "Cat",
+            "catalogSourcePublisher": "", "defaultChannel": "stable", "provider": {"name": "CNCF"},
+            "channels": [
+                {"name": "beta", "currentCSV": "etcd.v2.0.0", "currentCSVDesc": head("2.0.0"), "entries": [entry("2.0.0"), entry("1.1.0")],
+                    "deprecation": {"message": "use stable"}},
+                {"name": "stable", "currentCSV": "etcd.v1.1.0", "currentCSVDesc": head("1.1.0"), "entries": [entry("1.1.0"), old]}]}})
+}
+
+/// A package of that form.
+pub(crate) fn package(name: &str, catalog: &str) -> Package {
+    serde_json::from_value::<PackageManifest>(manifest(name, catalog))
+        .unwrap()
+        .into()
+}
+
+/// A cluster with a package-server.
+pub(crate) fn served() -> FakeCluster {
+    let cluster = FakeCluster::new();
+    cluster.serve(Kind {
+        group: "packages.operators.coreos.com".to_owned(),
+        versions: vec!["v1".to_owned()],
+        kind: "PackageManifest".to_owned(),
+        plural: "packagemanifests".to_owned(),
+        namespaced: true,
+        status: false,
+        custom: true,
+    });
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn packages_are_read_from_the_package_server() {
+    let cluster = served();
+    for name in ["vault", "etcd"] {
+        cluster.put(manifest(name, "cat"));
+    }
+    let (client, _link) = cluster.connect();
+    let found = all(&client, "shop").await.unwrap();
+    assert_eq!(found, [package("etcd", "cat"), package("vault", "cat")]);
+    assert!(all(&client, "elsewhere").await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_a_package_server_is_told_as_that() {
+    let (client, _link) = FakeCluster::new().connect();
+    let error = all(&client, "shop").await.unwrap_err().to_string();
+    assert!(
+        error.contains("does not serve packages.operators.coreos.com/v1"),
+        "{error}"
+    );
+    assert!(
+        error.contains("kubectl get apiservice v1.packages.operators.coreos.com"),
+        "{error}"
+    );
+
+    let cluster = served();
+    cluster.on_request(|_| {
+        Some(Fault::Refuse(Refusal::new(
+            503,
+            "ServiceUnavailable",
+            "no endpoints",
+        )))
+    });
+    let (client, _link) = cluster.connect();
+    let error = all(&client, "shop").await.unwrap_err().to_string();
+    assert!(error.contains("(no endpoints)"), "{error}");
+
+    // Who may not ask is told that.
+    let cluster = served();
+    cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "is forbidden"))));
+    let (client, _link) = cluster.connect();
+    let error = all(&client, "shop").await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot list packagemanifests in namespace shop: is forbidden"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_package_that_is_not_there_is_told_with_those_like_it() {
+    let packages = || {
+        vec![
+            package("etcd", "cat"),
+            package("etcd", "other"),
+            package("vault", "cat"),
+        ]
+    };
+    assert_eq!(named(packages(), "etcd", None).unwrap().len(), 2);
+    for catalog in ["other", "olm/other"] {
+        let found = named(packages(), "etcd", Some(catalog)).unwrap();
+        assert_eq!(found, [package("etcd", "other")], "{catalog}");
+    }
+    for (name, catalog, expected) in [
+        (
+            "vault",
+            Some("other"),
+            "catalog other has no package vault: olm/cat has",
+        ),
+        ("ETC", None, "no catalog in reach has a package ETC: is it etcd?"),
+        (
+            "nope",
+            None,
+            "no catalog in reach has a package nope: `kubectl operator list-available` lists the 3 there are",
+        ),
+    ] {
+        let error = named(packages(), name, catalog).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+    let error = named(Vec::new(), "etcd", None).unwrap_err().to_string();
+    assert!(error.contains("catalog list -A"), "{error}");
+}
