@@ -136,6 +136,11 @@ impl TestEnv {
         self.as_user(|cluster| cluster.set_controllers(|controllers| controllers.replica_sets = true));
     }
 
+    /// No controller of Deployments answers any more.
+    pub(crate) fn keep_deployments_as_they_are(&mut self) {
+        self.as_user(|cluster| cluster.set_controllers(|controllers| controllers.deployments = false));
+    }
+
     /// Deletes an object as a user would.
     #[track_caller]
     pub(crate) fn delete(&mut self, kind: &str, namespace: &str, name: &str) {

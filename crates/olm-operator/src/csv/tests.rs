@@ -20,6 +20,7 @@ mod proxy;
 mod refusals;
 mod requirements;
 mod rights;
+mod rollouts;
 mod service_names;
 mod serving;
 mod serving_edits;

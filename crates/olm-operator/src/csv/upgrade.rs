@@ -1,5 +1,6 @@
 //! May the operator that is being replaced be upgraded now? It says so in its OperatorCondition.
 
+use kube::ResourceExt;
 use olm_api::{
     condition::{self, operator_condition::UPGRADEABLE},
     v2::OperatorCondition,
@@ -11,6 +12,7 @@ use olm_api::{
 /// For people: why the upgrade has to wait (`docs/reference/lifecycle.md`).
 pub(crate) fn check(previous: Option<&OperatorCondition>) -> Result<(), String> {
     let Some(previous) = previous else { return Ok(()) };
+    let name = previous.name_any();
     if let Some(found) = previous
         .spec
         .overrides
@@ -20,7 +22,10 @@ pub(crate) fn check(previous: Option<&OperatorCondition>) -> Result<(), String> 
         if found.status == condition::TRUE {
             return Ok(());
         }
-        return Err(format!("the operator is not upgradeable: {}", found.message));
+        return Err(format!(
+            "spec.overrides of OperatorCondition {name} has {UPGRADEABLE}={}: {}",
+            found.status, found.message
+        ));
     }
     let reported = previous.status.iter().flat_map(|status| &status.conditions);
     let Some(found) = reported.into_iter().find(|found| found.type_ == UPGRADEABLE) else {
@@ -28,12 +33,16 @@ pub(crate) fn check(previous: Option<&OperatorCondition>) -> Result<(), String> 
     };
     if found.observed_generation.unwrap_or(0) != previous.metadata.generation.unwrap_or(0) {
         return Err(format!(
-            "the operatorcondition status \"{UPGRADEABLE}\"=\"{}\" is outdated",
+            "the operatorcondition status \"{UPGRADEABLE}\"=\"{}\" is outdated: OperatorCondition {name}",
             found.status
         ));
     }
     if found.status == condition::FALSE {
-        return Err(format!("the operator is not upgradeable: {}", found.message));
+        return Err(format!(
+            "OperatorCondition {name} reports {UPGRADEABLE}=False: {} (to upgrade all the same: {UPGRADEABLE}=True in its \
+             spec.overrides)",
+            found.message
+        ));
     }
     Ok(())
 }
@@ -78,9 +87,12 @@ mod tests {
         check_row(
             json!([]),
             reported("Upgradeable", "False", 3),
-            Err("the operator is not upgradeable: busy"),
+            Err(
+                "OperatorCondition a reports Upgradeable=False: busy (to upgrade all the same: Upgradeable=True in its spec.overrides)",
+            ),
         );
-        let outdated = "the operatorcondition status \"Upgradeable\"=\"True\" is outdated";
+        let outdated =
+            "the operatorcondition status \"Upgradeable\"=\"True\" is outdated: OperatorCondition a";
         check_row(json!([]), reported("Upgradeable", "True", 2), Err(outdated));
         check_row(json!([]), reported("Upgradeable", "True", 3), Ok(()));
         check_row(json!([]), reported("Upgradeable", "Unknown", 3), Ok(()));
@@ -92,7 +104,7 @@ mod tests {
         check_row(
             overridden("False"),
             reported("Upgradeable", "True", 3),
-            Err("the operator is not upgradeable: by me"),
+            Err("spec.overrides of OperatorCondition a has Upgradeable=False: by me"),
         );
     }
 }

@@ -32,6 +32,9 @@ use crate::{
     },
 };
 
+/// OperatorGroups that are named where a namespace has too many.
+const SHOWN_GROUPS: usize = 5;
+
 /// What the gates say.
 #[derive(Debug)]
 pub(super) enum Gate {
@@ -95,7 +98,8 @@ fn of_group(observed: &Observed, position: &Position) -> Gate {
                         .iter()
                         .map(|group| &group.name)
                         .collect::<BTreeSet<_>>()
-                        .into_iter()
+                        .into_iter(),
+                    SHOWN_GROUPS,
                 )
             ),
             Vec::new(),
@@ -233,12 +237,15 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
             apis.map(|api| format!("{api} is provided by OperatorGroup {}", other.id))
         });
         // In the order of their names, so that the same is told the same way.
-        and_more(shared.collect::<BTreeSet<String>>().into_iter())
+        and_more(shared.collect::<BTreeSet<String>>().into_iter(), 1)
     };
     let unlisted = || {
         let (namespace, name) = (&group.namespace, &group.name);
         let unlisted = own.difference(&group.provided);
-        and_more(unlisted.map(|api| format!("OperatorGroup {namespace}/{name} does not list {api}")))
+        and_more(
+            unlisted.map(|api| format!("OperatorGroup {namespace}/{name} does not list {api}")),
+            1,
+        )
     };
     let answer = reconcile_apis(&own, &group.provided, &others);
     let with = |mut actions: Vec<Action>, more: Vec<Action>| {
@@ -279,12 +286,13 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
     }
 }
 
-/// The first of `texts`, and how many more.
-fn and_more<T: Display>(mut texts: impl Iterator<Item = T>) -> String {
-    let first = texts.next().map(|text| text.to_string()).unwrap_or_default();
+/// The first `shown` of `texts`, and how many more.
+fn and_more<T: Display>(mut texts: impl Iterator<Item = T>, shown: usize) -> String {
+    let named: Vec<String> = texts.by_ref().take(shown).map(|text| text.to_string()).collect();
+    let named = named.join(", ");
     match texts.count() {
-        0 => first,
-        more => format!("{first} and {more} more"),
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 

@@ -18,6 +18,11 @@ use crate::csv::{
     strategy::{Permission, Scope, Strategy, WantedRole},
 };
 
+const POLICY_RULE: &str = "PolicyRule";
+const RULE_NOT_SATISFIED: &str = "Policy rule not satisfied for service account";
+/// Characters of a rule in the message of its account; the whole of it hangs below.
+const SHOWN_RULE: usize = 300;
+
 /// One row an account, sorted by name; the rules of all its permissions hang below it.
 ///
 /// # Errors
@@ -49,6 +54,12 @@ pub(super) fn rows(observed: &Observed, strategy: &Strategy) -> Result<Vec<Row>,
     }
     let rows = rows.into_values();
     Ok(rows
+        .map(|mut status| {
+            if status.message == RULE_NOT_SATISFIED {
+                status.message.push_str(&lacking_rules(&status.dependents));
+            }
+            status
+        })
         .map(|status| Row {
             met: status.status == requirement::PRESENT,
             unknown: false,
@@ -89,11 +100,7 @@ fn add_permission(
     for rule in &permission.rules {
         let satisfied = held || by_others.as_ref().is_some_and(|granted| granted.covers(rule));
         if !satisfied {
-            set(
-                status,
-                requirement::PRESENT_NOT_SATISFIED,
-                "Policy rule not satisfied for service account",
-            );
+            set(status, requirement::PRESENT_NOT_SATISFIED, RULE_NOT_SATISFIED);
         }
         status.dependents.push(dependent(scope, rule, satisfied));
     }
@@ -139,6 +146,24 @@ fn set(status: &mut RequirementStatus, word: &str, message: &str) {
     status.message = message.to_owned();
 }
 
+/// The first rule that is not satisfied, and how many more.
+fn lacking_rules(dependents: &[DependentStatus]) -> String {
+    let mut lacking = dependents
+        .iter()
+        .filter(|dependent| dependent.kind == POLICY_RULE && dependent.status == requirement::NOT_SATISFIED);
+    let Some(first) = lacking.next().and_then(|first| first.message.as_deref()) else {
+        return String::new();
+    };
+    let mut shown: String = first.chars().take(SHOWN_RULE).collect();
+    if shown.len() < first.len() {
+        shown.push('…');
+    }
+    match lacking.count() {
+        0 => format!(": {shown}"),
+        more => format!(": {shown} and {more} more"),
+    }
+}
+
 fn dependent(scope: Scope, rule: &PolicyRule, satisfied: bool) -> DependentStatus {
     let place = match scope {
         Scope::Namespace => "namespaced",
@@ -152,7 +177,7 @@ fn dependent(scope: Scope, rule: &PolicyRule, satisfied: bool) -> DependentStatu
     DependentStatus {
         group: permission::API_GROUP.to_owned(),
         version: "v1".to_owned(),
-        kind: "PolicyRule".to_owned(),
+        kind: POLICY_RULE.to_owned(),
         status: word.to_owned(),
         message: Some(format!("{place} rule:{}", rule_json(rule))),
         ..DependentStatus::default()

@@ -79,9 +79,7 @@ impl Refusal {
     fn of_install(&self, observed: &Observed, left: Option<Duration>) -> Telling {
         match self.class {
             FailureClass::Invalid => self.failed(reason::INSTALL_COMPONENT_FAILED),
-            FailureClass::Forbidden if is_to_account(observed) => {
-                self.failed(reason::INSTALL_COMPONENT_FAILED_NO_RETRY)
-            }
+            FailureClass::Forbidden if is_to_account(observed) => self.refused_to_account(observed),
             FailureClass::Forbidden
             | FailureClass::Retry
             | FailureClass::Conflict
@@ -99,11 +97,23 @@ impl Refusal {
             | FailureClass::NotFound
             | FailureClass::Terminating => self.besides(left, String::new()),
             FailureClass::Invalid => self.failed(reason::INSTALL_COMPONENT_FAILED),
-            FailureClass::Forbidden if is_to_account(observed) => {
-                self.failed(reason::INSTALL_COMPONENT_FAILED_NO_RETRY)
-            }
+            FailureClass::Forbidden if is_to_account(observed) => self.refused_to_account(observed),
             FailureClass::Forbidden | FailureClass::Retry => self.waiting(),
         }
+    }
+
+    /// Of whom the API server speaks is told, too: whoever reads its words may never have heard of the account.
+    fn refused_to_account(&self, observed: &Observed) -> Telling {
+        let group = observed
+            .group()
+            .map(|group| format!("{}/{}", group.namespace, group.name));
+        let message = format!(
+            "install strategy failed: {} (account of OperatorGroup {})",
+            self.message,
+            group.unwrap_or_default()
+        );
+        let reason = reason::INSTALL_COMPONENT_FAILED_NO_RETRY;
+        Telling::Transition(Transition::new(Phase::Failed, reason, message))
     }
 
     fn failed(&self, reason: &'static str) -> Telling {

@@ -26,9 +26,19 @@ fn arch_009_no_operator_group_and_two_of_them_fail_with_their_reasons_and_recove
     env.settle();
     assert_eq!(
         env.status("a"),
-        "Failed TooManyOperatorGroups: csv created in namespace with multiple operatorgroups, can't pick one automatically: og and 1 more"
+        "Failed TooManyOperatorGroups: csv created in namespace with multiple operatorgroups, can't pick one automatically: og, other"
     );
     assert!(env.names("Deployment").is_empty());
+    for more in ["p", "q", "r", "s", "t"] {
+        env.put(group("ns", more, &["ns"]));
+    }
+    env.settle_for(3);
+    let status = env.status("a");
+    assert!(status.ends_with(": og, other, p, q, r and 2 more"), "{status}");
+    for more in ["p", "q", "r", "s", "t"] {
+        env.delete("OperatorGroup", "ns", more);
+    }
+    env.settle_for(3);
     env.log.clear();
     env.delete("OperatorGroup", "ns", "other");
     env.settle_for(3);

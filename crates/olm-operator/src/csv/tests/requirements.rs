@@ -370,8 +370,7 @@ fn account_row(owners: Value) -> String {
     rows.last().unwrap().clone()
 }
 
-const UNSATISFIED: &str =
-    "ServiceAccount demo PresentNotSatisfied Policy rule not satisfied for service account";
+const UNSATISFIED: &str = r#"ServiceAccount demo PresentNotSatisfied Policy rule not satisfied for service account: namespaced rule:{"verbs":["*"],"apiGroups":[""],"resources":["configmaps"]} and 1 more"#;
 
 #[test]
 fn an_account_of_another_csv_is_not_used_and_one_of_nobody_is() {
@@ -459,7 +458,7 @@ fn one_rule_that_is_not_covered_is_told_while_the_others_are_satisfied() {
     env.settle_for(3);
     assert_eq!(
         env.status("a"),
-        "Pending RequirementsNotMet: one or more requirements couldn't be found: ServiceAccount demo (Policy rule not satisfied for service account)"
+        r#"Pending RequirementsNotMet: one or more requirements couldn't be found: ServiceAccount demo (Policy rule not satisfied for service account: namespaced rule:{"verbs":["*"],"apiGroups":[""],"resources":["secrets"]})"#
     );
     for object in role("Role", "more", "secrets") {
         env.put(cleaned(object));

@@ -315,7 +315,7 @@ fn an_account_without_rights_fails_without_retry_and_recovers_when_it_gets_them(
     env.settle_for(20);
     assert_eq!(
         env.status("a"),
-        "Failed InstallComponentFailedNoRetry: install strategy failed: apply Deployment ns/demo: refused by the model"
+        "Failed InstallComponentFailedNoRetry: install strategy failed: apply Deployment ns/demo: refused by the model (account of OperatorGroup ns/og)"
     );
     assert!(
         env.writes
