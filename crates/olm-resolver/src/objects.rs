@@ -270,6 +270,7 @@ impl Objects {
             steps: None,
             targets: group.and_then(|group| cluster_view::targets(group)),
             waiting: view.waiting(),
+            not_succeeded: view.not_succeeded(),
             left_out: view.left_out.clone(),
             problem: Problem {
                 namespace: namespace.to_owned(),

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 pub use self::document::{Document, ExplainedDocument};
 pub use self::explained::{Explained, Standing, explain};
 pub use self::held::{HeldBack, held};
-pub use self::question::{Question, Waiting};
+pub use self::question::{NotSucceeded, Question, Waiting};
 pub use self::target::{TargetError, plan_to};
 pub use self::way::Target;
 use crate::advice::{Advice, Advisor};

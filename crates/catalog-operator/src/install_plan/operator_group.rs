@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::ResourceExt;
+use kube::{ResourceExt, core::Selector};
 use olm_api::v1::OperatorGroup;
 use olm_runtime::plan::Identity;
 
 /// Why a plan cannot be carried out in its namespace. The texts are upstream's, users search for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// No group, or none that has found its namespaces yet.
-    #[error("no operator group found that is managing this namespace")]
-    NoGroup,
+    /// No group, or none that has found its namespaces yet; then which one and why, behind a colon.
+    #[error("no operator group found that is managing this namespace{0}")]
+    NoGroup(String),
     /// More than one.
     #[error("more than one operator group(s) are managing this namespace count={0}")]
     SeveralGroups(usize),
@@ -33,18 +33,10 @@ pub enum GroupError {
 pub(crate) fn find_service_account(
     groups: &[Arc<OperatorGroup>],
 ) -> Result<Option<ObjectReference>, GroupError> {
-    let managing: Vec<_> = groups
-        .iter()
-        .filter(|group| {
-            group
-                .status
-                .as_ref()
-                .is_some_and(|status| !status.namespaces.is_empty())
-        })
-        .collect();
+    let managing: Vec<_> = managing(groups).collect();
     let [group] = managing[..] else {
         return Err(if managing.is_empty() {
-            GroupError::NoGroup
+            GroupError::NoGroup(why_none(groups))
         } else {
             GroupError::SeveralGroups(managing.len())
         });
@@ -65,8 +57,65 @@ pub(crate) fn find_service_account(
         .filter(|found| found.name.as_deref() == Some(wanted));
     found.map(Some).ok_or_else(|| GroupError::ServiceAccountMissing {
         service_account: wanted.to_owned(),
-        group: format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any()),
+        group: full_name(group),
     })
+}
+
+/// The groups that have found their namespaces.
+fn managing(groups: &[Arc<OperatorGroup>]) -> impl Iterator<Item = &Arc<OperatorGroup>> {
+    groups.iter().filter(|group| {
+        let status = group.status.as_ref();
+        status.is_some_and(|status| !status.namespaces.is_empty())
+    })
+}
+
+/// Why no group of the namespace manages it, to stand behind that none does; empty where there is no group.
+fn why_none(groups: &[Arc<OperatorGroup>]) -> String {
+    let Some(first) = groups.iter().min_by_key(|group| group.name_any()) else {
+        return String::new();
+    };
+    let more = match groups.len() {
+        1 => String::new(),
+        all => format!(", and {} more", all.saturating_sub(1)),
+    };
+    format!(": OperatorGroup {} {}{more}", full_name(first), why_idle(first))
+}
+
+/// Why a group that has found no namespace has none.
+pub(crate) fn why_idle(group: &OperatorGroup) -> String {
+    let status = group.status.as_ref();
+    if status.is_none_or(|status| status.last_updated.is_none()) {
+        return "has not been looked at yet (that is done by olm-operator)".to_owned();
+    }
+    format!("selects no namespace{}", shown_selector(group))
+}
+
+fn shown_selector(group: &OperatorGroup) -> String {
+    let Some(wanted) = group.spec.selector.clone() else {
+        return String::new();
+    };
+    Selector::try_from(wanted).map_or_else(
+        |error| format!(" (spec.selector makes no sense: {error})"),
+        |selector| format!(" (spec.selector {selector})"),
+    )
+}
+
+/// What to add to the refusal of a write: whose account it is that was refused. Empty where it is not the account of the
+/// namespace's group, but our own.
+pub(crate) fn of_group(groups: &[Arc<OperatorGroup>], refusal: &str) -> String {
+    let group = managing(groups).find(|group| {
+        let account = group.spec.service_account_name.as_deref().unwrap_or_default();
+        let namespace = group.namespace().unwrap_or_default();
+        let user = format!("\"system:serviceaccount:{namespace}:{account}\"");
+        !account.is_empty() && refusal.contains(&user)
+    });
+    group.map_or_else(String::new, |group| {
+        format!(" (account of OperatorGroup {})", full_name(group))
+    })
+}
+
+fn full_name(group: &OperatorGroup) -> String {
+    format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any())
 }
 
 /// The identity that writes in a ServiceAccount's name.
@@ -77,5 +126,76 @@ pub(crate) fn identity(service_account: Option<&ObjectReference>) -> Identity {
             namespace: reference.namespace.clone().unwrap_or_default(),
             name: reference.name.clone().unwrap_or_default(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn groups(groups: &[(&str, Value, Value)]) -> Vec<Arc<OperatorGroup>> {
+        let group = |(name, spec, status): &(&str, Value, Value)| {
+            let object = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+                "metadata": {"namespace": "ns", "name": name}, "spec": spec, "status": status});
+            Arc::new(serde_json::from_value(object).unwrap())
+        };
+        groups.iter().map(group).collect()
+    }
+
+    #[track_caller]
+    fn check(given: &[(&str, Value, Value)], behind: &str) {
+        let error = find_service_account(&groups(given)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("no operator group found that is managing this namespace{behind}")
+        );
+    }
+
+    #[test]
+    fn a_group_that_selects_nothing_is_named_with_its_selector() {
+        let looked_at = json!({"lastUpdated": "2026-01-01T00:00:00Z"});
+        let nobody = json!({"selector": {"matchLabels": {"team": "nobody"}}});
+        check(&[], "");
+        check(
+            &[("sel", nobody.clone(), looked_at.clone())],
+            ": OperatorGroup ns/sel selects no namespace (spec.selector team=nobody)",
+        );
+        check(
+            &[("sel", nobody.clone(), Value::Null)],
+            ": OperatorGroup ns/sel has not been looked at yet (that is done by olm-operator)",
+        );
+        let slip =
+            json!({"selector": {"matchExpressions": [{"key": "team", "operator": "Inn", "values": ["a"]}]}});
+        let error = find_service_account(&groups(&[("sel", slip, looked_at.clone())])).unwrap_err();
+        let told = ": OperatorGroup ns/sel selects no namespace (spec.selector makes no sense: ";
+        assert!(error.to_string().contains(told), "{error}");
+        check(
+            &[
+                ("z", json!({}), Value::Null),
+                ("sel", nobody, looked_at.clone()),
+                ("y", json!({}), looked_at),
+            ],
+            ": OperatorGroup ns/sel selects no namespace (spec.selector team=nobody), and 2 more",
+        );
+    }
+
+    #[test]
+    fn a_refused_account_is_told_with_its_group() {
+        let found = json!({"namespaces": ["ns"]});
+        let limited = groups(&[("lim", json!({"serviceAccountName": "limited"}), found.clone())]);
+        let refusal =
+            |user: &str| format!("csvs is forbidden: User \"system:serviceaccount:{user}\" cannot create");
+        assert_eq!(
+            of_group(&limited, &refusal("ns:limited")),
+            " (account of OperatorGroup ns/lim)"
+        );
+        assert_eq!(of_group(&limited, &refusal("ns:limited2")), "");
+        assert_eq!(of_group(&limited, &refusal("olm:catalog-operator")), "");
+        assert_eq!(
+            of_group(&groups(&[("og", json!({}), found)]), &refusal("ns:")),
+            ""
+        );
     }
 }

@@ -15,6 +15,7 @@ use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
 use super::decide::{Memory, Verdict};
 use super::execution::{StepError, StepWrites, Wait};
 use super::observe::{Observed, is_done};
+use super::operator_group;
 use crate::step_kind::StepKind;
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
@@ -194,7 +195,7 @@ fn crd_warnings(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) ->
 /// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the
 /// ClusterServiceVersion that lacks it.
 fn restoring(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> StatusUpdate<Memory> {
-    let error = write_error(round, outcomes).map(|error| error.message);
+    let error = write_error(observed, round, outcomes).map(|error| error.message);
     let error = error.or_else(|| round.error.as_ref().map(|(_, error)| error.to_string()));
     let event = |message: String| {
         let regarding = observed.install_plan.object_ref(&());
@@ -248,7 +249,7 @@ fn installing(
         }
         return Requeue::AwaitChange;
     }
-    let error = write_error(round, outcomes).or_else(|| decided_error(round, new));
+    let error = write_error(observed, round, outcomes).or_else(|| decided_error(round, new));
     match error {
         Some(error) if error.lasting => lasting_error(observed, &error, new, now),
         passing => {
@@ -361,15 +362,19 @@ fn apply_changes(round: &StepWrites, outcomes: &Outcomes, new: &mut InstallPlanS
     }
 }
 
-fn write_error(round: &StepWrites, outcomes: &Outcomes) -> Option<RoundError> {
+fn write_error(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Option<RoundError> {
     let (action, failure) = outcomes.failure()?;
     let change = round.changes.iter().find(|change| change.action == Some(action));
     let message = match change.map(|change| change.error_prefix.as_str()) {
         Some(prefix) if !prefix.is_empty() => format!("{prefix}: {}", failure.message),
         _ => failure.message.clone(),
     };
+    let account = match failure.class {
+        FailureClass::Forbidden => operator_group::of_group(&observed.operator_groups, &failure.message),
+        _ => String::new(),
+    };
     Some(RoundError {
-        message,
+        message: message + &account,
         // What a changed permission or a quieter server can repair never makes a plan fail.
         lasting: matches!(failure.class, FailureClass::Invalid | FailureClass::NotFound),
     })

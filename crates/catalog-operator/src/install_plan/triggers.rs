@@ -13,6 +13,7 @@ use olm_runtime::store::{Change, Store};
 
 use super::adoption;
 use super::observe::{is_done, steps};
+use super::operator_group::why_idle;
 use super::restoration::is_staying;
 use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
@@ -70,6 +71,8 @@ pub(crate) fn operator_group_changed(
         let has_namespaces = status.is_some_and(|status| !status.namespaces.is_empty());
         (
             has_namespaces,
+            // The plan tells it.
+            (!has_namespaces).then(|| why_idle(group)),
             group.spec.service_account_name.clone(),
             status.and_then(|status| status.service_account_ref.clone()),
         )
@@ -312,6 +315,15 @@ mod tests {
             ["ns/over", "ns/running", "ns/waiting"]
         );
         assert!(operator_group_changed(&change(json!(["ns"]), json!(["ns", "other"])), &plans()).is_empty());
+        let mut looked_at = OperatorGroup::clone(&group(json!([])));
+        let time = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        looked_at.status.as_mut().unwrap().last_updated = Some(time);
+        let looked_at = Change::Applied {
+            old: Some(group(json!([]))),
+            new: Arc::new(looked_at),
+        };
+        let woken = operator_group_changed(&looked_at, &plans());
+        assert_eq!(woken.len(), 3, "why it manages nothing is told");
         assert_eq!(
             operator_group_changed(
                 &Change::Deleted {

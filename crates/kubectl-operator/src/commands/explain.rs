@@ -40,7 +40,10 @@ fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<Explained>
     {
         bail!("{}", problem.unknown_subscription(name));
     }
-    Ok(olm_resolver::plan::explain(problem, name)?)
+    Ok(Explained {
+        not_succeeded: question.not_succeeded_of(name),
+        ..olm_resolver::plan::explain(problem, name)?
+    })
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use kube_core::{Resource, ResourceExt};
 use olm_api::install_mode::NAMESPACE_ALL;
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{ClusterServiceVersion, Subscription, SubscriptionStatus};
+use olm_api::v1alpha1::{
+    ClusterServiceVersion, ClusterServiceVersionPhase, Subscription, SubscriptionStatus,
+};
 
 use super::{installed_csv, resolver_subscription};
 use crate::cluster_fit::GroupTargets;
 use crate::installed::mark_replaced;
-use crate::plan::Waiting;
+use crate::plan::{NotSucceeded, Waiting};
 use crate::problem::InstalledCsv;
 
 /// Subscriptions and ClusterServiceVersions that count.
@@ -74,14 +76,30 @@ impl<'o> ClusterView<'o> {
         installed
     }
 
-    /// InstallPlans that the statuses refer to and that have not brought what they are for.
+    /// What is said of the ClusterServiceVersions that do not run.
+    pub(super) fn not_succeeded(&self) -> Vec<NotSucceeded> {
+        let own = self.csvs.iter().filter(|csv| !csv.is_copied());
+        let told = own.filter_map(|csv| {
+            let status = csv.status.clone().unwrap_or_default();
+            (status.phase != ClusterServiceVersionPhase::Succeeded).then(|| NotSucceeded {
+                csv: csv.name_any(),
+                phase: status.phase.to_string(),
+                reason: status.reason.unwrap_or_default(),
+                message: status.message.unwrap_or_default(),
+            })
+        });
+        told.collect()
+    }
+
+    /// InstallPlans that the statuses refer to and that have not brought what they are for. One whose ClusterServiceVersion was
+    /// there has: that is installed, or was deleted since.
     pub(super) fn waiting(&self) -> Vec<Waiting> {
         let there: BTreeSet<String> = self.csvs.iter().map(|csv| csv.name_any()).collect();
         let waiting = self.subscriptions.iter().filter_map(|(object, status)| {
             let csv = status
                 .current_csv
                 .clone()
-                .filter(|csv| !csv.is_empty() && !there.contains(csv))?;
+                .filter(|csv| !csv.is_empty() && !there.contains(csv) && !was_deleted(status, &there))?;
             let reference = status
                 .install_plan_ref
                 .as_ref()
@@ -106,6 +124,13 @@ fn unmatched(
     let named = |status: &SubscriptionStatus| status.installed_csv.clone().filter(|csv| !csv.is_empty());
     let missing = subscriptions.iter().filter_map(|(object, status)| {
         let csv = named(status).filter(|csv| !there.contains(csv))?;
+        if was_deleted(status, &there) {
+            return Some(format!(
+                "subscription {}: {csv}, which it has, was deleted, and OLM does not bring it back: delete the subscription and make \
+                 it anew; the plan is made as if that were done",
+                object.name_any()
+            ));
+        }
         Some(format!(
             "subscription {} says that {csv} is installed, which is not there: the plan is made as if it had nothing",
             object.name_any()
@@ -138,6 +163,12 @@ fn unmatched(
         )
     });
     told.iter().cloned().chain(unowned).collect()
+}
+
+/// Whether what the Subscription got last was there and is not any more: then nothing is on its way.
+fn was_deleted(status: &SubscriptionStatus, there: &BTreeSet<String>) -> bool {
+    let installed = status.installed_csv.as_deref().unwrap_or_default();
+    !installed.is_empty() && status.installed_csv == status.current_csv && !there.contains(installed)
 }
 
 /// ClusterServiceVersions and Subscriptions alike stay visible until their finalizers are through.

@@ -303,6 +303,28 @@ fn plans_that_wait_are_known_by_their_subscriptions() {
         (&*waiting.csv, waiting.install_plan.as_deref()),
         ("etcd.v1", Some("install-x"))
     );
+    // An upgrade of what was deleted still comes.
+    let status = "status: {installedCSV: etcd.v0, currentCSV: etcd.v1, installPlanRef: {name: install-x}}\n";
+    let question = Objects::read(&format!("{SUBSCRIPTION}{status}"))
+        .unwrap()
+        .question("shop", "olm", BTreeMap::new());
+    assert_eq!(question.waiting.len(), 1);
+}
+
+#[test]
+fn no_plan_waits_for_what_it_has_brought_and_what_was_deleted_since() {
+    let status = "status: {installedCSV: etcd.v1, currentCSV: etcd.v1, installPlanRef: {name: install-x}}\n";
+    let question = Objects::read(&format!("{SUBSCRIPTION}{status}"))
+        .unwrap()
+        .question("shop", "olm", BTreeMap::new());
+    assert_eq!(question.waiting, []);
+    assert_eq!(
+        question.left_out,
+        [
+            "subscription db: etcd.v1, which it has, was deleted, and OLM does not bring it back: delete the subscription and make it \
+             anew; the plan is made as if that were done"
+        ]
+    );
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::{CHANNEL, Edit, Explained, HeldBack, Install, Plan, STARTING_CSV, Standing, Step, Unsatisfiable};
+use super::{
+    CHANNEL, Edit, Explained, HeldBack, Install, NotSucceeded, Plan, STARTING_CSV, Standing, Step,
+    Unsatisfiable,
+};
 use crate::advice::{Change, ChangeKind, Fix, Harm};
 use crate::explain::Tree;
 
@@ -48,6 +51,8 @@ pub struct ExplainedDocument {
     subscriptions: Vec<StandingRow>,
     /// Those that keep what they have although their channel goes on. That is no failure.
     held_back: Vec<HeldBack>,
+    /// What does not run of what is installed, and what its status says of that.
+    not_succeeded: Vec<NotSucceeded>,
     /// Malformed bundles and channels that were left out of the choice, with the reason.
     excluded: Vec<String>,
 }
@@ -229,6 +234,7 @@ impl From<&Explained> for ExplainedDocument {
             fixes: fixes(&explained.namespace, &explained.unsatisfiable),
             subscriptions: explained.standings.iter().map(StandingRow::from).collect(),
             held_back: held.cloned().collect(),
+            not_succeeded: explained.not_succeeded.clone(),
             excluded: explained.excluded.clone(),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::{HeldBack, Unsatisfiable, held};
+use super::{HeldBack, NotSucceeded, Unsatisfiable, held};
 use crate::advice::Advisor;
 use crate::explain::Hints;
 use crate::problem::{Problem, Subscription};
@@ -18,6 +18,9 @@ pub struct Explained {
     pub unsatisfiable: Vec<Unsatisfiable>,
     /// The Subscriptions that can, in the order of their objects.
     pub standings: Vec<Standing>,
+    /// What does not run of what is installed. Known only to who has the objects, see
+    /// [`Question::not_succeeded_of`](super::Question::not_succeeded_of).
+    pub not_succeeded: Vec<NotSucceeded>,
     /// Malformed bundles and channels that were left out of the choice, with the reason.
     pub excluded: Vec<String>,
 }
@@ -64,13 +67,14 @@ pub fn explain(problem: &Problem, name: Option<&str>) -> Result<Explained, Resol
         .filter(|s| asked(&s.name) && !failing.contains(&s.name))
         .map(|subscription| {
             let mut updates = resolution.solution.updates.iter();
-            let next = updates.find(|update| update.subscription == subscription.name);
+            let is_lost = was_deleted(problem, subscription);
+            let next = updates.find(|update| update.subscription == subscription.name && !is_lost);
             let next = next.map(|update| update.current_csv.clone());
             let place = held
                 .iter()
                 .position(|held| held.subscription == subscription.name);
             let held_back = place
-                .filter(|_| next.is_none())
+                .filter(|_| next.is_none() && !is_lost)
                 .map(|place| held.swap_remove(place));
             Standing {
                 subscription: subscription.name.clone(),
@@ -84,8 +88,21 @@ pub fn explain(problem: &Problem, name: Option<&str>) -> Result<Explained, Resol
         namespace: problem.namespace.clone(),
         unsatisfiable: unsatisfiable.collect(),
         standings: standings.collect(),
+        not_succeeded: Vec::new(),
         excluded: resolution.excluded,
     })
+}
+
+/// Whether the Subscription's ClusterServiceVersion was there and is not any more. Nothing is resolved for it then.
+fn was_deleted(problem: &Problem, subscription: &Subscription) -> bool {
+    let Subscription {
+        current_csv,
+        installed_csv,
+        ..
+    } = subscription;
+    !installed_csv.is_empty()
+        && installed_csv == current_csv
+        && !problem.installed.iter().any(|csv| csv.name == *installed_csv)
 }
 
 fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>) -> String {
@@ -99,6 +116,13 @@ fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>
             "waits for {current_csv}: its InstallPlan is being carried out, or has to be approved (kubectl get installplan -n \
              {})",
             problem.namespace
+        );
+    }
+    if was_deleted(problem, subscription) {
+        return format!(
+            "{installed_csv}, which it has, was deleted, and OLM does not bring it back: delete the subscription and make it anew \
+             (kubectl delete subscription {} -n {})",
+            subscription.name, problem.namespace
         );
     }
     match next {
@@ -131,6 +155,9 @@ impl fmt::Display for Explained {
                     writeln!(f, "  {line}")?;
                 }
             }
+        }
+        for found in &self.not_succeeded {
+            writeln!(f, "{found}")?;
         }
         for excluded in &self.excluded {
             writeln!(f, "set aside: {excluded}")?;

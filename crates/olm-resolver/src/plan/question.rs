@@ -1,6 +1,10 @@
 //! What a plan is made for.
 
 use std::collections::BTreeSet;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::cluster_fit::GroupTargets;
 use crate::problem::Problem;
@@ -18,6 +22,8 @@ pub struct Question {
     pub targets: Option<GroupTargets>,
     /// InstallPlans that are not carried out yet.
     pub waiting: Vec<Waiting>,
+    /// ClusterServiceVersions of the namespace that do not run.
+    pub not_succeeded: Vec<NotSucceeded>,
     /// What of the objects is left out of the question, and why.
     pub left_out: Vec<String>,
 }
@@ -33,7 +39,65 @@ pub struct Waiting {
     pub install_plan: Option<String>,
 }
 
+/// A ClusterServiceVersion whose operator does not run, in the words of its status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NotSucceeded {
+    /// Its name.
+    pub csv: String,
+    /// Where it is; empty where nobody has looked at it yet.
+    pub phase: String,
+    /// Why, in a word.
+    pub reason: String,
+    /// Why, in a sentence.
+    pub message: String,
+}
+
+impl fmt::Display for NotSucceeded {
+    /// One line, whatever stands in the message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            csv,
+            phase,
+            reason,
+            message,
+        } = self;
+        let phase = if phase.is_empty() {
+            "not looked at yet"
+        } else {
+            phase
+        };
+        let reason = match reason.as_str() {
+            "" => String::new(),
+            reason => format!(" ({reason})"),
+        };
+        let message = match message.as_str() {
+            "" => String::new(),
+            message => format!(": {message}"),
+        };
+        let line = format!("{csv} is {phase}{reason}{message}");
+        let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+        write!(f, "{}", line.chars().map(plain).collect::<String>())
+    }
+}
+
 impl Question {
+    /// The ClusterServiceVersions that do not run: those of one Subscription by its name, or all.
+    pub fn not_succeeded_of(&self, name: Option<&str>) -> Vec<NotSucceeded> {
+        let subscription = self
+            .problem
+            .subscriptions
+            .iter()
+            .find(|s| Some(s.name.as_str()) == name);
+        let is_asked = |csv: &str| match (name, subscription) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(_), Some(s)) => s.installed_csv == csv || s.current_csv == csv,
+        };
+        let all = self.not_succeeded.iter();
+        all.filter(|found| is_asked(&found.csv)).cloned().collect()
+    }
+
     /// Takes it that the namespace has an OperatorGroup, where the objects leave it out as files often do. Returns what to
     /// tell whoever asks.
     pub fn assume_group(&mut self) -> Option<String> {

@@ -295,6 +295,8 @@ fn restoring_is_done_as_the_groups_account_of_now_and_a_refusal_is_told() {
     assert!(!writes(&mut env));
     let told = "RestorationFailed: error creating clusterrole demo.v1-";
     assert!(env.events[0].starts_with(told), "{:?}", env.events);
+    let account = "\"system:serviceaccount:ns:scoped\" (account of OperatorGroup ns/og)";
+    assert!(env.events[0].contains(account), "{:?}", env.events);
     env.allow();
     env.settle_for(60);
     assert_eq!(env.writes, ["create ClusterRole demo.v1-HASH as ns/scoped"]);

@@ -336,7 +336,11 @@ fn refusal(refusing: &BTreeMap<String, FailureClass>, request: &Request) -> Opti
     let text = request.text();
     let mut found = refusing.iter().filter(|(prefix, _)| text.starts_with(*prefix));
     let (_, class) = found.next()?;
-    let message = format!("server says {class:?}");
+    let who = match request.user.as_str() {
+        "" => String::new(),
+        user => format!(" to User \"{user}\""),
+    };
+    let message = format!("server says {class:?}{who}");
     Some(Fault::Refuse(match class {
         FailureClass::Forbidden => Refusal::forbidden(&message),
         FailureClass::Terminating => Refusal::terminating(&message),

@@ -75,7 +75,7 @@ fn og_013_ip_014_ip_015_ip_016_ip_017_groups_that_do_not_fit_stop_the_plan() {
         (vec![], "no operator group found that is managing this namespace"),
         (
             vec![group(json!({}), json!({}))],
-            "no operator group found that is managing this namespace",
+            "no operator group found that is managing this namespace: OperatorGroup ns/og has not been looked at yet (that is done by olm-operator)",
         ),
         (
             two,

@@ -34,13 +34,17 @@ spec: {name: etcd, channel: beta, source: cat, sourceNamespace: olm}
 ";
 
 fn question() -> Question {
+    question_of(OBJECTS)
+}
+
+fn question_of(objects: &str) -> Question {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("catalog.yaml"),
         format!("{CATALOG}{REQUIREMENT}"),
     )
     .unwrap();
-    let objects = Objects::read(OBJECTS).unwrap();
+    let objects = Objects::read(objects).unwrap();
     let keys: BTreeSet<_> = objects.catalog_keys("shop");
     let catalogs = from_directory(folder.path(), &keys).unwrap();
     objects.question("shop", "olm", catalogs.contents)
@@ -80,5 +84,31 @@ fn an_unknown_subscription_is_an_error_that_names_the_known_ones() {
     assert_eq!(
         error.to_string(),
         "namespace shop has no subscription nope: its subscriptions are db, other"
+    );
+}
+
+#[test]
+fn what_does_not_run_is_told_with_what_its_status_says() {
+    let failed = "{phase: Failed, reason: UnsupportedOperatorGroup, message: \"no such\\nmode\"}";
+    let question = question_of(&OBJECTS.replace("{phase: Succeeded}", failed));
+    let told = "etcd.v1.0.0 is Failed (UnsupportedOperatorGroup): no such mode";
+    for (name, is_told) in [(Some("db"), true), (None, true), (Some("other"), false)] {
+        let text = explain(&question, name).unwrap().to_string();
+        assert_eq!(text.lines().any(|line| line == told), is_told, "{text}");
+    }
+    let text = explain(&question_of(OBJECTS), None).unwrap().to_string();
+    assert!(!text.contains("etcd.v1.0.0 is"), "{text}");
+}
+
+#[test]
+fn of_a_csv_that_was_deleted_is_told_that_it_does_not_come_back() {
+    let mut parts: Vec<&str> = OBJECTS.split("---").collect();
+    parts.remove(2);
+    let question = question_of(&parts.join("---"));
+    let text = explain(&question, Some("db")).unwrap().to_string();
+    assert_eq!(
+        text,
+        "db: etcd.v1.0.0, which it has, was deleted, and OLM does not bring it back: delete the subscription and make it anew (kubectl \
+         delete subscription db -n shop)\n"
     );
 }
