@@ -134,12 +134,12 @@ mod tests {
             .iter()
             .map(|(name, size)| (*name, *size, used(name)))
             .collect();
-        admitted_to(&kept, (catalog, mebibytes, used(catalog)))
+        admitted_to(&kept, &(catalog, mebibytes, used(catalog)))
     }
 
     fn admitted_to(
         kept: &[(&str, usize, BTreeSet<String>)],
-        new: (&str, usize, BTreeSet<String>),
+        new: &(&str, usize, BTreeSet<String>),
     ) -> Result<String, String> {
         let key = |text: &str| {
             let (namespace, name) = text.split_once('/').unwrap();
@@ -147,7 +147,7 @@ mod tests {
         };
         let all: Vec<_> = kept
             .iter()
-            .chain([&new])
+            .chain([new])
             .map(|of| (key(of.0), of.1 << 20, &of.2))
             .collect();
         let mut all: Vec<Kept<'_>> = all
@@ -209,15 +209,15 @@ mod tests {
         let mut kept = tenants.to_vec();
         kept.push(("olm/one", 30, everybody.clone()));
         assert_eq!(
-            admitted_to(&kept, ("olm/two", 15, everybody.clone())),
+            admitted_to(&kept, &("olm/two", 15, everybody.clone())),
             Ok("d/x".to_owned())
         );
         assert_eq!(
-            admitted_to(&kept, ("e/x", 11, own("e"))),
+            admitted_to(&kept, &("e/x", 11, own("e"))),
             Ok("d/x".to_owned()),
             "it has most for its users"
         );
-        let text = admitted_to(&kept, ("olm/two", 21, everybody)).unwrap_err();
+        let text = admitted_to(&kept, &("olm/two", 21, everybody)).unwrap_err();
         insta::assert_snapshot!(text, @"this catalog takes 21 MiB of memory, all that are in use may take 100 MiB together, and those of its namespace would take more than their part of 50 MiB");
     }
 }

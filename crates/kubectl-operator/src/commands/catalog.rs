@@ -232,7 +232,7 @@ async fn list_catalogs(args: &CatalogListArgs) -> anyhow::Result<Verdict> {
     let rows: Vec<Row> = sources.iter().map(row).collect();
     match args.output {
         Some(format) if format != Format::Wide || !rows.is_empty() => {
-            print(&rows, format, args.all_namespaces)?
+            print(&rows, format, args.all_namespaces)?;
         }
         _ if rows.is_empty() => {
             let place = place(namespace);

@@ -18,7 +18,7 @@ use self::decide::{Wanted, decide};
 use super::status;
 use crate::args::change::InstallArgs;
 use crate::cluster::Cluster;
-use crate::packages::{Channel, Offered, Package, Version, named, offered};
+use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered};
 use crate::reader::{api, get, list};
 use crate::terminal::plain;
 use crate::{Verdict, catalogs, printer, writer};
@@ -51,9 +51,17 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
 
 /// What is to be written, from what there is.
 async fn wanted(client: &Client, namespace: &str, args: &InstallArgs) -> anyhow::Result<Wanted> {
-    let packages = match offered(client, namespace).await? {
-        Offered::Packages(packages) => packages,
-        Offered::NotServed(_) => of_catalogs(client, namespace, args).await?,
+    let is_wanted =
+        |package: &Package, catalog: &str| package.name == args.package && is_catalog(package, catalog);
+    let packages = match (offered(client, namespace).await?, args.catalog.as_deref()) {
+        (Offered::Packages(packages), None) => packages,
+        (Offered::Packages(packages), Some(catalog))
+            if packages.iter().any(|package| is_wanted(package, catalog)) =>
+        {
+            packages
+        }
+        // The package-server may not have heard of a new catalog.
+        _ => of_catalogs(client, namespace, args).await?,
     };
     let packages = named(packages, &args.package, args.catalog.as_deref())?;
     let groups = list::<OperatorGroup>(client, Some(namespace), "").await?;
@@ -85,7 +93,7 @@ async fn of_catalogs(client: &Client, namespace: &str, args: &InstallArgs) -> an
         );
     }
     printer::progress(&format!(
-        "reading {} catalogs, as there is no package-server",
+        "reading {} catalogs, as no package-server tells of the package",
         keys.len()
     ));
     let mut packages = Vec::new();

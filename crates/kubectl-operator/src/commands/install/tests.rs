@@ -255,6 +255,10 @@ async fn without_a_package_server_the_catalogs_are_asked() {
     let (_, result) = installed(&cluster, &["--catalog", "other"]).await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains("there is no catalog other"), "{error}");
+    // One that the package-server has not heard of.
+    let (_, result) = installed(&served(), &["--catalog", "other"]).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("there is no catalog other"), "{error}");
     let (_, result) = installed(&cluster, &["--catalog", "shop/cat"]).await;
     let error = result.unwrap_err().to_string();
     assert!(
