@@ -28,6 +28,12 @@ const OF_UPSTREAMS_LOG: [(&str, bool); 14] = [
 /// Short for `--v`; its value may follow at once.
 const VERBOSITY: &str = "-v";
 
+/// Whether it is `-v`, or that with a level.
+fn is_verbosity(name: &str) -> bool {
+    let level = name.strip_prefix(VERBOSITY);
+    level.is_some_and(|level| level.bytes().all(|letter| letter.is_ascii_digit()))
+}
+
 /// Arguments without the flags of upstream's logging library, and which of these were given.
 pub fn without_log_flags(all: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<&'static str>) {
     let (mut kept, mut found) = (Vec::new(), Vec::new());
@@ -49,7 +55,7 @@ pub fn without_log_flags(all: impl IntoIterator<Item = OsString>) -> (Vec<OsStri
             if *takes_value && value.is_none() {
                 all.next();
             }
-        } else if text.starts_with(VERBOSITY) {
+        } else if is_verbosity(name) {
             found.push(VERBOSITY);
             if text == VERBOSITY {
                 all.next();
@@ -91,5 +97,6 @@ mod tests {
         }
         check("olm --v=2 --v 3", "olm", &["--v", "--v"]);
         check("olm -- --v=2", "olm -- --v=2", &[]);
+        check("olm -verbose -vv=2", "olm -verbose -vv=2", &[]);
     }
 }

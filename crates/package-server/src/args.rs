@@ -86,15 +86,6 @@ pub struct Args {
     /// Accepted for compatibility, does nothing.
     #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
     pub(crate) feature_gates: String,
-    /// Accepted for compatibility, does nothing; see `--debug` and OLM_LOG.
-    #[arg(
-        short = 'v',
-        long = "v",
-        hide = true,
-        default_value = "0",
-        value_name = "LEVEL"
-    )]
-    pub(crate) verbosity: String,
 }
 
 /// Oldest version of TLS.
@@ -186,7 +177,6 @@ mod tests {
     #[test]
     fn flags_are_written_as_on_clusters_today() {
         let args = parse(&[
-            "-v=4",
             "--secure-port",
             "5443",
             "--global-namespace",

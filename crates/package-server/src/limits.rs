@@ -18,6 +18,8 @@ pub const CATALOG_BYTES: usize = 64 << 10;
 pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(300);
 /// Bytes of what a CatalogSource says of itself, which each of its packages repeats; of one that says more nothing is repeated.
 pub const FACTS_BYTES: usize = 16 << 10;
+/// Number of these labels: a selector looks at those of each package.
+pub const FACTS_LABELS: usize = 64;
 /// Packages and channels left out in one read that are told of one by one.
 pub const TOLD_LEFT_OUT: usize = 20;
 /// Bytes of one ClusterServiceVersion; the channel of a larger one is left out. The API server takes less than half of it.
@@ -80,6 +82,7 @@ mod tests {
             ("CATALOG_BYTES", bytes(CATALOG_BYTES as u64)),
             ("READ_AGAIN_WHEN_FULL", seconds(READ_AGAIN_WHEN_FULL)),
             ("FACTS_BYTES", bytes(FACTS_BYTES as u64)),
+            ("FACTS_LABELS", FACTS_LABELS.to_string()),
             ("TOLD_LEFT_OUT", TOLD_LEFT_OUT.to_string()),
             ("CSV_BYTES", bytes(CSV_BYTES as u64)),
             ("ICON_BYTES", bytes(ICON_BYTES as u64)),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use olm_runtime::args::without_log_flags;
 use olm_runtime::process::{self, Start};
 use package_server::{args::Args, run};
 use tikv_jemallocator::Jemalloc;
@@ -12,12 +13,13 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let (given, obsolete) = without_log_flags(std::env::args_os());
+    let args = Args::parse_from(given);
     let start = Start {
         version: args.version,
         debug: args.debug,
         usage_error: args.usage_error(),
-        without_effect: args.without_effect(),
+        without_effect: [obsolete, args.without_effect()].concat(),
     };
     process::main(start, async || run::run(args).await)
 }

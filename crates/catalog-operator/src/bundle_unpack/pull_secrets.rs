@@ -14,6 +14,7 @@ use olm_runtime::store::Store;
 
 use super::access::Keys;
 use super::error::{UnpackClass, UnpackError};
+use crate::catalog_source::objects::service_account_name;
 
 /// Secrets that are read for a catalog; more are passed over.
 const MOST_SECRETS: usize = 32;
@@ -39,12 +40,13 @@ impl PullSecrets {
         self.read_secrets(&catalog.namespace, &names).await
     }
 
-    /// Pull secrets of the ServiceAccount of the catalog's pod, which has the catalog's name.
+    /// Pull secrets of the ServiceAccount of the catalog's pod.
     pub(crate) async fn of_service_account(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &catalog.namespace);
-        let account = deadline(&format!("ServiceAccount {catalog}"), api.get_opt(&catalog.name))
-            .await
-            .map_err(unreadable)?;
+        let found = self.catalogs.get_key(catalog);
+        let name = found.map_or_else(|| catalog.name.clone(), |catalog| service_account_name(&catalog));
+        let what = format!("ServiceAccount {}/{name}", catalog.namespace);
+        let account = deadline(&what, api.get_opt(&name)).await.map_err(unreadable)?;
         let secrets = account
             .and_then(|account| account.image_pull_secrets)
             .unwrap_or_default();

@@ -22,12 +22,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use olm_runtime::isolation::{Panicked, isolated};
 use olm_runtime::{NamespacedName, clock};
 use tokio::sync::watch;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
-pub(crate) use self::dial::{Dial, Tcp};
+pub(crate) use self::dial::{Dial, Dialled, Tcp};
 
 /// How long a connection may take to come (back) before its source counts as failing.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
@@ -203,6 +205,9 @@ struct ConnectionTask {
     dial: Arc<dyn Dial>,
 }
 
+/// An attempt to connect that ended in time.
+type Attempt = Result<Result<Dialled, String>, Panicked>;
+
 /// Why waiting for something ended.
 enum Interrupted {
     /// The endpoint was changed.
@@ -225,16 +230,36 @@ impl ConnectionTask {
         }
     }
 
+    /// What came of an attempt, if it ended in time.
+    fn attempted(&self, endpoint: &Endpoint, result: Result<Attempt, Elapsed>) -> Result<Dialled, String> {
+        match result {
+            Ok(Ok(dialled)) => dialled,
+            Ok(Err(panicked)) => {
+                tracing::error!(catalog = %self.key, %panicked, "a fault in connecting to a registry");
+                Err(format!(
+                    "cannot connect to {}: its answer cannot be read",
+                    endpoint.address
+                ))
+            }
+            Err(_) => {
+                let limit = ATTEMPT_DEADLINE.as_secs();
+                Err(format!(
+                    "cannot connect to {}: no answer within {limit} s",
+                    endpoint.address
+                ))
+            }
+        }
+    }
+
     /// Connects to `endpoint`, again and again, until it is changed.
     async fn keep(&mut self, endpoint: &Endpoint) -> Interrupted {
         let mut pace = ReconnectBackoff::new();
         let dial = Arc::clone(&self.dial);
         loop {
-            let attempt = timeout(ATTEMPT_DEADLINE, dial.connect(endpoint));
+            // What a server answers is read by libraries, and one of its headers must not end the process.
+            let attempt = timeout(ATTEMPT_DEADLINE, isolated(dial.connect(endpoint)));
             let result = tokio::select! {
-                result = attempt => result.unwrap_or_else(|_| Err(format!(
-                    "cannot connect to {}: no answer within {} s", endpoint.address, ATTEMPT_DEADLINE.as_secs(),
-                ))),
+                result = attempt => self.attempted(endpoint, result),
                 ended = moved(&mut self.target) => return ended,
             };
             match result {

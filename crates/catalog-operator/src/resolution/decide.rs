@@ -122,10 +122,11 @@ pub(crate) fn plans_to_preview(observed: &Observed, now: Timestamp) -> Vec<Insta
     let mut ready = ready_components(observed);
     take_late_components(observed, &mut ready);
     let (groups, _) = next_groups(observed, ready, now);
-    let plans = groups.into_iter().filter_map(|(gate, ready)| {
+    let waiting = groups.into_iter().filter(|(gate, _)| !gate.is_open());
+    let plans = waiting.filter_map(|(gate, ready)| {
         let (wanted, updates) = wanted_plan(observed, &gate, &ready)?;
         let moved = moved(observed, &updates);
-        if !wanted.manual || find_adoptable(observed, &wanted, &moved).is_some() {
+        if find_adoptable(observed, &wanted, &moved).is_some() {
             return None;
         }
         Some(InstallPlan {
@@ -235,8 +236,10 @@ impl Draft<'_> {
         text: impl Fn(&str) -> Option<String>,
         again: Requeue,
     ) {
-        let told = subscriptions.filter_map(|name| Some((name.clone(), text(name)?)));
-        self.verdict.waits.extend(told);
+        // Who has just moved waits for what the new plan waits for.
+        for (name, text) in subscriptions.filter_map(|name| Some((name, text(name)?))) {
+            self.verdict.waits.entry(name.clone()).or_insert(text);
+        }
         self.plan.requeue = self.plan.requeue.sooner(again);
     }
 
@@ -507,12 +510,13 @@ fn find_adoptable<'a>(
 }
 
 /// Whether a plan that was just made waits for what it would now: a policy may have come, or a window closed. A user who was
-/// quick to approve it has the last word.
+/// quick to approve it has the last word, and so has whoever had it wait on its way in.
 fn waits_alike(plan: &InstallPlan, wanted: &WantedPlan) -> bool {
     let is_approved = plan.spec.approved;
     let by_user = is_approved && plan.spec.approval == Approval::Manual;
     let mark = plan.annotations().get(labels::UPGRADE_WAITS);
-    by_user || (is_approved != wanted.manual && mark == wanted.waits_by_policy.as_ref())
+    let is_careful = !is_approved || !wanted.manual;
+    by_user || (is_careful && mark == wanted.waits_by_policy.as_ref())
 }
 
 /// Made here, by its name and its owners, and without a status.

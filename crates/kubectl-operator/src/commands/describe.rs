@@ -105,10 +105,17 @@ fn text(package: &Package, namespace: &str) -> String {
             lines.push(format!("  and {more} lines more; -o json has all"));
         }
     }
-    let (name, channel) = (plain(&package.name), plain(&package.default_channel));
-    lines.push(format!(
-        "Install it:      kubectl operator install {name} --channel {channel} -n {namespace}"
-    ));
+    // Meant for a shell, and written by the catalog.
+    let is_word = |text: &str| {
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-/".contains(letter);
+        !text.is_empty() && text.chars().all(fits)
+    };
+    let (name, channel) = (&package.name, &package.default_channel);
+    if is_word(name) && is_word(channel) {
+        lines.push(format!(
+            "Install it:      kubectl operator install {name} --channel {channel} -n {namespace}"
+        ));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -147,6 +154,14 @@ mod tests {
           And values.
         Install it:      kubectl operator install etcd --channel stable -n shop
         ");
+    }
+
+    #[test]
+    fn no_command_to_paste_is_written_by_a_catalog() {
+        let mut package = package("etcd", "cat");
+        assert!(text(&package, "shop").contains("Install it:"));
+        package.default_channel = "stable; rm -rf .".to_owned();
+        assert!(!text(&package, "shop").contains("Install it:"));
     }
 
     #[test]

@@ -132,9 +132,14 @@ impl ClusterProxy {
             .await
             .is_err()
         {
-            tracing::warn!("the cluster's Proxy cannot be read; operators go without");
+            let are_awaited = since.elapsed() < HOLD;
+            if are_awaited {
+                tracing::debug!("the cluster's Proxy cannot be read yet; operators keep what they have");
+            } else {
+                tracing::warn!("the cluster's Proxy cannot be read; operators go without");
+            }
             return ProxyVariables {
-                are_awaited: since.elapsed() < HOLD,
+                are_awaited,
                 ..ProxyVariables::default()
             };
         }

@@ -81,7 +81,13 @@ impl<'o> ClusterView<'o> {
         let own = self.csvs.iter().filter(|csv| !csv.is_copied());
         let told = own.filter_map(|csv| {
             let status = csv.status.clone().unwrap_or_default();
-            (status.phase != ClusterServiceVersionPhase::Succeeded).then(|| NotSucceeded {
+            // One that is being replaced runs.
+            let runs = [
+                ClusterServiceVersionPhase::Succeeded,
+                ClusterServiceVersionPhase::Replacing,
+                ClusterServiceVersionPhase::Deleting,
+            ];
+            (!runs.contains(&status.phase)).then(|| NotSucceeded {
                 csv: csv.name_any(),
                 phase: status.phase.to_string(),
                 reason: status.reason.unwrap_or_default(),

@@ -1,10 +1,12 @@
 //! What a CatalogSource says: of its catalog, and of where that is read.
 
+use std::collections::BTreeMap;
+
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::{NamespacedName, Timestamp};
 
 use crate::index::CatalogFacts;
-use crate::limits::FACTS_BYTES;
+use crate::limits::{FACTS_BYTES, FACTS_LABELS};
 
 /// State of a connection that works, as the catalog operator tells it.
 const READY: &str = "READY";
@@ -82,8 +84,9 @@ pub(super) fn facts(source: &CatalogSource) -> CatalogFacts {
     let said = labels.map(|(key, value)| key.len() + value.len()).sum::<usize>()
         + display_name.map_or(0, String::len)
         + publisher.map_or(0, String::len);
-    if said > FACTS_BYTES {
-        tracing::warn!(catalog = %plain.key, bytes = said, "the CatalogSource says more of itself than is repeated");
+    let count = source.metadata.labels.as_ref().map_or(0, BTreeMap::len);
+    if said > FACTS_BYTES || count > FACTS_LABELS {
+        tracing::warn!(catalog = %plain.key, bytes = said, labels = count, "the CatalogSource says more of itself than is repeated");
         return plain;
     }
     CatalogFacts {
@@ -144,6 +147,22 @@ mod tests {
         assert_eq!((all.display_name.len(), all.labels.len()), (FACTS_BYTES - 2, 1));
         assert_eq!((none.display_name.len(), none.labels.len()), (0, 0));
         assert_eq!((none.priority, none.key.name.as_str()), (7, "cat"));
+    }
+
+    #[test]
+    fn labels_are_repeated_up_to_their_number() {
+        let labels_of = |count: usize| {
+            let labels: BTreeMap<String, String> = (0..count)
+                .map(|number| (format!("k{number}"), String::new()))
+                .collect();
+            let source =
+                json!({"metadata": {"name": "cat", "namespace": "ns", "labels": labels}, "spec": {}});
+            facts(&serde_json::from_value(source).unwrap()).labels.len()
+        };
+        assert_eq!(
+            (labels_of(FACTS_LABELS), labels_of(FACTS_LABELS + 1)),
+            (FACTS_LABELS, 0)
+        );
     }
 
     #[test]

@@ -271,6 +271,10 @@ impl UnpackJobs {
         let (Some(source), Some(config_map)) = (source, found) else {
             return false;
         };
+        // First what costs nothing: whoever may make Jobs may make many.
+        if !is_over(job) || is_failed(job) {
+            return false;
+        }
         let runs = self.programs(key, wish, source);
         let evidence = Evidence {
             key,
@@ -279,7 +283,7 @@ impl UnpackJobs {
             job,
             pods: &self.shared.stores.unpacks.pods_of(key),
         };
-        is_over(job) && !is_failed(job) && vouched_image(config_map, wish, &evidence).is_ok()
+        vouched_image(config_map, wish, &evidence).is_ok()
     }
 
     /// The ConfigMap, live: it is read once or twice in its life.

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc;
 
+use async_trait::async_trait;
 use tokio::net::TcpListener;
 
 use super::testing;
@@ -154,4 +155,26 @@ async fn a_server_of_another_kind_is_not_ready() {
         error.starts_with(&format!("cannot connect to cat.ns.svc:{port}: ")),
         "{error}"
     );
+}
+
+/// As a library does whose author did not think of what a server may send.
+struct Panics;
+
+#[async_trait]
+impl Dial for Panics {
+    async fn connect(&self, _endpoint: &Endpoint) -> Result<Dialled, String> {
+        panic!("a header that cannot be");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_read_is_a_failed_attempt() {
+    let (connections, _woken) = connections();
+    let connections = connections.with_dial(Arc::new(Panics));
+    let wanted = |state: &ConnectionState| matches!(state, ConnectionState::Failing { .. });
+    let state = wait_for(&connections, &endpoint(1, "pod-1"), wanted).await;
+    let ConnectionState::Failing { error, .. } = state else {
+        unreachable!()
+    };
+    assert_eq!(error, "cannot connect to cat.ns.svc:1: its answer cannot be read");
 }

@@ -95,17 +95,34 @@ pub(super) fn revoke(observed: &Observed) -> Vec<Action> {
         .flat_map(|role| [role.name.as_str(), role.promoted_name.as_str()])
         .collect();
     let is_named = |object: &ObjectMeta| names.contains(object.name.as_deref().unwrap_or_default());
-    let is_held = |role: &WantedRole, namespace: &str| {
+    // They alone make the difference: what somebody else grants besides needs none of them.
+    let is_needed = |namespace: &str| {
         let mut roles = within(&observed.rbac.replicated_roles, namespace);
         let mut bindings = within(&observed.rbac.replicated_bindings, namespace);
+        let own = observed.namespace();
+        let (all_roles, all_bindings) = (roles.clone(), bindings.clone());
         roles.retain(|it| is_named(&it.metadata));
         bindings.retain(|it| is_named(&it.metadata));
-        is_bound(role, observed.namespace(), &roles, &bindings)
+        let mut roles_held = wanted.iter();
+        roles_held.any(|role| {
+            !is_bound(role, own, &roles, &bindings) && is_bound(role, own, &all_roles, &all_bindings)
+        })
     };
-    let is_needed = |namespace: &str| wanted.iter().any(|role| !is_held(role, namespace));
+    // Once a namespace: whoever may write there may make many.
+    let replicated = observed.rbac.replicated_roles.iter().map(|it| &it.metadata);
+    let replicated = replicated.chain(observed.rbac.replicated_bindings.iter().map(|it| &it.metadata));
+    let unnamed: BTreeSet<&str> = replicated
+        .filter(|object| !is_named(object))
+        .filter_map(|object| object.namespace.as_deref())
+        .filter(|namespace| targets.contains(*namespace))
+        .collect();
+    let needing: BTreeSet<&str> = unnamed
+        .into_iter()
+        .filter(|namespace| is_needed(namespace))
+        .collect();
     let goes = |object: &ObjectMeta| {
         let namespace = object.namespace.as_deref().unwrap_or_default();
-        !targets.contains(namespace) || !is_named(object) && !is_needed(namespace)
+        !targets.contains(namespace) || !is_named(object) && !needing.contains(namespace)
     };
     revoke_where(observed, goes)
 }

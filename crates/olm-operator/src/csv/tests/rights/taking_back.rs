@@ -207,3 +207,23 @@ fn a_binding_to_another_role_is_replaced_if_it_is_ours_and_named_if_not() {
         }
     }
 }
+
+/// An edited ClusterServiceVersion asks for other rules, and an administrator grants these in the target himself.
+#[test]
+fn what_gives_nothing_that_is_asked_for_goes_whoever_grants_that() {
+    let mut env = installed_in(&["ns", "one"]);
+    let before = promoted_name("configmaps");
+    assert!(env.get("Role", "one", &before).is_some());
+    env.by_hand = true;
+    ask_for_secrets(&mut env);
+    let rules = permission("demo", "", "secrets")["rules"].clone();
+    let mut granted = labelled("one", "mine", rules, &[]);
+    for object in &mut granted {
+        object["metadata"]["labels"] = json!({});
+    }
+    put_all(&mut env, granted);
+    env.settle_for(30);
+    succeeded(&env, "a");
+    assert_eq!(env.get("Role", "one", &before), None);
+    assert_eq!(env.get("RoleBinding", "one", &before), None);
+}
