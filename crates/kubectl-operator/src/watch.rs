@@ -227,8 +227,14 @@ mod tests {
 
         let mut screen = Screen::new(Vec::new(), None);
         let never = async || std::future::pending::<anyhow::Result<Look>>().await;
+        let start = Instant::now();
         let result = until(&mut screen, Some(Duration::from_secs(30)), never).await;
         assert_eq!(result.unwrap(), Outcome::Waits);
+        assert!(
+            start.elapsed() <= Duration::from_secs(31),
+            "{:?}",
+            start.elapsed()
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -36,7 +36,7 @@ struct Suite {
 const SUITES: [Suite; 10] = [
     Suite {
         package: "olm-resolver",
-        targets: &["scenarios"],
+        targets: &["lib", "plans", "scenarios"],
         filter: "scenarios_come_out_as_written",
         slow: &[],
     },
@@ -54,7 +54,7 @@ const SUITES: [Suite; 10] = [
     },
     Suite {
         package: "olm-registry",
-        targets: &["serve", "bounds"],
+        targets: &["lib", "serve", "bounds"],
         filter: "",
         slow: &[],
     },

@@ -254,7 +254,7 @@ fn a_schema_that_asks_for_work_without_end_is_refused() {
     let default = json!({"type": "object", "properties": {"a": default}});
     assert_eq!(told(list(default.clone()), many(10, &json!({}))), "");
     assert_eq!(told(list(default), many(2000, &json!({}))), too_much);
-    let mut forms = vec![json!({"required": ["b"]}); 1000];
+    let mut forms = vec![json!({"minProperties": 1}); 1000];
     forms.push(json!({}));
     let forms = json!({"type": "object", "anyOf": forms});
     assert_eq!(told(list(forms), many(10_000, &json!({}))), too_much);

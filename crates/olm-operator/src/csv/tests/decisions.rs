@@ -99,7 +99,7 @@ fn only_the_one_that_was_seen_is_deleted() {
 }
 
 #[test]
-fn only_leftovers_that_were_seen_are_removed() {
+fn only_leftovers_that_were_seen_are_removed_and_what_others_keep_is_looked_for_again() {
     let (mut observed, now) = at_rest();
     edit(&mut observed, |csv| {
         csv["metadata"]["deletionTimestamp"] = json!(now);
@@ -115,6 +115,10 @@ fn only_leftovers_that_were_seen_are_removed() {
         panic!("{plan}")
     };
     assert_eq!(uid.as_deref(), Some("uid-left"));
+    assert_eq!(delay(&plan), None);
+    // Nothing tells when others take their finalizers off: these objects are watched by nobody.
+    observed.leftovers[0].is_kept = true;
+    assert_eq!(delay(&decide(&observed, now).0), Some(Duration::from_secs(10)));
 }
 
 #[test]
