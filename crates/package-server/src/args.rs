@@ -176,13 +176,7 @@ mod tests {
 
     #[test]
     fn flags_are_written_as_on_clusters_today() {
-        let args = parse(&[
-            "--secure-port",
-            "5443",
-            "--global-namespace",
-            "olm",
-            "--debug",
-        ]);
+        let args = parse(&["--secure-port", "5443", "--global-namespace", "olm", "--debug"]);
         assert_eq!((args.secure_port, args.global_namespace.as_str()), (5443, "olm"));
         assert!(args.debug);
         assert_eq!(args.interval, Duration::from_secs(43_200));

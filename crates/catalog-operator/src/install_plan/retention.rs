@@ -8,11 +8,11 @@ use olm_api::v1alpha1::{InstallPlan, Subscription};
 
 use super::restoration::restorer;
 
-/// How many plans a namespace keeps.
+/// How many plans that are over a namespace keeps, so that there is a history to look at, however many others wait.
 const KEPT: usize = 5;
 
-/// Plans that may go, oldest first, so that [`KEPT`] remain: of those that are over, that no Subscription refers to and that
-/// restore nothing of an existing ClusterServiceVersion, the ones with the lowest generation.
+/// Plans that may go, oldest first, so that [`KEPT`] of those that are over remain: of these the ones with the lowest generation that
+/// no Subscription refers to and that restore nothing of an existing ClusterServiceVersion.
 ///
 /// Upstream looks at an arbitrary ten and deletes what a Subscription points to or a user is about to approve.
 pub(crate) fn find_surplus(
@@ -52,7 +52,8 @@ pub(crate) fn find_surplus(
             plan.name_any(),
         )
     });
-    candidates.truncate(plans.len().saturating_sub(KEPT));
+    let over = plans.iter().filter(|plan| plan.is_over()).count();
+    candidates.truncate(over.saturating_sub(KEPT));
     candidates
 }
 
@@ -107,7 +108,7 @@ mod tests {
         assert!(find_surplus(&rest, &[], &NONE).is_empty());
     }
 
-    /// What is referred to or not over stays, however old.
+    /// What is referred to or not over stays, however old; the one of them that is over is one of the five.
     #[test]
     fn plans_somebody_needs_are_never_surplus() {
         let mut plans = vec![
@@ -117,8 +118,22 @@ mod tests {
         plans.extend((3..9).map(|generation| plan(&format!("p{generation}"), generation, "Failed")));
         assert_eq!(
             names(&find_surplus(&plans, &[subscription("referenced")], &NONE)),
-            ["p3", "p4", "p5"]
+            ["p3", "p4"]
         );
+    }
+
+    /// One for each Subscription that waits, and what failed before can still be read.
+    #[test]
+    fn plans_that_wait_push_no_history_out() {
+        let mut plans: Vec<_> = (1..6)
+            .map(|generation| plan(&format!("p{generation}"), generation, "Failed"))
+            .collect();
+        for generation in 6..16 {
+            plans.push(plan(&format!("p{generation}"), generation, "RequiresApproval"));
+            assert_eq!(names(&find_surplus(&plans, &[], &NONE)), Vec::<String>::new());
+        }
+        plans.push(plan("p16", 16, "Complete"));
+        assert_eq!(names(&find_surplus(&plans, &[], &NONE)), ["p1"]);
     }
 
     /// A plan that has to restore the rights of a living operator stays, however old; the ones it was before do not.

@@ -241,11 +241,11 @@ fn a_plan_that_was_made_for_another_gate_is_not_adopted() {
     }
 }
 
-/// Six plans, five of which must stay.
+/// Six plans that are over, five of which must stay.
 #[test]
 fn a_plan_that_is_adopted_is_no_surplus() {
     let mut plans = vec![plan("demo.v1", 3, "Complete", &["demo"])];
-    plans.extend((11..16).map(|generation| plan("other.v1", generation, "Installing", &["demo"])));
+    plans.extend((11..16).map(|generation| plan("other.v1", generation, "Complete", &["demo"])));
     let rows = [
         (vec![ready("demo", "demo.v1")], vec![]),
         (Vec::new(), vec!["delete install-3"]),
