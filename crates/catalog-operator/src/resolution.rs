@@ -30,6 +30,7 @@ pub(crate) mod input;
 pub(crate) mod memory;
 pub(crate) mod observed;
 pub(crate) mod outcome;
+pub(crate) mod plan_contents;
 pub(crate) mod plan_object;
 pub(crate) mod reconciler;
 pub(crate) mod resolved;

@@ -14,6 +14,7 @@ use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::EventDraft;
 
+use super::plan_contents::PlanContents;
 use crate::subscription::NamespaceState;
 use crate::subscription::catalog_health::CatalogFact;
 use crate::subscription::deprecation::DeprecationFact;
@@ -44,6 +45,8 @@ pub(crate) struct Observed {
     pub last_generation: i64,
     /// Names of all its InstallPlans, of those that are being deleted, too.
     pub taken_names: BTreeSet<String>,
+    /// What is in the plans that wait by policy, by name.
+    pub contents: BTreeMap<String, Arc<PlanContents>>,
     /// What the plans that are to be made will change; none for plans that wait for nothing.
     pub previews: Vec<Preview>,
 }

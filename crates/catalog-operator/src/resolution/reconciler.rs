@@ -28,6 +28,7 @@ use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
 use super::memory::Memory;
 use super::observed::{Failure, Observed, Preview, Progress};
+use super::plan_contents::ContentsCache;
 use super::resolved::Resolved;
 use super::{components, plan_object, runtime_constraints, status, unpacking};
 use crate::bundle_unpack::Unpacker;
@@ -50,6 +51,7 @@ pub(crate) struct ResolutionReconciler {
     /// Tells the cluster's version, if asked for.
     discovery: Option<Discovery>,
     cache: ResolutionCache,
+    contents: ContentsCache,
     /// Of resolutions that were not remembered.
     durations: Summary,
     /// What a plan that waits for approval will find, if anybody asks for previews.
@@ -72,6 +74,7 @@ impl ResolutionReconciler {
             runtime_constraints: runtime_constraints::from_environment(),
             discovery: None,
             cache: ResolutionCache::default(),
+            contents: ContentsCache::default(),
             durations: Summary::default(),
             reads: None,
         }
@@ -218,6 +221,7 @@ impl Reconciler for ResolutionReconciler {
         if subscriptions.is_empty() || terminating {
             self.snapshots.retain(namespace, &BTreeSet::new());
             self.cache.remove(namespace);
+            self.contents.remove(namespace);
         }
         if terminating {
             return Ok(None);
@@ -227,6 +231,7 @@ impl Reconciler for ResolutionReconciler {
             namespace,
             settings.as_ref().is_ok_and(|settings| settings.fail_forward),
         );
+        let contents = self.contents.read(namespace, &namespace_state).await;
         let plans = self.stores.plans.list_in(namespace);
         let mut observed = Observed {
             namespace: namespace.clone(),
@@ -244,6 +249,7 @@ impl Reconciler for ResolutionReconciler {
             taken_names: plans.iter().map(|plan| plan.name_any()).collect(),
             subscriptions,
             namespace_state,
+            contents,
             ..Observed::default()
         };
         let settled: Vec<_> = observed

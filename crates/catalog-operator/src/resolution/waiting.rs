@@ -7,22 +7,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use go_compat::semver::Version;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription, SubscriptionStatus};
-use olm_fbc::property::{PackageProperty, Property, Typed};
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::plan::{Action, Guard, Requeue, Target};
-use serde::Deserialize;
 use serde_json::json;
 
 use super::gate::{Gate, is_manual};
 use super::observed::Observed;
+use super::plan_contents::PlanContents;
 use super::plan_object::GENERATE_NAME;
-use crate::manifest::Manifest;
-use crate::step_kind::StepKind;
 use crate::subscription::{plan_of, settle};
 
 /// The plans of a namespace that wait by policy.
@@ -113,9 +109,14 @@ pub(crate) fn waiting_plans(observed: &Observed, now: Timestamp) -> WaitingPlans
     }
     for plan in plans {
         if let Some(subscriptions) = referring.remove(&plan.name_any()) {
+            // Read in the same round, of the same plans.
+            let Some(contents) = observed.contents.get(&plan.name_any()) else {
+                continue;
+            };
+            let found = Waiting { plan, contents };
             waiting
                 .plans
-                .push(look_at(plan, subscriptions, &settled, observed, now));
+                .push(look_at(plan, &found, subscriptions, &settled, observed, now));
         } else if plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME) {
             waiting.forsaken.push(Arc::clone(plan));
         }
@@ -171,13 +172,13 @@ impl<'a> SettledIndex<'a> {
 
 fn look_at(
     plan: &Arc<InstallPlan>,
+    found: &Waiting<'_>,
     subscriptions: Vec<String>,
     settled: &SettledIndex<'_>,
     observed: &Observed,
     now: Timestamp,
 ) -> WaitingPlan {
-    let contents = PlanContents::of(plan);
-    let concerned = contents.concerned(settled);
+    let concerned = found.concerned(settled);
     let asked = concerned.iter().map(|(subscription, _)| *subscription);
     let is_manual = is_manual(observed, asked);
     let mut gate = Gate::manual(is_manual);
@@ -186,62 +187,25 @@ fn look_at(
     for (subscription, csv) in concerned.into_iter().filter(|_| !is_manual) {
         let name = subscription.name_any();
         if let Some(facts) = observed.policies.get(&name) {
-            let version = contents.version(csv);
+            let version = found.contents.version(csv);
             gate.add(facts, csv, version.as_ref(), stopped.contains(name.as_str()), now);
         }
     }
     WaitingPlan {
         plan: Arc::clone(plan),
         gate,
-        unwanted: contents.unwanted(settled),
+        unwanted: found.unwanted(settled),
         subscriptions,
     }
 }
 
-/// What a plan installs.
-struct PlanContents<'a> {
+/// A plan with what is in it.
+struct Waiting<'a> {
     plan: &'a InstallPlan,
-    /// Package and version by ClusterServiceVersion, as far as they are known.
-    packages: BTreeMap<&'a str, PackageProperty>,
-    /// Subscriptions of dependencies that it brings, by ClusterServiceVersion: name, and package if that can be read.
-    brought: BTreeMap<&'a str, (&'a str, Option<String>)>,
+    contents: &'a PlanContents,
 }
 
-impl<'a> PlanContents<'a> {
-    fn of(plan: &'a InstallPlan) -> Self {
-        let mut contents = Self {
-            plan,
-            packages: BTreeMap::new(),
-            brought: BTreeMap::new(),
-        };
-        for step in plan.status.iter().flat_map(|status| &status.plan) {
-            let resource = &step.resource;
-            let manifest = || Manifest::parse(resource.manifest.as_deref()?).ok();
-            match StepKind::of(&resource.kind) {
-                Some(StepKind::ClusterServiceVersion) => {
-                    let package = manifest().and_then(|manifest| package_in(&manifest));
-                    contents
-                        .packages
-                        .extend(package.map(|package| (resource.name.as_str(), package)));
-                }
-                Some(StepKind::Subscription) => {
-                    let package = manifest().and_then(|manifest| subscribed(&manifest));
-                    contents
-                        .brought
-                        .insert(&step.resolving, (&resource.name, package));
-                }
-                _ => {}
-            }
-        }
-        for lookup in plan.status.iter().flat_map(|status| &status.bundle_lookups) {
-            let package = lookup.properties.as_deref().and_then(package_of);
-            contents
-                .packages
-                .extend(package.map(|package| (lookup.identifier.as_str(), package)));
-        }
-        contents
-    }
-
+impl Waiting<'_> {
     /// Whom it is for, and what it has for each: what the Subscription is to have, or, where it is to have none of it, what is of
     /// its package.
     fn concerned<'s>(&'s self, settled: &SettledIndex<'s>) -> Vec<(&'s Arc<Subscription>, &'s str)> {
@@ -252,16 +216,12 @@ impl<'a> PlanContents<'a> {
         });
         let is_to_have =
             |status: &SubscriptionStatus| status.current_csv.as_ref().is_some_and(|csv| names.contains(csv));
-        let of_package = self.packages.iter().flat_map(|(csv, package)| {
+        let of_package = self.contents.packages.iter().flat_map(|(csv, package)| {
             let settled = settled.of_package(&package.package_name);
             let others = settled.filter(|(_, status)| !is_to_have(status));
-            others.map(|(object, _)| (*object, *csv))
+            others.map(|(object, _)| (*object, csv.as_str()))
         });
         to_have.chain(of_package).collect()
-    }
-
-    fn version(&self, csv: &str) -> Option<Version> {
-        Version::parse_tolerant(&self.packages.get(csv)?.version).ok()
     }
 
     /// What it is not to install any more, and why: a version that no Subscription is to have now, or a dependency with a
@@ -269,14 +229,15 @@ impl<'a> PlanContents<'a> {
     fn unwanted(&self, settled: &SettledIndex<'_>) -> Vec<String> {
         let names = self.plan.spec.cluster_service_version_names.iter();
         let unwanted = names.filter_map(|csv| {
-            let Some((name, package)) = self.brought.get(csv.as_str()) else {
+            let Some(brought) = self.contents.brought.get(csv.as_str()) else {
                 let is_wanted = settled.of_csv(csv).next().is_some();
                 return (!is_wanted).then(|| format!("{csv}, which no Subscription is to have now"));
             };
-            let mut others = package.iter().flat_map(|package| settled.of_package(package));
+            let packages = brought.package.iter();
+            let mut others = packages.flat_map(|package| settled.of_package(package));
             let (other, _) = others.find(|(object, status)| {
                 let current = status.current_csv.as_deref().filter(|csv| !csv.is_empty());
-                current.is_some_and(|current| current != csv || object.name_any() != *name)
+                current.is_some_and(|current| current != csv || object.name_any() != brought.name)
             })?;
             let other = other.name_any();
             Some(format!(
@@ -284,42 +245,5 @@ impl<'a> PlanContents<'a> {
             ))
         });
         unwanted.collect()
-    }
-}
-
-/// The package of a step that is a Subscription.
-fn subscribed(manifest: &Manifest) -> Option<String> {
-    match manifest {
-        Manifest::Inline(object) => Some(object.pointer("/spec/name")?.as_str()?.to_owned()),
-        Manifest::ConfigMap(_) | Manifest::BundleImage(_) => None,
-    }
-}
-
-/// The package among a bundle's properties.
-fn package_of(properties: &str) -> Option<PackageProperty> {
-    #[derive(Deserialize)]
-    struct Properties {
-        properties: Vec<Property>,
-    }
-    let found: Properties = serde_json::from_str(properties).ok()?;
-    let mut typed = found
-        .properties
-        .iter()
-        .filter_map(|property| property.parse().ok());
-    typed.find_map(|property| match property {
-        Typed::Package(package) => Some(package),
-        _ => None,
-    })
-}
-
-/// The package of a ClusterServiceVersion, where the step tells it; of a bundle image its lookup does.
-fn package_in(manifest: &Manifest) -> Option<PackageProperty> {
-    match manifest {
-        Manifest::Inline(object) => {
-            let annotations = object.pointer("/metadata/annotations")?;
-            package_of(annotations.get(labels::PROPERTIES)?.as_str()?)
-        }
-        Manifest::ConfigMap(reference) => package_of(&reference.properties),
-        Manifest::BundleImage(_) => None,
     }
 }
