@@ -21,6 +21,7 @@
 //! Rules: `docs/reference/resolution.md`.
 
 pub(crate) mod cache;
+pub(crate) mod choices;
 pub(crate) mod cluster_fit;
 pub(crate) mod components;
 pub(crate) mod decide;

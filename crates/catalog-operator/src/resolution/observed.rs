@@ -14,6 +14,7 @@ use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::EventDraft;
 
+use super::choices::Choices;
 use super::plan_contents::PlanContents;
 use crate::subscription::NamespaceState;
 use crate::subscription::catalog_health::CatalogFact;
@@ -45,6 +46,8 @@ pub(crate) struct Observed {
     pub last_generation: i64,
     /// Names of all its InstallPlans, of those that are being deleted, too.
     pub taken_names: BTreeSet<String>,
+    /// What the resolver has for the Subscriptions; of nobody where nothing was resolved.
+    pub choices: Arc<Choices>,
     /// What is in the plans that wait by policy, by name.
     pub contents: BTreeMap<String, Arc<PlanContents>>,
     /// What the plans that are to be made will change; none for plans that wait for nothing.
@@ -78,7 +81,7 @@ pub(crate) struct PolicyFacts {
 /// How far the resolution of a namespace is.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Progress {
-    /// Every Subscription has a plan that is on its way.
+    /// Every Subscription has a plan that is on its way, and that waits for no policy.
     #[default]
     NotNeeded,
     /// The namespace as a whole cannot be resolved.

@@ -299,6 +299,7 @@ impl Reconciler for ResolutionReconciler {
         };
         observed.deprecations.clone_from(&resolved.deprecations);
         if resolve {
+            observed.choices = Arc::clone(&resolved.choices);
             observed.progress = self.progress(namespace, &resolved, &settings, pending).await;
             observed.previews = self.previews(&observed).await;
         }

@@ -8,6 +8,7 @@ use olm_api::condition::subscription as reasons;
 use olm_resolver::explain::CONDITION_LIMIT;
 use olm_resolver::{Advisor, Explanation, Hints, Problem, Resolution, Solution, Subscription};
 
+use super::choices::Choices;
 use super::components;
 use super::input::ResolutionInput;
 use super::observed::Failure;
@@ -25,6 +26,8 @@ pub(crate) struct Resolved {
     pub failures: Vec<Failure>,
     /// What prevents resolution of the namespace as a whole.
     pub error: Option<String>,
+    /// What it is for the Subscriptions, also for those that wait for it already.
+    pub choices: Arc<Choices>,
     /// Deprecations by Subscription, for those whose catalog tells.
     pub deprecations: BTreeMap<String, DeprecationFact>,
 }
@@ -56,6 +59,7 @@ pub(crate) fn resolve(
     }
     match olm_resolver::resolve(problem) {
         Ok(resolution) => {
+            resolved.choices = Arc::new(Choices::of(&input.subscriptions, &resolution));
             let Resolution {
                 solution,
                 failures,

@@ -15,9 +15,10 @@ use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::plan::{Action, Guard, Requeue, Target};
 use serde_json::json;
 
+use super::choices::{Choice, Choices};
 use super::gate::{Gate, is_manual};
 use super::observed::Observed;
-use super::plan_contents::PlanContents;
+use super::plan_contents::{BroughtSubscription, PlanContents};
 use super::plan_object::GENERATE_NAME;
 use crate::subscription::{plan_of, settle};
 
@@ -37,6 +38,8 @@ pub(crate) struct WaitingPlan {
     gate: Gate,
     /// What is in it that it is not to install any more, for people.
     unwanted: Vec<String>,
+    /// Why it is not known whether all of it is wanted still, for people.
+    unresolved: Option<String>,
     /// Subscriptions that refer to it.
     pub subscriptions: Vec<String>,
 }
@@ -49,7 +52,7 @@ impl WaitingPlan {
 
     /// Whether it may begin.
     pub(crate) fn is_open(&self) -> bool {
-        self.gate.is_open() && self.unwanted.is_empty()
+        self.gate.is_open() && self.unwanted.is_empty() && self.unresolved.is_none()
     }
 
     /// The approval. It is bound to what was looked at.
@@ -68,7 +71,10 @@ impl WaitingPlan {
         let name = self.plan.name_any();
         let waits = self.gate.text(subscription, &name);
         let Some((first, others)) = self.unwanted.split_first() else {
-            return waits;
+            // Which comes and goes: told when it is all that is waited for.
+            let unresolved = self.unresolved.as_ref().filter(|_| self.gate.is_open());
+            let unresolved = unresolved.map(|why| format!("InstallPlan {name} is not approved: {why}"));
+            return waits.or(unresolved);
         };
         let more = match others.len() {
             0 => String::new(),
@@ -113,10 +119,12 @@ pub(crate) fn waiting_plans(observed: &Observed, now: Timestamp) -> WaitingPlans
             let Some(contents) = observed.contents.get(&plan.name_any()) else {
                 continue;
             };
-            let found = Waiting { plan, contents };
-            waiting
-                .plans
-                .push(look_at(plan, &found, subscriptions, &settled, observed, now));
+            let found = Waiting {
+                plan,
+                contents,
+                subscriptions,
+            };
+            waiting.plans.push(look_at(found, &settled, observed, now));
         } else if plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME) {
             waiting.forsaken.push(Arc::clone(plan));
         }
@@ -171,9 +179,7 @@ impl<'a> SettledIndex<'a> {
 }
 
 fn look_at(
-    plan: &Arc<InstallPlan>,
-    found: &Waiting<'_>,
-    subscriptions: Vec<String>,
+    found: Waiting<'_>,
     settled: &SettledIndex<'_>,
     observed: &Observed,
     now: Timestamp,
@@ -182,7 +188,7 @@ fn look_at(
     let asked = concerned.iter().map(|(subscription, _)| *subscription);
     let is_manual = is_manual(observed, asked);
     let mut gate = Gate::manual(is_manual);
-    let mark = plan.annotations().get(labels::UPGRADE_WAITS);
+    let mark = found.plan.annotations().get(labels::UPGRADE_WAITS);
     let stopped: BTreeSet<&str> = mark.into_iter().flat_map(|mark| mark.split(',')).collect();
     for (subscription, csv) in concerned.into_iter().filter(|_| !is_manual) {
         let name = subscription.name_any();
@@ -191,18 +197,28 @@ fn look_at(
             gate.add(facts, csv, version.as_ref(), stopped.contains(name.as_str()), now);
         }
     }
+    let (mut unwanted, mut unresolved) = (Vec::new(), None);
+    for csv in &found.plan.spec.cluster_service_version_names {
+        match found.finding(csv, settled, observed) {
+            Finding::Wanted => {}
+            Finding::Unresolved(why) => unresolved = unresolved.or(Some(why)),
+            Finding::Unwanted(what) => unwanted.push(what),
+        }
+    }
     WaitingPlan {
-        plan: Arc::clone(plan),
+        plan: Arc::clone(found.plan),
         gate,
-        unwanted: found.unwanted(settled),
-        subscriptions,
+        unwanted,
+        unresolved,
+        subscriptions: found.subscriptions,
     }
 }
 
-/// A plan with what is in it.
+/// A plan with what is in it, and who refers to it.
 struct Waiting<'a> {
-    plan: &'a InstallPlan,
+    plan: &'a Arc<InstallPlan>,
     contents: &'a PlanContents,
+    subscriptions: Vec<String>,
 }
 
 impl Waiting<'_> {
@@ -224,26 +240,75 @@ impl Waiting<'_> {
         to_have.chain(of_package).collect()
     }
 
-    /// What it is not to install any more, and why: a version that no Subscription is to have now, or a dependency with a
-    /// Subscription of its own, where there is one meanwhile that has another version, or is another one.
-    fn unwanted(&self, settled: &SettledIndex<'_>) -> Vec<String> {
-        let names = self.plan.spec.cluster_service_version_names.iter();
-        let unwanted = names.filter_map(|csv| {
-            let Some(brought) = self.contents.brought.get(csv.as_str()) else {
-                let is_wanted = settled.of_csv(csv).next().is_some();
-                return (!is_wanted).then(|| format!("{csv}, which no Subscription is to have now"));
-            };
-            let packages = brought.package.iter();
-            let mut others = packages.flat_map(|package| settled.of_package(package));
-            let (other, _) = others.find(|(object, status)| {
-                let current = status.current_csv.as_deref().filter(|csv| !csv.is_empty());
-                current.is_some_and(|current| current != csv || object.name_any() != brought.name)
-            })?;
-            let other = other.name_any();
-            Some(format!(
-                "{csv} as a dependency, for which there is Subscription {other} now"
-            ))
+    /// How it stands with a ClusterServiceVersion in it.
+    fn finding(&self, csv: &str, settled: &SettledIndex<'_>, observed: &Observed) -> Finding {
+        let is_there = observed.namespace_state.csvs.contains(csv);
+        match self.contents.brought.get(csv) {
+            Some(brought) => self.of_dependency(csv, brought, is_there, settled, &observed.choices),
+            None => of_taken(csv, is_there, settled, &observed.choices),
+        }
+    }
+
+    /// A dependency with a Subscription of its own is not wanted where there is one meanwhile that has another version, or is another
+    /// one, and where those who wait require another.
+    fn of_dependency(
+        &self,
+        csv: &str,
+        brought: &BroughtSubscription,
+        is_there: bool,
+        settled: &SettledIndex<'_>,
+        choices: &Choices,
+    ) -> Finding {
+        let packages = brought.package.iter();
+        let mut others = packages.flat_map(|package| settled.of_package(package));
+        let other = others.find(|(object, status)| {
+            let current = status.current_csv.as_deref().filter(|csv| !csv.is_empty());
+            current.is_some_and(|current| current != csv || object.name_any() != brought.name)
         });
-        unwanted.collect()
+        if let Some((other, _)) = other {
+            let other = other.name_any();
+            let text = format!("{csv} as a dependency, for which there is Subscription {other} now");
+            return Finding::Unwanted(text);
+        }
+        let mut waiting = self.subscriptions.iter();
+        if is_there || choices.has(csv) {
+            Finding::Wanted
+        } else if let Some(name) = waiting.find(|name| choices.choice(name, csv) == Choice::Unknown) {
+            Finding::Unresolved(format!("Subscription {name} cannot be resolved now"))
+        } else {
+            Finding::Unwanted(format!("{csv} as a dependency, which nobody is to have now"))
+        }
+    }
+}
+
+/// How it stands with a ClusterServiceVersion of a plan that waits.
+enum Finding {
+    /// A Subscription is to have it.
+    Wanted,
+    /// Whether one is, is not known, or it is about to move on: for people.
+    Unresolved(String),
+    /// None is, for people.
+    Unwanted(String),
+}
+
+/// A version for Subscriptions is wanted where one that waits for it asks for it still, and the catalog offers it.
+fn of_taken(csv: &str, is_there: bool, settled: &SettledIndex<'_>, choices: &Choices) -> Finding {
+    let takers: Vec<String> = settled.of_csv(csv).map(|(object, _)| object.name_any()).collect();
+    let Some(first) = takers.first() else {
+        return Finding::Unwanted(format!("{csv}, which no Subscription is to have now"));
+    };
+    let has = |wanted: Choice| takers.iter().find(|name| choices.choice(name, csv) == wanted);
+    if is_there || has(Choice::Same).is_some() {
+        Finding::Wanted
+    } else if let Some(name) = has(Choice::Unknown) {
+        Finding::Unresolved(format!("Subscription {name} cannot be resolved now"))
+    } else if let Some(name) = has(Choice::Other) {
+        Finding::Unresolved(format!(
+            "Subscription {name} is to have another version than {csv}"
+        ))
+    } else {
+        Finding::Unwanted(format!(
+            "{csv}, which is not what the catalog has for Subscription {first} now"
+        ))
     }
 }

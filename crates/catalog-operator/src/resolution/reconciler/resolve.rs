@@ -18,6 +18,7 @@ use super::super::input::{
     CatalogInput, ResolutionInput, installed_csv, mark_replaced, resolver_subscription,
 };
 use super::super::resolved::{self, Resolved};
+use super::super::waiting::waits_by_policy;
 use super::ResolutionReconciler;
 use crate::catalog_source::address;
 use crate::debounce::debounce_left;
@@ -25,6 +26,7 @@ use crate::metrics;
 use crate::snapshots::{Content, ContentId, ContentState};
 use crate::subscription::catalog_health;
 use crate::subscription::deprecation::DeprecationFact;
+use crate::subscription::install_plan::referenced;
 
 /// Catalogs that have not come up yet.
 #[derive(Debug, Clone, Copy, Default)]
@@ -128,7 +130,9 @@ impl ResolutionReconciler {
                 ..olm_resolver::OperatorGroup::default()
             },
             catalogs,
-            resolve: !subscriptions.iter().all(|(_, status)| is_on_its_way(status)),
+            resolve: !subscriptions
+                .iter()
+                .all(|(_, status)| self.is_on_its_way(namespace, status)),
         };
         (input, pending)
     }
@@ -200,6 +204,15 @@ impl ResolutionReconciler {
 }
 
 impl ResolutionReconciler {
+    /// Whether a Subscription waits for its plan, so that it needs no resolution. A plan that begins by itself some day is to have
+    /// what the Subscription asks for then.
+    fn is_on_its_way(&self, namespace: &str, status: &SubscriptionStatus) -> bool {
+        let plan = || self.stores.plans.get(namespace, referenced(status)?);
+        status.install_plan_ref.is_some()
+            && status.state == SubscriptionState::UpgradePending
+            && !plan().is_some_and(|plan| waits_by_policy(&plan))
+    }
+
     /// Whether a catalog is READY, and its server connected. A spec that says nothing which can be served changes nothing about
     /// what serves.
     fn is_ready(&self, source: &CatalogSource, key: &NamespacedName) -> bool {
@@ -246,11 +259,6 @@ impl ResolutionReconciler {
             runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
         })
     }
-}
-
-/// Whether a Subscription waits for its plan, so that it needs no resolution.
-fn is_on_its_way(status: &SubscriptionStatus) -> bool {
-    status.install_plan_ref.is_some() && status.state == SubscriptionState::UpgradePending
 }
 
 /// Why a catalog without connection and without content cannot be used: upstream's words, and the catalog's own.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::*;
 
+mod asked;
 mod wanted;
 
 /// Two days and two hours after the beginning.
