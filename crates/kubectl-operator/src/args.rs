@@ -19,6 +19,7 @@ use self::catalog::CatalogCommand;
 use self::change::{InstallArgs, UninstallArgs, UpgradeArgs};
 use self::look::{ListArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
+use self::shared::quoted;
 
 /// Operators of a cluster: what is installed and what it waits for, what OLM will do and why it does not; install, approve, upgrade and
 /// uninstall them, and keep catalogs.
@@ -149,10 +150,11 @@ pub(crate) enum Command {
     /// Uninstall an operator: its Subscription and ClusterServiceVersion, after showing what is left or lost
     ///
     /// CustomResourceDefinitions and their objects stay, unless they are named with --delete-crd: then all objects of that kind are lost, in all
-    /// namespaces. They are deleted while the operator still runs, so that it can do what it does at their end. A terminal is asked; elsewhere
-    /// nothing is deleted without --yes.
+    /// namespaces. They are deleted while the operator still runs, so that it can do what it does at their end. An InstallPlan that is not over goes,
+    /// too, where it is for this operator alone; one on its way that is for others, too, is to be waited for. A terminal is asked; elsewhere
+    /// nothing is deleted without --yes, and no custom resources that the operator has OLM clean up without --allow-cleanup.
     ///
-    /// Exit codes: 0 if it is uninstalled, 2 if the answer was no or it is not gone in time, 1 if it cannot be.
+    /// Exit codes: 0 if it is uninstalled, 2 if the answer was no, it is not gone in time or something of it came meanwhile, 1 if it cannot be.
     #[command(after_help = "Examples:\n  \
         kubectl operator uninstall db -n shop                    # show, ask, uninstall\n  \
         kubectl operator uninstall db -n shop </dev/null         # show only\n  \
@@ -182,6 +184,20 @@ pub(crate) struct ConnectionArgs {
     /// Kubeconfig file [default: KUBECONFIG, then ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+}
+
+impl ConnectionArgs {
+    /// The flags that lead to the same cluster and to this namespace, for commands that are told to be pasted.
+    pub(crate) fn flags(&self, namespace: &str) -> String {
+        let mut flags = format!("-n {}", quoted(namespace));
+        if let Some(context) = &self.context {
+            flags.push_str(&format!(" --context {}", quoted(context)));
+        }
+        if let Some(file) = &self.kubeconfig {
+            flags.push_str(&format!(" --kubeconfig {}", quoted(&file.to_string_lossy())));
+        }
+        flags
+    }
 }
 
 /// The cluster, and what resolution depends on besides its objects.

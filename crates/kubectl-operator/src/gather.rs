@@ -20,8 +20,7 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
         subscriptions: list(client, namespace, "").await?,
         ..Gathered::default()
     };
-    let originals = format!("!{}", labels::COPIED_FROM);
-    let csvs = list::<ClusterServiceVersion>(client, namespace, &originals).await?;
+    let csvs = list::<ClusterServiceVersion>(client, namespace, &originals()).await?;
     let originals = csvs.into_iter().filter(|csv| !csv.is_copied());
     gathered.csvs = originals
         .map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv))
@@ -35,6 +34,11 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
         plan(client, &mut gathered, namespace, name).await?;
     }
     Ok(gathered)
+}
+
+/// Selects ClusterServiceVersions that are no copies.
+pub(crate) fn originals() -> String {
+    format!("!{}", labels::COPIED_FROM)
 }
 
 async fn plan(

@@ -124,6 +124,10 @@ pub(crate) struct UninstallArgs {
     /// CustomResourceDefinition of the operator to delete, too, with all its objects in all namespaces; may be repeated
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub delete_crd: Vec<String>,
+    /// Have OLM delete the custom resources that the operator says are to be cleaned up (spec.cleanup.enabled); needed with --yes where
+    /// there are any
+    #[arg(long)]
+    pub allow_cleanup: bool,
     /// Uninstall without asking
     #[arg(short, long)]
     pub yes: bool,

@@ -30,6 +30,15 @@ impl WaitArgs {
     }
 }
 
+/// A word of a command that is to be pasted into a shell: names and paths that are told are whoever's who wrote them.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-/:@=".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Hours, minutes and seconds as kubectl takes them; a bare number is none but 0.
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration such as 90s, 5m or 1h30m");
@@ -61,6 +70,19 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_to_paste_is_one_word() {
+        for (word, expected) in [
+            ("arn:aws:eks:a/b@c", "arn:aws:eks:a/b@c"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("a';rm -rf .", r"'a'\'';rm -rf .'"),
+            ("$(x)`y`", "'$(x)`y`'"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
 
     #[test]
     fn durations_are_those_of_kubectl() {

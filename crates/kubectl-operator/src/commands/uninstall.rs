@@ -1,25 +1,27 @@
 //! `kubectl operator uninstall`: a Subscription and what it installed; CustomResourceDefinitions only by name.
 
+mod plans;
 mod removal;
 #[cfg(test)]
 mod tests;
 
 use std::io::Write;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use olm_api::v1alpha1::ClusterServiceVersion;
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan};
 
+use self::plans::{OpenPlan, open_plans};
 use self::removal::{Definition, MAX_NAMED, Objects, Removal, decide};
 use crate::args::change::UninstallArgs;
 use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::operators::Gathered;
-use crate::reader::{answer, api, get};
+use crate::reader::{answer, api, list};
 use crate::terminal::plain;
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, printer, writer};
@@ -34,10 +36,9 @@ const MAX_OBJECTS: u32 = 500;
 pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let removal = look(client, namespace, &args.name, &args.delete_crd).await?;
+    let removal = look(client, namespace, args).await?;
     printer::data(&removal.to_string())?;
-    let question = format!("Uninstall {}?", plain(&args.name));
-    if !confirm(&question, args.yes)? {
+    if !is_wanted(&removal, args)? {
         return Ok(Verdict::Unresolved);
     }
     let mut tell = |text: &str| printer::progress(text);
@@ -47,13 +48,21 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     }
 }
 
+/// Whether whoever asks wants that. A script says with a flag of its own that custom resources may go which nobody named: a new version of the
+/// operator may begin to have them cleaned up.
+fn is_wanted(removal: &Removal, args: &UninstallArgs) -> anyhow::Result<bool> {
+    let name = plain(&args.name);
+    if args.yes && removal.has_cleanup() && !args.allow_cleanup {
+        printer::warning(&format!(
+            "nothing is changed: OLM would delete custom resources of {name}, as its ClusterServiceVersion says; say --allow-cleanup"
+        ));
+        return Ok(false);
+    }
+    confirm(&format!("Uninstall {name}?"), args.yes)
+}
+
 /// What uninstalling an operator means.
-async fn look(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    delete_crds: &[String],
-) -> anyhow::Result<Removal> {
+async fn look(client: &Client, namespace: &str, args: &UninstallArgs) -> anyhow::Result<Removal> {
     // Who may see all namespaces sees all who own or need a kind.
     let (gathered, doubt) = match gather::operators(client, None).await {
         Ok(gathered) => (gathered, None),
@@ -62,15 +71,19 @@ async fn look(
             Some(format!("{error:#}")),
         ),
     };
-    let mut removal = decide(&gathered, namespace, name, delete_crds, doubt)?;
+    let plans = list::<InstallPlan>(client, Some(namespace), "").await?;
+    let mut removal = decide(&gathered, &plans, namespace, args, doubt)?;
     for definition in &mut removal.definitions {
-        fill(client, definition).await;
+        fill(client, definition).await?;
     }
     Ok(removal)
 }
 
-/// Notes what there is of a kind. Not to know it is told.
-async fn fill(client: &Client, definition: &mut Definition) {
+/// Notes what there is of a kind. Not to know it of one that stays is told.
+///
+/// # Errors
+/// One that is to be deleted cannot be read.
+async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()> {
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let what = || format!("read CustomResourceDefinition {}", plain(&definition.name));
     let found = answer(what, async {
@@ -81,6 +94,8 @@ async fn fill(client: &Client, definition: &mut Definition) {
     })
     .await;
     match found {
+        // Without it the definition would stay, and the operator go that ends its objects.
+        Err(error) if definition.is_deleted => bail!("{error:#}; nothing is uninstalled"),
         Err(error) => definition.objects = Objects::Unknown(format!("{error:#}")),
         Ok(None) => definition.objects = Objects::NoDefinition,
         Ok(Some(crd)) => {
@@ -91,6 +106,7 @@ async fn fill(client: &Client, definition: &mut Definition) {
             definition.crd = Some(crd);
         }
     }
+    Ok(())
 }
 
 async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Result<Objects> {
@@ -128,7 +144,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
 }
 
 /// Deletes what was shown: first what would install it again, then the definitions that are named while the operator still runs, then
-/// the operator. Whether all of it has gone in time.
+/// the operator. Whether all of it has gone in time, and nothing of it came meanwhile.
 async fn remove<W: Write>(
     client: &Client,
     removal: &Removal,
@@ -137,9 +153,16 @@ async fn remove<W: Write>(
     tell: &mut dyn FnMut(&str),
 ) -> anyhow::Result<bool> {
     let namespace = removal.namespace.as_str();
+    // The error of a step alone does not say what is left to be done.
+    let go_on = |error: anyhow::Error| anyhow!("{error:#}; to go on: `{}`", removal.again());
     if let Some(subscription) = &removal.subscription {
         writer::delete(&api(client, Some(namespace)), subscription).await?;
         tell(&format!("{} deleted", writer::subject(subscription)));
+    }
+    for OpenPlan { plan, .. } in &removal.plans {
+        let deleted = writer::delete(&api(client, Some(namespace)), plan).await;
+        deleted.map_err(go_on)?;
+        tell(&format!("{} deleted", writer::subject(plan)));
     }
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let going: Vec<&CustomResourceDefinition> = removal
@@ -149,12 +172,11 @@ async fn remove<W: Write>(
         .filter_map(|definition| definition.crd.as_ref())
         .collect();
     for crd in &going {
-        writer::delete(&crds, *crd).await?;
+        writer::delete(&crds, *crd).await.map_err(go_on)?;
     }
-    if !gone_crds(&crds, &going, wait, screen).await? {
+    if !gone_crds(&crds, &going, wait, screen).await.map_err(go_on)? {
         printer::warning(&format!(
-            "the operator still runs, so that it can end what it has to: look at the finalizers of these objects, then \
-             `kubectl operator uninstall {}` goes on",
+            "the operator still runs, so that it can end what it has to: look at the finalizers of these objects; to go on: `{}`",
             removal.again()
         ));
         return Ok(false);
@@ -163,16 +185,26 @@ async fn remove<W: Write>(
         tell(&format!("{} deleted", writer::subject(*crd)));
     }
     for csv in &removal.csvs {
-        writer::delete(&api(client, Some(namespace)), csv).await?;
+        let deleted = writer::delete(&api(client, Some(namespace)), csv).await;
+        deleted.map_err(go_on)?;
     }
-    if !gone_csvs(client, namespace, &removal.csvs, wait, screen).await? {
-        printer::warning("OLM has not ended it in time; it goes on, see `kubectl operator status`");
+    let Some(came) = gone(client, removal, wait, screen).await.map_err(go_on)? else {
+        printer::warning(&format!(
+            "OLM has not ended it in time; it goes on, see `kubectl operator status {}`",
+            removal.flags
+        ));
         return Ok(false);
-    }
+    };
     for csv in &removal.csvs {
         tell(&format!("{} deleted", writer::subject(csv)));
     }
-    Ok(true)
+    for subject in &came {
+        printer::warning(&format!(
+            "{subject} came meanwhile, and is not deleted as it was not shown; see `kubectl operator list {}`",
+            removal.flags
+        ));
+    }
+    Ok(came.is_empty())
 }
 
 async fn gone_crds<W: Write>(
@@ -198,24 +230,53 @@ async fn gone_crds<W: Write>(
     Ok(outcome.await? == Outcome::Done)
 }
 
-async fn gone_csvs<W: Write>(
+/// Waits until ClusterServiceVersions and plans have gone. Returns what of the operator came meanwhile; none if they have not gone in time.
+async fn gone<W: Write>(
     client: &Client,
-    namespace: &str,
-    going: &[ClusterServiceVersion],
+    removal: &Removal,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<Option<Vec<String>>> {
+    let namespace = Some(removal.namespace.as_str());
+    let is_going = |uid: Option<String>| {
+        let csvs = removal.csvs.iter().map(|csv| csv.uid());
+        let plans = removal.plans.iter().map(|open| open.plan.uid());
+        csvs.chain(plans).any(|going| going == uid)
+    };
+    let mut came = Vec::new();
+    // What OLM had begun when its plan went comes a moment later.
+    let mut is_settled = !removal.plans.iter().any(OpenPlan::is_approved);
     let outcome = until(screen, wait.limit(), async || {
+        let csvs = list::<ClusterServiceVersion>(client, namespace, &gather::originals()).await?;
+        let plans = list::<InstallPlan>(client, namespace, "").await?;
         let mut left = Vec::new();
-        for csv in going {
-            let found = get::<ClusterServiceVersion>(client, namespace, &csv.name_any()).await?;
-            if found.is_some_and(|found| found.uid() == csv.uid()) {
+        came.clear();
+        for csv in csvs.iter().filter(|csv| !csv.is_copied()) {
+            let replaces = csv
+                .spec
+                .replaces()
+                .is_some_and(|name| removal.names.contains(name));
+            if is_going(csv.uid()) {
                 left.push(format!("{}: waits for OLM to end it", writer::subject(csv)));
+            } else if replaces || removal.coming.contains(&csv.name_any()) {
+                came.push(writer::subject(csv));
             }
         }
-        Ok(look_of(left))
+        let is_known = |plan: &InstallPlan| is_going(plan.uid()) || removal.shared.contains(&plan.name_any());
+        for plan in plans.iter().filter(|plan| is_going(plan.uid())) {
+            left.push(format!("{}: waits for its end", writer::subject(plan)));
+        }
+        let open = open_plans(&plans, &[], None, &removal.names);
+        let new = open.iter().filter(|open| !is_known(&open.plan));
+        came.extend(new.map(|open| writer::subject(&open.plan)));
+        let mut look = look_of(left);
+        if !std::mem::replace(&mut is_settled, true) && look.outcome == Outcome::Done {
+            look.outcome = Outcome::Waits;
+        }
+        Ok(look)
     });
-    Ok(outcome.await? == Outcome::Done)
+    let is_gone = outcome.await? == Outcome::Done;
+    Ok(is_gone.then_some(came))
 }
 
 fn look_of(left: Vec<String>) -> Look {

@@ -1,14 +1,18 @@
 //! What uninstalling an operator deletes, leaves and loses. Pure.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use anyhow::bail;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 
 use super::known;
-use crate::operators::Gathered;
+use super::plans::{OpenPlan, open_plans};
+use crate::args::change::UninstallArgs;
+use crate::args::shared::quoted;
+use crate::operators::{Gathered, Operator};
 use crate::terminal::plain;
 use crate::writer::subject;
 
@@ -19,8 +23,18 @@ pub(super) const MAX_NAMED: usize = 5;
 #[derive(Debug, Clone)]
 pub(super) struct Removal {
     pub namespace: String,
+    /// Flags that lead to the same cluster and namespace.
+    pub flags: String,
     /// None where a ClusterServiceVersion has none.
     pub subscription: Option<Subscription>,
+    /// InstallPlans that are not over and are for nobody else.
+    pub plans: Vec<OpenPlan>,
+    /// Names of those that stay, as they are for others, too.
+    pub shared: BTreeSet<String>,
+    /// Names of ClusterServiceVersions of the operator, also of those that are not there yet.
+    pub names: BTreeSet<String>,
+    /// Those that were not there when it was looked at, and that something still may bring.
+    pub coming: BTreeSet<String>,
     /// What it installed; the older one, too, during an upgrade.
     pub csvs: Vec<ClusterServiceVersion>,
     /// CustomResourceDefinitions of the operator.
@@ -61,29 +75,51 @@ pub(super) enum Objects {
 impl Removal {
     /// What to call to go on, once the Subscription is gone.
     pub(super) fn again(&self) -> String {
-        let name = self.csvs.last().map(|csv| csv.name_any()).unwrap_or_default();
+        let Some(csv) = self.csvs.last() else {
+            let plans = self.plans.iter().map(|open| quoted(&open.plan.name_any()));
+            let plans: Vec<String> = plans.collect();
+            if plans.is_empty() {
+                return format!("kubectl operator list {}", self.flags);
+            }
+            return format!("kubectl delete installplan {} {}", plans.join(" "), self.flags);
+        };
         let crds = self.definitions.iter().filter(|definition| definition.is_deleted);
-        let crds = crds.map(|definition| format!(" --delete-crd {}", plain(&definition.name)));
+        let crds = crds.map(|definition| format!(" --delete-crd {}", quoted(&definition.name)));
+        let cleanup = match self.has_cleanup() {
+            true => " --allow-cleanup",
+            false => "",
+        };
         format!(
-            "{} -n {}{}",
-            plain(&name),
-            self.namespace,
-            crds.collect::<String>()
+            "kubectl operator uninstall {} {}{}{cleanup}",
+            quoted(&csv.name_any()),
+            self.flags,
+            crds.collect::<String>(),
         )
+    }
+
+    /// Whether OLM deletes custom resources that nobody named, because the operator says so.
+    pub(super) fn has_cleanup(&self) -> bool {
+        let is_lost = |definition: &Definition| match definition.objects {
+            Objects::NoDefinition | Objects::Known { count: 0, .. } => false,
+            Objects::Known { .. } | Objects::Unknown(_) => true,
+        };
+        let of_cleanup = |definition: &&Definition| definition.is_cleaned && !definition.is_deleted;
+        self.definitions.iter().filter(of_cleanup).any(is_lost)
     }
 }
 
-/// Decides it for the operator of this name. `doubt` is why other namespaces are not known.
+/// Decides it for the operator of this name, with the InstallPlans of its namespace. `doubt` is why other namespaces are not known.
 ///
 /// # Errors
-/// For people: there is no such operator, or a definition may not go.
+/// For people: there is no such operator, a plan for others, too, brings it right now, or a definition may not go.
 pub(super) fn decide(
     gathered: &Gathered,
+    plans: &[InstallPlan],
     namespace: &str,
-    name: &str,
-    delete_crds: &[String],
+    args: &UninstallArgs,
     doubt: Option<String>,
 ) -> anyhow::Result<Removal> {
+    let name = args.name.as_str();
     let operators = gathered.operators();
     let mut own = operators
         .iter()
@@ -98,6 +134,77 @@ pub(super) fn decide(
         !csvs.iter().any(is_same)
     });
     csvs.extend(current.cloned());
+    let flags = args.connection.flags(namespace);
+    let names = names_of(operator, &csvs);
+    let mut notes: Vec<String> = Vec::new();
+    let (mut own_plans, mut shared) = (Vec::new(), BTreeSet::new());
+    for open in open_plans(plans, &gathered.subscriptions, operator.subscription, &names) {
+        let (plan, others) = (plain(&open.plan.name_any()), plain(&open.others.join(", ")));
+        match (open.others.is_empty(), open.is_approved()) {
+            (true, _) => own_plans.push(open),
+            // What it brings comes after whatever is deleted now, and it is not this operator's alone to be stopped.
+            (false, true) => bail!(
+                "InstallPlan {plan} is on its way for {name} and for {others}, so nothing is uninstalled: wait until it is carried \
+                 out (`kubectl operator status {} {flags} --watch`), or stop it for all of them (`kubectl delete installplan {} \
+                 {flags}`)",
+                quoted(name),
+                quoted(&open.plan.name_any())
+            ),
+            (false, false) => {
+                shared.insert(open.plan.name_any());
+                notes.push(format!(
+                    "InstallPlan {plan} waits for approval, for {others}, too, and stays: whoever approves it installs {} again",
+                    plain(name)
+                ));
+            }
+        }
+    }
+    let definitions = definitions(gathered, namespace, &csvs, args, doubt.as_deref())?;
+    notes.extend(
+        doubt.map(|doubt| format!("who needs these kinds in other namespaces is not known: {doubt}")),
+    );
+    let of_plans = own_plans
+        .iter()
+        .flat_map(|open| open.plan.spec.cluster_service_version_names.iter());
+    let coming = of_plans.chain(&names).cloned();
+    let is_there = |csv: &String| gathered.csvs.contains_key(&(namespace.to_owned(), csv.clone()));
+    Ok(Removal {
+        namespace: namespace.to_owned(),
+        flags,
+        subscription: operator.subscription.cloned(),
+        coming: coming.filter(|csv| !is_there(csv)).collect(),
+        plans: own_plans,
+        shared,
+        names,
+        csvs,
+        definitions,
+        notes,
+    })
+}
+
+/// Names of the ClusterServiceVersions of an operator, also of those that are not there.
+fn names_of(operator: &Operator<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<String> {
+    let status = operator
+        .subscription
+        .and_then(|subscription| subscription.status.as_ref());
+    let told = status
+        .into_iter()
+        .flat_map(|status| [&status.installed_csv, &status.current_csv])
+        .flatten()
+        .filter(|name| !name.is_empty());
+    told.cloned()
+        .chain(csvs.iter().map(|csv| csv.name_any()))
+        .collect()
+}
+
+/// The CustomResourceDefinitions of an operator, and which of them go.
+fn definitions(
+    gathered: &Gathered,
+    namespace: &str,
+    csvs: &[ClusterServiceVersion],
+    args: &UninstallArgs,
+    doubt: Option<&str>,
+) -> anyhow::Result<Vec<Definition>> {
     let mut names: Vec<&str> = csvs
         .iter()
         .flat_map(|csv| csv.spec.owned_crds())
@@ -105,17 +212,17 @@ pub(super) fn decide(
         .collect();
     names.sort_unstable();
     names.dedup();
-    for wanted in delete_crds {
+    for wanted in &args.delete_crd {
         if !names.contains(&wanted.as_str()) {
-            let owned: Vec<String> = names.iter().map(|name| plain(name)).collect();
-            let owned = if owned.is_empty() {
-                "none".to_owned()
-            } else {
-                owned.join(", ")
+            let owned = match names.is_empty() {
+                true => "none".to_owned(),
+                false => names.join(", "),
             };
-            let (name, wanted) = (plain(name), plain(wanted));
+            let name = plain(&args.name);
             bail!(
-                "{name} does not own CustomResourceDefinition {wanted}, so it is not deleted: it owns {owned}"
+                "{name} does not own CustomResourceDefinition {}, so it is not deleted: it owns {}",
+                plain(wanted),
+                plain(&owned)
             );
         }
     }
@@ -124,13 +231,13 @@ pub(super) fn decide(
         .any(|csv| csv.spec.cleanup.as_ref().is_some_and(|cleanup| cleanup.enabled));
     let mut definitions = Vec::new();
     for crd in names {
-        let is_deleted = delete_crds.iter().any(|wanted| wanted == crd);
-        let others = others(gathered, namespace, &csvs, crd);
+        let is_deleted = args.delete_crd.iter().any(|wanted| wanted == crd);
+        let others = others(gathered, namespace, csvs, crd);
         if is_deleted && !others.is_empty() {
             let text = others.join(", ");
             bail!("CustomResourceDefinition {} is not deleted: {text}", plain(crd));
         }
-        if is_deleted && let Some(doubt) = &doubt {
+        if is_deleted && let Some(doubt) = doubt {
             bail!(
                 "CustomResourceDefinition {} is not deleted, as it is not known who else needs it: {doubt}",
                 plain(crd)
@@ -145,17 +252,7 @@ pub(super) fn decide(
             objects: Objects::NoDefinition,
         });
     }
-    let mut notes: Vec<String> = Vec::new();
-    notes.extend(
-        doubt.map(|doubt| format!("who needs these kinds in other namespaces is not known: {doubt}")),
-    );
-    Ok(Removal {
-        namespace: namespace.to_owned(),
-        subscription: operator.subscription.cloned(),
-        csvs,
-        definitions,
-        notes,
-    })
+    Ok(definitions)
 }
 
 /// Operators that stay and own or need a kind.
@@ -184,6 +281,19 @@ impl fmt::Display for Removal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(subscription) = &self.subscription {
             writeln!(f, "deletes  {}", subject(subscription))?;
+        }
+        for open in &self.plans {
+            let installs = open.plan.spec.cluster_service_version_names.join(", ");
+            let state = match open.is_approved() {
+                true => "is on its way",
+                false => "waits for approval",
+            };
+            writeln!(
+                f,
+                "deletes  {}, which {state} and installs {}",
+                subject(&open.plan),
+                plain(&installs)
+            )?;
         }
         for csv in &self.csvs {
             writeln!(

@@ -1,10 +1,12 @@
 use std::time::Duration;
 
+use clap::Parser as _;
 use olm_testing::cluster::{FakeCluster, Fault, Refusal};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::operators::tests::{csv, subscription};
+use crate::args::{Args, Command};
+use crate::operators::tests::{csv, plan, subscription};
 
 const CRD: &str = "etcds.example.com";
 
@@ -42,13 +44,27 @@ fn cluster() -> FakeCluster {
     cluster
 }
 
+fn uninstall_args(name: &str, more: &[&str]) -> UninstallArgs {
+    let words = ["kubectl-operator", "uninstall", name];
+    match Args::try_parse_from(words.iter().chain(more)).unwrap().command {
+        Command::Uninstall(args) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
 async fn looked(cluster: &FakeCluster, crds: &[&str]) -> anyhow::Result<Removal> {
-    let crds: Vec<String> = crds.iter().map(|name| (*name).to_owned()).collect();
+    let mut args = uninstall_args("db", &["--context", "a b", "--kubeconfig", "/k"]);
+    args.delete_crd = crds.iter().map(|name| (*name).to_owned()).collect();
     let (client, _link) = cluster.connect();
-    look(&client, "shop", "db", &crds).await
+    look(&client, "shop", &args).await
 }
 
 async fn removed(cluster: &FakeCluster, removal: &Removal) -> (bool, Vec<String>) {
+    let (is_gone, told) = try_removed(cluster, removal).await;
+    (is_gone.unwrap(), told)
+}
+
+async fn try_removed(cluster: &FakeCluster, removal: &Removal) -> (anyhow::Result<bool>, Vec<String>) {
     let (client, _link) = cluster.connect();
     let wait = WaitArgs {
         timeout: Duration::from_secs(30),
@@ -56,10 +72,8 @@ async fn removed(cluster: &FakeCluster, removal: &Removal) -> (bool, Vec<String>
     let mut told = Vec::new();
     let mut tell = |text: &str| told.push(text.to_owned());
     let mut screen = Screen::new(Vec::new(), None);
-    let is_gone = remove(&client, removal, &wait, &mut screen, &mut tell)
-        .await
-        .unwrap();
-    (is_gone, told)
+    let result = remove(&client, removal, &wait, &mut screen, &mut tell).await;
+    (result, told)
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +138,7 @@ async fn the_operator_stays_while_its_objects_end() {
     let removal = looked(&cluster, &[CRD]).await.unwrap();
     assert_eq!(
         removal.again(),
-        "etcd.v1.0.0 -n shop --delete-crd etcds.example.com"
+        "kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com"
     );
     let (is_gone, _) = removed(&cluster, &removal).await;
     assert!(!is_gone);
@@ -181,8 +195,26 @@ async fn objects_that_olm_cleans_up_are_told_as_lost() {
     let mut cleans = owner("1.0.0");
     cleans["spec"]["cleanup"] = json!({"enabled": true});
     cluster.put(cleans);
-    let told = looked(&cluster, &[]).await.unwrap().to_string();
+    let removal = looked(&cluster, &[]).await.unwrap();
+    let told = removal.to_string();
     assert!(told.contains("which are LOST all the same"), "{told}");
+    // A script says so with a flag of its own.
+    let is_wanted = |flags: &[&str]| is_wanted(&removal, &uninstall_args("db", flags)).unwrap();
+    assert!(!is_wanted(&["--yes"]));
+    assert!(is_wanted(&["--yes", "--allow-cleanup"]));
+    assert!(
+        removal.again().ends_with(" --allow-cleanup"),
+        "{}",
+        removal.again()
+    );
+    // Where there are none, or they are named, there is nothing to say.
+    let named = looked(&cluster, &[CRD]).await.unwrap();
+    assert!(!named.has_cleanup());
+    for name in ["a", "b\u{1b}"] {
+        cluster.put(etcd(name, &[]));
+        cluster.delete("Etcd", "shop", name);
+    }
+    assert!(!looked(&cluster, &[]).await.unwrap().has_cleanup());
 }
 
 /// Somebody installs it again while the question is read.
@@ -215,9 +247,171 @@ async fn what_was_made_anew_is_not_deleted() {
 #[tokio::test(start_paused = true)]
 async fn an_operator_that_is_not_there_is_told_with_those_that_are() {
     let (client, _link) = cluster().connect();
-    let error = look(&client, "shop", "nope", &[]).await.unwrap_err();
+    let args = uninstall_args("nope", &[]);
+    let error = look(&client, "shop", &args).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "namespace shop has no operator nope: it has db"
+    );
+}
+
+/// A cluster in which an upgrade of db is on its way or waits.
+fn upgrading(approved: bool) -> FakeCluster {
+    let cluster = cluster();
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+        "installPlanRef": {"name": "install-1"}});
+    cluster.put(subscription("db", &status));
+    let phase = if approved {
+        "Installing"
+    } else {
+        "RequiresApproval"
+    };
+    cluster.put(plan("install-1", phase, approved));
+    cluster
+}
+
+/// It would bring the operator back, whoever approves it.
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_is_for_nobody_else_goes_with_the_operator() {
+    for (approved, state) in [(false, "waits for approval"), (true, "is on its way")] {
+        let cluster = upgrading(approved);
+        let removal = looked(&cluster, &[]).await.unwrap();
+        let told = removal.to_string();
+        let line = format!(
+            "deletes  InstallPlan install-1 in namespace shop, which {state} and installs etcd.v2.0.0\n"
+        );
+        assert!(told.contains(&line), "{told}");
+        let (is_gone, told) = removed(&cluster, &removal).await;
+        assert!(is_gone, "{told:?}");
+        assert_eq!(told[1], "InstallPlan install-1 in namespace shop deleted");
+        assert!(cluster.get("InstallPlan", "shop", "install-1").is_none());
+    }
+    // One that is over does nothing any more.
+    let cluster = upgrading(true);
+    cluster.put(plan("install-1", "Complete", true));
+    assert!(looked(&cluster, &[]).await.unwrap().plans.is_empty());
+    // One that replaces what is installed, though no Subscription refers to it yet.
+    let cluster = self::cluster();
+    let mut next = plan("install-2", "RequiresApproval", false);
+    let step = json!({"resolving": "etcd.v2.0.0", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "",
+        "group": "", "version": "v1alpha1", "kind": "ClusterServiceVersion", "name": "etcd.v2.0.0",
+        "manifest": "{\"spec\": {\"replaces\": \"etcd.v1.0.0\"}}"}});
+    next["status"]["plan"] = json!([step]);
+    cluster.put(next);
+    assert_eq!(looked(&cluster, &[]).await.unwrap().plans.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_on_its_way_for_others_is_to_be_waited_for() {
+    let other = subscription(
+        "other",
+        &json!({"installPlanRef": {"name": "install-1"}, "state": "UpgradePending"}),
+    );
+    let cluster = upgrading(true);
+    cluster.put(other.clone());
+    let error = looked(&cluster, &[]).await.unwrap_err().to_string();
+    for part in [
+        "InstallPlan install-1 is on its way for db and for other, so nothing is uninstalled",
+        "`kubectl operator status db -n shop --context 'a b' --kubeconfig /k --watch`",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+    // One that waits stays, and that is told.
+    let cluster = upgrading(false);
+    cluster.put(other);
+    let removal = looked(&cluster, &[]).await.unwrap();
+    let told = removal.to_string();
+    assert!(
+        told.contains("note: InstallPlan install-1 waits for approval, for other, too, and stays"),
+        "{told}"
+    );
+    let (is_gone, _) = removed(&cluster, &removal).await;
+    assert!(is_gone);
+    assert!(cluster.get("InstallPlan", "shop", "install-1").is_some());
+}
+
+/// OLM had begun with it when its plan went.
+#[tokio::test(start_paused = true)]
+async fn what_comes_meanwhile_is_not_told_as_gone() {
+    let replaces = json!({"spec": {"replaces": "etcd.v1.0.0"}});
+    for (name, change) in [("etcd.v2.0.0", json!({})), ("etcd.v3.0.0", replaces)] {
+        let cluster = upgrading(true);
+        let removal = looked(&cluster, &[]).await.unwrap();
+        let later = cluster.clone();
+        let comes = async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let mut new = csv("2.0.0", "Pending", "");
+            new["metadata"]["name"] = json!(name);
+            olm_testing::patch::merge(&mut new, &change);
+            later.put(new);
+        };
+        let ((is_gone, _), ()) = tokio::join!(removed(&cluster, &removal), comes);
+        assert!(!is_gone, "{name}");
+        assert!(
+            cluster.get("ClusterServiceVersion", "shop", name).is_some(),
+            "it was not shown"
+        );
+    }
+    // A new plan, too.
+    let cluster = cluster();
+    let removal = looked(&cluster, &[]).await.unwrap();
+    let mut new = plan("install-2", "Installing", true);
+    new["spec"]["clusterServiceVersionNames"] = json!(["etcd.v1.0.0"]);
+    cluster.put(new);
+    assert!(!removed(&cluster, &removal).await.0);
+}
+
+/// Without it nobody would be left who ends its objects.
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_cannot_be_read_keeps_everything() {
+    let refuse = |code| {
+        move |request: &olm_testing::cluster::Request| {
+            let is_read = request.kind.kind == "CustomResourceDefinition" && !request.verb.writes();
+            is_read.then(|| Fault::Refuse(Refusal::new(code, "Nope", "etcdserver: no leader")))
+        }
+    };
+    for code in [403, 500] {
+        let cluster = cluster();
+        cluster.on_request(refuse(code));
+        let error = looked(&cluster, &[CRD]).await.unwrap_err().to_string();
+        assert!(
+            error.contains("cannot read CustomResourceDefinition etcds.example.com: etcdserver: no leader")
+                && error.ends_with("nothing is uninstalled"),
+            "{error}"
+        );
+        assert!(cluster.log().writes.is_empty());
+        // One that stays may be unknown.
+        let told = looked(&cluster, &[]).await.unwrap().to_string();
+        assert!(told.contains("objects that are not known"), "{told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_step_tells_how_to_go_on() {
+    let expected = "kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com";
+    for kind in ["CustomResourceDefinition", "ClusterServiceVersion"] {
+        let cluster = cluster();
+        let removal = looked(&cluster, &[CRD]).await.unwrap();
+        cluster.on_request(move |request| {
+            let is_refused = request.kind.kind == kind && request.verb.writes();
+            is_refused.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "is forbidden")))
+        });
+        let (result, _) = try_removed(&cluster, &removal).await;
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("is forbidden"), "{error}");
+        assert!(error.ends_with(&format!("; to go on: `{expected}`")), "{error}");
+        // That is so.
+        cluster.clear_hooks();
+        let (client, _link) = cluster.connect();
+        let args = uninstall_args("etcd.v1.0.0", &[]);
+        look(&client, "shop", &args).await.unwrap();
+    }
+    // Where there is no ClusterServiceVersion yet.
+    let cluster = upgrading(true);
+    cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0");
+    let removal = looked(&cluster, &[]).await.unwrap();
+    assert_eq!(
+        removal.again(),
+        "kubectl delete installplan install-1 -n shop --context 'a b' --kubeconfig /k"
     );
 }

@@ -1,0 +1,84 @@
+//! InstallPlans that are not over and would bring an operator that is uninstalled, or bring it back. Pure.
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt as _;
+use olm_api::labels::OWNER_KIND_CSV;
+use olm_api::v1alpha1::{InstallPlan, Subscription};
+use serde_json::Value;
+
+use crate::operators::plan_name;
+
+/// A plan of the operator.
+#[derive(Debug, Clone)]
+pub(super) struct OpenPlan {
+    pub plan: InstallPlan,
+    /// Subscriptions of other operators that wait for it, too.
+    pub others: Vec<String>,
+}
+
+impl OpenPlan {
+    /// Whether OLM carries it out already.
+    pub(super) fn is_approved(&self) -> bool {
+        self.plan.spec.approved
+    }
+}
+
+/// The plans that are not over and that a Subscription waits for, or that install or replace one of these ClusterServiceVersions.
+pub(super) fn open_plans(
+    plans: &[InstallPlan],
+    subscriptions: &[Subscription],
+    own: Option<&Subscription>,
+    csvs: &BTreeSet<String>,
+) -> Vec<OpenPlan> {
+    let is_own = |other: &&Subscription| own.is_some_and(|own| own.name_any() == other.name_any());
+    let open = plans.iter().filter(|plan| !plan.is_over());
+    open.filter(|plan| own.is_some_and(|own| refers(own, plan)) || brings(plan, csvs))
+        .map(|plan| OpenPlan {
+            plan: plan.clone(),
+            others: subscriptions
+                .iter()
+                .filter(|other| other.namespace() == plan.namespace() && !is_own(other))
+                .filter(|other| refers(other, plan))
+                .map(|other| other.name_any())
+                .collect(),
+        })
+        .collect()
+}
+
+fn refers(subscription: &Subscription, plan: &InstallPlan) -> bool {
+    let Some(status) = &subscription.status else {
+        return false;
+    };
+    let uid = status
+        .install_plan_ref
+        .as_ref()
+        .and_then(|plan| plan.uid.as_ref());
+    match (uid, plan.uid()) {
+        (Some(uid), Some(found)) if !uid.is_empty() => *uid == found,
+        _ => plan_name(status) == Some(plan.name_any().as_str()),
+    }
+}
+
+/// Whether a plan installs one of these ClusterServiceVersions, or what replaces one.
+fn brings(plan: &InstallPlan, csvs: &BTreeSet<String>) -> bool {
+    let status = plan.status.as_ref();
+    let lookups = status.into_iter().flat_map(|status| status.bundle_lookups.iter());
+    let steps = status.into_iter().flat_map(|status| status.plan.iter());
+    let replaced_by_step = |manifest: &Option<String>| {
+        let manifest: Value =
+            serde_json::from_str(manifest.as_deref().unwrap_or_default()).unwrap_or_default();
+        let replaces = manifest["spec"]["replaces"].as_str();
+        replaces.is_some_and(|replaces| csvs.contains(replaces))
+    };
+    plan.spec
+        .cluster_service_version_names
+        .iter()
+        .any(|name| csvs.contains(name))
+        || lookups
+            .into_iter()
+            .any(|lookup| csvs.contains(&lookup.identifier) || csvs.contains(&lookup.replaces))
+        || steps
+            .into_iter()
+            .any(|step| step.resource.kind == OWNER_KIND_CSV && replaced_by_step(&step.resource.manifest))
+}
