@@ -1,6 +1,5 @@
 //! Requests and their answers.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use jiff::Timestamp;
 use olm_runtime::clock;
-use olm_runtime::isolation::isolated;
+use olm_runtime::isolation::{Panicked, catch, isolated};
 use olm_runtime::metrics::{Counters, Metrics};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -37,7 +36,7 @@ use crate::user::User;
 use crate::{discovery, openapi};
 
 /// The body of an answer.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub type Body = UnsyncBoxBody<Bytes, Panicked>;
 
 /// What is shown where a package has no picture.
 const PLACEHOLDER: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" viewBox="0 0 40 40"><rect x="6" y="6" width="28" height="28" rx="6" fill="#a8a8a8"/></svg>"##;
@@ -289,12 +288,7 @@ impl Api {
             options.continue_token.as_deref(),
             counts_all,
         )?;
-        let pieces = rendering.list(items, &metadata);
-        let body = StreamBody::new(stream::iter(pieces.map(|piece| Ok(Frame::data(piece)))));
-        let mut answer = Response::new(body.boxed_unsync());
-        set(answer.headers_mut(), CONTENT_TYPE, media_type);
-        set(answer.headers_mut(), CACHE_CONTROL, "no-cache, private");
-        Ok(answer)
+        Ok(streamed(media_type, rendering.list(items, &metadata)))
     }
 
     fn get(
@@ -309,9 +303,7 @@ impl Api {
         let item = index
             .get(namespace, name)
             .ok_or_else(|| Failure::no_package(name))?;
-        let mut answer = response(StatusCode::OK, media_type, rendering.single(&item));
-        set(answer.headers_mut(), CACHE_CONTROL, "no-cache, private");
-        Ok(answer)
+        Ok(streamed(media_type, rendering.single(item)))
     }
 
     fn icon(&self, headers: &HeaderMap, namespace: &str, name: &str) -> Response<Body> {
@@ -477,14 +469,35 @@ fn plain(code: StatusCode, text: &'static str) -> Response<Body> {
 }
 
 fn response(code: StatusCode, media_type: &str, body: Bytes) -> Response<Body> {
-    let mut answer = Response::new(Full::new(body).boxed_unsync());
+    let mut answer = Response::new(full(body));
     *answer.status_mut() = code;
     set(answer.headers_mut(), CONTENT_TYPE, media_type);
     answer
 }
 
+fn full(body: Bytes) -> Body {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}
+
 fn empty() -> Body {
-    Full::default().boxed_unsync()
+    full(Bytes::new())
+}
+
+/// An answer that is written while it is sent. A fault of ours in that ends this answer, in the middle, and nothing else.
+fn streamed(media_type: &str, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Response<Body> {
+    let mut pieces = Some(pieces);
+    let frames = std::iter::from_fn(move || match catch(|| pieces.as_mut()?.next()) {
+        Ok(piece) => Some(Ok(Frame::data(piece?))),
+        Err(panicked) => {
+            pieces = None;
+            tracing::error!(%panicked, "a fault in writing an answer");
+            Some(Err(panicked))
+        }
+    });
+    let mut answer = Response::new(StreamBody::new(stream::iter(frames)).boxed_unsync());
+    set(answer.headers_mut(), CONTENT_TYPE, media_type);
+    set(answer.headers_mut(), CACHE_CONTROL, "no-cache, private");
+    answer
 }
 
 /// What cannot stand in a header is left out: media types come from catalogs.

@@ -26,6 +26,10 @@ pub const TOLD_LEFT_OUT: usize = 20;
 pub const CSV_BYTES: usize = 4 << 20;
 /// Bytes of one icon; a larger one is left out.
 pub const ICON_BYTES: usize = 1 << 20;
+/// Bytes of the `status` of one PackageManifest; a package with more is left out.
+pub const PACKAGE_MANIFEST_BYTES: usize = 8 << 20;
+/// Bytes of a package's name and labels, which each answer writes anew; a package with more is left out.
+pub const PACKAGE_LABEL_BYTES: usize = 16 << 10;
 /// How long readiness waits for the first read of catalogs that are slow or away.
 pub const FIRST_READS: Duration = Duration::from_secs(3);
 
@@ -43,7 +47,9 @@ pub const HEAD_TIME: Duration = Duration::from_secs(10);
 pub const HEAD_BYTES: usize = 32 << 10;
 /// Time until the answer to a request begins.
 pub const ANSWER_TIME: Duration = Duration::from_secs(15);
-/// Time without any progress after which whoever takes no answer is left.
+/// Time from the head of a request of HTTP/2 to the last byte of its answer. The API server waits as long for one.
+pub const REQUEST_TIME: Duration = Duration::from_secs(60);
+/// Time in which a socket takes nothing after which it is closed.
 pub const STALL_TIME: Duration = Duration::from_secs(30);
 /// Requests at once on one connection of the API server's.
 pub const STREAMS: u32 = 100;
@@ -86,6 +92,8 @@ mod tests {
             ("TOLD_LEFT_OUT", TOLD_LEFT_OUT.to_string()),
             ("CSV_BYTES", bytes(CSV_BYTES as u64)),
             ("ICON_BYTES", bytes(ICON_BYTES as u64)),
+            ("PACKAGE_MANIFEST_BYTES", bytes(PACKAGE_MANIFEST_BYTES as u64)),
+            ("PACKAGE_LABEL_BYTES", bytes(PACKAGE_LABEL_BYTES as u64)),
             ("FIRST_READS", seconds(FIRST_READS)),
             ("TRUSTED_CONNECTIONS", TRUSTED_CONNECTIONS.to_string()),
             ("OTHER_CONNECTIONS", OTHER_CONNECTIONS.to_string()),
@@ -94,6 +102,7 @@ mod tests {
             ("HEAD_TIME", seconds(HEAD_TIME)),
             ("HEAD_BYTES", bytes(HEAD_BYTES as u64)),
             ("ANSWER_TIME", seconds(ANSWER_TIME)),
+            ("REQUEST_TIME", seconds(REQUEST_TIME)),
             ("STALL_TIME", seconds(STALL_TIME)),
             ("STREAMS", STREAMS.to_string()),
             ("OTHER_STREAMS", OTHER_STREAMS.to_string()),

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 pub use self::description::{Head, HeadError};
 pub use self::icon::Icon;
+use crate::limits::{PACKAGE_LABEL_BYTES, PACKAGE_MANIFEST_BYTES};
 
 /// One package of one catalog, ready to be served.
 #[derive(Debug, Clone)]
@@ -63,6 +64,12 @@ pub enum Elided {
     /// None of its channels has a head that can be read.
     #[error("packagemanifest has no valid channels")]
     NoChannels,
+    /// What is said of it is more than one answer is to be.
+    #[error("its PackageManifest has {0} bytes, and may have {PACKAGE_MANIFEST_BYTES}")]
+    TooLarge(usize),
+    /// Its labels are more than each answer is to repeat.
+    #[error("its name and labels have {0} bytes, and may have {PACKAGE_LABEL_BYTES}")]
+    TooManyLabels(usize),
 }
 
 /// The versions of all channels, by package and channel; collected from the stream of all bundles.
@@ -122,7 +129,7 @@ impl Package {
     /// one, the first that is left takes its place.
     ///
     /// # Errors
-    /// No channel is left.
+    /// No channel is left, or there is more of it than of one package may be.
     pub fn new(package: proto::Package, channels: &BTreeMap<String, Channel>) -> Result<Self, Elided> {
         let mut deprecations: BTreeMap<String, Option<Deprecation>> = package
             .channels
@@ -150,9 +157,19 @@ impl Package {
                 Some((name.as_str(), deprecation.as_ref(), channels.get(name)?))
             }),
         );
+        let length = content.iter().map(Bytes::len).sum();
+        if length > PACKAGE_MANIFEST_BYTES {
+            return Err(Elided::TooLarge(length));
+        }
+        let labels = labels(head);
+        let texts = labels.iter().flat_map(|(key, value)| [key, value]);
+        let length = texts.map(String::len).sum::<usize>() + package.name.len();
+        if length > PACKAGE_LABEL_BYTES {
+            return Err(Elided::TooManyLabels(length));
+        }
         let icon = (!default.is_empty()).then(|| head.icon.clone()).flatten();
         Ok(Self {
-            labels: labels(head),
+            labels,
             icon: icon.map(|icon| PackageIcon {
                 tag: format!("{}.{default}.{}", package.name, head.name),
                 icon,

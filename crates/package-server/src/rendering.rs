@@ -1,10 +1,11 @@
 //! PackageManifests as JSON: whole, their metadata, or rows of a table; one by one or in lists.
 //!
-//! Lists are written while they are sent, so that an answer of megabytes takes memory for one piece of it at a time, however many
-//! callers ask for it and however slowly they read.
+//! Answers are written while they are sent, and what packages have ready is sent as it is: an answer of megabytes takes memory for
+//! some tens of KiB of it at a time, however many callers ask for it and however slowly they read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::vec;
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -15,8 +16,9 @@ use serde_json::{Value, json};
 use crate::age;
 use crate::index::Item;
 use crate::media_type::Shape;
+use crate::package_manifest::Package;
 
-/// Bytes of a list that are written at once, about.
+/// Bytes of an answer that are written at once, about.
 const PIECE: usize = 32 << 10;
 /// `apiVersion` of tables and of metadata alone.
 const META_V1: &str = "meta.k8s.io/v1";
@@ -89,50 +91,18 @@ struct CatalogStatus<'a> {
 
 impl Rendering {
     /// One PackageManifest.
-    pub fn single(&self, item: &Item) -> Bytes {
-        let mut out = Vec::new();
+    pub fn single(self, item: Item) -> Pieces {
         match self.shape {
-            Shape::Object | Shape::Metadata => self.write(item, &mut out),
-            Shape::Table => {
-                self.write_head(&ListMetadata::default(), &mut out);
-                self.write(item, &mut out);
-                out.extend_from_slice(b"]}");
-            }
+            Shape::Object | Shape::Metadata => Pieces::new(self, Vec::new(), vec![item], ""),
+            Shape::Table => self.list(vec![item], &ListMetadata::default()),
         }
-        out.into()
     }
 
-    /// The pieces of a list, one after the other.
-    pub fn list(
-        self,
-        items: Vec<Item>,
-        metadata: &ListMetadata,
-    ) -> impl Iterator<Item = Bytes> + Send + Sync + use<> {
-        let mut open = Vec::new();
-        self.write_head(metadata, &mut open);
-        let mut items = Arc::new(items);
-        let mut next = 0;
-        let mut is_over = false;
-        std::iter::from_fn(move || {
-            if is_over {
-                return None;
-            }
-            let mut out = std::mem::take(&mut open);
-            while out.len() < PIECE {
-                let Some(item) = items.get(next) else {
-                    out.extend_from_slice(b"]}");
-                    is_over = true;
-                    items = Arc::default();
-                    break;
-                };
-                if next > 0 {
-                    out.push(b',');
-                }
-                self.write(item, &mut out);
-                next += 1;
-            }
-            Some(out.into())
-        })
+    /// A list.
+    pub fn list(self, items: Vec<Item>, metadata: &ListMetadata) -> Pieces {
+        let mut head = Vec::new();
+        self.write_head(metadata, &mut head);
+        Pieces::new(self, head, items, "]}")
     }
 
     fn write_head(&self, metadata: &ListMetadata, out: &mut Vec<u8>) {
@@ -158,11 +128,27 @@ impl Rendering {
         }
     }
 
-    fn write(&self, item: &Item, out: &mut Vec<u8>) {
+    /// Writes an item up to what its package has ready. Returns whether that follows.
+    fn begin(&self, item: &Item, out: &mut Vec<u8>) -> bool {
         match self.shape {
             Shape::Object => write_object(item, out),
             Shape::Metadata => write_metadata(item, out),
             Shape::Table => self.write_row(item, out),
+        }
+        match self.shape {
+            Shape::Object => true,
+            Shape::Metadata => false,
+            Shape::Table => self.include == Include::Object,
+        }
+    }
+
+    /// Writes what is behind that.
+    fn end(&self, has_content: bool, out: &mut Vec<u8>) {
+        if has_content {
+            text(out, "}}");
+        }
+        if self.shape == Shape::Table {
+            text(out, "}");
         }
     }
 
@@ -180,7 +166,78 @@ impl Rendering {
             Include::Metadata => write_metadata(item, out),
             Include::Object => write_object(item, out),
         }
-        text(out, "}");
+    }
+}
+
+/// The pieces of an answer, one after the other.
+pub struct Pieces {
+    rendering: Rendering,
+    items: vec::IntoIter<Item>,
+    is_first: bool,
+    /// The package whose content is being sent, and how many pieces of it were.
+    open: Option<(Arc<Package>, usize)>,
+    /// Written and not sent.
+    out: Vec<u8>,
+    /// To be sent behind that, as it is.
+    shared: Bytes,
+    /// What ends the answer; `None` when that is written.
+    tail: Option<&'static str>,
+}
+
+impl Pieces {
+    fn new(rendering: Rendering, head: Vec<u8>, items: Vec<Item>, tail: &'static str) -> Self {
+        Self {
+            rendering,
+            items: items.into_iter(),
+            is_first: true,
+            open: None,
+            out: head,
+            shared: Bytes::new(),
+            tail: Some(tail),
+        }
+    }
+
+    /// Writes the next bit, which is small, or finds one that is sent as it is.
+    fn write_next(&mut self) {
+        if let Some((package, sent)) = &mut self.open {
+            match package.content.get(*sent) {
+                // Each request that copied a large one would take memory for all of it.
+                Some(piece) if piece.len() >= PIECE => self.shared = piece.clone(),
+                Some(piece) => self.out.extend_from_slice(piece),
+                None => {
+                    self.open = None;
+                    self.rendering.end(true, &mut self.out);
+                    return;
+                }
+            }
+            *sent += 1;
+        } else if let Some(item) = self.items.next() {
+            if !std::mem::take(&mut self.is_first) {
+                self.out.push(b',');
+            }
+            if self.rendering.begin(&item, &mut self.out) {
+                self.open = Some((item.package, 0));
+            } else {
+                self.rendering.end(false, &mut self.out);
+            }
+        } else if let Some(tail) = self.tail.take() {
+            text(&mut self.out, tail);
+        }
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        while self.shared.is_empty() && self.out.len() < PIECE && self.tail.is_some() {
+            self.write_next();
+        }
+        if !self.out.is_empty() {
+            return Some(std::mem::take(&mut self.out).into());
+        }
+        let length = self.shared.len().min(PIECE);
+        (length > 0).then(|| self.shared.split_to(length))
     }
 }
 
@@ -219,13 +276,9 @@ fn write_object(item: &Item, out: &mut Vec<u8>) {
             catalog_source_namespace: &facts.key.namespace,
         },
     );
-    // The brace is closed behind what the package says.
+    // What the package says follows, and then the braces.
     out.pop();
     text(out, ",");
-    for piece in &item.package.content {
-        out.extend_from_slice(piece);
-    }
-    text(out, "}}");
 }
 
 fn metadata(item: &Item) -> Metadata<'_> {

@@ -3,7 +3,9 @@
 //! # Guarantees
 //! - Connections of the API server and all others are counted apart: whoever opens many closes others of their own kind. A
 //!   connection that does not prove to be the API server's ends after [`OTHER_CONNECTION_AGE`].
-//! - Handshakes, heads of requests and answers have deadlines, and whoever takes none of an answer for [`STALL_TIME`] is left.
+//! - Handshakes, heads of requests and answers have deadlines: a socket that takes nothing for [`STALL_TIME`] is closed, and a
+//!   request of HTTP/2 ends after [`REQUEST_TIME`], however much of its answer was taken. A stream that is given no window writes
+//!   nothing, so that its socket shows nothing of it.
 //! - When the certificate or the API server's authorities change, connections made with the old ones finish their requests and end.
 //! - At the end, requests in hand are finished.
 
@@ -19,9 +21,10 @@ use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
+use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
@@ -35,7 +38,7 @@ use self::patient_io::PatientIo;
 use crate::api::{Api, Peer};
 use crate::limits::{
     HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, OTHER_CONNECTION_AGE, OTHER_CONNECTIONS, OTHER_STREAMS,
-    SEND_BYTES, STALL_TIME, STREAMS, TRUSTED_CONNECTIONS,
+    REQUEST_TIME, SEND_BYTES, STALL_TIME, STREAMS, TRUSTED_CONNECTIONS,
 };
 
 /// Pause after a connection could not be taken, for example because no file descriptor is free.
@@ -131,6 +134,21 @@ fn push(pool: &mut VecDeque<(u64, AbortHandle)>, entry: (u64, AbortHandle), most
     pool.push_back(entry);
 }
 
+/// Runs the requests of HTTP/2 connections, each no longer than [`REQUEST_TIME`]. What was held for one that is late goes, and its
+/// stream is reset once what is left of it in the buffer ([`SEND_BYTES`]) is taken.
+#[derive(Clone, Copy)]
+struct InTime;
+
+impl<F: Future + Send + 'static> Executor<F> for InTime {
+    fn execute(&self, request: F) {
+        tokio::spawn(async move {
+            if timeout(REQUEST_TIME, request).await.is_err() {
+                tracing::debug!("an answer was not taken in time");
+            }
+        });
+    }
+}
+
 struct Connection {
     api: Arc<Api>,
     pools: Arc<Pools>,
@@ -183,7 +201,7 @@ impl Connection {
         // A connection that is to end gets no new requests, and as long for those in hand as at the end of the process.
         if is_http2 {
             let head_bytes = u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX);
-            let connection = http2::Builder::new(TokioExecutor::new())
+            let connection = http2::Builder::new(InTime)
                 .timer(TokioTimer::new())
                 .keep_alive_interval(PING_EVERY)
                 .max_concurrent_streams(if is_trusted { STREAMS } else { OTHER_STREAMS })

@@ -408,3 +408,17 @@ async fn a_fault_or_a_late_answer_is_that_requests_alone() {
         Err(Failure::timeout())
     );
 }
+
+/// Lists are written outside of what answers a request.
+#[tokio::test]
+async fn a_fault_in_writing_an_answer_is_that_answers_alone() {
+    let pieces = ["a", "b"].into_iter().map(|piece| {
+        assert_ne!(piece, "b");
+        Bytes::from_static(piece.as_bytes())
+    });
+    let mut body = streamed("application/json", pieces).into_body();
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(first, "a");
+    assert!(body.frame().await.unwrap().is_err());
+    assert!(body.frame().await.is_none());
+}

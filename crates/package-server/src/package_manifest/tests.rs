@@ -385,3 +385,37 @@ fn what_can_never_be_installed_is_not_read() {
         Err(HeadError::TooLarge)
     ));
 }
+
+/// Channels may share a head: what is kept once is told once for each of them.
+#[test]
+fn a_package_that_is_more_than_one_answer_is_left_out() {
+    let large = head(
+        "demo.v1",
+        json!({"description": "x".repeat(PACKAGE_MANIFEST_BYTES / 3)}),
+        &json!({}),
+    );
+    let package = |count: usize| {
+        let names: Vec<String> = (0..count).map(|number| format!("c{number}")).collect();
+        let listed: Vec<(&str, Option<&str>)> = names.iter().map(|name| (name.as_str(), None)).collect();
+        let known = names.iter().map(|name| (name.clone(), channel(&large))).collect();
+        Package::new(registry_package("c0", &listed), &known)
+    };
+    assert!(package(2).is_ok());
+    assert!(matches!(package(3).unwrap_err(), Elided::TooLarge(_)));
+}
+
+#[test]
+fn a_package_with_more_labels_than_are_worth_repeating_is_left_out() {
+    let package = |length: usize| {
+        let head = head("demo.v1", json!({}), &json!({"a": "x".repeat(length)}));
+        Package::new(
+            registry_package("alpha", &[("alpha", None)]),
+            &channels([("alpha", channel(&head))]),
+        )
+    };
+    assert!(package(PACKAGE_LABEL_BYTES / 2).is_ok());
+    assert!(matches!(
+        package(PACKAGE_LABEL_BYTES).unwrap_err(),
+        Elided::TooManyLabels(_)
+    ));
+}

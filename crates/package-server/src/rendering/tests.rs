@@ -46,7 +46,11 @@ fn rendering(shape: Shape, include: Include) -> Rendering {
 }
 
 fn listed(rendering: Rendering, items: Vec<Item>, metadata: &ListMetadata) -> Value {
-    let pieces: Vec<Bytes> = rendering.list(items, metadata).collect();
+    read(rendering.list(items, metadata))
+}
+
+fn read(pieces: Pieces) -> Value {
+    let pieces: Vec<Bytes> = pieces.collect();
     serde_json::from_slice(&pieces.concat()).unwrap()
 }
 
@@ -59,8 +63,7 @@ fn golden() -> Option<Value> {
 #[test]
 fn pkg_001_a_packagemanifest_is_told_as_upstream_does() {
     let Some(golden) = golden() else { return };
-    let told = rendering(Shape::Object, Include::None).single(&item("golden", "demo"));
-    let told: Value = serde_json::from_slice(&told).unwrap();
+    let told = read(rendering(Shape::Object, Include::None).single(item("golden", "demo")));
     for field in ["apiVersion", "kind", "metadata", "spec"] {
         assert_eq!(told[field], golden[field], "{field}");
     }
@@ -175,12 +178,51 @@ fn a_list_takes_memory_for_a_piece_of_it_at_a_time() {
     assert!(pieces.iter().all(|length| *length < 2 * PIECE));
 }
 
+/// Whoever asks for a package of megabytes, alone or among others, has none of it copied.
+#[test]
+fn what_a_package_has_ready_is_sent_as_it_is() {
+    let text = [b"\"".as_slice(), &[b'x'; 20 * PIECE], b"\""].concat();
+    let large = Bytes::from(text);
+    let mut demo = item("ns", "demo");
+    let content = vec![
+        Bytes::from_static(b"\"small\":1,\"large\":"),
+        large.clone(),
+        Bytes::from_static(b",\"last\":2"),
+    ];
+    demo.package = Arc::new(Package {
+        content,
+        ..(*demo.package).clone()
+    });
+    let (object, table) = (
+        rendering(Shape::Object, Include::None),
+        rendering(Shape::Table, Include::Object),
+    );
+    let list = vec![demo.clone(), demo.clone()];
+    let answers = [
+        (1, object.single(demo.clone())),
+        (1, table.single(demo)),
+        (2, object.list(list.clone(), &ListMetadata::default())),
+        (2, table.list(list, &ListMetadata::default())),
+    ];
+    let of_large = large.as_ptr_range();
+    for (count, pieces) in answers {
+        let pieces: Vec<Bytes> = pieces.collect();
+        assert!(pieces.iter().all(|piece| piece.len() < 2 * PIECE));
+        let shared = pieces.iter().filter(|piece| of_large.contains(&piece.as_ptr()));
+        assert_eq!(shared.map(Bytes::len).sum::<usize>(), count * large.len());
+        let told: Value = serde_json::from_slice(&pieces.concat()).unwrap();
+        let told = [&told, &told["rows"][0]["object"], &told["items"][0]];
+        let told = told.iter().find(|told| told["status"]["small"] == 1).unwrap();
+        assert_eq!(told["status"]["last"], 2);
+    }
+}
+
 #[test]
 fn an_age_that_is_not_known_is_said_to_be_so() {
     let mut item = item("ns", "demo");
     let age = |item: &Item| {
-        let told = rendering(Shape::Table, Include::None).single(item);
-        serde_json::from_slice::<Value>(&told).unwrap()["rows"][0]["cells"][2].clone()
+        let told = read(rendering(Shape::Table, Include::None).single(item.clone()));
+        told["rows"][0]["cells"][2].clone()
     };
     assert_eq!(age(&item), "32s");
     let mut catalog = (*item.catalog).clone();

@@ -3,8 +3,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use bytes::Bytes;
+use http::Response;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn;
+use hyper_util::rt::TokioExecutor;
+use olm_runtime::NamespacedName;
 use olm_runtime::metrics::Metrics;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
@@ -20,7 +23,8 @@ use super::*;
 use crate::args::Args;
 use crate::certificates::{Certificates, Source};
 use crate::front_proxy::{FrontProxy, Known};
-use crate::index::Index;
+use crate::index::{Catalog, CatalogFacts, Index, Packages};
+use crate::package_manifest::Package;
 use crate::readiness::Readiness;
 use crate::reviews::Reviews;
 use crate::test_env::{Authority, ByName, front_proxy, wait_for};
@@ -41,6 +45,11 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
+        Self::with(watch::channel(Arc::default()).1).await
+    }
+
+    /// One that serves this.
+    async fn with(index: watch::Receiver<Arc<Index>>) -> Self {
         let (authority, proxies) = (Authority::new("serving"), Authority::new("proxies"));
         let folder = TempDir::new().unwrap();
         write_pair(folder.path(), &authority.sign("localhost"));
@@ -52,7 +61,7 @@ impl Server {
         let (config, keeping) = certificates.serve(receiver.clone()).unwrap();
         let readiness = Readiness::default();
         let api = Api::new(
-            watch::channel(Arc::new(Index::default())).1,
+            index,
             receiver,
             Reviews::new(ByName::new()),
             readiness.clone(),
@@ -169,16 +178,21 @@ struct Client {
 }
 
 impl Client {
-    /// Status code and body of the answer to a request as `ada`.
-    async fn get(&mut self, path: &str) -> hyper::Result<(u16, Bytes)> {
+    /// The answer to a request as `ada`, of which nothing is taken.
+    async fn ask(&mut self, path: &str) -> hyper::Result<Response<Incoming>> {
         let request = Request::get(format!("https://localhost{path}"))
             .header("x-remote-user", "ada")
             .body(Empty::new())
             .unwrap();
-        let answer = match &mut self.sender {
-            Sender::Http1(sender) => sender.send_request(request).await?,
-            Sender::Http2(sender) => sender.send_request(request).await?,
-        };
+        match &mut self.sender {
+            Sender::Http1(sender) => sender.send_request(request).await,
+            Sender::Http2(sender) => sender.send_request(request).await,
+        }
+    }
+
+    /// Status code and body of the answer to a request as `ada`.
+    async fn get(&mut self, path: &str) -> hyper::Result<(u16, Bytes)> {
+        let answer = self.ask(path).await?;
         let code = answer.status().as_u16();
         Ok((code, answer.into_body().collect().await?.to_bytes()))
     }
@@ -323,6 +337,57 @@ async fn whoever_is_not_the_api_server_has_few_requests_at_once() {
         .await
         .unwrap();
     assert_eq!(streams(proxy).await, STREAMS);
+}
+
+/// One package that is larger than what any client takes without being asked.
+fn large() -> Packages {
+    let package = Package {
+        name: "large".into(),
+        labels: [].into(),
+        icon: None,
+        content: vec![Bytes::from(vec![b' '; 32 << 20])],
+    };
+    Packages::from([("large".into(), Arc::new(package))])
+}
+
+/// A stream that is given no window writes nothing, so that nothing of it waits for the socket.
+#[tokio::test]
+async fn an_answer_that_nobody_takes_ends_and_what_it_held_goes() {
+    let packages = large();
+    let held = Arc::downgrade(&packages["large"]);
+    let key = NamespacedName::new("ns", "cat");
+    let facts = CatalogFacts {
+        key: key.clone(),
+        ..CatalogFacts::default()
+    };
+    let catalog = Catalog {
+        facts,
+        packages: Arc::new(packages),
+    };
+    let index = Index {
+        global_namespace: "olm".into(),
+        catalogs: [(key, Arc::new(catalog))].into(),
+    };
+    let (served, receiver) = watch::channel(Arc::new(index));
+    let server = Server::with(receiver).await;
+    for path in ["packagemanifests", "namespaces/ns/packagemanifests/large"] {
+        let mut client = server.proxy().await;
+        let answer = client.ask(&format!("{BASE}/{path}")).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        if path.ends_with("large") {
+            served.send_replace(Arc::default());
+        }
+        assert!(held.strong_count() > 0);
+        tokio::time::pause();
+        tokio::time::advance(REQUEST_TIME).await;
+        tokio::time::resume();
+        let most = usize::from(!path.ends_with("large"));
+        let gone = || (held.strong_count() == most).then_some(());
+        wait_for("what was held to go", gone).await;
+        // Others on the same connection are answered.
+        assert_eq!(client.code(BASE).await, 200);
+        assert!(answer.into_body().collect().await.is_err());
+    }
 }
 
 #[tokio::test]
