@@ -82,6 +82,10 @@ fn deprecations_outlive_an_outage() {
         tell(&mut env, &[Put(subscribed("other"))]);
         env.settle_for(3600);
     }
+    // They are told from what is known, not only left as they stand.
+    env.edit("Subscription", "demo", &json!({"status": {"conditions": []}}));
+    env.settle_for(60);
+    assert!(condition(&env, "demo", "BundleDeprecated").is_some());
 }
 
 /// What another address serves is another content.
