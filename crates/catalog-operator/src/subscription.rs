@@ -103,7 +103,7 @@ pub struct Facts<'a> {
 pub fn settle(subscription: &Subscription, namespace_state: &NamespaceState) -> SubscriptionStatus {
     let mut status = subscription.status.clone().unwrap_or_default();
     let plan = plan_of(&status, namespace_state);
-    install_plan::forget_lost(&mut status, plan);
+    install_plan::forget_lost(&mut status, plan, &namespace_state.csvs);
     adopt_generated(&mut status, subscription, namespace_state);
     follow_csv(&mut status, namespace_state);
     status

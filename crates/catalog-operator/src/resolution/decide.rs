@@ -7,6 +7,8 @@
 //! A crash in between therefore leads to the same second round; a plan that was given its status but not yet referred to
 //! is adopted likewise. What a later plan may take over is decided in [`find_adoptable`].
 
+mod waiting;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,14 +20,15 @@ use olm_api::v1alpha1::{Approval, InstallPlan, InstallPlanPhase, InstallPlanStat
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch, to_value};
 
+pub(crate) use self::waiting::{Discard, PlanApproval};
 use super::gate::{self, Gate};
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles, Served};
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
-use super::plan_object::{GENERATE_NAME, WantedPlan, counted, is_owned_by, plan_name};
-use super::waiting::{WaitingPlan, waiting_plans, waits_by_policy};
+use super::plan_object::{WantedPlan, counted, is_made_here, is_owned_by, plan_name, waits_by_policy};
+use super::waiting::waiting_plans;
 use crate::install_plan::retention::find_surplus;
 use crate::subscription::{ResolutionOutcome, plan_of, settle};
 
@@ -46,23 +49,14 @@ pub(crate) struct Verdict {
     pub behind: BTreeSet<String>,
     /// Plans that waited by policy and do no more.
     pub approvals: Vec<PlanApproval>,
+    /// Plans that waited by policy and are of no use to anybody.
+    pub discards: Vec<Discard>,
     /// What is waited for by policy, by Subscription.
     pub waits: BTreeMap<String, String>,
     /// Every warning there was reason for, told in this round or before.
     pub warnings: Vec<String>,
     /// What the round before left.
     pub last: Memory,
-}
-
-/// A plan that is approved.
-#[derive(Debug, Clone)]
-pub(crate) struct PlanApproval {
-    /// Which of the round's actions does it.
-    pub action: usize,
-    /// Its name.
-    pub plan: String,
-    /// Subscriptions that refer to it.
-    pub subscriptions: Vec<String>,
 }
 
 /// Subscriptions on their way to a plan.
@@ -88,6 +82,7 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
             moving: Vec::new(),
             behind: BTreeSet::new(),
             approvals: Vec::new(),
+            discards: Vec::new(),
             waits: BTreeMap::new(),
             warnings: Vec::new(),
             last: memory.cloned().unwrap_or_default(),
@@ -98,7 +93,7 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
     let (moving, makings): (Vec<Move>, Vec<Option<Action>>) = draft.settle_plans().into_iter().unzip();
     draft.verdict.moving = moving;
     let waiting = waiting_plans(observed, now);
-    draft.approve_what_waits(waiting.plans);
+    draft.settle_waiting(waiting.plans);
     draft.collect_garbage(waiting.forsaken);
     // Room is made before it is taken.
     for (index, making) in makings.into_iter().enumerate() {
@@ -241,23 +236,6 @@ impl Draft<'_> {
             self.verdict.waits.entry(name.clone()).or_insert(text);
         }
         self.plan.requeue = self.plan.requeue.sooner(again);
-    }
-
-    /// Approves the plans that waited by policy and that nothing keeps any more.
-    fn approve_what_waits(&mut self, plans: Vec<WaitingPlan>) {
-        for waiting in plans {
-            if waiting.is_open() {
-                let approval = PlanApproval {
-                    action: self.push(waiting.approval()),
-                    plan: waiting.name(),
-                    subscriptions: waiting.subscriptions,
-                };
-                self.verdict.approvals.push(approval);
-            } else {
-                let again = waiting.requeue(self.now);
-                self.wait(waiting.subscriptions.iter(), |name| waiting.text(name), again);
-            }
-        }
     }
 
     fn warn(&mut self, events: Vec<EventDraft>) {
@@ -526,7 +504,7 @@ fn is_unadopted(plan: &InstallPlan, observed: &Observed) -> bool {
             .status
             .as_ref()
             .is_none_or(|status| status.plan.is_empty() && status.bundle_lookups.is_empty())
-        && plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME)
+        && is_made_here(plan)
         && observed
             .subscriptions
             .iter()

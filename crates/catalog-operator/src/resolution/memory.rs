@@ -13,4 +13,7 @@ pub(crate) struct Memory {
     pub failing_since: Option<Timestamp>,
     /// Since when every try to approve a plan that waits for nothing has failed, by plan.
     pub approvals_failing: BTreeMap<String, Timestamp>,
+    /// ClusterServiceVersions of plans that were discarded, the last ones last: what is made anew with the same ones, and is no better,
+    /// stays.
+    pub discarded: Vec<Vec<String>>,
 }

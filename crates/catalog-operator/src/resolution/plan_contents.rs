@@ -14,7 +14,7 @@ use olm_fbc::property::{PackageProperty, Property, Typed};
 use olm_runtime::isolation;
 use serde::Deserialize;
 
-use super::waiting::waits_by_policy;
+use super::plan_object::waits_by_policy;
 use crate::manifest::Manifest;
 use crate::step_kind::StepKind;
 use crate::subscription::NamespaceState;

@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use crate::component;
 
 /// Start of the name of every plan made here.
-pub(crate) const GENERATE_NAME: &str = "install-";
+const GENERATE_NAME: &str = "install-";
 
 /// Name of the plan of this generation in a namespace.
 ///
@@ -55,6 +55,18 @@ pub(crate) fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bo
     let uid = subscription.metadata.uid.as_deref();
     let mut owners = plan.metadata.owner_references.iter().flatten();
     owners.any(|owner| Some(owner.uid.as_str()) == uid)
+}
+
+/// Made here, by its name.
+pub(crate) fn is_made_here(plan: &InstallPlan) -> bool {
+    plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME)
+}
+
+/// Whether it waits, and for no user alone.
+pub(crate) fn waits_by_policy(plan: &InstallPlan) -> bool {
+    plan.phase() == InstallPlanPhase::RequiresApproval
+        && !plan.spec.approved
+        && plan.annotations().contains_key(labels::UPGRADE_WAITS)
 }
 
 /// A plan to be made.

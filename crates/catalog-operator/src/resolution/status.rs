@@ -13,7 +13,7 @@ use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{Requeue, Target, status_patch};
 
-use super::decide::{Move, PlanApproval, Verdict};
+use super::decide::{Discard, Move, PlanApproval, Verdict};
 use super::memory::Memory;
 use super::observed::Observed;
 use super::outcome::{resolution_event, unpack_event};
@@ -21,6 +21,9 @@ use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
 
 /// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Plans of a namespace of which it is remembered that they were discarded.
+const MAX_DISCARDED: usize = 32;
 
 /// The statuses, their events, when to look again, and what the next round has to know.
 pub(crate) fn status(
@@ -59,6 +62,7 @@ pub(crate) fn status(
         }
     }
     let approvals_failing = tell_approvals(&mut verdict, outcomes, now);
+    let discarded = tell_discards(&mut verdict, outcomes, &assignments);
     let mut state = observed.namespace_state.clone();
     for Assignment { plan, .. } in assignments.values() {
         state.plans.insert(plan.name_any(), Arc::clone(plan));
@@ -96,6 +100,7 @@ pub(crate) fn status(
         told,
         failing_since,
         approvals_failing,
+        discarded,
     };
     update.memory = (memory != Memory::default()).then_some(memory);
     update
@@ -156,6 +161,33 @@ fn tell_approvals(verdict: &mut Verdict, outcomes: &Outcomes, now: Timestamp) ->
         }
     }
     failing
+}
+
+/// What was discarded so far. Who waited for it has another plan made in the next round; of one that stays it is told why it does
+/// not begin.
+fn tell_discards(
+    verdict: &mut Verdict,
+    outcomes: &Outcomes,
+    assignments: &BTreeMap<String, Assignment>,
+) -> Vec<Vec<String>> {
+    let mut discarded = std::mem::take(&mut verdict.last.discarded);
+    for Discard {
+        action,
+        csv_names,
+        texts,
+    } in std::mem::take(&mut verdict.discards)
+    {
+        if matches!(outcomes.get(action), Outcome::Done(_) | Outcome::Gone) {
+            discarded.push(csv_names);
+            let waiting = texts.into_keys().filter(|name| !assignments.contains_key(name));
+            verdict.untouched.extend(waiting);
+        } else {
+            verdict.waits.extend(texts);
+        }
+    }
+    let surplus = discarded.len().saturating_sub(MAX_DISCARDED);
+    discarded.drain(..surplus);
+    discarded
 }
 
 /// The plan for each Subscription that moves, if it is made. Those of a plan that was refused are told why; those whose plan is

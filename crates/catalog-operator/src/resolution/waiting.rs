@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::labels;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription, SubscriptionStatus};
+use olm_api::v1alpha1::{InstallPlan, Subscription, SubscriptionStatus};
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::plan::{Action, Guard, Requeue, Target};
 use serde_json::json;
@@ -19,7 +19,7 @@ use super::choices::{Choice, Choices};
 use super::gate::{Gate, is_manual};
 use super::observed::Observed;
 use super::plan_contents::{BroughtSubscription, PlanContents};
-use super::plan_object::GENERATE_NAME;
+use super::plan_object::{is_made_here, waits_by_policy};
 use crate::subscription::{plan_of, settle};
 
 /// The plans of a namespace that wait by policy.
@@ -52,7 +52,29 @@ impl WaitingPlan {
 
     /// Whether it may begin.
     pub(crate) fn is_open(&self) -> bool {
-        self.gate.is_open() && self.unwanted.is_empty() && self.unresolved.is_none()
+        self.gate.is_open() && self.is_wanted() && self.unresolved.is_none()
+    }
+
+    /// Whether all that is in it is wanted still.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.unwanted.is_empty()
+    }
+
+    /// Whether it will never be approved by itself, so that all who refer to it are better off with another one. One that was made by
+    /// somebody else, and one that waits for a user because of a failure, is theirs to delete.
+    pub(crate) fn is_useless(&self) -> bool {
+        let mark = self.plan.annotations().get(labels::UPGRADE_WAITS);
+        !self.is_wanted() && is_made_here(&self.plan) && mark.is_some_and(String::is_empty)
+    }
+
+    /// Its ClusterServiceVersions.
+    pub(crate) fn csv_names(&self) -> &[String] {
+        &self.plan.spec.cluster_service_version_names
+    }
+
+    /// Its uid.
+    pub(crate) fn uid(&self) -> Option<String> {
+        self.plan.uid()
     }
 
     /// The approval. It is bound to what was looked at.
@@ -125,18 +147,11 @@ pub(crate) fn waiting_plans(observed: &Observed, now: Timestamp) -> WaitingPlans
                 subscriptions,
             };
             waiting.plans.push(look_at(found, &settled, observed, now));
-        } else if plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME) {
+        } else if is_made_here(plan) {
             waiting.forsaken.push(Arc::clone(plan));
         }
     }
     waiting
-}
-
-/// Whether it waits, and for no user alone.
-pub(crate) fn waits_by_policy(plan: &InstallPlan) -> bool {
-    plan.phase() == InstallPlanPhase::RequiresApproval
-        && !plan.spec.approved
-        && plan.annotations().contains_key(labels::UPGRADE_WAITS)
 }
 
 /// A Subscription with its references as they are now.

@@ -1,5 +1,7 @@
 //! What a Subscription says about its InstallPlan (`docs/reference/resolution.md`).
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
@@ -47,13 +49,19 @@ pub(crate) fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
 
 /// Forgets a plan that vanished while it was being carried out, so that another is made.
 ///
-/// Upstream computes this and then writes it only if a condition changed with it; without, the namespace is stuck.
-pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>) {
+/// Upstream computes this and then writes it only if a condition changed with it; without, the namespace is stuck. What is installed
+/// is current again, where that is there: nothing newer may be wanted.
+pub(crate) fn forget_lost(
+    status: &mut SubscriptionStatus,
+    plan: Option<&InstallPlan>,
+    csvs: &BTreeSet<String>,
+) {
     let lost = status.install_plan_ref.is_some() && plan.is_none();
     if lost && status.state == SubscriptionState::UpgradePending {
         status.install_plan_ref = None;
         status.install_plan = None;
-        status.current_csv = None;
+        let installed = status.installed_csv.clone();
+        status.current_csv = installed.filter(|csv| csvs.contains(csv));
         status.state = SubscriptionState::None;
     }
 }

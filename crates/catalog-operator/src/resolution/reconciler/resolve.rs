@@ -17,8 +17,8 @@ use super::super::group_settings::GroupSettings;
 use super::super::input::{
     CatalogInput, ResolutionInput, installed_csv, mark_replaced, resolver_subscription,
 };
+use super::super::plan_object::waits_by_policy;
 use super::super::resolved::{self, Resolved};
-use super::super::waiting::waits_by_policy;
 use super::ResolutionReconciler;
 use crate::catalog_source::address;
 use crate::debounce::debounce_left;

@@ -6,15 +6,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::labels;
-use olm_api::v1alpha1::{Approval, InstallPlan, Subscription};
+use olm_api::v1alpha1::{Approval, InstallPlan, Subscription, SubscriptionState};
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::SubscriptionUpdate;
+use olm_runtime::outcome::{Outcome, outcomes_for_tests};
 use olm_runtime::plan::Action;
 use serde_json::{Value, json};
 
 use super::super::decide::decide;
+use super::super::memory::Memory;
 use super::super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
 use super::super::plan_object::{last_generation, properties_text};
+use super::super::status;
 use crate::subscription::NamespaceState;
 
 /// The text upstream left in a golden plan: compact, values as the catalog has them, characters escaped as Go does.
@@ -239,6 +242,38 @@ fn a_plan_that_was_made_for_another_gate_is_not_adopted() {
         );
         assert_eq!(&writes(&found), expected, "{manual} {plan}");
     }
+}
+
+/// A plan whose contents nobody is to have is discarded, so that another one is made; once, as whatever makes the other one no better would
+/// do so for ever. That of a user, or for a user, is not.
+#[test]
+fn what_is_made_anew_and_is_no_better_stays() {
+    let row = |mark: &str, generated: Value, last: Option<&Memory>| {
+        let mut plan = plan("demo.v2", 3, "RequiresApproval", &["demo"]);
+        plan["spec"]["approved"] = json!(false);
+        plan["metadata"]["annotations"] = json!({labels::UPGRADE_WAITS: mark});
+        plan["metadata"]["generateName"] = generated;
+        let mut demo = (*subscription("demo", Some(3))).clone();
+        let status = demo.status.get_or_insert_default();
+        status.install_plan_ref = serde_json::from_value(json!({"name": "install-3"})).unwrap();
+        status.state = SubscriptionState::UpgradePending;
+        status.current_csv = Some("demo.v3".to_owned());
+        let mut found = observed(vec![demo.into()], &[plan], Vec::new());
+        found.contents.insert("install-3".to_owned(), Arc::default());
+        let (plan, verdict) = decide(&found, last, Timestamp::UNIX_EPOCH);
+        let deleted = plan.actions.len();
+        let outcomes = outcomes_for_tests(vec![Outcome::Gone; deleted]);
+        let update = status::status(&found, verdict, &outcomes, Timestamp::UNIX_EPOCH);
+        (deleted, update.patches.len(), update.memory)
+    };
+    let made_here = || json!("install-");
+    let (deleted, told, memory) = row("", made_here(), None);
+    assert_eq!((deleted, told), (1, 0), "it is looked at again without the plan");
+    let (deleted, told, memory) = row("", made_here(), memory.as_ref());
+    assert_eq!((deleted, told), (0, 1));
+    assert_eq!(memory.unwrap().discarded, [["demo.v2"]]);
+    assert_eq!(row("demo", made_here(), None).0, 0);
+    assert_eq!(row("", Value::Null, None).0, 0);
 }
 
 /// Six plans that are over, five of which must stay.

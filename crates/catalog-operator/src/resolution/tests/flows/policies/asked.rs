@@ -74,6 +74,12 @@ fn a_version_that_is_recalled_while_it_waits_is_not_installed() {
         let mut env = waiting(beside);
         serve(&mut env, &[bundle("demo.v1")]);
         assert_nothing_is_approved(&mut env);
+        assert_open_plans(&env, &[]);
+        let told = env.describe();
+        assert!(
+            told.contains("demo-sub: state=AtLatestKnown installed=demo.v1 current=demo.v1"),
+            "{told}"
+        );
     }
 }
 
@@ -144,9 +150,9 @@ fn a_dependency_that_is_recalled_while_it_waits_is_not_installed() {
     env.settle();
     assert_open_plans(&env, &[("demo.v1,upper.v1", false)]);
     env.serve(NAMESPACE, "cat", [upper(), bundle("other.v1").provides("A")]);
-    env.advance(WITHIN);
-    let plans = open_plans(&env);
-    let old = ("demo.v1,upper.v1".to_owned(), true);
-    assert!(!plans.contains(&old), "{}", env.describe());
+    env.settle();
+    assert_open_plans(&env, &[("other.v1,upper.v1", false)]);
     assert_at_rest(&mut env);
+    env.advance(WITHIN);
+    assert_open_plans(&env, &[("other.v1,upper.v1", true)]);
 }

@@ -217,7 +217,8 @@ fn windows_that_begin_alike_are_two() {
     assert_open_plans(&env, &[("a.v2", true), ("b.v2", true)]);
 }
 
-/// Nobody who deletes a Subscription means "upgrade it", and nobody is asked for its policy any more.
+/// Nobody who deletes a Subscription means "upgrade it", and nobody is asked for its policy any more. What is left cannot be upgraded
+/// without it.
 #[test]
 fn what_a_deleted_subscription_was_to_have_is_not_installed_for_others() {
     for (policy, later) in [
@@ -231,12 +232,12 @@ fn what_a_deleted_subscription_was_to_have_is_not_installed_for_others() {
         env.delete("Subscription", "demo-sub");
         annotate(&env, "upper", &later);
         env.advance(HOUR * 51);
-        assert_open_plans(&env, &[("demo.v2,upper.v2", false)]);
-        let name = plan_with(&env, "demo.v2");
-        let text = format!(
-            "InstallPlan {name} contains demo.v2, which no Subscription is to have now: delete InstallPlan {name} to have another one made"
+        assert_open_plans(&env, &[]);
+        let described = env.describe();
+        assert!(
+            described.contains("upper-sub: state=AtLatestKnown installed=upper.v1"),
+            "{described}"
         );
-        assert_eq!(told(&env, "upper"), text);
     }
 }
 
@@ -244,10 +245,15 @@ fn what_a_deleted_subscription_was_to_have_is_not_installed_for_others() {
 /// ClusterServiceVersion of the one before is in the way.
 #[test]
 fn a_subscription_that_is_made_anew_is_asked_again() {
-    for (csv_gone, later, approved) in [
-        (true, json!({}), true),
-        (true, json!({labels::UPGRADE_HOLD: "<2.0.0"}), false),
-        (false, json!({}), false),
+    let anew: &[(&str, bool)] = &[("demo.v2,upper.v2", true)];
+    for (csv_gone, later, expected) in [
+        (true, json!({}), anew),
+        (
+            true,
+            json!({labels::UPGRADE_HOLD: "<2.0.0"}),
+            &[("demo.v1", true)],
+        ),
+        (false, json!({}), &[]),
     ] {
         let mut env = tied(&json!({labels::UPGRADE_WINDOW: SATURDAY}));
         env.delete("Subscription", "demo-sub");
@@ -257,36 +263,71 @@ fn a_subscription_that_is_made_anew_is_asked_again() {
         env.subscribe("demo", &json!({}));
         annotate(&env, "demo", &later);
         env.advance(HOUR * 51);
-        let first = &open_plans(&env)[0];
-        let expected = ("demo.v2,upper.v2".to_owned(), approved);
-        assert_eq!(first, &expected, "{later} {}", env.describe());
-        let text = "contains demo.v2, which no Subscription is to have now: delete InstallPlan ";
-        assert_eq!(
-            told(&env, "upper").contains(text),
-            !approved,
-            "{later} {}",
+        assert_eq!(open_plans(&env), plans(expected), "{later} {}", env.describe());
+        let written = env.writes.len();
+        env.round();
+        env.round();
+        assert_eq!(env.writes.len(), written, "{later} {:#?}", env.writes);
+    }
+}
+
+/// Of another Subscription of the package, which knows of no plan and has none.
+#[test]
+fn a_policy_that_comes_with_another_subscription_counts() {
+    for channel in ["nope", "stable"] {
+        let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
+        release(&mut env, &["demo"]);
+        env.put(json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": {"name": "second", "namespace": NAMESPACE, "annotations": {labels::UPGRADE_WINDOW: "Sun 02:00 4h"}},
+            "spec": {"channel": channel, "name": "demo", "source": "cat", "sourceNamespace": NAMESPACE},
+        }));
+        env.advance(HOUR * 51);
+        assert_open_plans(&env, &[("demo.v2", false)]);
+        assert!(
+            told(&env, "demo").contains("2026-01-04T02:00:00"),
+            "{}",
             env.describe()
         );
     }
 }
 
-/// Of another Subscription of the package, which knows of no plan.
+/// The old plan is not carried out with what nobody is to have, and those who are to have the rest get it.
 #[test]
-fn a_hold_that_comes_with_another_subscription_counts() {
-    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
-    release(&mut env, &["demo"]);
-    env.put(json!({
-        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
-        "metadata": {"name": "second", "namespace": NAMESPACE, "annotations": {labels::UPGRADE_HOLD: "<2.0.0"}},
-        "spec": {"channel": "stable", "name": "demo", "source": "cat", "sourceNamespace": NAMESPACE},
-    }));
+fn who_moves_on_alone_keeps_no_other_from_its_window() {
+    let mut env = tied(&json!({labels::UPGRADE_WINDOW: SATURDAY}));
+    let rows = [
+        bundle("demo.v1").provides("A"),
+        bundle("upper.v1").requires("A"),
+        bundle("demo.v2").replaces("demo.v1").provides("B"),
+        bundle("upper.v2").replaces("upper.v1").requires("B"),
+        bundle("upper.v3").replaces("upper.v2").skip_range("<3.0.0"),
+    ];
+    env.serve(NAMESPACE, "cat", rows);
+    env.settle();
+    assert_open_plans(&env, &[("upper.v3", false), ("demo.v2", false)]);
+    let written = env.writes.len();
+    env.round();
+    assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
     env.advance(HOUR * 51);
-    assert_open_plans(&env, &[("demo.v2", false)]);
-    assert!(
-        told(&env, "demo").contains("demo.v2 is outside of the range"),
-        "{}",
-        env.describe()
+    assert_open_plans(&env, &[("upper.v3", true), ("demo.v2", true)]);
+}
+
+/// Who has to approve it is who may delete it.
+#[test]
+fn a_plan_that_waits_for_a_user_after_a_failure_is_left_to_users() {
+    let mut env =
+        tied(&json!({labels::UPGRADE_STOP_AFTER_FAILURE: "true", labels::UPGRADE_WINDOW: SATURDAY}));
+    let name = plan_with(&env, "demo.v2");
+    let mark = json!({"metadata": {"annotations": {labels::UPGRADE_WAITS: "upper-sub"}}});
+    env.edit("InstallPlan", &name, &mark);
+    env.delete("Subscription", "demo-sub");
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("demo.v2,upper.v2", false)]);
+    let text = format!(
+        "InstallPlan {name} contains demo.v2, which no Subscription is to have now (and 1 more): delete"
     );
+    assert!(told(&env, "upper").starts_with(&text), "{}", env.describe());
 }
 
 /// Unless somebody has subscribed to it meanwhile: there would be two.
@@ -318,16 +359,19 @@ fn a_dependency_is_installed_with_the_plan_that_brings_it() {
     assert_open_plans(&env, &[("demo.v1,upper.v1", true)]);
     assert!(!brings(&env), "{}", env.describe());
 
-    // The one that waits cannot be resolved any more.
+    // The one that waits cannot be resolved any more: the dependency is no reason to install it.
     let mut env = waiting();
     env.subscribe("demo", &json!({}));
     env.serve(NAMESPACE, "cat", [bundle("demo.v1").provides("Ofdemo")]);
     env.settle();
     env.carry_out_plans();
     env.advance(HOUR * 51);
-    assert_open_plans(&env, &[("demo.v1,upper.v1", false)]);
-    let text = "demo.v1 as a dependency, for which there is Subscription demo-sub now: delete InstallPlan ";
-    assert!(told(&env, "upper").contains(text), "{}", env.describe());
+    assert_open_plans(&env, &[]);
+    assert!(
+        env.describe().contains("ResolutionFailed=True"),
+        "{}",
+        env.describe()
+    );
 }
 
 /// A quota, or a webhook that takes one of them for wrong.
