@@ -20,7 +20,7 @@ use olm_api::v1alpha1::{Approval, InstallPlan, InstallPlanPhase, InstallPlanStat
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch, to_value};
 
-pub(crate) use self::waiting::{Discard, PlanApproval};
+pub(crate) use self::waiting::{Discard, Marking, PlanApproval};
 use super::gate::{self, Gate};
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles, Served};
@@ -51,6 +51,8 @@ pub(crate) struct Verdict {
     pub approvals: Vec<PlanApproval>,
     /// Plans that waited by policy and are of no use to anybody.
     pub discards: Vec<Discard>,
+    /// Plans that are marked.
+    pub markings: Vec<Marking>,
     /// What is waited for by policy, by Subscription.
     pub waits: BTreeMap<String, String>,
     /// Every warning there was reason for, told in this round or before.
@@ -83,6 +85,7 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
             behind: BTreeSet::new(),
             approvals: Vec::new(),
             discards: Vec::new(),
+            markings: Vec::new(),
             waits: BTreeMap::new(),
             warnings: Vec::new(),
             last: memory.cloned().unwrap_or_default(),

@@ -17,6 +17,8 @@ use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::plan::Requeue;
 
 use super::observed::{ComponentProgress, Observed, PolicyFacts};
+use super::plan_object::{mark, stopped, waits_by_policy};
+use crate::subscription::{plan_of, settle};
 use crate::upgrade_policy::{Upgrade, Wait};
 
 /// Longest time without a look at the clock while a window is waited for: timers do not notice that it was put, nor that the
@@ -62,8 +64,12 @@ impl Gate {
 
     /// What a plan that waits by policy is marked with.
     pub(crate) fn mark(&self) -> Option<String> {
-        let names: Vec<&str> = self.stopped.iter().map(String::as_str).collect();
-        (!self.manual && !self.waits.is_empty()).then(|| names.join(","))
+        (!self.manual && !self.waits.is_empty()).then(|| mark(&self.stopped))
+    }
+
+    /// Subscriptions that wait because their last upgrade failed.
+    pub(crate) fn stopped(&self) -> &BTreeSet<String> {
+        &self.stopped
     }
 
     /// What a Subscription's plan waits for, for people, what it asks for itself first; none where that is a user alone.
@@ -137,6 +143,17 @@ pub(crate) fn is_manual<'a>(
     }
 }
 
+/// Whether the plan that a Subscription waits for says that its last upgrade failed: the next one waits for a user as well.
+fn was_stopped(observed: &Observed, name: &str) -> bool {
+    let state = &observed.namespace_state;
+    let Some(subscription) = observed.subscription(name) else {
+        return false;
+    };
+    let status = settle(subscription, state);
+    let plan = plan_of(&status, state).filter(|plan| waits_by_policy(plan));
+    plan.is_some_and(|plan| stopped(plan).contains(name))
+}
+
 /// The gate of a component's plan.
 pub(crate) fn of_component(observed: &Observed, component: &ComponentProgress, now: Timestamp) -> Gate {
     let concerned = observed
@@ -150,7 +167,8 @@ pub(crate) fn of_component(observed: &Observed, component: &ComponentProgress, n
     // Also of those that do not move now: their versions are in the plan all the same.
     for served in &component.served {
         if let Some(facts) = observed.policies.get(&served.subscription) {
-            gate.add(facts, &served.csv, served.version.as_ref(), false, now);
+            let was_stopped = was_stopped(observed, &served.subscription);
+            gate.add(facts, &served.csv, served.version.as_ref(), was_stopped, now);
         }
     }
     gate

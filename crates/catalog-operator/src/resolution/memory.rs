@@ -16,4 +16,6 @@ pub(crate) struct Memory {
     /// ClusterServiceVersions of plans that were discarded, the last ones last: what is made anew with the same ones, and is no better,
     /// stays.
     pub discarded: Vec<Vec<String>>,
+    /// What plans were marked with while they waited, by name.
+    pub marks: BTreeMap<String, String>,
 }

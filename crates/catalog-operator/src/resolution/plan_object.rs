@@ -69,6 +69,19 @@ pub(crate) fn waits_by_policy(plan: &InstallPlan) -> bool {
         && plan.annotations().contains_key(labels::UPGRADE_WAITS)
 }
 
+/// What a plan that waits by policy is marked with, where these Subscriptions wait because their last upgrade failed.
+pub(crate) fn mark(stopped: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = stopped.iter().map(String::as_str).collect();
+    names.join(",")
+}
+
+/// The Subscriptions that a plan is marked with.
+pub(crate) fn stopped(plan: &InstallPlan) -> BTreeSet<String> {
+    let mark = plan.annotations().get(labels::UPGRADE_WAITS);
+    let names = mark.into_iter().flat_map(|mark| mark.split(','));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
 /// A plan to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WantedPlan {

@@ -13,7 +13,7 @@ use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{Requeue, Target, status_patch};
 
-use super::decide::{Discard, Move, PlanApproval, Verdict};
+use super::decide::{Discard, Marking, Move, PlanApproval, Verdict};
 use super::memory::Memory;
 use super::observed::Observed;
 use super::outcome::{resolution_event, unpack_event};
@@ -62,6 +62,12 @@ pub(crate) fn status(
         }
     }
     let approvals_failing = tell_approvals(&mut verdict, outcomes, now);
+    let mut marks = std::mem::take(&mut verdict.last.marks);
+    for Marking { action, plan, mark } in std::mem::take(&mut verdict.markings) {
+        if matches!(outcomes.get(action), Outcome::Done(_)) {
+            marks.insert(plan, mark);
+        }
+    }
     let discarded = tell_discards(&mut verdict, outcomes, &assignments);
     let mut state = observed.namespace_state.clone();
     for Assignment { plan, .. } in assignments.values() {
@@ -101,6 +107,7 @@ pub(crate) fn status(
         failing_since,
         approvals_failing,
         discarded,
+        marks,
     };
     update.memory = (memory != Memory::default()).then_some(memory);
     update

@@ -4,7 +4,7 @@
 //! Such a plan says what it is, and is approved here when nothing keeps it any more; one that waits for a user never is. While it
 //! waits its Subscriptions may move on, or go: what is in it for them must not come with what is in it for others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,13 +13,13 @@ use olm_api::labels;
 use olm_api::v1alpha1::{InstallPlan, Subscription, SubscriptionStatus};
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::plan::{Action, Guard, Requeue, Target};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::choices::{Choice, Choices};
 use super::gate::{Gate, is_manual};
 use super::observed::Observed;
 use super::plan_contents::{BroughtSubscription, PlanContents};
-use super::plan_object::{is_made_here, waits_by_policy};
+use super::plan_object::{self, is_made_here, waits_by_policy};
 use crate::subscription::{plan_of, settle};
 
 /// The plans of a namespace that wait by policy.
@@ -40,6 +40,8 @@ pub(crate) struct WaitingPlan {
     unwanted: Vec<String>,
     /// Why it is not known whether all of it is wanted still, for people.
     unresolved: Option<String>,
+    /// What it is to be marked with, where an upgrade failed since it was made.
+    pub new_mark: Option<String>,
     /// Subscriptions that refer to it.
     pub subscriptions: Vec<String>,
 }
@@ -63,8 +65,7 @@ impl WaitingPlan {
     /// Whether it will never be approved by itself, so that all who refer to it are better off with another one. One that was made by
     /// somebody else, and one that waits for a user because of a failure, is theirs to delete.
     pub(crate) fn is_useless(&self) -> bool {
-        let mark = self.plan.annotations().get(labels::UPGRADE_WAITS);
-        !self.is_wanted() && is_made_here(&self.plan) && mark.is_some_and(String::is_empty)
+        !self.is_wanted() && is_made_here(&self.plan) && plan_object::stopped(&self.plan).is_empty()
     }
 
     /// Its ClusterServiceVersions.
@@ -79,13 +80,22 @@ impl WaitingPlan {
 
     /// The approval. It is bound to what was looked at.
     pub(crate) fn approval(&self) -> Action {
+        self.patch(json!({"spec": {"approved": true}}))
+    }
+
+    /// The same for the mark.
+    pub(crate) fn marking(&self, mark: &str) -> Action {
+        self.patch(json!({"metadata": {"annotations": {labels::UPGRADE_WAITS: mark}}}))
+    }
+
+    fn patch(&self, patch: Value) -> Action {
         let plan = &self.plan;
         let target = Target::of::<InstallPlan>(&plan.namespace().unwrap_or_default(), &plan.name_any());
         let guard = Guard {
             uid: plan.uid(),
             resource_version: plan.resource_version(),
         };
-        Action::patch(target, json!({"spec": {"approved": true}}), guard)
+        Action::patch(target, patch, guard)
     }
 
     /// What a Subscription that refers to it waits for, for people: first what no time and no annotation ends.
@@ -202,15 +212,20 @@ fn look_at(
     let concerned = found.concerned(settled);
     let asked = concerned.iter().map(|(subscription, _)| *subscription);
     let is_manual = is_manual(observed, asked);
-    let mut gate = Gate::manual(is_manual);
-    let mark = found.plan.annotations().get(labels::UPGRADE_WAITS);
-    let stopped: BTreeSet<&str> = mark.into_iter().flat_map(|mark| mark.split(',')).collect();
-    for (subscription, csv) in concerned.into_iter().filter(|_| !is_manual) {
+    let mut gate = Gate::default();
+    let mut stopped = plan_object::stopped(found.plan);
+    for (subscription, csv) in concerned {
         let name = subscription.name_any();
         if let Some(facts) = observed.policies.get(&name) {
             let version = found.contents.version(csv);
-            gate.add(facts, csv, version.as_ref(), stopped.contains(name.as_str()), now);
+            gate.add(facts, csv, version.as_ref(), stopped.contains(&name), now);
         }
+    }
+    // Also while somebody says Manual, who may say something else when it is over.
+    let failed_meanwhile = !gate.stopped().is_subset(&stopped);
+    stopped.extend(gate.stopped().iter().cloned());
+    if is_manual {
+        gate = Gate::manual(true);
     }
     let (mut unwanted, mut unresolved) = (Vec::new(), None);
     for csv in &found.plan.spec.cluster_service_version_names {
@@ -225,6 +240,7 @@ fn look_at(
         gate,
         unwanted,
         unresolved,
+        new_mark: failed_meanwhile.then(|| plan_object::mark(&stopped)),
         subscriptions: found.subscriptions,
     }
 }

@@ -1,6 +1,6 @@
 //! What becomes of plans that wait by policy: approved, told what they wait for, or discarded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::v1alpha1::InstallPlan;
 use olm_runtime::plan::{Action, Target};
@@ -30,6 +30,17 @@ pub(crate) struct Discard {
     pub texts: BTreeMap<String, String>,
 }
 
+/// A plan that is marked with failures that came while it waited.
+#[derive(Debug, Clone)]
+pub(crate) struct Marking {
+    /// Which of the round's actions does it.
+    pub action: usize,
+    /// Its name.
+    pub plan: String,
+    /// The mark.
+    pub mark: String,
+}
+
 impl Draft<'_> {
     /// Approves those that nothing keeps any more, and discards those that never will be approved by themselves.
     pub(super) fn settle_waiting(&mut self, plans: Vec<WaitingPlan>) {
@@ -40,6 +51,8 @@ impl Draft<'_> {
             .collect();
         let discarded = &mut self.verdict.last.discarded;
         discarded.retain(|names| !wanted.contains(&names.as_slice()));
+        let names: BTreeSet<String> = plans.iter().map(WaitingPlan::name).collect();
+        self.verdict.last.marks.retain(|name, _| names.contains(name));
         for waiting in plans {
             if waiting.is_open() {
                 let approval = PlanApproval {
@@ -51,6 +64,7 @@ impl Draft<'_> {
             } else if waiting.is_useless() && !self.was_discarded(&waiting) {
                 self.discard(&waiting);
             } else {
+                self.remember_failures(&waiting);
                 let again = waiting.requeue(self.now);
                 self.wait(waiting.subscriptions.iter(), |name| waiting.text(name), again);
             }
@@ -61,6 +75,20 @@ impl Draft<'_> {
     fn was_discarded(&self, waiting: &WaitingPlan) -> bool {
         let mut discarded = self.verdict.last.discarded.iter();
         discarded.any(|names| names == waiting.csv_names())
+    }
+
+    /// Once for each change: where something else takes the mark off again, writing it goes on for ever.
+    fn remember_failures(&mut self, waiting: &WaitingPlan) {
+        let (plan, written) = (waiting.name(), &self.verdict.last.marks);
+        let Some(mark) = waiting
+            .new_mark
+            .clone()
+            .filter(|mark| written.get(&plan) != Some(mark))
+        else {
+            return;
+        };
+        let action = self.push(waiting.marking(&mark));
+        self.verdict.markings.push(Marking { action, plan, mark });
     }
 
     fn discard(&mut self, waiting: &WaitingPlan) {

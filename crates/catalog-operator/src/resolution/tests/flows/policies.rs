@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::*;
 
 mod asked;
+mod stopped;
 mod wanted;
 
 /// Two days and two hours after the beginning.
