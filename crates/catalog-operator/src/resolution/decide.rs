@@ -21,7 +21,7 @@ use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch, to_value};
 
 pub(crate) use self::waiting::{Discard, Marking, PlanApproval};
-use super::gate::{self, Gate};
+use super::gate::{self, Gate, GateKey};
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles, Served};
 use super::outcome::{
@@ -45,7 +45,7 @@ pub(crate) struct Verdict {
     pub untouched: BTreeSet<String>,
     /// The plans that some of them move on to.
     pub moving: Vec<Move>,
-    /// Who moves after that, in plans of the next rounds.
+    /// Who moves after that, in plans of the next rounds. Whether these can be made is not known.
     pub behind: BTreeSet<String>,
     /// Plans that waited by policy and do no more.
     pub approvals: Vec<PlanApproval>,
@@ -70,6 +70,8 @@ pub(crate) struct Move {
     pub plan: Option<Arc<InstallPlan>>,
     /// Who moves, and to which ClusterServiceVersion.
     pub updates: Vec<SubscriptionUpdate>,
+    /// What the plan waits for.
+    pub gate: GateKey,
 }
 
 /// Decides what to write for one namespace.
@@ -119,7 +121,8 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
 pub(crate) fn plans_to_preview(observed: &Observed, now: Timestamp) -> Vec<InstallPlan> {
     let mut ready = ready_components(observed);
     take_late_components(observed, &mut ready);
-    let (groups, _) = next_groups(observed, ready, now);
+    // Not known here is who was refused, and is behind: who comes before them then has no preview.
+    let (groups, _) = next_groups(observed, ready, now, &BTreeMap::new());
     let waiting = groups.into_iter().filter(|(gate, _)| !gate.is_open());
     let plans = waiting.filter_map(|(gate, ready)| {
         let (wanted, updates) = wanted_plan(observed, &gate, &ready)?;
@@ -141,16 +144,22 @@ type Group<'a> = (Gate, Vec<ReadyComponent<'a>>);
 /// What is planned in this round, and what in later ones.
 ///
 /// What may begin at once has its plan alone and before all others: a newer one that is referred to would let it begin before its
-/// Subscriptions refer to it (`install_plan/adoption.rs`).
+/// Subscriptions refer to it (`install_plan/adoption.rs`). But those that were refused less often come before those that were refused
+/// more often: what is wrong with a plan, as a webhook sees it, keeps no others waiting.
 fn next_groups<'a>(
     observed: &Observed,
     ready: Vec<ReadyComponent<'a>>,
     now: Timestamp,
+    refused: &BTreeMap<GateKey, u32>,
 ) -> (Vec<Group<'a>>, Vec<Group<'a>>) {
     let mut groups = gate::group(observed, ready, |ready| ready.0, now);
-    let count = match groups.first() {
-        Some((gate, _)) if gate.is_open() => 1,
-        _ => groups.len().min(MAX_PLANS),
+    groups.sort_by_key(|(gate, _)| refused.get(&gate.key()).copied().unwrap_or(0));
+    let is_open = |(gate, _): &Group<'a>| gate.is_open();
+    let count = if groups.first().is_some_and(is_open) {
+        1
+    } else {
+        let in_front = groups.iter().take(MAX_PLANS);
+        in_front.take_while(|group| !is_open(group)).count()
     };
     let later = groups.split_off(count);
     (groups, later)
@@ -182,7 +191,9 @@ impl Draft<'_> {
                 .untouched
                 .extend(updates.map(|update| update.subscription.clone()));
         }
-        let (groups, later) = next_groups(self.observed, ready, self.now);
+        let (groups, later) = next_groups(self.observed, ready, self.now, &self.verdict.last.refused);
+        let current = groups.iter().chain(&later);
+        self.forget_refusals(&current.map(|(gate, _)| gate.key()).collect());
         let later = later.into_iter().flat_map(|(_, ready)| ready);
         let updates = later.flat_map(|(component, _)| &component.updates);
         self.verdict.behind = updates.map(|update| update.subscription.clone()).collect();
@@ -192,6 +203,22 @@ impl Draft<'_> {
             settled.extend(self.settle_plan(&gate, &ready, &mut generation));
         }
         settled
+    }
+
+    /// Forgets refusals of what is not asked for any more. Bundles that are fetched anew between two tries make it no other plan.
+    fn forget_refusals(&mut self, current: &BTreeSet<GateKey>) {
+        let refused = &mut self.verdict.last.refused;
+        if refused.is_empty() {
+            return;
+        }
+        let subscriptions = self.observed.subscriptions.iter();
+        let mut others: BTreeSet<String> = subscriptions
+            .map(|subscription| subscription.name_any())
+            .collect();
+        for name in current.iter().flat_map(|(_, names)| names) {
+            others.remove(name);
+        }
+        refused.retain(|key, _| current.contains(key) || key.1.is_subset(&others));
     }
 
     /// The same for one plan. `generation` is the last one that was given.
@@ -212,6 +239,7 @@ impl Draft<'_> {
                 making: None,
                 plan: None,
                 updates,
+                gate: gate.key(),
             };
             return Some((moving, Some(self.creation(&wanted, *generation))));
         };
@@ -223,6 +251,7 @@ impl Draft<'_> {
             making: None,
             plan: Some(adopted(found, &wanted)),
             updates,
+            gate: gate.key(),
         };
         Some((moving, first_status))
     }

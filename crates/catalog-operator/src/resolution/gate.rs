@@ -57,7 +57,8 @@ impl Gate {
         !self.manual && self.waits.is_empty()
     }
 
-    fn key(&self) -> GateKey {
+    /// What tells it from others.
+    pub(crate) fn key(&self) -> GateKey {
         let waits = self.waits.iter();
         (self.manual, waits.map(|wait| wait.subscription.clone()).collect())
     }

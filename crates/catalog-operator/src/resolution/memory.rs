@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::gate::GateKey;
+
 /// What no object holds and the next round has to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
@@ -13,6 +15,8 @@ pub(crate) struct Memory {
     pub failing_since: Option<Timestamp>,
     /// Since when every try to approve a plan that waits for nothing has failed, by plan.
     pub approvals_failing: BTreeMap<String, Timestamp>,
+    /// How often the making of a plan was refused, by its gate.
+    pub refused: BTreeMap<GateKey, u32>,
     /// ClusterServiceVersions of plans that were discarded, the last ones last: what is made anew with the same ones, and is no better,
     /// stays.
     pub discarded: Vec<Vec<String>>,

@@ -33,7 +33,8 @@ pub(crate) fn status(
     now: Timestamp,
 ) -> StatusUpdate<Memory> {
     let mut update = StatusUpdate::default();
-    let (mut assignments, mut failing_since, mut refused) = (BTreeMap::new(), None, None);
+    let (mut assignments, mut failing_since) = (BTreeMap::new(), None);
+    let mut refused = std::mem::take(&mut verdict.last.refused);
     for moving in std::mem::take(&mut verdict.moving) {
         let made = moving.making.map(|index| outcomes.get(index));
         if moving.plan.is_none() && matches!(made, Some(Outcome::Done(_))) {
@@ -44,23 +45,21 @@ pub(crate) fn status(
         }
         let since = verdict.last.failing_since;
         let refusal = refusal(made, since, now);
-        if matches!(made, Some(Outcome::Failed(_))) {
-            failing_since = Some(since.unwrap_or(now));
+        match made {
+            Some(Outcome::Failed(_)) => {
+                failing_since = Some(since.unwrap_or(now));
+                let times = refused.entry(moving.gate.clone()).or_default();
+                *times = times.saturating_add(1);
+            }
+            Some(Outcome::NotAttempted) => {}
+            _ => {
+                refused.remove(&moving.gate);
+            }
         }
         assignments.extend(assigned(moving, made, refusal.as_ref(), &mut verdict));
-        refused = refused.or(refusal);
     }
-    for name in std::mem::take(&mut verdict.behind) {
-        // Their plans are made when these are; while one is refused, so might theirs be.
-        match &refused {
-            Some(refusal) => {
-                verdict.outcomes_by_subscription.insert(name, refusal.clone());
-            }
-            None => {
-                verdict.untouched.insert(name);
-            }
-        }
-    }
+    // Their turn comes, and what they are told with it.
+    verdict.untouched.append(&mut verdict.behind);
     let approvals_failing = tell_approvals(&mut verdict, outcomes, now);
     let mut marks = std::mem::take(&mut verdict.last.marks);
     for Marking { action, plan, mark } in std::mem::take(&mut verdict.markings) {
@@ -105,6 +104,7 @@ pub(crate) fn status(
     let memory = Memory {
         told,
         failing_since,
+        refused,
         approvals_failing,
         discarded,
         marks,
@@ -233,6 +233,7 @@ mod tests {
     use olm_runtime::outcome::{Failure, outcomes_for_tests};
     use serde_json::{Value, json};
 
+    use super::super::gate::GateKey;
     use super::*;
 
     /// Number of statuses written, and the text of the first, after a round whose plan was made with `outcome`, when the tries
@@ -259,6 +260,7 @@ mod tests {
                 making: Some(0),
                 plan,
                 updates: vec![update],
+                gate: GateKey::default(),
             }],
             last: Memory {
                 failing_since: seconds.map(|seconds| Timestamp::from_second(1000 - seconds).unwrap()),

@@ -47,6 +47,8 @@ pub struct TestEnv {
     pub refuse: Option<String>,
     /// Refuses statuses of this kind with this text.
     pub refuse_status: Option<(&'static str, &'static str)>,
+    /// Refuses InstallPlans with these ClusterServiceVersions.
+    pub refuse_plans_with: BTreeSet<String>,
     /// Refuses whatever changes the object of this name.
     pub refuse_patches_of: Option<String>,
     /// Creations are carried out, but neither answered nor told by the watch.
@@ -57,6 +59,7 @@ pub struct TestEnv {
 struct Faults {
     refuse: Option<String>,
     refuse_status: Option<(&'static str, &'static str)>,
+    refuse_plans_with: BTreeSet<String>,
     refuse_patches_of: Option<String>,
     lose_answers: bool,
 }
@@ -100,6 +103,7 @@ impl TestEnv {
             crash_after: None,
             refuse: None,
             refuse_status: None,
+            refuse_plans_with: BTreeSet::new(),
             refuse_patches_of: None,
             lose_answers: false,
         };
@@ -277,6 +281,7 @@ impl TestEnv {
         *self.faults.lock().unwrap() = Faults {
             refuse: self.refuse.clone(),
             refuse_status: self.refuse_status,
+            refuse_plans_with: self.refuse_plans_with.clone(),
             refuse_patches_of: self.refuse_patches_of.clone(),
             lose_answers: self.lose_answers,
         };
@@ -357,7 +362,11 @@ impl Faults {
         match request.verb {
             Verb::Create => {
                 let lost = self.lose_answers.then_some(Fault::LoseAnswer);
-                self.refuse.as_deref().map(refused).or(lost)
+                let names = request.body["spec"]["clusterServiceVersionNames"].as_array();
+                let mut names = names.into_iter().flatten().filter_map(Value::as_str);
+                let unwanted = names.find(|name| self.refuse_plans_with.contains(*name));
+                let unwanted = unwanted.map(|name| refused(&format!("no plan with {name}")));
+                self.refuse.as_deref().map(refused).or(unwanted).or(lost)
             }
             Verb::Patch(_) if self.refuse_patches_of.as_ref() == Some(&request.name) => {
                 Some(refused("no change of it"))

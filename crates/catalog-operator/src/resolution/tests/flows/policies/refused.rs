@@ -1,0 +1,61 @@
+//! Plans that admission refuses, for what is in them, beside others that it takes.
+
+use super::*;
+
+const REFUSED: &str = "EnsureInstallPlanFailed";
+
+/// Packages that wait by policy, with what they are told when plans with `refused` are, for ten minutes.
+fn after_refusals(packages: &[String], refused: &[&str]) -> TestEnv {
+    let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
+    let policies: Vec<_> = packages
+        .iter()
+        .map(|name| (name.as_str(), window.clone()))
+        .collect();
+    let mut env = with_policies(&policies);
+    env.refuse_plans_with = refused.iter().map(|name| format!("{name}.v2")).collect();
+    env.settle();
+    let names: Vec<&str> = packages.iter().map(String::as_str).collect();
+    release(&mut env, &names);
+    env.advance(Duration::from_secs(600));
+    env
+}
+
+/// More are refused than are made in a round, and they come first by name.
+#[test]
+fn plans_that_are_refused_keep_no_others_behind_them() {
+    let packages: Vec<String> = (10..29).map(|number| format!("p{number}")).collect();
+    let refused: Vec<&str> = packages[..18].iter().map(String::as_str).collect();
+    let mut env = after_refusals(&packages, &refused);
+    assert_open_plans(&env, &[("p28.v2", false)]);
+    let told = env.describe();
+    assert_eq!(told.matches(REFUSED).count(), 18, "{told}");
+    for name in &refused {
+        assert!(told.contains(&format!("no plan with {name}.v2")), "{told}");
+    }
+    let written = env.writes.len();
+    env.advance(Duration::from_secs(600));
+    assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
+    // The last ones are made as well when nothing is in the way any more.
+    env.refuse_plans_with.retain(|name| name.as_str() < "p18");
+    env.advance(HOUR);
+    assert_eq!(open_plans(&env).len(), 19 - 8, "{}", env.describe());
+}
+
+/// Neither does the one that may begin at once.
+#[test]
+fn a_plan_that_could_begin_and_is_refused_keeps_no_others_behind_it() {
+    let mut env = with_policies(&[
+        ("alone", json!({})),
+        ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
+    ]);
+    env.refuse_plans_with = ["alone.v2".to_owned()].into();
+    env.settle();
+    release(&mut env, &["alone", "demo"]);
+    env.advance(Duration::from_secs(60));
+    assert_open_plans(&env, &[("demo.v2", false)]);
+    let told = env.describe();
+    assert_eq!(told.matches(REFUSED).count(), 1, "{told}");
+    env.refuse_plans_with.clear();
+    env.advance(Duration::from_secs(600));
+    assert_open_plans(&env, &[("demo.v2", false), ("alone.v2", true)]);
+}
