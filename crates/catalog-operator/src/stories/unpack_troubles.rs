@@ -223,6 +223,28 @@ fn a_job_without_a_pod_says_what_may_refuse_it() {
     assert!(text.contains("unpack job not completed; this process"), "{text}");
 }
 
+/// As one that has all images pulled from a mirror does: none of these Jobs is believed, and it is told why.
+#[test]
+fn a_job_that_a_webhook_rewrites_is_told() {
+    let mut env = TestEnv::new();
+    env.cluster.set_webhook(|object| {
+        if object["kind"] == "Job" {
+            object["spec"]["template"]["spec"]["containers"][0]["image"] = json!("mirror/opm");
+        }
+    });
+    env.outside.refuse("demo");
+    env.outside.serve(first());
+    env.put(catalog());
+    env.put(subscription("Automatic"));
+    env.settle_for(25);
+    let text = message(&env, "BundleUnpacking");
+    assert!(
+        text.contains("does not run what one of OLM's runs: where a webhook changes Jobs on their way in"),
+        "{text}"
+    );
+    assert!(!text.contains("there is no unpack Job"), "{text}");
+}
+
 /// A Job that goes after minutes is made again, and its unpack has not failed.
 #[test]
 fn a_job_that_is_deleted_late_is_made_again() {

@@ -3,11 +3,13 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use olm_api::labels;
+use olm_runtime::NamespacedName;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::error::{UnpackClass, UnpackError};
-use super::progress::{INCOMPLETE, Progress, is_same_trouble, progress};
+use super::progress::{INCOMPLETE, Progress, is_same_trouble, progress, uid};
 use super::result::{Evidence, VouchedBundle, is_of_source, vouched_image};
 use super::wishes::{UnpackJobs, Waiting};
 use super::{JOBS_OF_A_CATALOG_NAMESPACE, JOBS_OF_A_NAMESPACE, JobWish};
@@ -195,6 +197,14 @@ impl UnpackJobs {
         }
     }
 
+    /// A Job in the place of ours, made since we wait.
+    fn altered_job(&self, waiting: &Waiting) -> Option<NamespacedName> {
+        let passed_over = &waiting.registered.wish.passed_over;
+        let jobs = self.jobs_of(&waiting.key).into_iter();
+        let mut others = jobs.filter(|job| job.config_map.is_some() && !passed_over.contains(&uid(job)));
+        others.next().map(|job| job.key())
+    }
+
     /// What to tell where there has been no Job for so long.
     async fn without_job(&self, waiting: &Waiting, elapsed: Duration) -> Result<Look, UnpackError> {
         if elapsed < NONE_TOLD {
@@ -213,6 +223,13 @@ impl UnpackJobs {
         } else if found.as_ref().is_some_and(is_others) {
             let cause = format!("ConfigMap {key} belongs to somebody else than CatalogSource {catalog}");
             return Err(UnpackError::new(UnpackClass::JobFailed, cause));
+        } else if let Some(job) = self.altered_job(waiting) {
+            format!(
+                "unpack Job {job} does not run what one of OLM's runs: where a webhook changes Jobs on their way in, exempt those with \
+                 label {}={}",
+                labels::MANAGED,
+                labels::TRUE
+            )
         } else {
             format!("there is no unpack Job {key}; events of CatalogSource {catalog} tell why")
         };
