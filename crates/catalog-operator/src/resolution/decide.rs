@@ -523,10 +523,13 @@ fn find_adoptable<'a>(
 /// quick to approve it has the last word, and so has whoever had it wait on its way in.
 fn waits_alike(plan: &InstallPlan, wanted: &WantedPlan) -> bool {
     let is_approved = plan.spec.approved;
-    let by_user = is_approved && plan.spec.approval == Approval::Manual;
     let mark = plan.annotations().get(labels::UPGRADE_WAITS);
+    // None is made with a mark and approved.
+    let by_user = is_approved && (plan.spec.approval == Approval::Manual || mark.is_some());
+    // What loses its mark on its way in waits for a user, whatever else it would wait for.
+    let for_user = !is_approved && mark.is_none();
     let is_careful = !is_approved || !wanted.manual;
-    by_user || (is_careful && mark == wanted.waits_by_policy.as_ref())
+    by_user || for_user || (is_careful && mark == wanted.waits_by_policy.as_ref())
 }
 
 /// Made here, by its name and its owners, and without a status.

@@ -170,6 +170,11 @@ impl TestEnv {
         }));
     }
 
+    /// Changes every object that is stored from now on, as a mutating webhook does.
+    pub fn set_webhook(&self, webhook: impl Fn(&mut Value) + Send + 'static) {
+        self.cluster.set_webhook(webhook);
+    }
+
     // What is outside --------------------------------------------------------------------------------------------------
 
     /// Makes a catalog serve these bundles, with its status and contents read.

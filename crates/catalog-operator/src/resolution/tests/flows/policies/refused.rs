@@ -1,4 +1,4 @@
-//! Plans that admission refuses, for what is in them, beside others that it takes.
+//! Plans that admission refuses, for what is in them, beside others that it takes; and those that it changes.
 
 use super::*;
 
@@ -58,4 +58,45 @@ fn a_plan_that_could_begin_and_is_refused_keeps_no_others_behind_it() {
     env.refuse_plans_with.clear();
     env.advance(Duration::from_secs(600));
     assert_open_plans(&env, &[("demo.v2", false), ("alone.v2", true)]);
+}
+
+/// What OLM would have written is not what is stored: it makes do with that, and makes none again and again.
+#[test]
+fn a_plan_that_a_webhook_changes_is_made_once() {
+    let change = |plan: &mut Value, path: &str, value: Value| {
+        if plan["kind"] == "InstallPlan"
+            && let Some(field) = plan.pointer_mut(path)
+        {
+            *field = value;
+        }
+    };
+    type Change = (&'static str, Value);
+    let rows: [(&[Change], bool); 3] = [
+        (&[("/metadata/annotations", Value::Null)], false),
+        (&[("/spec/approved", json!(true))], true),
+        (
+            &[
+                ("/spec/approved", json!(true)),
+                ("/spec/approval", json!("Automatic")),
+            ],
+            true,
+        ),
+    ];
+    for (changes, approved) in rows {
+        let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
+        let of_webhook = changes.to_vec();
+        env.set_webhook(move |plan| {
+            for (path, value) in &of_webhook {
+                change(plan, path, value.clone());
+            }
+        });
+        release(&mut env, &["demo"]);
+        env.advance(HOUR);
+        assert_open_plans(&env, &[("demo.v2", approved)]);
+        let created = env
+            .writes
+            .iter()
+            .filter(|write| write.starts_with("create InstallPlan"));
+        assert_eq!(created.count(), 2, "{:#?}", env.writes);
+    }
 }
