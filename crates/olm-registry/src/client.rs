@@ -13,7 +13,9 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::limits::{CALL_TIME, CONNECT_TIME, MESSAGE_BYTES, PACKAGE_BYTES, ReadLimits, STALL_TIME};
+use crate::limits::{
+    CALL_TIME, CONNECT_TIME, MESSAGE_BYTES, PACKAGE_BYTES, PACKAGE_NAME_BYTES, ReadLimits, STALL_TIME,
+};
 use crate::proto;
 use crate::receive::{BoundedCodec, Received};
 
@@ -58,6 +60,7 @@ pub(crate) type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 pub struct Client {
     channel: Channel,
     timeouts: Timeouts,
+    message_bytes: usize,
 }
 
 impl Client {
@@ -72,7 +75,20 @@ impl Client {
 
     /// A client over a channel of the caller's.
     pub fn new(channel: Channel, timeouts: Timeouts) -> Self {
-        Self { channel, timeouts }
+        Self {
+            channel,
+            timeouts,
+            message_bytes: MESSAGE_BYTES,
+        }
+    }
+
+    /// The same for whoever has less room: a bundle, and a message of a stream, has no more bytes than this.
+    #[must_use]
+    pub fn with_message_bytes(self, message_bytes: usize) -> Self {
+        Self {
+            message_bytes,
+            ..self
+        }
     }
 
     async fn ready(&self, message_bytes: usize) -> Result<Grpc<Channel>, Status> {
@@ -138,12 +154,12 @@ impl Client {
             csv_name: name.to_owned(),
         };
         let answer: Received<proto::Bundle> = self
-            .ask("/api.Registry/GetBundle", question, MESSAGE_BYTES)
+            .ask("/api.Registry/GetBundle", question, self.message_bytes)
             .await?;
         Ok(answer.message)
     }
 
-    /// Names of all packages, of which there may be as many as [`ReadLimits::CATALOG`] says.
+    /// Names of all packages, of which there may be as many as [`ReadLimits::CATALOG`] says, with [`PACKAGE_NAME_BYTES`] together.
     ///
     /// # Errors
     /// The server's, or a deadline's; too many packages.
@@ -152,12 +168,19 @@ impl Client {
         let mut names: Messages<Received<proto::PackageName>> = self
             .stream("/api.Registry/ListPackages", proto::ListPackageRequest {})
             .await?;
-        let mut out = Vec::new();
+        let (mut out, mut bytes) = (Vec::new(), 0_usize);
         while let Some(package) = names.next().await {
             if out.len() >= most {
                 return Err(Status::out_of_range(format!("more than {most} packages")));
             }
-            out.push(package?.message.name);
+            let name = package?.message.name;
+            bytes = bytes.saturating_add(name.len());
+            if bytes > PACKAGE_NAME_BYTES {
+                return Err(Status::out_of_range(format!(
+                    "names of packages with more than {PACKAGE_NAME_BYTES} bytes"
+                )));
+            }
+            out.push(name);
         }
         Ok(out)
     }
@@ -185,7 +208,7 @@ impl Client {
     {
         let call = async move {
             let codec = BoundedCodec::<T, U>::default();
-            let mut grpc = self.ready(MESSAGE_BYTES).await?;
+            let mut grpc = self.ready(self.message_bytes).await?;
             let answer =
                 grpc.server_streaming(Request::new(question), PathAndQuery::from_static(path), codec);
             Ok(answer.await?.into_inner())

@@ -19,6 +19,8 @@ pub const BUNDLE_PROPERTIES: usize = 5_000;
 pub const PROPERTIES_BYTES: usize = 4 << 20;
 /// Bytes of one package: names of channels and what is deprecated. As much as upstream's clients take.
 pub const PACKAGE_BYTES: usize = 4 << 20;
+/// Bytes of the names of all packages, where they are listed.
+pub const PACKAGE_NAME_BYTES: usize = 4 << 20;
 /// Packages that one read asks for at a time.
 pub const PARALLEL_PACKAGES: usize = 8;
 /// Characters of a server's error that are repeated in our own.
@@ -79,6 +81,7 @@ mod tests {
             ("BUNDLE_PROPERTIES", BUNDLE_PROPERTIES.to_string()),
             ("PROPERTIES_BYTES", bytes(PROPERTIES_BYTES as u64)),
             ("PACKAGE_BYTES", bytes(PACKAGE_BYTES as u64)),
+            ("PACKAGE_NAME_BYTES", bytes(PACKAGE_NAME_BYTES as u64)),
             ("PARALLEL_PACKAGES", PARALLEL_PACKAGES.to_string()),
             ("ERROR_CHARACTERS", ERROR_CHARACTERS.to_string()),
             ("CONNECT_TIME", seconds(CONNECT_TIME)),

@@ -80,7 +80,7 @@ mod server {
         fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
             let this = self.clone();
             Box::pin(async move {
-                Ok(if request.uri().path().ends_with("/ListBundles") {
+                Ok(if request.uri().path().contains("/List") {
                     let codec = ProstCodec::<proto::Bundle, proto::ListBundlesRequest>::default();
                     Grpc::new(codec).server_streaming(this, request).await
                 } else {
@@ -130,6 +130,22 @@ async fn read_slowly<Responding: Future<Output = proto::Package> + Send + 'stati
     bundles: impl Fn() -> Bundles + Send + Sync + 'static,
     package: impl Fn(String) -> Responding + Send + Sync + 'static,
 ) -> Result<Fetched, SnapshotError> {
+    let (address, task) = serve(bundles, package).await;
+    let began = Instant::now();
+    let client = Client::connect(&address).expect("address");
+    let fetched = fetch_within(&client, &limits).await;
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    task.abort();
+    fetched
+}
+
+type Serving = tokio::task::JoinHandle<Result<(), tonic::transport::Error>>;
+
+/// A server with these answers, and where it is.
+async fn serve<Responding: Future<Output = proto::Package> + Send + 'static>(
+    bundles: impl Fn() -> Bundles + Send + Sync + 'static,
+    package: impl Fn(String) -> Responding + Send + Sync + 'static,
+) -> (String, Serving) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("port");
     let address = listener.local_addr().expect("address").to_string();
     let rogue = server::Rogue {
@@ -142,12 +158,7 @@ async fn read_slowly<Responding: Future<Output = proto::Package> + Send + 'stati
             .add_service(rogue)
             .serve_with_incoming(incoming),
     );
-    let began = Instant::now();
-    let client = Client::connect(&address).expect("address");
-    let fetched = fetch_within(&client, &limits).await;
-    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
-    task.abort();
-    fetched
+    (address, task)
 }
 
 fn package() -> proto::Package {
@@ -383,6 +394,20 @@ async fn packages_are_asked_for_some_at_a_time() {
     let fetched = read_slowly(limits, bundles, answer).await.expect("read");
     assert_eq!(fetched.snapshot.entries.len(), 2 * PARALLEL_PACKAGES);
     assert_eq!(seen.load(Ordering::SeqCst), PARALLEL_PACKAGES);
+}
+
+/// As messages go, a bundle with nothing but its name is a package's name.
+#[tokio::test]
+async fn names_of_packages_are_bounded() {
+    let named = |number| proto::Bundle {
+        csv_name: format!("{number}{}", "x".repeat(1 << 20)),
+        ..proto::Bundle::default()
+    };
+    let (address, task) = serve(move || endless(named), |_| std::future::ready(package())).await;
+    let listed = Client::connect(&address).expect("address").list_packages().await;
+    task.abort();
+    let error = listed.expect_err("they have no end");
+    assert!(error.message().contains("names of packages"), "{error}");
 }
 
 /// Some are asked for at a time, so each may be so much smaller than a bundle.

@@ -38,7 +38,8 @@ use self::room::Bounds;
 pub use self::source::Target;
 use crate::index::{Catalog, Index, Packages};
 use crate::limits::{
-    CATALOG_BYTES, NAMESPACE_BYTES, PARALLEL_READS, READ_AGAIN_WHEN_FULL, READ_TIME, TENANT_BYTES,
+    CATALOG_BYTES, NAMESPACE_BYTES, PARALLEL_HEADS, PARALLEL_READS, READ_AGAIN_WHEN_FULL, READ_TIME,
+    TENANT_BYTES,
 };
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -60,6 +61,8 @@ struct Shared {
     /// For all others.
     reads: Semaphore,
     turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
+    /// For heads that are parsed.
+    parsing: Arc<Semaphore>,
     interval: watch::Sender<Duration>,
     dial: Arc<dyn Dial>,
     bounds: Bounds,
@@ -108,6 +111,7 @@ impl Catalogs {
                 global_reads: Semaphore::new(PARALLEL_READS),
                 reads: Semaphore::new(PARALLEL_READS),
                 turns: Mutex::default(),
+                parsing: Arc::new(Semaphore::new(PARALLEL_HEADS)),
                 interval: watch::Sender::new(interval),
                 dial,
                 bounds: Bounds {
@@ -435,7 +439,7 @@ impl Follower {
         let read = async {
             let mut dialled = dial.connect(address).await.map_err(Failure::from)?;
             // A fault of ours in reading one catalog must not end the process, nor leave it as being read for ever.
-            let reading = isolated(reader::read(&dialled.channel, room));
+            let reading = isolated(reader::read(&dialled.channel, room, &shared.parsing));
             let read = tokio::select! {
                 read = reading => read.map_err(|panicked| panicked.to_string())??,
                 _ = &mut dialled.lost => return Err("the connection to the registry was lost".to_owned().into()),

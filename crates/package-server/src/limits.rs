@@ -8,6 +8,10 @@ use std::time::Duration;
 pub const PARALLEL_READS: usize = 4;
 /// Time in which a catalog must have been read.
 pub const READ_TIME: Duration = Duration::from_secs(120);
+/// Bytes of one message of a registry: a head with the other objects of its bundle, of which the ClusterServiceVersion is there twice.
+pub const REGISTRY_MESSAGE_BYTES: usize = 4 * CSV_BYTES;
+/// Heads of all catalogs that are parsed at once.
+pub const PARALLEL_HEADS: usize = 2;
 /// Bytes, about, of what is kept of all catalogs in one namespace.
 pub const NAMESPACE_BYTES: usize = 64 << 20;
 /// The same of all namespaces but the global one; above it each has an equal part.
@@ -83,6 +87,8 @@ mod tests {
         let rows = [
             ("PARALLEL_READS", PARALLEL_READS.to_string()),
             ("READ_TIME", seconds(READ_TIME)),
+            ("REGISTRY_MESSAGE_BYTES", bytes(REGISTRY_MESSAGE_BYTES as u64)),
+            ("PARALLEL_HEADS", PARALLEL_HEADS.to_string()),
             ("NAMESPACE_BYTES", bytes(NAMESPACE_BYTES as u64)),
             ("TENANT_BYTES", bytes(TENANT_BYTES as u64)),
             ("CATALOG_BYTES", bytes(CATALOG_BYTES as u64)),

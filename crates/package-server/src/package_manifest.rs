@@ -92,17 +92,26 @@ impl EntryLists {
             .deprecation
             .as_ref()
             .map_or(0, |deprecation| deprecation.message.len());
-        let names = bundle.package_name.len() + bundle.channel_name.len() + bundle.csv_name.len();
-        let kept = names + bundle.version.len() + deprecated + ENTRY_BYTES;
+        let mut kept = bundle.csv_name.len() + bundle.version.len() + deprecated + ENTRY_BYTES;
         let entry = ChannelEntry {
             name: bundle.csv_name,
             version: (!bundle.version.is_empty()).then_some(bundle.version),
             deprecation: bundle.deprecation.map(deprecation),
             ..ChannelEntry::default()
         };
-        let channels = self.lists.entry(bundle.package_name).or_default();
-        channels.entry(bundle.channel_name).or_default().push(entry);
-        kept
+        // An entry in a channel or package of its own takes many times what one more in a list does.
+        let (package, channel) = (bundle.package_name.len(), bundle.channel_name.len());
+        let channels = self.lists.entry(bundle.package_name).or_insert_with(|| {
+            kept += package + MAP_BYTES;
+            BTreeMap::new()
+        });
+        let list = channels.entry(bundle.channel_name).or_insert_with(|| {
+            kept += channel + ENTRY_BYTES;
+            Vec::new()
+        });
+        let before = list.capacity();
+        list.push(entry);
+        kept + (list.capacity() - before) * size_of::<ChannelEntry>()
     }
 
     /// The versions of a channel.
@@ -121,8 +130,10 @@ impl EntryLists {
     }
 }
 
-/// What an entry takes in memory beside its texts, about, in bytes.
+/// What an entry takes in memory beside its texts, about, in bytes: of a map, or of texts on the heap.
 const ENTRY_BYTES: usize = 128;
+/// The same of a map: its first node has room for eleven.
+const MAP_BYTES: usize = 11 * size_of::<(String, Vec<ChannelEntry>)>() + ENTRY_BYTES;
 
 impl Package {
     /// Puts a package together. A channel that `channels` does not have could not be read and is left out; if that was the default

@@ -63,12 +63,12 @@ impl Registry {
     }
 }
 
-/// A ClusterServiceVersion of this name.
+/// A ClusterServiceVersion of this name; as with real ones, what is kept of it is more than what lists of versions take.
 pub(crate) fn csv(name: &str, version: &str) -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
         "metadata": {"name": name, "labels": {"projected": "yes"}},
-        "spec": {"displayName": "Demo", "version": version, "provider": {"name": "t"},
+        "spec": {"displayName": "Demo", "description": "d".repeat(4000), "version": version, "provider": {"name": "t"},
             "icon": [{"base64data": "aGVsbG8=", "mediatype": "image/png"}]},
     })
 }
@@ -107,13 +107,15 @@ pub(crate) fn catalog(packages: &[(&str, &[&str])]) -> TempDir {
     folder
 }
 
-/// The same with one package `demo`, which has a channel `side` beside `stable`, with a picture of `icon` bytes at its head.
-pub(crate) fn catalog_with_side_channel(icon: usize) -> TempDir {
+/// The same with one package `demo`, which has a channel `side` beside `stable`. The bundle at its head has a picture of `icon` bytes,
+/// and a ConfigMap of `more`.
+pub(crate) fn catalog_with_side_channel(icon: usize, more: usize) -> TempDir {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     let folder = catalog(&[("demo", &["1.0.0"])]);
     let mut head = csv("demo.v2.0.0", "2.0.0");
     head["spec"]["icon"][0]["base64data"] = STANDARD.encode(vec![7; icon]).into();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "x".repeat(more)}});
     let blobs = [
         json!({"schema": "olm.channel", "name": "side", "package": "demo", "entries": [{"name": "demo.v2.0.0"}]}),
         json!({
@@ -121,6 +123,7 @@ pub(crate) fn catalog_with_side_channel(icon: usize) -> TempDir {
             "properties": [
                 {"type": "olm.package", "value": {"packageName": "demo", "version": "2.0.0"}},
                 {"type": "olm.bundle.object", "value": {"data": STANDARD.encode(head.to_string())}},
+                {"type": "olm.bundle.object", "value": {"data": STANDARD.encode(map.to_string())}},
             ],
         }),
     ];

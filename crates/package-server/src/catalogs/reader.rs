@@ -1,6 +1,6 @@
 //! Reads a catalog from its registry: the versions of all channels, then package by package the heads of its channels.
 //!
-//! One head is in memory at a time; what is kept of it is its description. A channel whose head cannot be read is left out and
+//! One head is in memory at a time, and [`PARALLEL_HEADS`](crate::limits::PARALLEL_HEADS) of all catalogs are parsed; what is kept of it is its description. A channel whose head cannot be read is left out and
 //! counted, and so is a package without channels: one broken bundle must not hide a catalog. But what ends before its end is no
 //! catalog, and nothing of it is used.
 
@@ -12,12 +12,19 @@ use olm_registry::client::{Client, Timeouts};
 use olm_registry::limits::{ERROR_CHARACTERS, ReadLimits};
 use olm_registry::proto;
 use olm_runtime::isolation;
+use tokio::sync::Semaphore;
 use tonic::transport::Channel as Connection;
 use tonic::{Code, Status};
 
 use crate::index::Packages;
-use crate::limits::TOLD_LEFT_OUT;
+use crate::limits::{REGISTRY_MESSAGE_BYTES, TOLD_LEFT_OUT};
 use crate::package_manifest::{Channel, EntryLists, Head, Package};
+
+/// What is read from.
+struct Registry<'a> {
+    client: Client,
+    parsing: &'a Arc<Semaphore>,
+}
 
 /// What was read.
 #[derive(Debug, Default)]
@@ -78,14 +85,21 @@ fn short(text: &str) -> String {
     text.chars().take(ERROR_CHARACTERS).collect()
 }
 
-/// Reads everything, of which no more than `room` bytes may be kept.
+/// Reads everything, of which no more than `room` bytes may be kept. Heads are parsed as `parsing` has permits.
 ///
 /// # Errors
 /// There is too much of it, or it ends before its end.
-pub(super) async fn read(connection: &Connection, room: usize) -> Result<Read, ReadError> {
-    let client = Client::new(connection.clone(), Timeouts::default());
+pub(super) async fn read(
+    connection: &Connection,
+    room: usize,
+    parsing: &Arc<Semaphore>,
+) -> Result<Read, ReadError> {
+    let client =
+        Client::new(connection.clone(), Timeouts::default()).with_message_bytes(REGISTRY_MESSAGE_BYTES);
+    let registry = Registry { client, parsing };
+    let client = &registry.client;
     let limits = ReadLimits::CATALOG;
-    let mut entries = entries(&client, room, &limits).await?;
+    let mut entries = entries(client, room, &limits).await?;
     let failed = |what| {
         move |status| ReadError::Call {
             what,
@@ -103,7 +117,7 @@ pub(super) async fn read(connection: &Connection, room: usize) -> Result<Read, R
                 continue;
             }
         };
-        let channels = channels(&client, &package, &mut entries, &mut read, room).await?;
+        let channels = channels(&registry, &package, &mut entries, &mut read, room).await?;
         match Package::new(package, &channels) {
             Ok(package) => {
                 read.bytes = read.bytes.saturating_add(package.bytes());
@@ -145,7 +159,7 @@ async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<En
 
 /// The channels of a package whose heads can be read. Several channels may have the same head.
 async fn channels(
-    client: &Client,
+    registry: &Registry<'_>,
     package: &proto::Package,
     entries: &mut EntryLists,
     read: &mut Read,
@@ -160,7 +174,7 @@ async fn channels(
         let known = heads.get(name).cloned();
         let head = match known {
             Some(head) => head,
-            None => match head(client, &package.name, channel).await? {
+            None => match head(registry, &package.name, channel).await? {
                 Ok(head) => {
                     bytes = bytes.saturating_add(head.bytes());
                     if bytes > room {
@@ -188,13 +202,16 @@ async fn channels(
 
 /// The head of a channel, or why it cannot be read, whenever it is tried.
 async fn head(
-    client: &Client,
+    registry: &Registry<'_>,
     package: &str,
     channel: &proto::Channel,
 ) -> Result<Result<Head, String>, ReadError> {
-    let bundle = client.get_bundle(package, &channel.name, &channel.csv_name).await;
-    let bundle = match bundle {
-        Ok(bundle) => bundle,
+    let bundle = registry
+        .client
+        .get_bundle(package, &channel.name, &channel.csv_name)
+        .await;
+    let csv = match bundle {
+        Ok(bundle) => bundle.csv_json,
         Err(status) if is_transient(&status) => {
             return Err(ReadError::Call {
                 what: "read the head of a channel",
@@ -204,7 +221,14 @@ async fn head(
         Err(status) => return Ok(Err(message(&status))),
     };
     // Reading takes a while, and whoever asks for something meanwhile is not to wait. A fault of ours in it is that head's alone.
-    let parsed = isolation::blocking(move || Head::parse(&bundle.csv_json)).await;
+    // It goes on when nobody waits for it any more, and so does what it takes in memory.
+    let permit = Arc::clone(registry.parsing).acquire_owned().await;
+    let parsed = isolation::blocking(move || {
+        let head = Head::parse(&csv);
+        drop(permit);
+        head
+    });
+    let parsed = parsed.await;
     Ok(match parsed {
         Ok(Ok(head)) => Ok(head),
         Ok(Err(error)) => Err(error.to_string()),

@@ -252,6 +252,7 @@ fn versions_are_told_newest_first() {
 #[test]
 fn what_is_kept_of_a_version_is_counted() {
     let mut lists = EntryLists::default();
+    let first = lists.add(bundle("stable", "demo.v1", "1.0.0"));
     let plain = lists.add(bundle("stable", "demo.v1", "1.0.0"));
     let deprecated = lists.add(proto::Bundle {
         deprecation: Some(proto::Deprecation {
@@ -265,6 +266,40 @@ fn what_is_kept_of_a_version_is_counted() {
         ..bundle("stable", "demo.v1", "1.0.0")
     });
     assert!(named > plain + 900, "{named}");
+    // Room for four, a map and what holds it.
+    assert!(first > plain + 1000, "{first}");
+    let channel = lists.add(bundle("fast", "demo.v1", "1.0.0"));
+    assert!(first > channel && channel > plain + 400, "{channel}");
+}
+
+/// Bytes that are counted for these entries, each in a list that `name` says.
+fn counted(count: usize, name: impl Fn(usize) -> (String, String)) -> usize {
+    let mut lists = EntryLists::default();
+    let add = |number: usize| {
+        let (package_name, channel_name) = name(number);
+        lists.add(proto::Bundle {
+            package_name,
+            channel_name,
+            ..bundle("", "demo.v1", "1.0.0")
+        })
+    };
+    (0..count).map(add).sum()
+}
+
+/// Counted a little more than it is, so that bounds hold: figures of a 64-bit machine.
+#[test]
+fn lists_of_versions_are_counted_as_they_are() {
+    let each = |total: usize| total / 10_000;
+    let one_list = each(counted(10_000, |_| ("p".to_owned(), "c".to_owned())));
+    let channels = each(counted(10_000, |number| ("p".to_owned(), number.to_string())));
+    let packages = each(counted(10_000, |number| (number.to_string(), "c".to_owned())));
+    let entry = size_of::<ChannelEntry>();
+    assert!(
+        (entry..=2 * entry + ENTRY_BYTES + 20).contains(&one_list),
+        "{one_list}"
+    );
+    assert!(channels > 4 * entry + ENTRY_BYTES, "{channels}");
+    assert!(packages > channels + 11 * 48, "{packages}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::limits::CATALOG_BYTES;
+use crate::limits::{CATALOG_BYTES, REGISTRY_MESSAGE_BYTES};
 
 #[tokio::test]
 async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
@@ -98,7 +98,7 @@ async fn heads_are_bounded_while_a_package_is_read() {
     let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
     let registry = Registry::of(folder.path()).await;
     let kept = bytes_of(&registry.address).await;
-    let side = test_env::catalog_with_side_channel(60_000);
+    let side = test_env::catalog_with_side_channel(60_000, 0);
     let side = Registry::of(side.path()).await;
     let both = bytes_of(&side.address).await;
     assert!(both < kept + 20_000, "the icon of a side channel is kept");
@@ -106,6 +106,16 @@ async fn heads_are_bounded_while_a_package_is_read() {
     lab.sources.put(source("tenant", "cat", &side.address));
     let failure = lab.wait_for_failure("tenant", "cat").await;
     assert!(failure.contains("which is the limit"), "{failure}");
+}
+
+#[tokio::test]
+async fn the_channel_of_a_bundle_that_is_too_large_is_left_out() {
+    let folder = test_env::catalog_with_side_channel(1, REGISTRY_MESSAGE_BYTES);
+    let registry = Registry::of(folder.path()).await;
+    let lab = Lab::new();
+    lab.sources.put(source("tenant", "cat", &registry.address));
+    lab.wait_to_see(&["tenant/demo.v1.0.0"]).await;
+    assert_eq!(lab.state("tenant", "cat").unwrap().left_out, 1);
 }
 
 /// Hangs up as soon as the test says so.
