@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream;
 use http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY,
-    WWW_AUTHENTICATE,
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER,
+    VARY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use http_body::Frame;
@@ -212,9 +212,8 @@ impl Api {
         if !asked.is_read {
             return Err(not_read(&asked.access));
         }
-        let accept = headers
-            .get(http::header::ACCEPT)
-            .and_then(|value| value.to_str().ok());
+        let accept = accept(headers);
+        let accept = accept.as_deref();
         let documents = &self.documents;
         match &asked.route {
             Route::Health => Ok(plain(StatusCode::OK, "ok")),
@@ -367,6 +366,13 @@ fn resource(route: &Route) -> &'static str {
         Route::Icon { .. } => "icon",
         Route::Nothing => "other",
     }
+}
+
+/// What the caller takes: a header that is there several times is one list.
+fn accept(headers: &HeaderMap) -> Option<String> {
+    let values = headers.get_all(ACCEPT).iter();
+    let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+    (!values.is_empty()).then(|| values.join(","))
 }
 
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {

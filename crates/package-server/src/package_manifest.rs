@@ -142,12 +142,13 @@ impl Package {
     /// # Errors
     /// No channel is left, or there is more of it than of one package may be.
     pub fn new(package: proto::Package, channels: &BTreeMap<String, Channel>) -> Result<Self, Elided> {
-        let mut deprecations: BTreeMap<String, Option<Deprecation>> = package
-            .channels
-            .into_iter()
-            .map(|channel| (channel.name, channel.deprecation.map(deprecation)))
-            .collect();
-        deprecations.retain(|name, _| channels.contains_key(name));
+        let mut deprecations: BTreeMap<String, Option<Deprecation>> = BTreeMap::new();
+        for channel in package.channels {
+            if channels.contains_key(&channel.name) {
+                let told = deprecations.entry(channel.name);
+                told.or_insert_with(|| channel.deprecation.map(deprecation));
+            }
+        }
         let first = deprecations.keys().next().cloned().ok_or(Elided::NoChannels)?;
         let default = if deprecations.contains_key(&package.default_channel_name) {
             package.default_channel_name.clone()

@@ -1,5 +1,6 @@
 //! Registries that are served, certificates, and whoever answers questions, for tests.
 
+use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use olm_api::v1alpha1::CatalogSource;
 use olm_registry::{cache, server};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
@@ -61,6 +73,47 @@ impl Registry {
         drop(self.stop.take());
         (&mut self.task).await.unwrap();
     }
+}
+
+/// What a registry answers with, by method and question: messages, encoded; or it resets the stream.
+pub(crate) type Answers = dyn Fn(&str, &[u8]) -> Option<Vec<Vec<u8>>> + Send + Sync;
+
+/// A registry that answers as a test likes, until the test ends. Returns its address.
+pub(crate) async fn rogue(answers: Arc<Answers>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answers = Arc::clone(&answers);
+            let service = service_fn(move |request: Request<Incoming>| answer(request, Arc::clone(&answers)));
+            let connection = http2::Builder::new(TokioExecutor::new());
+            tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    address
+}
+
+type GrpcBody = BoxBody<Bytes, Infallible>;
+
+async fn answer(request: Request<Incoming>, answers: Arc<Answers>) -> Result<Response<GrpcBody>, String> {
+    let (head, body) = request.into_parts();
+    let question = body.collect().await.unwrap().to_bytes();
+    // Each message stands behind a byte that says whether it is compressed, and its length.
+    let messages = answers(head.uri.path(), &question[5..]).ok_or("as the test likes")?;
+    let framed = messages.into_iter().map(|message| {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        Frame::data([&[0], &length[..], &message].concat().into())
+    });
+    let trailers = HeaderMap::from_iter([(
+        HeaderName::from_static("grpc-status"),
+        HeaderValue::from_static("0"),
+    )]);
+    let frames = framed.chain([Frame::trailers(trailers)]).map(Ok);
+    let mut response = Response::new(StreamBody::new(stream::iter(frames)).boxed());
+    let grpc = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(CONTENT_TYPE, grpc);
+    Ok(response)
 }
 
 /// A ClusterServiceVersion of this name; as with real ones, what is kept of it is more than what lists of versions take.

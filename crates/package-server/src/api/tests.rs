@@ -422,3 +422,19 @@ async fn a_fault_in_writing_an_answer_is_that_answers_alone() {
     assert!(body.frame().await.unwrap().is_err());
     assert!(body.frame().await.is_none());
 }
+
+#[tokio::test]
+async fn several_headers_say_together_what_a_caller_takes() {
+    let lab = Lab::new();
+    let headers = [
+        ("x-remote-user", "ada"),
+        ("accept", "text/html"),
+        ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io"),
+    ];
+    let path = format!("{BASE}/namespaces/ns/packagemanifests");
+    let answer = lab.send(&proxy(), "GET", &path, &headers).await;
+    assert_eq!(
+        (answer.code, answer.json()["kind"].clone()),
+        (200, json!("Table"))
+    );
+}

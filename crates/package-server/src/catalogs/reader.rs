@@ -4,7 +4,7 @@
 //! counted, and so is a package without channels: one broken bundle must not hide a catalog. But what ends before its end is no
 //! catalog, and nothing of it is used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, pin_mut};
@@ -107,9 +107,15 @@ pub(super) async fn read(
         }
     };
     let names = client.list_packages().await.map_err(failed("list packages"))?;
+    // One that is listed twice is one.
+    let names: BTreeSet<String> = names.into_iter().collect();
     let mut read = Read::default();
     for name in names {
         let package = match client.get_package(&name).await {
+            Ok(package) if package.name != name => {
+                read.leave_out(&name, None, "another package is answered with");
+                continue;
+            }
             Ok(package) => package,
             Err(status) if is_transient(&status) => return Err(failed("read a package")(status)),
             Err(status) => {
@@ -167,9 +173,14 @@ async fn channels(
 ) -> Result<BTreeMap<String, Channel>, ReadError> {
     let mut heads: BTreeMap<&str, Option<Arc<Head>>> = BTreeMap::new();
     let mut channels = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     // A package may have any number of channels, and all their heads are in memory until it is put together.
     let mut bytes = read.bytes;
     for channel in &package.channels {
+        // Of two of one name the first counts.
+        if !seen.insert(channel.name.as_str()) {
+            continue;
+        }
         let name = channel.csv_name.as_str();
         let known = heads.get(name).cloned();
         let head = match known {

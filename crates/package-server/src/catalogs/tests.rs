@@ -1,5 +1,6 @@
 mod bounds;
 mod corpus;
+mod rogue;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
