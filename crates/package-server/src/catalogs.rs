@@ -34,12 +34,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 pub use self::connection::{Dial, Dialled, Tcp};
 pub use self::reader::ReadError;
-use self::room::Bounds;
+use self::room::{Bounds, Room};
 pub use self::source::Target;
 use crate::index::{Catalog, Index, Packages};
 use crate::limits::{
-    CATALOG_BYTES, NAMESPACE_BYTES, PARALLEL_HEADS, PARALLEL_READS, READ_AGAIN_WHEN_FULL, READ_TIME,
-    TENANT_BYTES,
+    CATALOG_BYTES, GLOBAL_BYTES, NAMESPACE_BYTES, PARALLEL_HEADS, PARALLEL_READS, READ_AGAIN_WHEN_FULL,
+    READ_TIME, TENANT_BYTES,
 };
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -85,10 +85,12 @@ pub struct CatalogState {
     pub was_tried: bool,
     /// Why the last attempt failed.
     pub failure: Option<String>,
+    /// Whether that was that there is no room for it.
+    pub has_no_room: bool,
     /// Packages and channels that could not be read.
     pub left_out: usize,
     /// Bytes that it takes, about; none while nothing of it is kept.
-    bytes: usize,
+    pub bytes: usize,
 }
 
 impl Drop for Entry {
@@ -115,6 +117,7 @@ impl Catalogs {
                 interval: watch::Sender::new(interval),
                 dial,
                 bounds: Bounds {
+                    global: GLOBAL_BYTES,
                     namespace: NAMESPACE_BYTES,
                     tenants: TENANT_BYTES,
                 },
@@ -246,7 +249,7 @@ impl Shared {
     }
 
     /// What may be kept of a catalog beside the others.
-    fn room(&self, entries: &BTreeMap<NamespacedName, Entry>, key: &NamespacedName) -> usize {
+    fn room(&self, entries: &BTreeMap<NamespacedName, Entry>, key: &NamespacedName) -> Room {
         let global = Arc::clone(&self.index.borrow().global_namespace);
         room::room(kept(entries), key, &global, self.bounds)
     }
@@ -259,8 +262,8 @@ impl Shared {
         let mut entries = self.lock();
         let room = self.room(&entries, key);
         let bytes = read.bytes.saturating_add(CATALOG_BYTES);
-        if bytes > room {
-            return Err(ReadError::too_many_bytes(room));
+        if bytes > room.bytes {
+            return Err(ReadError::NoRoom(room));
         }
         // One of the same name may be another object by now.
         let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) else {
@@ -270,6 +273,7 @@ impl Shared {
             read_at: Some(clock::now()),
             was_tried: true,
             failure: None,
+            has_no_room: false,
             left_out: read.left_out,
             bytes,
         };
@@ -292,6 +296,7 @@ impl Shared {
                 entry.state = CatalogState {
                     was_tried: true,
                     failure: Some("other namespaces need the room".to_owned()),
+                    has_no_room: true,
                     ..CatalogState::default()
                 };
             }
@@ -314,11 +319,12 @@ impl Shared {
     }
 
     /// Tells of a failure. What was read before stays.
-    fn note_failure(&self, key: &NamespacedName, uid: Option<&str>, failure: String) {
+    fn note_failure(&self, key: &NamespacedName, uid: Option<&str>, failure: Failure) {
         let mut entries = self.lock();
         if let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) {
             entry.state.was_tried = true;
-            entry.state.failure = Some(failure);
+            entry.state.failure = Some(failure.text);
+            entry.state.has_no_room = failure.is_full;
         }
     }
 }
@@ -364,7 +370,7 @@ impl From<String> for Failure {
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         Self {
-            is_full: matches!(error, ReadError::TooLarge { .. }),
+            is_full: matches!(error, ReadError::TooLarge { .. } | ReadError::NoRoom(_)),
             ..error.to_string().into()
         }
     }
@@ -402,7 +408,7 @@ impl Follower {
                     } else {
                         pause
                     };
-                    self.failed(failure.text, pause);
+                    self.failed(failure, pause);
                     self.pause(pause).await
                 }
                 None => Woken::Forgotten,
@@ -413,9 +419,9 @@ impl Follower {
         }
     }
 
-    fn failed(&self, failure: String, pause: Duration) {
+    fn failed(&self, failure: Failure, pause: Duration) {
         let retry_s = pause.as_secs();
-        tracing::warn!(catalog = %self.key, error = failure, retry_s, "catalog not read, what was read before is served");
+        tracing::warn!(catalog = %self.key, error = failure.text, retry_s, "catalog not read, what was read before is served");
         if let Some(shared) = self.shared.upgrade() {
             shared.note_failure(&self.key, self.uid.as_deref(), failure);
         }
@@ -432,9 +438,7 @@ impl Follower {
             (Some(turn), shared.reads.acquire().await.ok()?)
         };
         let began = Instant::now();
-        let room = shared
-            .room(&shared.lock(), &self.key)
-            .saturating_sub(CATALOG_BYTES);
+        let room = shared.room(&shared.lock(), &self.key);
         let dial = Arc::clone(&shared.dial);
         let read = async {
             let mut dialled = dial.connect(address).await.map_err(Failure::from)?;

@@ -12,7 +12,10 @@ pub const READ_TIME: Duration = Duration::from_secs(120);
 pub const REGISTRY_MESSAGE_BYTES: usize = 4 * CSV_BYTES;
 /// Heads of all catalogs that are parsed at once.
 pub const PARALLEL_HEADS: usize = 2;
-/// Bytes, about, of what is kept of all catalogs in one namespace.
+/// Bytes, about, of what is kept of all catalogs in the global namespace. Those of a large distribution have thousands of channels,
+/// each with a description of tens of KiB.
+pub const GLOBAL_BYTES: usize = 256 << 20;
+/// Bytes, about, of what is kept of all catalogs in one other namespace.
 pub const NAMESPACE_BYTES: usize = 64 << 20;
 /// The same of all namespaces but the global one; above it each has an equal part.
 pub const TENANT_BYTES: usize = 512 << 20;
@@ -89,6 +92,7 @@ mod tests {
             ("READ_TIME", seconds(READ_TIME)),
             ("REGISTRY_MESSAGE_BYTES", bytes(REGISTRY_MESSAGE_BYTES as u64)),
             ("PARALLEL_HEADS", PARALLEL_HEADS.to_string()),
+            ("GLOBAL_BYTES", bytes(GLOBAL_BYTES as u64)),
             ("NAMESPACE_BYTES", bytes(NAMESPACE_BYTES as u64)),
             ("TENANT_BYTES", bytes(TENANT_BYTES as u64)),
             ("CATALOG_BYTES", bytes(CATALOG_BYTES as u64)),

@@ -34,13 +34,25 @@ pub(crate) fn register(metrics: &Metrics, catalogs: &Catalogs) {
         told(|state| state.was_tried.then(|| i64::from(state.failure.is_some()))),
     );
     metrics.gauges(
+        "olm_package_server_catalog_without_room",
+        "1 while a catalog is not served, or not served anew, because there is no memory for it; else 0",
+        labels,
+        told(|state| state.was_tried.then(|| i64::from(state.has_no_room))),
+    );
+    metrics.gauges(
+        "olm_package_server_catalog_bytes",
+        "Memory that what is served of a catalog takes, about, in bytes",
+        labels,
+        told(|state| state.read_at.map(|_| number(state.bytes))),
+    );
+    metrics.gauges(
         "olm_package_server_left_out",
         "Packages and channels of a catalog that cannot be read",
         labels,
-        told(|state| {
-            state
-                .read_at
-                .map(|_| i64::try_from(state.left_out).unwrap_or(i64::MAX))
-        }),
+        told(|state| state.read_at.map(|_| number(state.left_out))),
     );
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -7,7 +7,7 @@
 mod description;
 mod icon;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -132,6 +132,8 @@ impl EntryLists {
 
 /// What an entry takes in memory beside its texts, about, in bytes: of a map, or of texts on the heap.
 const ENTRY_BYTES: usize = 128;
+/// The same of a piece of JSON that is kept.
+const PIECE_BYTES: usize = size_of::<Bytes>() + 48;
 /// The same of a map: its first node has room for eleven.
 const MAP_BYTES: usize = 11 * size_of::<(String, Vec<ChannelEntry>)>() + ENTRY_BYTES;
 
@@ -191,8 +193,14 @@ impl Package {
         })
     }
 
-    /// Bytes this takes in memory, about; what channels share is counted for each.
+    /// Bytes this takes in memory, about; what channels share is counted once.
     pub fn bytes(&self) -> usize {
+        let mut seen = BTreeSet::new();
+        let own = self
+            .content
+            .iter()
+            .filter(|piece| seen.insert(piece.as_ptr().addr()));
+        let content = own.map(Bytes::len).sum::<usize>() + self.content.len() * PIECE_BYTES;
         let labels: usize = self
             .labels
             .iter()
@@ -202,7 +210,7 @@ impl Package {
             .icon
             .as_ref()
             .map_or(0, |icon| icon.icon.data.len() + icon.icon.media_type.len());
-        self.content.iter().map(Bytes::len).sum::<usize>() + labels + icon + self.name.len() + ENTRY_BYTES
+        content + labels + icon + self.name.len() + ENTRY_BYTES
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tonic::transport::Channel as Connection;
 use tonic::{Code, Status};
 
+use super::room::Room;
 use crate::index::Packages;
 use crate::limits::{REGISTRY_MESSAGE_BYTES, TOLD_LEFT_OUT};
 use crate::package_manifest::{Channel, EntryLists, Head, Package};
@@ -55,6 +56,9 @@ pub enum ReadError {
         /// The limit.
         allowed: usize,
     },
+    /// There is no memory for it.
+    #[error("the catalog takes more memory than there is: {0}")]
+    NoRoom(Room),
 }
 
 impl Read {
@@ -69,14 +73,6 @@ impl Read {
     }
 }
 
-impl ReadError {
-    /// There is room for no more than this.
-    pub(super) fn too_many_bytes(allowed: usize) -> Self {
-        let of = "bytes that must be kept in memory";
-        Self::TooLarge { of, allowed }
-    }
-}
-
 fn message(status: &Status) -> String {
     short(status.message())
 }
@@ -85,13 +81,13 @@ fn short(text: &str) -> String {
     text.chars().take(ERROR_CHARACTERS).collect()
 }
 
-/// Reads everything, of which no more than `room` bytes may be kept. Heads are parsed as `parsing` has permits.
+/// Reads everything, of which no more may be kept than there is `room`. Heads are parsed as `parsing` has permits.
 ///
 /// # Errors
 /// There is too much of it, or it ends before its end.
 pub(super) async fn read(
     connection: &Connection,
-    room: usize,
+    room: Room,
     parsing: &Arc<Semaphore>,
 ) -> Result<Read, ReadError> {
     let client =
@@ -133,14 +129,14 @@ pub(super) async fn read(
                 read.leave_out(&name, None, &error.to_string());
             }
         }
-        if read.bytes > room {
-            return Err(ReadError::too_many_bytes(room));
+        if read.bytes > room.for_packages() {
+            return Err(ReadError::NoRoom(room));
         }
     }
     Ok(read)
 }
 
-async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<EntryLists, ReadError> {
+async fn entries(client: &Client, room: Room, limits: &ReadLimits) -> Result<EntryLists, ReadError> {
     let failed = |status| ReadError::Call {
         what: "list bundles",
         status: Box::new(status),
@@ -156,8 +152,8 @@ async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<En
             return Err(ReadError::TooLarge { of, allowed });
         }
         kept = kept.saturating_add(entries.add(bundle.map_err(failed)?));
-        if kept > room {
-            return Err(ReadError::too_many_bytes(room));
+        if kept > room.for_packages() {
+            return Err(ReadError::NoRoom(room));
         }
     }
     Ok(entries)
@@ -169,7 +165,7 @@ async fn channels(
     package: &proto::Package,
     entries: &mut EntryLists,
     read: &mut Read,
-    room: usize,
+    room: Room,
 ) -> Result<BTreeMap<String, Channel>, ReadError> {
     let mut heads: BTreeMap<&str, Option<Arc<Head>>> = BTreeMap::new();
     let mut channels = BTreeMap::new();
@@ -188,8 +184,8 @@ async fn channels(
             None => match head(registry, &package.name, channel).await? {
                 Ok(head) => {
                     bytes = bytes.saturating_add(head.bytes());
-                    if bytes > room {
-                        return Err(ReadError::too_many_bytes(room));
+                    if bytes > room.for_packages() {
+                        return Err(ReadError::NoRoom(room));
                     }
                     heads.entry(name).or_insert(Some(Arc::new(head))).clone()
                 }

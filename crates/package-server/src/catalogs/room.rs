@@ -4,13 +4,18 @@
 //! comes first is served; at it each namespace has its part, so that one tenant's catalogs do not take away what another's need.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use olm_runtime::NamespacedName;
+
+use crate::limits::CATALOG_BYTES;
 
 /// Bytes that catalogs may keep.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Those of one namespace.
+    /// Those of the global namespace.
+    pub(super) global: usize,
+    /// Those of one other namespace.
     pub(super) namespace: usize,
     /// Those of all namespaces but the global one.
     pub(super) tenants: usize,
@@ -19,24 +24,59 @@ pub(super) struct Bounds {
 /// What a catalog keeps.
 pub(super) type Kept<'a> = (&'a NamespacedName, usize);
 
-/// Bytes that the catalog `key` may keep beside what is `kept`, its own former content left out.
+/// What a catalog may keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes for this one.
+    pub(super) bytes: usize,
+    /// Bytes for its namespace.
+    of_namespace: usize,
+    /// Bytes that other catalogs of its namespace keep.
+    beside: usize,
+}
+
+impl Room {
+    /// What is left of it for packages.
+    pub(super) fn for_packages(self) -> usize {
+        self.bytes.saturating_sub(CATALOG_BYTES)
+    }
+}
+
+/// As it is told to whoever wonders why a catalog is not served.
+impl fmt::Display for Room {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [bytes, of_namespace, beside] =
+            [self.bytes, self.of_namespace, self.beside].map(|bytes| bytes >> 10);
+        write!(
+            out,
+            "{bytes} KiB are left for it: catalogs of its namespace may keep {of_namespace} KiB, and others of it keep {beside} KiB"
+        )
+    }
+}
+
+/// What the catalog `key` may keep beside what is `kept`, its own former content left out.
 pub(super) fn room<'a>(
     kept: impl IntoIterator<Item = Kept<'a>>,
     key: &NamespacedName,
     global: &str,
     bounds: Bounds,
-) -> usize {
+) -> Room {
     let others = kept.into_iter().filter(|(other, _)| *other != key);
     let mut namespaces = by_namespace(others);
     let beside = namespaces.remove(key.namespace.as_str()).unwrap_or_default();
-    let mut most = bounds.namespace;
-    if key.namespace != global {
+    let of_namespace = if key.namespace == global {
+        bounds.global
+    } else {
         namespaces.remove(global);
         let part = bounds.tenants / (namespaces.len() + 1);
         let free = bounds.tenants.saturating_sub(namespaces.values().sum());
-        most = most.min(free.max(part));
+        bounds.namespace.min(free.max(part))
+    };
+    Room {
+        bytes: of_namespace.saturating_sub(beside),
+        of_namespace,
+        beside,
     }
-    most.saturating_sub(beside)
 }
 
 /// The catalogs that have to go so that all together fit: the largest first, of namespaces that keep more than their part.
@@ -77,6 +117,7 @@ mod tests {
     use super::*;
 
     const BOUNDS: Bounds = Bounds {
+        global: 80,
         namespace: 60,
         tenants: 100,
     };
@@ -90,7 +131,7 @@ mod tests {
     fn room_for(kept: &[(&str, &str, usize)], namespace: &str) -> usize {
         let kept = keys(kept);
         let key = NamespacedName::new(namespace, "cat");
-        room(kept.iter().map(|(key, bytes)| (key, *bytes)), &key, "olm", BOUNDS)
+        room(kept.iter().map(|(key, bytes)| (key, *bytes)), &key, "olm", BOUNDS).bytes
     }
 
     fn gone(kept: &[(&str, &str, usize)]) -> Vec<String> {
@@ -124,9 +165,26 @@ mod tests {
 
     #[test]
     fn what_everybody_sees_and_what_tenants_have_take_nothing_from_each_other() {
-        assert_eq!(room_for(&[("b", "cat", 60), ("c", "cat", 40)], "olm"), 60);
+        assert_eq!(room_for(&[("b", "cat", 60), ("c", "cat", 40)], "olm"), 80);
         assert_eq!(room_for(&[("olm", "large", 60)], "a"), 60);
-        assert_eq!(room_for(&[("olm", "large", 50)], "olm"), 10);
+        assert_eq!(room_for(&[("olm", "large", 50)], "olm"), 30);
+    }
+
+    #[test]
+    fn what_is_left_is_told_with_what_others_keep() {
+        let key = NamespacedName::new("a", "cat");
+        let other = NamespacedName::new("a", "other");
+        let bounds = Bounds {
+            global: 0,
+            namespace: 64 << 20,
+            tenants: 512 << 20,
+        };
+        let room = room([(&other, 48 << 20)], &key, "olm", bounds);
+        assert_eq!(
+            room.to_string(),
+            "16384 KiB are left for it: catalogs of its namespace may keep 65536 KiB, and others of it keep 49152 KiB"
+        );
+        assert_eq!(room.for_packages(), (16 << 20) - CATALOG_BYTES);
     }
 
     #[test]

@@ -40,7 +40,12 @@ impl Lab {
     fn with_bounds(namespace: usize, tenants: usize) -> Self {
         let dials = Arc::<Counting>::default();
         let mut catalogs = Catalogs::new("olm", HALF_A_DAY, Arc::clone(&dials) as Arc<dyn Dial>);
-        Arc::get_mut(&mut catalogs.shared).unwrap().bounds = Bounds { namespace, tenants };
+        let bounds = Bounds {
+            global: namespace,
+            namespace,
+            tenants,
+        };
+        Arc::get_mut(&mut catalogs.shared).unwrap().bounds = bounds;
         let sources = Store::new();
         catalogs.follow(&sources);
         Self {

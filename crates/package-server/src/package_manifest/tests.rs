@@ -454,3 +454,19 @@ fn a_package_with_more_labels_than_are_worth_repeating_is_left_out() {
         Elided::TooManyLabels(_)
     ));
 }
+
+#[test]
+fn what_channels_share_counts_once() {
+    let large = head("demo.v1", json!({"description": "x".repeat(100_000)}), &json!({}));
+    let package = |names: &[&str]| {
+        let listed: Vec<(&str, Option<&str>)> = names.iter().map(|name| (*name, None)).collect();
+        let known = names.iter().map(|name| ((*name).to_owned(), channel(&large)));
+        Package::new(registry_package("a", &listed), &known.collect()).unwrap()
+    };
+    let (one, three) = (package(&["a"]).bytes(), package(&["a", "b", "c"]).bytes());
+    assert!(one > 100_000, "{one}");
+    assert!(
+        one + 2 * PIECE_BYTES < three && three < one + 1000,
+        "{one} {three}"
+    );
+}

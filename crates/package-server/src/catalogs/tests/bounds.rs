@@ -25,8 +25,10 @@ async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
     lab.wait_to_see(&["tenant/demo.v1.0.0"]).await;
     lab.sources.put(source("tenant", "large", &large.address));
     let failure = lab.wait_for_failure("tenant", "large").await;
-    assert!(failure.contains("which is the limit"), "{failure}");
+    assert!(failure.contains("KiB are left for it"), "{failure}");
     assert_eq!(lab.seen(None), ["tenant/demo.v1.0.0"]);
+    assert!(lab.state("tenant", "large").unwrap().has_no_room);
+    assert!(!lab.state("tenant", "small").unwrap().has_no_room);
     // What one tenant has costs another nothing.
     lab.sources.put(source("other", "large", &large.address));
     lab.wait_to_see(&[
@@ -67,7 +69,7 @@ async fn what_one_tenant_has_beyond_its_part_goes_for_another() {
     lab.sources.put(source("other", "small", &small.address));
     lab.wait_to_see(&["other/a.v1.0.0", "tenant/a.v1.0.0"]).await;
     let gone = lab.state("tenant", "large").unwrap();
-    assert_eq!((gone.bytes, gone.read_at), (0, None));
+    assert_eq!((gone.bytes, gone.read_at, gone.has_no_room), (0, None, true));
     assert!(gone.failure.unwrap().contains("other namespaces"));
     // What everybody sees has room of its own.
     lab.sources.put(source("olm", "large", &large.address));
@@ -89,7 +91,7 @@ async fn a_catalog_costs_something_also_without_packages() {
     wait_for("both", || (read("a") && read("b")).then_some(())).await;
     lab.sources.put(source("tenant", "c", &registry.address));
     let failure = lab.wait_for_failure("tenant", "c").await;
-    assert!(failure.contains("which is the limit"), "{failure}");
+    assert!(failure.contains("KiB are left for it"), "{failure}");
 }
 
 /// All heads of a package are in memory until it is put together, also what is not kept of them.
@@ -105,7 +107,7 @@ async fn heads_are_bounded_while_a_package_is_read() {
     let lab = Lab::with_bounds(kept + 30_000, TENANT_BYTES);
     lab.sources.put(source("tenant", "cat", &side.address));
     let failure = lab.wait_for_failure("tenant", "cat").await;
-    assert!(failure.contains("which is the limit"), "{failure}");
+    assert!(failure.contains("KiB are left for it"), "{failure}");
 }
 
 #[tokio::test]
@@ -163,7 +165,7 @@ async fn what_was_read_of_one_is_not_served_as_another_of_its_name() {
     shared
         .keep(&key, Some("another"), reader::Read::default())
         .unwrap();
-    shared.note_failure(&key, Some("another"), "away".to_owned());
+    shared.note_failure(&key, Some("another"), "away".to_owned().into());
     assert_eq!(lab.seen(None), ["olm/demo.v1.0.0"]);
     assert_eq!(lab.state("olm", "cat").unwrap().failure, None);
 }
