@@ -20,6 +20,7 @@ mod room;
 mod source;
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ use olm_registry::limits::ERROR_CHARACTERS;
 use olm_runtime::isolation::isolated;
 use olm_runtime::store::{Change, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -444,10 +446,9 @@ impl Follower {
             let mut dialled = dial.connect(address).await.map_err(Failure::from)?;
             // A fault of ours in reading one catalog must not end the process, nor leave it as being read for ever.
             let reading = isolated(reader::read(&dialled.channel, room, &shared.parsing));
-            let read = tokio::select! {
-                read = reading => read.map_err(|panicked| panicked.to_string())??,
-                _ = &mut dialled.lost => return Err("the connection to the registry was lost".to_owned().into()),
-            };
+            let read = unless_lost(&mut dialled.lost, reading).await;
+            let read = read.ok_or_else(|| "the connection to the registry was lost".to_owned())?;
+            let read = read.map_err(|panicked| panicked.to_string())??;
             Ok::<_, Failure>((dialled, read))
         };
         let late = |_| {
@@ -507,6 +508,16 @@ impl Follower {
             },
         }
     }
+}
+
+/// What `reading` comes to, unless the connection was lost: then whatever it came to is not all there is.
+async fn unless_lost<T>(lost: &mut oneshot::Receiver<()>, reading: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        _ = &mut *lost => return None,
+        read = reading => Some(read),
+    }
+    .filter(|_| matches!(lost.try_recv(), Err(TryRecvError::Empty)))
 }
 
 /// The pause after one more failure.

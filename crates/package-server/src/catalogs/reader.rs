@@ -243,7 +243,8 @@ async fn head(
     })
 }
 
-/// Whether it may be answered when it is tried again. A registry says of what is not there that the cause is unknown.
+/// Whether it may be answered when it is tried again. A registry says of what is not there that the cause is unknown; where it said
+/// nothing, because the connection or the stream broke, the status has a source.
 fn is_transient(status: &Status) -> bool {
     let codes = [
         Code::Unavailable,
@@ -252,5 +253,5 @@ fn is_transient(status: &Status) -> bool {
         Code::Aborted,
         Code::ResourceExhausted,
     ];
-    codes.contains(&status.code())
+    codes.contains(&status.code()) || std::error::Error::source(status).is_some()
 }

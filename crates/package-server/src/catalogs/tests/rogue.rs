@@ -92,3 +92,33 @@ async fn a_package_that_was_not_asked_for_is_none() {
     assert_eq!(wait_for("a read", state).await.left_out, 1);
     assert!(lab.seen(None).is_empty());
 }
+
+/// What breaks in the middle must not pass for a catalog that has no more.
+#[tokio::test]
+async fn a_call_that_breaks_is_no_answer() {
+    for method in ["GetPackage", "GetBundle"] {
+        let change: fn(&str) -> _ = match method {
+            "GetPackage" => |method| (method == "GetPackage").then_some(None),
+            _ => |method| (method == "GetBundle").then_some(None),
+        };
+        let lab = Lab::new();
+        lab.sources.put(source("olm", "cat", &registry(change).await));
+        let failure = lab.wait_for_failure("olm", "cat").await;
+        assert!(failure.contains("cannot read"), "{failure}");
+        assert_eq!(lab.state("olm", "cat").unwrap().read_at, None, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_was_read_when_the_connection_was_lost_is_whole() {
+    for _ in 0..64 {
+        let (alive, mut lost) = oneshot::channel();
+        assert_eq!(unless_lost(&mut lost, std::future::ready(1)).await, Some(1));
+        // It is lost while the last answer is read.
+        let reading = async move { drop(alive) };
+        assert_eq!(unless_lost(&mut lost, reading).await, None);
+        let (alive, mut lost) = oneshot::channel::<()>();
+        drop(alive);
+        assert_eq!(unless_lost(&mut lost, std::future::ready(1)).await, None);
+    }
+}
