@@ -52,6 +52,9 @@ pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Bytes of the head of a request.
 pub const HEAD_BYTES: usize = 32 << 10;
+/// The same on a connection of the API server, which names all groups of a user in it, and takes as much itself. HTTP/2 counts 32 more
+/// for each header.
+pub const TRUSTED_HEAD_BYTES: usize = 1 << 20;
 /// Time until the answer to a request begins.
 pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// Time from the head of a request of HTTP/2 to the last byte of its answer. The API server waits as long for one.
@@ -111,6 +114,7 @@ mod tests {
             ("HANDSHAKE_TIME", seconds(HANDSHAKE_TIME)),
             ("HEAD_TIME", seconds(HEAD_TIME)),
             ("HEAD_BYTES", bytes(HEAD_BYTES as u64)),
+            ("TRUSTED_HEAD_BYTES", bytes(TRUSTED_HEAD_BYTES as u64)),
             ("ANSWER_TIME", seconds(ANSWER_TIME)),
             ("REQUEST_TIME", seconds(REQUEST_TIME)),
             ("STALL_TIME", seconds(STALL_TIME)),

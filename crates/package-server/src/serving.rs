@@ -38,7 +38,7 @@ use self::patient_io::PatientIo;
 use crate::api::{Api, Peer};
 use crate::limits::{
     HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, OTHER_CONNECTION_AGE, OTHER_CONNECTIONS, OTHER_STREAMS,
-    REQUEST_TIME, SEND_BYTES, STALL_TIME, STREAMS, TRUSTED_CONNECTIONS,
+    REQUEST_TIME, SEND_BYTES, STALL_TIME, STREAMS, TRUSTED_CONNECTIONS, TRUSTED_HEAD_BYTES,
 };
 
 /// Pause after a connection could not be taken, for example because no file descriptor is free.
@@ -198,15 +198,19 @@ impl Connection {
         let io = TokioIo::new(tls);
         let ends = ends(self.config, self.stopped, is_trusted);
         let mut ends = std::pin::pin!(ends);
+        let head_bytes = if is_trusted {
+            TRUSTED_HEAD_BYTES
+        } else {
+            HEAD_BYTES
+        };
         // A connection that is to end gets no new requests, and as long for those in hand as at the end of the process.
         if is_http2 {
-            let head_bytes = u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX);
             let connection = http2::Builder::new(InTime)
                 .timer(TokioTimer::new())
                 .keep_alive_interval(PING_EVERY)
                 .max_concurrent_streams(if is_trusted { STREAMS } else { OTHER_STREAMS })
                 .max_send_buf_size(SEND_BYTES)
-                .max_header_list_size(head_bytes)
+                .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
                 .serve_connection(io, service);
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
@@ -218,7 +222,7 @@ impl Connection {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIME)
-                .max_buf_size(HEAD_BYTES)
+                .max_buf_size(head_bytes)
                 .serve_connection(io, service);
             let mut connection = std::pin::pin!(connection);
             tokio::select! {

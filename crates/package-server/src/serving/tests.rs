@@ -172,6 +172,15 @@ enum Sender {
     Http2(conn::http2::SendRequest<Empty<Bytes>>),
 }
 
+impl Sender {
+    async fn send(&mut self, request: Request<Empty<Bytes>>) -> hyper::Result<Response<Incoming>> {
+        match self {
+            Self::Http1(sender) => sender.send_request(request).await,
+            Self::Http2(sender) => sender.send_request(request).await,
+        }
+    }
+}
+
 struct Client {
     sender: Sender,
     ended: JoinHandle<()>,
@@ -184,10 +193,7 @@ impl Client {
             .header("x-remote-user", "ada")
             .body(Empty::new())
             .unwrap();
-        match &mut self.sender {
-            Sender::Http1(sender) => sender.send_request(request).await,
-            Sender::Http2(sender) => sender.send_request(request).await,
-        }
+        self.sender.send(request).await
     }
 
     /// Status code and body of the answer to a request as `ada`.
@@ -324,6 +330,26 @@ async fn streams(mut tls: tokio_rustls::client::TlsStream<TcpStream>) -> u32 {
     tls.read_exact(&mut settings).await.unwrap();
     let most = settings.chunks(6).find(|setting| setting[..2] == [0, 3]).unwrap();
     u32::from_be_bytes(most[2..].try_into().unwrap())
+}
+
+/// The API server names all groups of a user, of which a directory may have a thousand.
+#[tokio::test]
+async fn a_user_of_many_groups_is_answered_and_a_stranger_with_such_a_head_is_not() {
+    let server = Server::start().await;
+    let many = |path: &str| {
+        let mut request = Request::get(format!("https://localhost{path}")).header("x-remote-user", "ada");
+        for number in 0..1000 {
+            let group = format!("ldap:{number}:{}", "g".repeat(60));
+            request = request.header("x-remote-group", group);
+        }
+        request.body(Empty::new()).unwrap()
+    };
+    let mut proxy = server.proxy().await;
+    let answer = proxy.sender.send(many(BASE)).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let mut stranger = server.connect(None, b"h2").await.unwrap();
+    let answer = stranger.sender.send(many("/healthz")).await;
+    assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status() == 431));
 }
 
 /// Each answer that is not taken waits in memory.
