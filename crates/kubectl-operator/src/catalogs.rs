@@ -2,24 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
 use olm_registry::client::{Client as Registry, Timeouts};
+use olm_registry::connection;
 use olm_registry::index::Index;
 use olm_registry::snapshot::{self, Fetched};
 use olm_resolver::plan::Install;
 use olm_resolver::{CatalogKey, Snapshot};
 use serde_json::Value;
-use tonic::transport::{Channel, Endpoint, Uri};
-use tower::service_fn;
+use tonic::transport::Channel;
 
 use crate::printer;
 
@@ -166,18 +165,7 @@ async fn forward(client: &Client, key: &CatalogKey) -> anyhow::Result<Channel> {
         .take_stream(REGISTRY_PORT)
         .ok_or_else(|| anyhow!("the forwarder has no stream for port {REGISTRY_PORT}"))?;
     // There is one stream; a second connection would need another forwarder.
-    let stream = Arc::new(Mutex::new(Some(stream)));
-    let connector = service_fn(move |_: Uri| {
-        let taken = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
-        async move {
-            taken
-                .map(TokioIo::new)
-                .ok_or_else(|| std::io::Error::other("the forwarded connection is closed"))
-        }
-    });
-    let channel = Endpoint::from_static("http://catalog")
-        .connect_with_connector(connector)
-        .await;
+    let channel = connection::over(stream, "catalog").await;
     channel.with_context(|| format!("cannot talk to pod {}/{name}", key.namespace))
 }
 

@@ -18,6 +18,7 @@ use crate::limits::{
 };
 use crate::proto;
 use crate::receive::{BoundedCodec, Received};
+use crate::status_details::WithoutDetails;
 
 /// Name readers use in health checks.
 pub const HEALTH_NAME: &str = "Registry";
@@ -58,7 +59,7 @@ pub(crate) type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 /// A registry's client. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Client {
-    channel: Channel,
+    channel: WithoutDetails,
     timeouts: Timeouts,
     message_bytes: usize,
 }
@@ -76,7 +77,7 @@ impl Client {
     /// A client over a channel of the caller's.
     pub fn new(channel: Channel, timeouts: Timeouts) -> Self {
         Self {
-            channel,
+            channel: WithoutDetails(channel),
             timeouts,
             message_bytes: MESSAGE_BYTES,
         }
@@ -91,7 +92,7 @@ impl Client {
         }
     }
 
-    async fn ready(&self, message_bytes: usize) -> Result<Grpc<Channel>, Status> {
+    async fn ready(&self, message_bytes: usize) -> Result<Grpc<WithoutDetails>, Status> {
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(message_bytes);
         let ready = grpc.ready().await;
         ready.map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;

@@ -1,11 +1,12 @@
 //! The operator registry: a catalog served over gRPC, and its readers.
 //!
 //! `index` turns a catalog folder into one file with messages encoded once; `query` answers questions on it; `server` speaks
-//! the contract of `proto/registry.proto`; `client` and `snapshot` are for those who read catalogs.
+//! the contract of `proto/registry.proto`; `connection`, `client` and `snapshot` are for those who read catalogs.
 
 pub mod cache;
 pub mod client;
 mod codec;
+pub mod connection;
 pub mod convert;
 pub mod frame;
 pub mod health;
@@ -17,5 +18,6 @@ mod receive;
 pub mod server;
 mod service;
 pub mod snapshot;
+mod status_details;
 mod temp_file;
 mod write_coalescer;

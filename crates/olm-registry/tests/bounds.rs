@@ -47,6 +47,9 @@ mod server {
     use std::sync::Arc;
     use std::task::{Context, Poll};
 
+    use bytes::Bytes;
+    use http_body_util::{BodyExt as _, Full};
+    use tonic::body::Body;
     use tonic::codegen::{BoxFuture, Service, http};
     use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
     use tonic::{Request, Response, Status};
@@ -88,6 +91,47 @@ mod server {
                     Grpc::new(codec).unary(this, request).await
                 })
             })
+        }
+    }
+
+    /// Answers with a status whose details are no base64.
+    #[derive(Clone)]
+    pub struct Detailed {
+        pub in_trailers: bool,
+    }
+
+    impl NamedService for Detailed {
+        const NAME: &'static str = "api.Registry";
+    }
+
+    impl Service<http::Request<Body>> for Detailed {
+        type Response = http::Response<Body>;
+        type Error = Infallible;
+        type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+            let mut status = http::HeaderMap::new();
+            for (name, value) in [
+                ("grpc-status", "2"),
+                ("grpc-message", "as it likes"),
+                ("grpc-status-details-bin", "!"),
+            ] {
+                status.insert(name, http::HeaderValue::from_static(value));
+            }
+            let mut answer = http::Response::new(Body::empty());
+            if self.in_trailers {
+                let trailers = std::future::ready(Some(Ok(status)));
+                *answer.body_mut() = Body::new(Full::new(Bytes::new()).with_trailers(trailers));
+            } else {
+                *answer.headers_mut() = status;
+            }
+            let grpc = http::HeaderValue::from_static("application/grpc");
+            answer.headers_mut().insert("content-type", grpc);
+            std::future::ready(Ok(answer))
         }
     }
 
@@ -408,6 +452,35 @@ async fn names_of_packages_are_bounded() {
     task.abort();
     let error = listed.expect_err("they have no end");
     assert!(error.message().contains("names of packages"), "{error}");
+}
+
+/// tonic panics at them, in whatever task asked.
+#[tokio::test]
+async fn details_of_a_status_that_are_none_are_not_read() {
+    for in_trailers in [false, true] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("port");
+        let address = listener.local_addr().expect("address").to_string();
+        let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+        let task = tokio::spawn(
+            tonic::transport::Server::builder()
+                .add_service(server::Detailed { in_trailers })
+                .serve_with_incoming(incoming),
+        );
+        let client = Client::connect(&address).expect("address");
+        let package = client.get_package("demo").await.expect_err("a status");
+        let streamed = match client.list_bundles().await {
+            Ok(bundles) => Box::pin(bundles)
+                .next()
+                .await
+                .expect("an end")
+                .expect_err("a status"),
+            Err(status) => status,
+        };
+        for status in [package, streamed] {
+            assert_eq!(status.message(), "as it likes", "{status:?}");
+        }
+        task.abort();
+    }
 }
 
 /// Some are asked for at a time, so each may be so much smaller than a bundle.

@@ -14,7 +14,7 @@
 //!   bound ([`room`]).
 //! - A registry that hangs up soon after it was read is not read again at once.
 
-mod connection;
+mod dial;
 mod reader;
 mod room;
 mod source;
@@ -34,7 +34,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-pub use self::connection::{Dial, Dialled, Tcp};
+pub use self::dial::{Dial, Dialled, Tcp};
 pub use self::reader::ReadError;
 use self::room::{Bounds, Room};
 pub use self::source::Target;
@@ -430,7 +430,7 @@ impl Follower {
     }
 
     /// Connects and reads; what was read is published. `None` when the process ends.
-    async fn read(&self, address: &str) -> Option<Result<connection::Dialled, Failure>> {
+    async fn read(&self, address: &str) -> Option<Result<Dialled, Failure>> {
         let shared = self.shared.upgrade()?;
         // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
         let (turn, permit) = if shared.is_global(&self.key.namespace) {
@@ -467,7 +467,7 @@ impl Follower {
     }
 
     /// Waits with a living connection until something else may be served.
-    async fn rest(&mut self, mut dialled: connection::Dialled, read: &Target, began: Timestamp) -> Woken {
+    async fn rest(&mut self, mut dialled: Dialled, read: &Target, began: Timestamp) -> Woken {
         let since = Instant::now();
         loop {
             let due = since + *self.interval.borrow_and_update();
