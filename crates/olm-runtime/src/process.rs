@@ -172,7 +172,7 @@ async fn tell_of_objects(mut events: mpsc::Receiver<EventDraft>, recorder: Recor
 }
 
 /// Ends with SIGTERM or SIGINT.
-async fn stop_signal() {
+pub async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

@@ -30,7 +30,7 @@ use crate::media_type::{self, Discovery, NotAcceptable, Shape};
 use crate::pages::page;
 use crate::readiness::Readiness;
 use crate::rendering::{Include, Rendering};
-use crate::request::{Access, Asked, Route};
+use crate::request::{Access, RequestInfo, Route};
 use crate::reviews::Reviews;
 use crate::user::User;
 use crate::{discovery, openapi};
@@ -145,7 +145,7 @@ impl Api {
         uri: &http::Uri,
         headers: &HeaderMap,
     ) -> Response<Body> {
-        let asked = Asked::parse(method.as_str(), uri.path(), uri.query());
+        let asked = RequestInfo::parse(method.as_str(), uri.path(), uri.query());
         let resource = asked.as_ref().map_or("other", |asked| resource(&asked.route));
         let answered = async {
             let asked = asked?;
@@ -164,7 +164,7 @@ impl Api {
     }
 
     /// Nothing, if the caller may have the answer.
-    async fn admit(&self, peer: &Peer, headers: &HeaderMap, asked: &Asked) -> Result<(), Failure> {
+    async fn admit(&self, peer: &Peer, headers: &HeaderMap, asked: &RequestInfo) -> Result<(), Failure> {
         if asked.access == Access::Everybody {
             return Ok(());
         }
@@ -208,7 +208,7 @@ impl Api {
         Ok(user.map(User::authenticated))
     }
 
-    fn respond(&self, asked: &Asked, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
+    fn respond(&self, asked: &RequestInfo, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
         if !asked.is_read {
             return Err(not_read(&asked.access));
         }
@@ -268,7 +268,7 @@ impl Api {
 
     fn list(
         &self,
-        asked: &Asked,
+        asked: &RequestInfo,
         accept: Option<&str>,
         namespace: Option<&str>,
     ) -> Result<Response<Body>, Failure> {
@@ -292,7 +292,7 @@ impl Api {
 
     fn get(
         &self,
-        asked: &Asked,
+        asked: &RequestInfo,
         accept: Option<&str>,
         namespace: &str,
         name: &str,
@@ -394,7 +394,7 @@ fn not_acceptable(_: NotAcceptable) -> Failure {
     Failure::not_acceptable()
 }
 
-fn rendering(asked: &Asked, accept: Option<&str>) -> Result<(Rendering, &'static str), Failure> {
+fn rendering(asked: &RequestInfo, accept: Option<&str>) -> Result<(Rendering, &'static str), Failure> {
     let (syntax, shape) = media_type::of_objects(accept).map_err(not_acceptable)?;
     let include = asked.parameter("includeObject").unwrap_or_default();
     let include = match shape {

@@ -1,10 +1,12 @@
 //! Users that the API server vouches for: it authenticates whoever calls, and says in headers who that was. What proves that it is
 //! the API server is its certificate alone.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use percent_encoding::percent_decode_str;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
@@ -108,20 +110,8 @@ impl FrontProxy {
     fn extra_key(&self, header: &str) -> Option<String> {
         let mut prefixes = self.extra_prefixes.iter();
         let key = prefixes.find_map(|prefix| header.strip_prefix(&prefix.to_ascii_lowercase()))?;
-        let mut out = Vec::with_capacity(key.len());
-        let mut bytes = key.bytes();
-        while let Some(byte) = bytes.next() {
-            let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-            let code = match byte {
-                b'%' => match (digit(bytes.next()), digit(bytes.next())) {
-                    (Some(high), Some(low)) => u8::try_from(high * 16 + low).ok()?,
-                    _ => return Some(key.to_owned()),
-                },
-                other => other,
-            };
-            out.push(code);
-        }
-        Some(String::from_utf8(out).unwrap_or_else(|_| key.to_owned()))
+        let decoded = percent_decode_str(key).decode_utf8();
+        Some(decoded.map_or_else(|_| key.to_owned(), Cow::into_owned))
     }
 }
 

@@ -17,6 +17,7 @@ pub mod discovery;
 pub mod failure;
 pub mod front_proxy;
 pub mod index;
+mod json;
 pub mod kube_reviewer;
 pub mod limits;
 pub mod media_type;

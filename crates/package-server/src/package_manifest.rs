@@ -21,6 +21,7 @@ use serde::Serialize;
 
 pub use self::description::{Head, HeadError};
 pub use self::icon::Icon;
+use crate::json;
 use crate::limits::{PACKAGE_LABEL_BYTES, PACKAGE_MANIFEST_BYTES};
 
 /// One package of one catalog, ready to be served.
@@ -274,18 +275,12 @@ struct Pieces {
 
 impl Pieces {
     fn text(&mut self, text: &str) {
-        self.open.extend_from_slice(text.as_bytes());
+        json::text(&mut self.open, text);
     }
 
     fn member<T: Serialize + ?Sized>(&mut self, before: &str, value: &T) {
         self.text(before);
-        let start = self.open.len();
-        if let Err(error) = serde_json::to_writer(&mut self.open, value) {
-            // Nothing here has keys that are no texts. Should that change, the answer is still JSON.
-            tracing::error!("a value that is no JSON, which is a bug: {error}");
-            self.open.truncate(start);
-            self.text("null");
-        }
+        json::value(&mut self.open, value);
     }
 
     fn share(&mut self, piece: &Bytes) {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::age;
 use crate::index::Item;
+use crate::json::{text, value};
 use crate::media_type::Shape;
 use crate::package_manifest::Package;
 
@@ -287,20 +288,6 @@ fn metadata(item: &Item) -> Metadata<'_> {
         namespace: &item.namespace,
         creation_timestamp: item.catalog.facts.created,
         labels: item.labels(),
-    }
-}
-
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(text.as_bytes());
-}
-
-fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    let start = out.len();
-    if let Err(error) = serde_json::to_writer(&mut *out, value) {
-        // Nothing here has keys that are no texts. Should that change, the answer is still JSON.
-        tracing::error!("a value that is no JSON, which is a bug: {error}");
-        out.truncate(start);
-        text(out, "null");
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a request asks for, and what its caller has to be allowed.
 
 use olm_api::packages::{GROUP, ICON, RESOURCE, VERSION};
+use percent_encoding::percent_decode_str;
 
 use crate::attributes::Attributes;
 use crate::failure::Failure;
@@ -63,7 +64,7 @@ pub enum Access {
 
 /// A request as far as it matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestInfo {
     /// What for.
     pub route: Route,
     /// Who may have the answer.
@@ -89,20 +90,23 @@ pub struct ListOptions {
     pub continue_token: Option<String>,
 }
 
-impl Asked {
+impl RequestInfo {
     /// Reads method, path and query of a request.
     ///
     /// # Errors
-    /// The path or query is not encoded as it should be.
+    /// The path is no text when it is decoded.
     pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Self, Failure> {
-        let broken = || Failure::bad_request("the path or query is not percent-encoded UTF-8");
-        let decoded = |text: &str| decode(text, false).ok_or_else(broken);
+        let decoded = |text: &str| match percent_decode_str(text).decode_utf8() {
+            Ok(text) => Ok(text.into_owned()),
+            Err(_) => Err(Failure::bad_request("the path is not percent-encoded UTF-8")),
+        };
         let segments: Vec<String> = path
             .split('/')
             .filter(|segment| !segment.is_empty())
             .map(decoded)
             .collect::<Result<_, _>>()?;
-        let parameters = parameters(query.unwrap_or_default()).ok_or_else(broken)?;
+        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        let parameters: Vec<(String, String)> = pairs.into_owned().collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let value = |name: &str| parameter(&parameters, name);
         let is_watch = value("watch").is_some_and(|value| !matches!(value, "0" | "false"));
@@ -240,34 +244,6 @@ fn attributes(
 fn parameter<'a>(parameters: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let found = parameters.iter().find(|(key, _)| key == name);
     found.map(|(_, value)| value.as_str())
-}
-
-fn parameters(query: &str) -> Option<Vec<(String, String)>> {
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some((decode(key, true)?, decode(value, true)?))
-        })
-        .collect()
-}
-
-/// The text behind percent signs. In a query a plus is a blank.
-fn decode(text: &str, is_query: bool) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                let code = digit(bytes.next())? * 16 + digit(bytes.next())?;
-                out.push(u8::try_from(code).ok()?);
-            }
-            b'+' if is_query => out.push(b' '),
-            other => out.push(other),
-        }
-    }
-    String::from_utf8(out).ok()
 }
 
 #[cfg(test)]

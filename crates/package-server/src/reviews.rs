@@ -49,8 +49,8 @@ pub trait Reviewer: Send + Sync + 'static {
 /// The answers of a reviewer, believed for a moment.
 pub struct Reviews {
     reviewer: Arc<dyn Reviewer>,
-    users: Asked<Option<User>>,
-    decisions: Asked<Decision>,
+    users: ReviewCache<Option<User>>,
+    decisions: ReviewCache<Decision>,
 }
 
 impl Reviews {
@@ -58,8 +58,8 @@ impl Reviews {
     pub fn new(reviewer: Arc<dyn Reviewer>) -> Self {
         Self {
             reviewer,
-            users: Asked::default(),
-            decisions: Asked::default(),
+            users: ReviewCache::default(),
+            decisions: ReviewCache::default(),
         }
     }
 
@@ -95,7 +95,7 @@ fn digest<T: Serialize>(question: &T) -> Key {
 }
 
 /// Answers to questions of one kind.
-struct Asked<T> {
+struct ReviewCache<T> {
     kept: Mutex<Kept<T>>,
     permits: Semaphore,
 }
@@ -106,7 +106,7 @@ struct Kept<T> {
     order: VecDeque<(Instant, Key)>,
 }
 
-impl<T> Default for Asked<T> {
+impl<T> Default for ReviewCache<T> {
     fn default() -> Self {
         Self {
             kept: Mutex::new(Kept {
@@ -118,7 +118,7 @@ impl<T> Default for Asked<T> {
     }
 }
 
-impl<T: Clone> Asked<T> {
+impl<T: Clone> ReviewCache<T> {
     async fn answer<F>(&self, key: Key, ask: impl FnOnce() -> F) -> Result<T, ReviewError>
     where
         F: Future<Output = Result<T, ReviewError>>,

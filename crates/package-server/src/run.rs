@@ -8,6 +8,7 @@ use go_compat::duration;
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::client;
 use olm_runtime::metrics::Metrics;
+use olm_runtime::process::stop_signal;
 use olm_runtime::store::{Store, StoreSet};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -106,21 +107,6 @@ fn interval_of(text: Option<&str>, default: Duration) -> Duration {
             default
         }
         _ => default,
-    }
-}
-
-/// Ends with SIGTERM or SIGINT.
-async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::warn!("signals cannot be caught; the process stops only when killed");
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
     }
 }
 

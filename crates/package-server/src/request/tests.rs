@@ -2,11 +2,11 @@ use super::*;
 
 const BASE: &str = "/apis/packages.operators.coreos.com/v1";
 
-fn asked(method: &str, path: &str) -> Asked {
+fn asked(method: &str, path: &str) -> RequestInfo {
     let (path, query) = path
         .split_once('?')
         .map_or((path, None), |(path, query)| (path, Some(query)));
-    Asked::parse(method, path, query).unwrap()
+    RequestInfo::parse(method, path, query).unwrap()
 }
 
 /// What has to be allowed, as words: verb, namespace, resource, part, name.
@@ -172,11 +172,15 @@ fn what_is_allowed_is_what_is_answered() {
 }
 
 #[test]
-fn what_is_not_encoded_as_it_should_be_is_refused() {
-    for path in ["/%", "/%4", "/%zz", "/%ff"] {
-        assert_eq!(Asked::parse("GET", path, None).unwrap_err().code, 400, "{path}");
+fn a_path_that_is_no_text_is_refused() {
+    assert_eq!(RequestInfo::parse("GET", "/%ff", None).unwrap_err().code, 400);
+    // What is no pair of digits stands for itself.
+    for path in ["/%", "/%4", "/%zz"] {
+        assert_eq!(asked("GET", path).route, Route::Nothing, "{path}");
     }
-    assert_eq!(Asked::parse("GET", "/", Some("a=%f")).unwrap_err().code, 400);
+    let asked = asked("GET", "/?a=%f&b=x+y%2B&&c");
+    let values = ["a", "b", "c", "d"].map(|name| asked.parameter(name));
+    assert_eq!(values, [Some("%f"), Some("x y+"), Some(""), None]);
 }
 
 #[test]

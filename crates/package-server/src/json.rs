@@ -1,0 +1,37 @@
+//! JSON that is written piece by piece.
+
+use serde::Serialize;
+
+/// Writes `text` as it is.
+pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Writes `value` as JSON.
+pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    let start = out.len();
+    if let Err(error) = serde_json::to_writer(&mut *out, value) {
+        // Nothing here has keys that are no texts. Should that change, the answer is still JSON.
+        tracing::error!("a value that is no JSON, which is a bug: {error}");
+        out.truncate(start);
+        text(out, "null");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_json_is_null() {
+        let mut out = Vec::new();
+        text(&mut out, "[");
+        value(&mut out, &1);
+        text(&mut out, ",");
+        value(&mut out, &BTreeMap::from([(Some("a key"), 1), (None, 2)]));
+        text(&mut out, "]");
+        assert_eq!(out, b"[1,null]");
+    }
+}
