@@ -5,8 +5,11 @@ use prost::Message as _;
 
 use super::*;
 
+/// Messages, encoded, or that the stream breaks.
+type Answer = Option<Vec<Vec<u8>>>;
+
 /// A registry of one package, whose one channel has one version; `change` says otherwise, by method.
-async fn registry(change: fn(&str) -> Option<Option<Vec<Vec<u8>>>>) -> String {
+async fn registry(change: fn(&str) -> Option<Answer>) -> String {
     let answers = move |method: &str, question: &[u8]| {
         let method = method.rsplit('/').next().unwrap_or_default();
         if let Some(answer) = change(method) {
