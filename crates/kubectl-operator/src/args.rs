@@ -19,7 +19,7 @@ use self::catalog::CatalogCommand;
 use self::change::{InstallArgs, UninstallArgs, UpgradeArgs};
 use self::look::{ListArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
-use self::shared::quoted;
+use self::shared::{Format, quoted};
 
 /// Operators of a cluster: what is installed and what it waits for, what OLM will do and why it does not; install, approve, upgrade and
 /// uninstall them, and keep catalogs.
@@ -86,6 +86,10 @@ pub(crate) enum Command {
     /// Explain why subscriptions are not served or not upgraded, and what would change that
     ///
     /// Exit codes: 0 if everything resolves, 2 if something does not, 1 if there is no answer.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator explain -n shop                 # all of the namespace\n  \
+        kubectl operator explain db -n shop\n  \
+        kubectl operator explain db -o json | jq -r '.fixes'")]
     Explain(ExplainArgs),
     /// Install a package: make a Subscription, and the namespace and OperatorGroup that it needs
     ///
@@ -133,6 +137,11 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 for a plan of everything asked for, 2 for one without what cannot be resolved, 1 if no plan can be
     /// made.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator plan -n shop                          # the cluster as it is\n  \
+        kubectl operator plan -n shop -f new.yaml              # as if the file were applied\n  \
+        kubectl operator plan -n shop --target 1.2.0           # how to get to a version\n  \
+        kubectl operator plan --catalog ./catalog -f all.yaml  # without a cluster")]
     Plan(PlanArgs),
     /// Show an operator as a tree, from its Subscription to its pods, with what each object waits for
     ///
@@ -288,4 +297,17 @@ pub(crate) enum Output {
     Text,
     /// One JSON document, described by docs/reference/plan.schema.json and explain.schema.json
     Json,
+    /// The same as YAML
+    Yaml,
+}
+
+impl Output {
+    /// The document it is; none for text.
+    pub(crate) fn document(self) -> Option<Format> {
+        match self {
+            Self::Text => None,
+            Self::Json => Some(Format::Json),
+            Self::Yaml => Some(Format::Yaml),
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! What catalogs offer: read from their servers in the cluster, or from a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
@@ -18,15 +18,20 @@ use olm_registry::snapshot::{self, Fetched};
 use olm_resolver::plan::Install;
 use olm_resolver::{CatalogKey, Snapshot};
 use serde_json::Value;
+use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 use crate::printer;
+use crate::reader::{answer, get, list};
 
 /// Port that catalog pods serve.
 const REGISTRY_PORT: u16 = 50051;
 
 /// How long a catalog may take to be read.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Catalogs that are read at once: each may be as large as a catalog may be.
+const AT_ONCE: usize = 4;
 
 /// Contents by catalog, or why there is none.
 pub(crate) type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
@@ -67,41 +72,96 @@ impl Catalogs {
                 csv: snapshot::csv_of(index, package, channel, name),
                 objects: snapshot::objects_of(index, package, channel, name),
             },
-            Some(Origin::Server(registry)) => match registry.get_bundle(package, channel, name).await {
-                Ok(bundle) => Bundle {
-                    csv: snapshot::csv(&bundle),
-                    objects: snapshot::objects(&bundle),
-                },
-                Err(status) => {
-                    printer::warning(&format!(
-                        "catalog {}: cannot read bundle {name}, so it is not known which Kubernetes it needs and whether OLM \
-                         will install it: {}",
-                        install.catalog,
-                        status.message()
-                    ));
-                    Bundle::default()
+            Some(Origin::Server(registry)) => {
+                let (registry, install) = (registry.clone(), install.clone());
+                let key = install.catalog.clone();
+                let read = isolated(async move {
+                    let Install {
+                        package,
+                        channel,
+                        name,
+                        ..
+                    } = &install;
+                    let bundle = registry.get_bundle(package, channel, name).await;
+                    bundle.map_err(|status| anyhow!("{}", status.message()))
+                });
+                match read.await {
+                    Ok(bundle) => Bundle {
+                        csv: snapshot::csv(&bundle),
+                        objects: snapshot::objects(&bundle),
+                    },
+                    Err(error) => {
+                        printer::warning(&format!(
+                            "catalog {key}: cannot read bundle {name}, so it is not known which Kubernetes it needs and whether OLM \
+                             will install it: {error:#}"
+                        ));
+                        Bundle::default()
+                    }
                 }
-            },
+            }
         }
     }
 }
 
 /// Reads catalogs from a cluster. One that cannot be read is told so and holds up no other.
 pub(crate) async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalogs {
+    let reads = keys.iter().map(|key| {
+        let (client, of) = (client.clone(), key.clone());
+        (key.clone(), async move { read_one(&client, &of).await })
+    });
     let mut catalogs = Catalogs::default();
-    for key in keys {
-        let content = match tokio::time::timeout(PATIENCE, read_one(client, key)).await {
-            Ok(Ok((registry, fetched))) => {
-                fetched.skipped.iter().for_each(|text| printer::warning(text));
+    for (key, read) in few_at_once(reads).await {
+        let content = match read {
+            Ok((registry, fetched)) => {
+                let skipped = fetched.skipped.iter();
+                skipped.for_each(|text| printer::warning(&format!("catalog {key}: {text}")));
                 catalogs.origins.insert(key.clone(), Origin::Server(registry));
                 Ok(Arc::new(Snapshot::from(&fetched.snapshot)))
             }
-            Ok(Err(error)) => Err(format!("{error:#}")),
-            Err(_) => Err(format!("not read within {} s", PATIENCE.as_secs())),
+            Err(error) => Err(format!("{error:#}")),
         };
-        catalogs.contents.insert(key.clone(), content);
+        catalogs.contents.insert(key, content);
     }
     catalogs
+}
+
+/// Does work for each key, of a few at once, each for so long and with what becomes of it.
+async fn few_at_once<K, T, F>(work: impl IntoIterator<Item = (K, F)>) -> BTreeMap<K, anyhow::Result<T>>
+where
+    K: Ord + Send + 'static,
+    T: Send + 'static,
+    F: Future<Output = anyhow::Result<T>> + Send + 'static,
+{
+    let (mut work, mut tasks) = (work.into_iter(), JoinSet::new());
+    let mut results = BTreeMap::new();
+    loop {
+        for (key, future) in work.by_ref().take(AT_ONCE.saturating_sub(tasks.len())) {
+            tasks.spawn(async move {
+                let result = tokio::time::timeout(PATIENCE, isolated(future)).await;
+                let late = |_| Err(anyhow!("not read within {} s", PATIENCE.as_secs()));
+                (key, result.unwrap_or_else(late))
+            });
+        }
+        match tasks.join_next().await {
+            Some(Ok((key, result))) => drop(results.insert(key, result)),
+            // The task itself does nothing that panics, and nobody aborts it.
+            Some(Err(_)) => {}
+            None => return results,
+        }
+    }
+}
+
+/// Waits for work whose panic is an error: of what others send, a library may make one.
+///
+/// # Errors
+/// Those of the work, or that it panicked.
+async fn isolated<T: Send + 'static>(
+    work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
+) -> anyhow::Result<T> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(_) => Err(anyhow!("its answer makes no sense, and the reader of it failed")),
+    }
 }
 
 /// The same content for all catalogs, from a directory.
@@ -126,12 +186,8 @@ pub(crate) fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> a
 }
 
 async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry, Fetched)> {
-    let sources: Api<CatalogSource> = Api::namespaced(client.clone(), &key.namespace);
-    let source = sources
-        .get_opt(&key.name)
-        .await
-        .with_context(|| format!("cannot get catalogsource {key}"))?
-        .ok_or_else(|| anyhow!("there is no catalogsource {key}"))?;
+    let source = get::<CatalogSource>(client, &key.namespace, &key.name).await?;
+    let source = source.ok_or_else(|| anyhow!("there is no catalogsource {key}"))?;
     let registry = match source
         .spec
         .address
@@ -148,19 +204,14 @@ async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry
 /// A connection to the catalog's pod through the API server.
 async fn forward(client: &Client, key: &CatalogKey) -> anyhow::Result<Channel> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
-    let selector = ListParams::default().labels(&format!("{}={}", labels::CATALOG_SOURCE, key.name));
-    let found = pods
-        .list(&selector)
-        .await
-        .context("cannot list pods of the catalog")?;
-    let Some(pod) = found.items.iter().find(|pod| is_ready(pod)) else {
+    let selector = format!("{}={}", labels::CATALOG_SOURCE, key.name);
+    let found = list::<Pod>(client, Some(&key.namespace), &selector).await?;
+    let Some(pod) = found.iter().find(|pod| is_ready(pod)) else {
         bail!("no pod of the catalog is ready");
     };
     let name = pod.name_any();
-    let mut forwarder = pods
-        .portforward(&name, &[REGISTRY_PORT])
-        .await
-        .with_context(|| format!("cannot forward a port to pod {}/{name}", key.namespace))?;
+    let what = || format!("forward a port to pod {}/{name}", key.namespace);
+    let mut forwarder = answer(what, pods.portforward(&name, &[REGISTRY_PORT])).await?;
     let stream = forwarder
         .take_stream(REGISTRY_PORT)
         .ok_or_else(|| anyhow!("the forwarder has no stream for port {REGISTRY_PORT}"))?;
@@ -178,4 +229,47 @@ fn is_ready(pod: &Pod) -> bool {
         && conditions
             .into_iter()
             .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_catalogs_are_read_at_once_and_one_that_fails_is_alone() {
+        static RUNNING: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        let work = (0..10).map(|number| {
+            let future = async move {
+                let running = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
+                MOST.fetch_max(running, Ordering::SeqCst);
+                match number {
+                    3 => std::future::pending().await,
+                    _ => tokio::time::sleep(Duration::from_secs(1)).await,
+                }
+                RUNNING.fetch_sub(1, Ordering::SeqCst);
+                match number {
+                    1 => panic!("an answer that makes no sense"),
+                    2 => bail!("refused"),
+                    _ => Ok(number),
+                }
+            };
+            (number, future)
+        });
+        let start = tokio::time::Instant::now();
+        let results = few_at_once(work).await;
+        assert_eq!(MOST.load(Ordering::SeqCst), AT_ONCE);
+        assert!(start.elapsed() < PATIENCE * 2, "{:?}", start.elapsed());
+        let text = |number: i32| match &results[&number] {
+            Ok(_) => "fine".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(text(0), "fine");
+        assert_eq!(text(1), "its answer makes no sense, and the reader of it failed");
+        assert_eq!(text(2), "refused");
+        assert_eq!(text(3), "not read within 120 s");
+        assert_eq!((4..10).filter(|number| text(*number) == "fine").count(), 6);
+    }
 }

@@ -2,9 +2,8 @@
 
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::serde::de::DeserializeOwned;
-use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, Resource};
+use kube::{Client, Config, Resource};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
@@ -12,6 +11,7 @@ use olm_resolver::objects::Document;
 
 use crate::args::ConnectionArgs;
 use crate::printer;
+use crate::reader::{answer, list_readable};
 
 /// A cluster and the namespace to look at.
 pub(crate) struct Cluster {
@@ -73,9 +73,10 @@ impl Cluster {
 
     /// The version of its Kubernetes. Only notes depend on it, so not to know it is told and holds nothing up.
     pub(crate) async fn kubernetes(&self) -> Option<KubernetesVersion> {
-        let answer = self.client.apiserver_version().await;
+        let what = || "read the version".to_owned();
+        let answer = answer(what, self.client.apiserver_version()).await;
         let found = answer
-            .map_err(|error| error.to_string())
+            .map_err(|error| format!("{error:#}"))
             .and_then(|info| info.git_version.parse().map_err(|_| info.git_version));
         match found {
             Ok(version) => Some(version),
@@ -96,14 +97,13 @@ impl Cluster {
             + DeserializeOwned
             + k8s_openapi::serde::Serialize,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         let (kind, version) = (K::kind(&()), K::api_version(&()));
-        let found = api.list(&ListParams::default()).await.with_context(|| {
-            let (what, server) = (K::plural(&()), &self.server);
-            format!("cannot list {what} in namespace {namespace} of cluster {server}")
-        })?;
+        let found = list_readable::<K>(&self.client, Some(namespace), "").await;
+        let (found, unreadable) = found.map_err(|error| anyhow!("{error:#} (cluster {})", self.server))?;
+        for object in &unreadable {
+            printer::warning(&format!("{}, and is left out", object.text));
+        }
         found
-            .items
             .iter()
             .map(|object| {
                 let mut value = serde_json::to_value(object)?;

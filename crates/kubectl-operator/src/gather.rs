@@ -8,7 +8,7 @@ use olm_api::labels;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, SubscriptionState};
 
 use crate::operators::{Gathered, Operator, Workload, deployments, plan_name};
-use crate::reader::{get, list};
+use crate::reader::{get, is_forbidden, list, list_readable};
 
 /// Subscriptions and ClusterServiceVersions of one namespace or all, and the InstallPlans of Subscriptions that have something
 /// on its way.
@@ -16,11 +16,14 @@ use crate::reader::{get, list};
 /// # Errors
 /// Something cannot be read.
 pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyhow::Result<Gathered> {
+    let (subscriptions, unreadable) = list_readable(client, namespace, "").await?;
     let mut gathered = Gathered {
-        subscriptions: list(client, namespace, "").await?,
+        subscriptions,
+        unreadable,
         ..Gathered::default()
     };
-    let csvs = list::<ClusterServiceVersion>(client, namespace, &originals()).await?;
+    let (csvs, unreadable) = list_readable::<ClusterServiceVersion>(client, namespace, &originals()).await?;
+    gathered.unreadable.extend(unreadable);
     let originals = csvs.into_iter().filter(|csv| !csv.is_copied());
     gathered.csvs = originals
         .map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv))
@@ -59,7 +62,7 @@ async fn plan(
 /// The same with InstallPlans, Deployments and pods of those operators that are wanted.
 ///
 /// # Errors
-/// Something but Deployments and pods cannot be read.
+/// Something cannot be read, but for want of a right to see Deployments and pods.
 pub(crate) async fn with_workloads(
     client: &Client,
     namespace: Option<&str>,
@@ -90,20 +93,23 @@ pub(crate) async fn with_workloads(
         plan(client, &mut gathered, namespace, name).await?;
     }
     for (namespace, name) in workloads {
-        let workload = workload(client, &namespace, &name).await;
+        let workload = workload(client, &namespace, &name).await?;
         gathered.workloads.insert((namespace, name), workload);
     }
     Ok(gathered)
 }
 
 /// Not everybody who may see operators may see their pods.
-async fn workload(client: &Client, namespace: &str, name: &str) -> Workload {
+///
+/// # Errors
+/// They may be seen, and cannot be.
+async fn workload(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Workload> {
     let mut workload = Workload::default();
     match get::<Deployment>(client, namespace, name).await {
         Ok(deployment) => workload.deployment = deployment,
         Err(error) => {
-            workload.unread = Some(format!("{error:#}"));
-            return workload;
+            workload.unread = Some(forbidden(error)?);
+            return Ok(workload);
         }
     }
     let selector = workload
@@ -114,11 +120,22 @@ async fn workload(client: &Client, namespace: &str, name: &str) -> Workload {
         // An empty selector is of all pods.
         .filter(|selector| !selector.selects_all());
     let Some(selector) = selector else {
-        return workload;
+        return Ok(workload);
     };
     match list::<Pod>(client, Some(namespace), &selector.to_string()).await {
         Ok(pods) => workload.pods = pods,
-        Err(error) => workload.unread = Some(format!("{error:#}")),
+        Err(error) => workload.unread = Some(forbidden(error)?),
     }
-    workload
+    Ok(workload)
+}
+
+/// What is missing, of an error for want of a right.
+///
+/// # Errors
+/// It is for something else, which may be over in a moment: what was not seen is not taken for well.
+fn forbidden(error: anyhow::Error) -> anyhow::Result<String> {
+    match is_forbidden(&error) {
+        true => Ok(format!("{error:#}")),
+        false => Err(error),
+    }
 }

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         .is_some_and(|program| completion::is_asked_for(&program))
     {
         let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        return match printer::data(&completion::choices(&words)) {
+        return match printer::script(&completion::choices(&words)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         };
@@ -60,6 +60,8 @@ fn main() -> ExitCode {
             };
         }
     };
+    // Where a library fails on an answer, that is told as all else is.
+    std::panic::set_hook(Box::new(|panic| printer::warning(&format!("a bug: {panic}"))));
     // Whichever crate wants TLS first must find a provider; a second one is no harm.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match commands::run(args) {

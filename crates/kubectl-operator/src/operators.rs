@@ -14,6 +14,9 @@ use kube::ResourceExt as _;
 use olm_api::v1alpha1::{Approval, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionStatus};
 use serde::Serialize;
 
+use crate::printer;
+use crate::reader::Unreadable;
+
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
 
@@ -31,6 +34,8 @@ pub(crate) struct Gathered {
     pub csvs: BTreeMap<Key, ClusterServiceVersion>,
     /// Deployments of ClusterServiceVersions, with their pods.
     pub workloads: BTreeMap<Key, Workload>,
+    /// Subscriptions and ClusterServiceVersions that are there, and not what they should be.
+    pub unreadable: Vec<Unreadable>,
 }
 
 /// A Deployment that a ClusterServiceVersion wants.
@@ -54,6 +59,13 @@ pub(crate) struct Operator<'a> {
 }
 
 impl Gathered {
+    /// Tells what is left out of all that follows.
+    pub(crate) fn warn(&self) {
+        for object in &self.unreadable {
+            printer::warning(&object.text);
+        }
+    }
+
     /// All operators by namespace and name, those with Subscriptions first.
     pub(crate) fn operators(&self) -> Vec<Operator<'_>> {
         let mut subscriptions: Vec<&Subscription> = self.subscriptions.iter().collect();

@@ -10,7 +10,6 @@ use olm_api::packages::{Deprecation, PackageManifest};
 use serde::Serialize;
 
 use crate::reader::{answer, api, is_unknown_kind};
-use crate::terminal::plain;
 
 /// Packages that are named where one is not found.
 const MAX_NAMED: usize = 5;
@@ -226,9 +225,9 @@ pub(crate) fn named(
         return Ok(found);
     }
     let elsewhere = others.iter().filter(|package| package.name == name);
-    let catalogs: Vec<String> = elsewhere.map(|package| plain(&package.catalog_key())).collect();
+    let catalogs: Vec<String> = elsewhere.map(|package| package.catalog_key()).collect();
     if !catalogs.is_empty() {
-        let (name, catalog) = (plain(name), plain(catalog.unwrap_or_default()));
+        let catalog = catalog.unwrap_or_default();
         bail!(
             "catalog {catalog} has no package {name}: {} has",
             catalogs.join(", ")
@@ -240,7 +239,7 @@ pub(crate) fn named(
         .filter(|package| {
             package.name.to_lowercase().contains(&word) || word.contains(&package.name.to_lowercase())
         })
-        .map(|package| plain(&package.name))
+        .map(|package| package.name.clone())
         .collect();
     like.dedup();
     like.truncate(MAX_NAMED);
@@ -249,7 +248,7 @@ pub(crate) fn named(
         (true, 0) => "there is none at all, see `kubectl operator catalog list -A`".to_owned(),
         (true, count) => format!("`kubectl operator list-available` lists the {count} there are"),
     };
-    bail!("no catalog in reach has a package {}: {way_out}", plain(name))
+    bail!("no catalog in reach has a package {name}: {way_out}")
 }
 
 /// Whether a package is of a catalog, which is named with or without its namespace.

@@ -1,4 +1,5 @@
-//! What goes where: data to stdout, talk to stderr.
+//! What goes where: data to stdout, talk to stderr. Texts of a cluster and its catalogs are whoever's who may write there; this is the
+//! one place where they are made such that no terminal obeys them.
 
 use std::io::{self, Write as _};
 
@@ -6,12 +7,33 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::args::shared::Format;
+use crate::terminal::{escape, escape_json, escape_painted, line};
 
-/// Writes text to stdout. A reader that hangs up (`| head`) ends the output quietly.
+/// Longest line of talk.
+const MAX_TALK: usize = 4000;
+
+/// Writes lines to stdout. A reader that hangs up (`| head`) ends the output quietly.
 ///
 /// # Errors
 /// When stdout cannot be written to.
 pub(crate) fn data(text: &str) -> anyhow::Result<()> {
+    script(&escape(text))
+}
+
+/// The same of lines that may be painted, each of one object.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub(crate) fn painted(lines: &[String]) -> anyhow::Result<()> {
+    let lines: Vec<String> = lines.iter().map(|line| escape_painted(line)).collect();
+    script(&format!("{}\n", lines.join("\n")))
+}
+
+/// Writes text to stdout as it is: of this program alone, for programs.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub(crate) fn script(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to stdout"),
@@ -23,23 +45,61 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// When stdout cannot be written to.
 pub(crate) fn document<T: Serialize>(value: &T, format: Format) -> anyhow::Result<()> {
+    script(&document_text(value, format)?)
+}
+
+fn document_text<T: Serialize>(value: &T, format: Format) -> anyhow::Result<String> {
+    let json = || {
+        anyhow::Ok(format!(
+            "{}\n",
+            escape_json(&serde_json::to_string_pretty(value)?)
+        ))
+    };
     match format {
-        Format::Yaml => data(&olm_fbc::yaml::to_string(value)?),
-        Format::Json | Format::Wide => data(&format!("{}\n", serde_json::to_string_pretty(value)?)),
+        Format::Yaml => {
+            let yaml = olm_fbc::yaml::to_string(value)?;
+            // Not every text of YAML has a place for escapes, but JSON is YAML and has.
+            match escape_json(&yaml) == yaml {
+                true => Ok(yaml),
+                false => json(),
+            }
+        }
+        Format::Json | Format::Wide => json(),
     }
 }
 
 /// Tells how it goes on, on stderr.
 pub(crate) fn progress(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", line(text, MAX_TALK));
 }
 
 /// Tells something the user should know, on stderr.
 pub(crate) fn warning(text: &str) {
-    let _ = writeln!(io::stderr(), "warning: {text}");
+    let _ = writeln!(io::stderr(), "warning: {}", line(text, MAX_TALK));
 }
 
 /// Tells why the command failed, with the causes in one line.
 pub(crate) fn error(error: &anyhow::Error) {
-    let _ = writeln!(io::stderr(), "Error: {error:#}");
+    let _ = writeln!(io::stderr(), "Error: {}", line(&format!("{error:#}"), MAX_TALK));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_document_says_the_same_without_letters_that_a_terminal_obeys() {
+        let poison = json!({"a\u{9b}": "x\u{1b}[2J\u{202e}y\u{200b}\u{7f}\nz größe", "b": "\u{e0001}"});
+        for format in [Format::Json, Format::Yaml] {
+            let text = document_text(&poison, format).unwrap();
+            let is_raw = |letter: char| "\u{9b}\u{1b}\u{202e}\u{200b}\u{7f}\u{e0001}".contains(letter);
+            assert!(!text.contains(is_raw), "{text:?}");
+            assert!(text.contains("größe"), "{text}");
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), poison);
+        }
+        let fine = document_text(&json!({"a": "größe 値"}), Format::Yaml).unwrap();
+        assert_eq!(fine, "a: größe 値\n");
+    }
 }

@@ -1,15 +1,16 @@
 //! Reads of a cluster that come to an end, with errors that name what was read and the way out.
 
 use std::error::Error;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::future::Future;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::ListParams;
-use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Resource};
+use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope, ObjectList};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde_json::Value;
 
 use crate::terminal::plain;
 
@@ -30,13 +31,38 @@ pub(crate) async fn answer<T>(
 ) -> anyhow::Result<T> {
     match tokio::time::timeout(PATIENCE, question).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(anyhow!("cannot {}: {}", what(), cause(&error))),
+        Ok(Err(error)) => Err(ReadError {
+            text: format!("cannot {}: {}", what(), cause(&error)),
+            is_forbidden: matches!(&error, kube::Error::Api(status) if status.code == 403),
+        }
+        .into()),
         Err(_) => Err(anyhow!(
             "cannot {}: no answer within {} s",
             what(),
             PATIENCE.as_secs()
         )),
     }
+}
+
+/// An answer that is an error.
+#[derive(Debug)]
+struct ReadError {
+    text: String,
+    is_forbidden: bool,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for ReadError {}
+
+/// Whether an answer failed for want of a right, and for nothing that may pass by itself.
+pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<ReadError>();
+    error.is_some_and(|error| error.is_forbidden)
 }
 
 /// What the API server says, and what to do where that is known.
@@ -110,7 +136,82 @@ pub(crate) async fn list<K>(client: &Client, namespace: Option<&str>, labels: &s
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let api = api::<K>(client, namespace);
+    let api = &api::<K>(client, namespace);
+    let page = |params: ListParams| async move { api.list(&params).await };
+    pages::<K, _, _>(namespace, labels, page).await
+}
+
+/// Names of all objects of a kind.
+///
+/// # Errors
+/// They cannot be listed.
+pub(crate) async fn list_names<K>(client: &Client, namespace: &str) -> anyhow::Result<Vec<String>>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let api = &api::<K>(client, Some(namespace));
+    let page = |params: ListParams| async move { api.list_metadata(&params).await };
+    let found = pages::<K, _, _>(Some(namespace), "", page).await?;
+    Ok(found.iter().map(|object| object.name_any()).collect())
+}
+
+/// An object that is not what its kind should be.
+#[derive(Debug, Clone)]
+pub(crate) struct Unreadable {
+    pub namespace: String,
+    pub name: String,
+    /// All of it.
+    pub object: Value,
+    /// What it is and why it cannot be read.
+    pub text: String,
+}
+
+/// The same as [`list`], where one object that cannot be read is not to hide all others.
+///
+/// # Errors
+/// They cannot be listed.
+pub(crate) async fn list_readable<K>(
+    client: &Client,
+    namespace: Option<&str>,
+    labels: &str,
+) -> anyhow::Result<(Vec<K>, Vec<Unreadable>)>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let kind = ApiResource::erase::<K>(&());
+    let api: &Api<DynamicObject> = &match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        None => Api::all_with(client.clone(), &kind),
+    };
+    let page = |params: ListParams| async move { api.list(&params).await };
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    for object in pages::<K, _, _>(namespace, labels, page).await? {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        let object = serde_json::to_value(object)?;
+        match K::deserialize(&object) {
+            Ok(object) => found.push(object),
+            Err(error) => unreadable.push(Unreadable {
+                text: format!("{} {namespace}/{name} cannot be read: {error}", K::kind(&())),
+                namespace,
+                name,
+                object,
+            }),
+        }
+    }
+    Ok((found, unreadable))
+}
+
+/// All pages of a list of a kind.
+async fn pages<K, T, F>(
+    namespace: Option<&str>,
+    labels: &str,
+    page: impl Fn(ListParams) -> F,
+) -> anyhow::Result<Vec<T>>
+where
+    K: Resource<DynamicType = ()>,
+    T: Clone,
+    F: Future<Output = kube::Result<ObjectList<T>>>,
+{
     let what = || format!("list {} in {}", K::plural(&()), place(namespace));
     let mut params = ListParams::default().limit(PAGE);
     if !labels.is_empty() {
@@ -118,7 +219,7 @@ where
     }
     let mut found = Vec::new();
     for _ in 0..MAX_PAGES {
-        let page = answer(what, api.list(&params)).await?;
+        let page = answer(what, page(params.clone())).await?;
         found.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
@@ -128,7 +229,7 @@ where
     Err(anyhow!("cannot {}: the list has no end", what()))
 }
 
-/// One object, if it is there.
+/// One object, if it is there. What cannot be a name is not asked for: it would be another question.
 ///
 /// # Errors
 /// It cannot be read.
@@ -136,8 +237,11 @@ pub(crate) async fn get<K>(client: &Client, namespace: &str, name: &str) -> anyh
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
+    if !is_name(name) {
+        return Ok(None);
+    }
     let api = api::<K>(client, Some(namespace));
-    let what = || format!("read {} {} in namespace {namespace}", K::kind(&()), plain(name));
+    let what = || format!("read {} {name} in namespace {namespace}", K::kind(&()));
     answer(what, async {
         match api.get(name).await {
             // Not to serve the kind is no answer about the object.
@@ -150,4 +254,55 @@ where
 
 fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// Whether an object may have this name: a DNS subdomain, as RFC 1123 has it. Names come from statuses, and they become part of a path.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = |label: &str| {
+        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_inner)
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_a_name_is_not_asked_for() {
+        let cluster = FakeCluster::new();
+        cluster.on_request(|_| Some(Fault::Refuse(Refusal::unavailable("it was asked"))));
+        let (client, _link) = cluster.connect();
+        for name in [
+            "a/scale",
+            "a?watch=1",
+            "../..",
+            "..",
+            "",
+            "A",
+            "a b",
+            &"a".repeat(254),
+        ] {
+            let found = get::<ConfigMap>(&client, "shop", name).await;
+            assert!(found.is_ok_and(|found| found.is_none()), "{name}");
+        }
+        for name in ["a", "etcd.v1.0.0", "0-9"] {
+            assert!(get::<ConfigMap>(&client, "shop", name).await.is_err(), "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_missing_right_is_a_missing_right() {
+        for (code, expected) in [(403, true), (500, false), (429, false)] {
+            let cluster = FakeCluster::new();
+            cluster.on_request(move |_| Some(Fault::Refuse(Refusal::new(code, "Nope", "no"))));
+            let (client, _link) = cluster.connect();
+            let error = list::<ConfigMap>(&client, None, "").await.unwrap_err();
+            assert_eq!(is_forbidden(&error), expected, "{code}");
+        }
+    }
 }

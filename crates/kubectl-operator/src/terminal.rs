@@ -7,23 +7,93 @@ const MAX_TEXT: usize = 600;
 /// Lines and columns where the terminal does not say.
 const SIZE: (usize, usize) = (24, 80);
 
-/// A line in which nothing moves the cursor, hides, or turns its letters around: texts of a cluster are whoever's who may write
-/// there. One that is too long is cut, and says so.
-pub(crate) fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for (at, letter) in text.trim().chars().enumerate() {
-        if at == MAX_TEXT {
-            plain.push('…');
-            break;
-        }
+/// Letters that are printed as nothing, or as a blank, though they are none.
+const BLANKS: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
+/// How a terminal is told that a colour ends.
+const UNPAINTED: &str = "\u{1b}[0m";
+
+/// Whether a letter is printed as itself: it moves no cursor, is seen, and turns no others around.
+fn is_printed(letter: char) -> bool {
+    match letter {
+        // They would be escaped as in Rust.
+        '\\' | '\'' | '"' => true,
+        _ => letter.escape_debug().len() == 1 && !BLANKS.contains(&letter),
+    }
+}
+
+fn push_escaped(to: &mut String, letter: char) {
+    match letter {
+        '\t' => to.push(' '),
+        _ if is_printed(letter) => to.push(letter),
+        _ => to.extend(letter.escape_unicode()),
+    }
+}
+
+/// Lines in which nothing moves the cursor, hides, or turns its letters around. What is escaped is not escaped again.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
         match letter {
-            '\n' | '\t' => plain.push(' '),
-            // They would be escaped as in Rust.
-            '\\' | '\'' | '"' => plain.push(letter),
-            _ => plain.extend(letter.escape_debug()),
+            '\n' => escaped.push(letter),
+            _ => push_escaped(&mut escaped, letter),
         }
     }
-    plain
+    escaped
+}
+
+/// The same of a line that may be painted: colours stay.
+pub(crate) fn escape_painted(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(letter) = rest.chars().next() {
+        let codes = [Mark::Fine, Mark::Waits, Mark::Bad].map(Mark::code);
+        let mut codes = codes.iter().map(String::as_str).chain([UNPAINTED]);
+        let length = match codes.find(|code| rest.starts_with(code)) {
+            Some(code) => {
+                escaped.push_str(code);
+                code.len()
+            }
+            None => {
+                push_escaped(&mut escaped, letter);
+                letter.len_utf8()
+            }
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    escaped
+}
+
+/// A document of JSON that says the same, its texts escaped as JSON does it. Outside of texts it has no such letters.
+pub(crate) fn escape_json(document: &str) -> String {
+    let mut escaped = String::with_capacity(document.len());
+    for letter in document.chars() {
+        if letter == '\n' || is_printed(letter) {
+            escaped.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            escaped.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    escaped
+}
+
+/// One line of a text, escaped. One that is too long is cut, and says so.
+pub(crate) fn line(text: &str, length: usize) -> String {
+    let mut line = String::new();
+    for (at, letter) in text.trim().chars().enumerate() {
+        if at == length {
+            line.push('…');
+            break;
+        }
+        push_escaped(&mut line, if letter == '\n' { ' ' } else { letter });
+    }
+    line
+}
+
+/// A text as part of a line among others: one line, and not endless.
+pub(crate) fn plain(text: &str) -> String {
+    line(text, MAX_TEXT)
 }
 
 /// How something is doing.
@@ -36,6 +106,18 @@ pub(crate) enum Mark {
     Waits,
     /// Something went wrong.
     Bad,
+}
+
+impl Mark {
+    /// How a terminal is told its colour.
+    fn code(self) -> String {
+        let code = match self {
+            Self::Fine => 32,
+            Self::Waits => 33,
+            Self::Bad => 31,
+        };
+        format!("\u{1b}[{code}m")
+    }
 }
 
 /// Whether texts are coloured.
@@ -59,12 +141,7 @@ impl Colours {
         if !self.0 {
             return text.to_owned();
         }
-        let code = match mark {
-            Mark::Fine => 32,
-            Mark::Waits => 33,
-            Mark::Bad => 31,
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        format!("{}{text}{UNPAINTED}", mark.code())
     }
 }
 
@@ -86,7 +163,7 @@ pub(crate) fn cut(line: &str, columns: usize) -> String {
             if width == columns {
                 // What is left may end a colour.
                 if line.contains('\u{1b}') {
-                    cut.push_str("\u{1b}[0m");
+                    cut.push_str(UNPAINTED);
                 }
                 return cut;
             }
@@ -111,9 +188,29 @@ mod tests {
             ("\u{1b}[2J", r"\u{1b}[2J"),
             ("get \u{202e}x\u{200b}y", r"get \u{202e}x\u{200b}y"),
             ("one\ntwo\r", "one two"),
+            (
+                "a\u{2066}b\u{feff}\u{2028}c\u{9b}2J",
+                r"a\u{2066}b\u{feff}\u{2028}c\u{9b}2J",
+            ),
+            // Blanks that are none.
+            ("a\u{3164}b\u{2800}c", r"a\u{3164}b\u{2800}c"),
             ("größe 値", "größe 値"),
         ] {
             assert_eq!(plain(text), expected);
+            assert_eq!(plain(expected), expected, "it is not escaped again");
+        }
+        assert_eq!(escape("one\n\ttwo\u{1b}\r\n"), "one\n two\\u{1b}\\u{d}\n");
+    }
+
+    #[test]
+    fn only_our_own_colours_are_obeyed() {
+        let painted = Colours(true).paint(Mark::Bad, "x");
+        assert_eq!(escape_painted(&painted), painted);
+        for text in ["\u{1b}[2J", "\u{1b}[31;1m", "\u{1b}]0;x\u{7}", "\u{1b}"] {
+            let told = escape_painted(&format!("{painted}{text}"));
+            let rest = told.strip_prefix(&painted).unwrap();
+            assert_eq!(rest, escape(text));
+            assert!(!rest.contains('\u{1b}'), "{text:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::terminal::{cut, plain, size};
+use crate::terminal::{cut, escape, escape_painted, plain, size};
 
 /// How often is looked again.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -59,7 +59,7 @@ impl<W: Write> Screen<W> {
         let mut text = String::new();
         let Some((height, width)) = self.size else {
             for line in look.flat.iter().filter(|line| !self.shown.contains(line)) {
-                text.push_str(line);
+                text.push_str(&escape(line));
                 text.push('\n');
             }
             self.shown.clone_from(&look.flat);
@@ -72,7 +72,8 @@ impl<W: Write> Screen<W> {
             text = format!("\u{1b}[{}A\r\u{1b}[J", self.drawn);
         }
         let room = height.saturating_sub(2).max(1);
-        let cut_lines = look.tree.iter().take(room).map(|line| cut(line, width.max(1)));
+        let lines = look.tree.iter().take(room).map(|line| escape_painted(line));
+        let cut_lines = lines.map(|line| cut(&line, width.max(1)));
         let mut lines: Vec<String> = cut_lines.collect();
         if look.tree.len() > room {
             lines.push(format!("and {} lines more", look.tree.len() - room));

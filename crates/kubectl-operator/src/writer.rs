@@ -9,7 +9,6 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Resource, ResourceExt as _};
 
 use crate::reader::answer;
-use crate::terminal::plain;
 
 /// Creates an object. None if there is one of its name.
 ///
@@ -74,7 +73,7 @@ where
 
 /// Kind and name for people.
 pub(crate) fn subject<K: Resource<DynamicType = ()>>(object: &K) -> String {
-    let (kind, name) = (K::kind(&()), plain(&object.name_any()));
+    let (kind, name) = (K::kind(&()), object.name_any());
     match object.namespace() {
         Some(namespace) => format!("{kind} {name} in namespace {namespace}"),
         None => format!("{kind} {name}"),

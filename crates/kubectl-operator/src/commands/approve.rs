@@ -5,11 +5,9 @@ mod shown;
 mod tests;
 mod text;
 
-use std::io::{self, BufRead, IsTerminal as _, Write};
-
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription};
 use olm_api::{approval, labels};
 use serde_json::json;
@@ -17,6 +15,8 @@ use serde_json::json;
 use self::shown::{Served, Shown};
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
+use crate::confirm::confirm;
+use crate::reader::{answer as answered, get, list_names};
 use crate::{Verdict, printer};
 
 /// What names an InstallPlan where a Subscription has the same name.
@@ -31,6 +31,14 @@ const MAX_ASKED: usize = 200;
 /// # Errors
 /// There is no such plan, or the API server refuses.
 pub(crate) async fn run(args: &ApproveArgs) -> anyhow::Result<Verdict> {
+    Ok(approve_one(args).await?.0)
+}
+
+/// The same, with the Subscriptions that wait for the plan.
+///
+/// # Errors
+/// There is no such plan, or the API server refuses.
+pub(super) async fn approve_one(args: &ApproveArgs) -> anyhow::Result<(Verdict, Vec<String>)> {
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = cluster.namespace.as_str();
     let mut answer = |shown: &Shown| {
@@ -38,47 +46,27 @@ pub(crate) async fn run(args: &ApproveArgs) -> anyhow::Result<Verdict> {
         if args.output == Output::Text {
             printer::data(&shown.to_string())?;
         }
-        let stdin = io::stdin();
-        let mut terminal = stdin.is_terminal().then(|| stdin.lock());
-        let terminal = terminal.as_mut().map(|lock| lock as &mut dyn BufRead);
-        is_wanted(args, shown, terminal, &mut io::stderr())
+        confirm(&question(args.output, shown), args.yes)
     };
     let shown = approve(&cluster.client, namespace, &args.name, &mut answer).await?;
-    printer::data(&match args.output {
-        Output::Text => shown.outcome_text(),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(&shown)?),
-    })?;
-    Ok(if shown.approved {
-        Verdict::Fine
-    } else {
-        Verdict::Unresolved
-    })
+    match args.output.document() {
+        None => printer::data(&shown.outcome_text())?,
+        Some(format) => printer::document(&shown, format)?,
+    }
+    let verdict = match shown.approved {
+        true => Verdict::Fine,
+        false => Verdict::Unresolved,
+    };
+    Ok((verdict, shown.subscriptions))
 }
 
-/// Whether whoever asks wants what is shown, as the flags say, or else the answer on `terminal`, if there is one. What is talked
-/// about goes to `talk`.
-fn is_wanted(
-    args: &ApproveArgs,
-    shown: &Shown,
-    terminal: Option<&mut dyn BufRead>,
-    talk: &mut dyn Write,
-) -> anyhow::Result<bool> {
-    if args.yes {
-        return Ok(true);
+/// What is asked, after what it is about. A document comes too late for who is asked.
+fn question(output: Output, shown: &Shown) -> String {
+    let question = format!("Approve InstallPlan {}?", text::name(&shown.plan));
+    match output {
+        Output::Text => question,
+        Output::Json | Output::Yaml => format!("{shown}{question}"),
     }
-    let Some(terminal) = terminal else {
-        printer::warning("not approved: stdin is no terminal to ask on; say --yes");
-        return Ok(false);
-    };
-    // The document comes too late for who is asked.
-    if args.output == Output::Json {
-        let _ = write!(talk, "{shown}");
-    }
-    let _ = write!(talk, "Approve InstallPlan {}? [y/N] ", text::name(&shown.plan));
-    let _ = talk.flush();
-    let mut line = String::new();
-    terminal.read_line(&mut line).context("cannot read the answer")?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 /// Approves the plan of this name if `answer` says so of what it is shown.
@@ -91,12 +79,13 @@ async fn approve(
     let plan_name = find_plan(client, namespace, name).await?;
     let plans: Api<InstallPlan> = Api::namespaced(client.clone(), namespace);
     let read = || async {
-        let plan = plans.get(&plan_name).await;
-        plan.with_context(|| format!("cannot read InstallPlan {plan_name} in namespace {namespace}"))
+        let plan = get::<InstallPlan>(client, namespace, &plan_name).await?;
+        plan.ok_or_else(|| anyhow!("namespace {namespace} has no InstallPlan {plan_name}"))
     };
     let look = async |plan: &InstallPlan| {
         let served = served(client, namespace, plan).await?;
-        anyhow::Ok(Shown::of(plan, &installed(client, namespace).await?, served))
+        let installed = list_names::<ClusterServiceVersion>(client, namespace).await?;
+        anyhow::Ok(Shown::of(plan, &installed, served))
     };
     let mut plan = read().await?;
     let mut shown = look(&plan).await?;
@@ -127,15 +116,8 @@ async fn find_plan(client: &Client, namespace: &str, name: &str) -> anyhow::Resu
     if let Some(plan) = name.strip_prefix(PLAN_PREFIX) {
         return Ok(plan.to_owned());
     }
-    let subscriptions: Api<Subscription> = Api::namespaced(client.clone(), namespace);
-    let found = subscriptions.get_opt(name).await;
-    let found = found.with_context(|| format!("cannot read Subscription {name} in namespace {namespace}"))?;
-    let Some(subscription) = found else {
-        let plans: Api<InstallPlan> = Api::namespaced(client.clone(), namespace);
-        let plan = plans.get_metadata_opt(name).await;
-        return match plan
-            .with_context(|| format!("cannot read InstallPlan {name} in namespace {namespace}"))?
-        {
+    let Some(subscription) = get::<Subscription>(client, namespace, name).await? else {
+        return match get::<InstallPlan>(client, namespace, name).await? {
             Some(_) => Ok(name.to_owned()),
             None => bail!("namespace {namespace} has neither a Subscription nor an InstallPlan {name}"),
         };
@@ -173,7 +155,6 @@ fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
 
 /// Which of the Subscriptions that own a plan wait for it, or had it carried out: all of a namespace own each.
 async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow::Result<Served> {
-    let subscriptions: Api<Subscription> = Api::namespaced(client.clone(), namespace);
     let owners = plan.owner_references().iter();
     let owners: Vec<&str> = owners
         .filter(|owner| owner.kind == "Subscription")
@@ -181,9 +162,7 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
         .collect();
     let mut names = Vec::new();
     for name in owners.iter().take(MAX_ASKED) {
-        let found = subscriptions.get_opt(name).await;
-        let found =
-            found.with_context(|| format!("cannot read Subscription {name} in namespace {namespace}"))?;
+        let found = get::<Subscription>(client, namespace, name).await?;
         let reference = found.and_then(|found| found.status?.install_plan_ref);
         let refers = reference.is_some_and(|reference| match reference.uid {
             Some(uid) => Some(uid) == plan.uid(),
@@ -200,15 +179,6 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
     })
 }
 
-/// ClusterServiceVersions of the namespace.
-async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Vec<String>> {
-    let csvs: Api<ClusterServiceVersion> = Api::namespaced(client.clone(), namespace);
-    let found = csvs.list_metadata(&kube::api::ListParams::default()).await;
-    let found =
-        found.with_context(|| format!("cannot list ClusterServiceVersions in namespace {namespace}"))?;
-    Ok(found.items.iter().map(ResourceExt::name_any).collect())
-}
-
 /// Approves the plan as it was read; false when it is another by now.
 #[expect(
     clippy::disallowed_methods,
@@ -223,13 +193,14 @@ async fn patch(plans: &Api<InstallPlan>, plan: &InstallPlan, hash: &str) -> anyh
         },
         "spec": {"approved": true},
     });
-    let params = PatchParams::default();
-    match plans
-        .patch(&plan.name_any(), &params, &Patch::Merge(&patch))
-        .await
-    {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-        Err(error) => Err(error).with_context(|| format!("cannot approve InstallPlan {}", plan.name_any())),
-    }
+    let (name, params) = (plan.name_any(), PatchParams::default());
+    let what = || format!("approve InstallPlan {name}");
+    answered(what, async {
+        match plans.patch(&name, &params, &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(error) => Err(error),
+        }
+    })
+    .await
 }

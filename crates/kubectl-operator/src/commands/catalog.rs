@@ -48,7 +48,7 @@ async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let source = source(args, &cluster.namespace);
     create(&cluster.client, &source).await?;
-    let name = plain(&args.name);
+    let name = &args.name;
     printer::progress(&format!("CatalogSource {}/{name} created", cluster.namespace));
     let is_ready = follow(&cluster.client, &source, &args.wait, &mut Screen::stderr()).await?;
     if let Some(format) = args.output {
@@ -99,7 +99,6 @@ async fn create(client: &Client, source: &CatalogSource) -> anyhow::Result<()> {
     }
     let there = get::<CatalogSource>(client, &namespace, &name).await?;
     let image = there.and_then(|there| there.spec.image).unwrap_or_default();
-    let (name, image) = (plain(&name), plain(&image));
     bail!(
         "namespace {namespace} has a CatalogSource {name} already, of image {image:?}: choose another name, or `kubectl operator \
          catalog remove {name} -n {namespace}`"
@@ -120,7 +119,7 @@ async fn follow<W: Write>(
         let found = found.ok_or_else(|| {
             anyhow!(
                 "CatalogSource {} in namespace {namespace} is gone: somebody deleted it",
-                plain(&name)
+                name
             )
         })?;
         let selector = format!("{}={name}", labels::CATALOG_SOURCE);
@@ -147,7 +146,7 @@ async fn follow<W: Write>(
         printer::warning(&format!(
             "not {} within {seconds} s: {waits}; the CatalogSource stays, `kubectl operator catalog remove {} -n {namespace}` removes it",
             condition::READY,
-            plain(&name)
+            name
         ));
     }
     Ok(outcome == Outcome::Done)
@@ -291,7 +290,7 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     };
     let is_gone = remove_one(&cluster.client, &cluster.namespace, &args.name, &mut answer).await?;
     let outcome = if is_gone { "deleted" } else { "not deleted" };
-    let name = plain(&args.name);
+    let name = &args.name;
     printer::progress(&format!("CatalogSource {}/{name} {outcome}", cluster.namespace));
     Ok(match is_gone {
         true => Verdict::Fine,
@@ -308,14 +307,14 @@ async fn remove_one(
 ) -> anyhow::Result<bool> {
     let Some(source) = get::<CatalogSource>(client, namespace, name).await? else {
         let known = list::<CatalogSource>(client, Some(namespace), "").await?;
-        let names: Vec<String> = known.iter().map(|source| plain(&source.name_any())).collect();
+        let names: Vec<String> = known.iter().map(|source| source.name_any()).collect();
         let known = match names.is_empty() {
             true => "none; `kubectl operator catalog list -A` shows all".to_owned(),
             false => names.join(", "),
         };
         bail!(
             "namespace {namespace} has no CatalogSource {}: it has {known}",
-            plain(name)
+            name
         );
     };
     let (users, doubt) = match list::<Subscription>(client, None, "").await {
@@ -325,7 +324,7 @@ async fn remove_one(
             (users(&own, namespace, name), Some(format!("{error:#}")))
         }
     };
-    if !answer(&users_text(&source, &users, doubt.as_deref()), &plain(name))? {
+    if !answer(&users_text(&source, &users, doubt.as_deref()), name)? {
         return Ok(false);
     }
     writer::delete(&api(client, Some(namespace)), &source).await?;

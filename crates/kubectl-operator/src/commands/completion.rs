@@ -34,7 +34,7 @@ enum Directive {
 pub(crate) fn run(shell: Shell) -> anyhow::Result<Verdict> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), PROGRAM, &mut script);
-    printer::data(&String::from_utf8_lossy(&script))?;
+    printer::script(&String::from_utf8_lossy(&script))?;
     Ok(Verdict::Fine)
 }
 
@@ -199,7 +199,7 @@ mod tests {
             &["plan", "--output", ""],
             &["plan", "--output="],
         ] {
-            assert_eq!(told(words), ["text", "json", ":4"], "{words:?}");
+            assert_eq!(told(words), ["text", "json", "yaml", ":4"], "{words:?}");
         }
         assert_eq!(told(&["plan", "-o", "j"]), ["json", ":4"]);
         // What a flag takes is no command.

@@ -4,7 +4,7 @@ use anyhow::bail;
 use olm_resolver::objects::Objects;
 use olm_resolver::plan::{Explained, Question};
 
-use crate::args::{ExplainArgs, Output};
+use crate::args::ExplainArgs;
 use crate::cluster::Cluster;
 use crate::{Verdict, catalogs, printer};
 
@@ -21,10 +21,10 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let mut question = objects.question(&namespace, global, catalogs.contents);
     question.problem.runtime_constraints = args.cluster.runtime_constraints()?;
     let explained = explain(&question, args.subscription.as_deref())?;
-    printer::data(&match args.output {
-        Output::Text => explained.to_string(),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(&explained)?),
-    })?;
+    match args.output.document() {
+        None => printer::data(&explained.to_string())?,
+        Some(format) => printer::document(&explained, format)?,
+    }
     Ok(if explained.unsatisfiable.is_empty() {
         Verdict::Fine
     } else {

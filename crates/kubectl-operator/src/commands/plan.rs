@@ -6,7 +6,7 @@ use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, answer};
 
-use crate::args::{Output, PlanArgs};
+use crate::args::PlanArgs;
 use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
 use crate::{Verdict, catalogs, printer};
@@ -34,7 +34,10 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     let mut plan = answer(&question, target.as_ref(), &mut |_| {})?;
     let kubernetes = args.kube_version.clone().or(kubernetes);
     note_bundles(&mut plan, &question, kubernetes.as_ref(), &catalogs).await;
-    printer::data(&text(&plan, args.output)?)?;
+    match args.output.document() {
+        None => printer::data(&plan.to_string())?,
+        Some(format) => printer::document(&plan, format)?,
+    }
     Ok(if plan.unsatisfiable.is_empty() {
         Verdict::Fine
     } else {
@@ -58,13 +61,6 @@ async fn note_bundles(
     let (mut csvs, mut objects) = (csvs.into_iter(), objects.into_iter());
     plan.note_unfit(question, kubernetes, |_| csvs.next().flatten());
     plan.note_refused(|_| objects.next().unwrap_or_default());
-}
-
-fn text(plan: &Plan, output: Output) -> anyhow::Result<String> {
-    Ok(match output {
-        Output::Text => plan.to_string(),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(plan)?),
-    })
 }
 
 /// The question, and who knows more about the bundles and the cluster.

@@ -11,7 +11,7 @@ use crate::args::shared::{Format, WaitArgs};
 use crate::cluster::Cluster;
 use crate::operators::{Gathered, Node, flat, lines};
 use crate::reader::place;
-use crate::terminal::{Colours, plain};
+use crate::terminal::Colours;
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, printer};
 
@@ -29,7 +29,9 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
         (true, None) => watch(client, namespace, name, wait, &mut Screen::stdout()).await?,
         (true, Some(_)) => watch(client, namespace, name, wait, &mut Screen::stderr()).await?,
         (false, _) => {
-            let nodes = read(client, namespace, name).await?;
+            let gathered = gathered(client, namespace, name).await?;
+            gathered.warn();
+            let nodes = trees(&gathered, namespace, name)?;
             let verdict = verdict(&nodes);
             (nodes, verdict)
         }
@@ -44,8 +46,7 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
         }
         None if args.watch => {}
         None => {
-            let text: Vec<String> = lines(&nodes, Colours::of_stdout());
-            printer::data(&format!("{}\n", text.join("\n")))?;
+            printer::painted(&lines(&nodes, Colours::of_stdout()))?;
         }
     }
     Ok(verdict)
@@ -125,9 +126,12 @@ fn outcome(nodes: &[Node]) -> Outcome {
 }
 
 async fn read(client: &Client, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Vec<Node>> {
+    trees(&gathered(client, namespace, name).await?, namespace, name)
+}
+
+async fn gathered(client: &Client, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Gathered> {
     let is_wanted = |found: &str| name.is_none_or(|name| name == found);
-    let gathered = gather::with_workloads(client, namespace, |operator| is_wanted(&operator.name())).await?;
-    trees(&gathered, namespace, name)
+    gather::with_workloads(client, namespace, |operator| is_wanted(&operator.name())).await
 }
 
 /// The trees of all operators, or of the one.
@@ -140,12 +144,12 @@ fn trees(gathered: &Gathered, namespace: Option<&str>, name: Option<&str>) -> an
     match operators.iter().find(|operator| operator.name() == name) {
         Some(operator) => Ok(vec![gathered.tree(operator)]),
         None => {
-            let names: Vec<String> = operators.iter().map(|operator| plain(&operator.name())).collect();
+            let names: Vec<String> = operators.iter().map(|operator| operator.name()).collect();
             let known = match names.is_empty() {
                 true => "it has none; `kubectl operator list -A` shows those of all namespaces".to_owned(),
                 false => format!("it has {}", names.join(", ")),
             };
-            bail!("{} has no operator {}: {known}", place(namespace), plain(name))
+            bail!("{} has no operator {name}: {known}", place(namespace))
         }
     }
 }

@@ -21,8 +21,7 @@ use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::operators::Gathered;
-use crate::reader::{answer, api, list};
-use crate::terminal::plain;
+use crate::reader::{answer, api, is_name, list};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, printer, writer};
 
@@ -51,7 +50,7 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
 /// Whether whoever asks wants that. A script says with a flag of its own that custom resources may go which nobody named: a new version of the
 /// operator may begin to have them cleaned up.
 fn is_wanted(removal: &Removal, args: &UninstallArgs) -> anyhow::Result<bool> {
-    let name = plain(&args.name);
+    let name = &args.name;
     if args.yes && removal.has_cleanup() && !args.allow_cleanup {
         printer::warning(&format!(
             "nothing is changed: OLM would delete custom resources of {name}, as its ClusterServiceVersion says; say --allow-cleanup"
@@ -85,8 +84,11 @@ async fn look(client: &Client, namespace: &str, args: &UninstallArgs) -> anyhow:
 /// One that is to be deleted cannot be read.
 async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()> {
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
-    let what = || format!("read CustomResourceDefinition {}", plain(&definition.name));
+    let what = || format!("read CustomResourceDefinition {}", definition.name);
     let found = answer(what, async {
+        if !is_name(&definition.name) {
+            return Ok(None);
+        }
         match crds.get(&definition.name).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             answer => answer.map(Some),
@@ -118,7 +120,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
     let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let params = ListParams::default().limit(MAX_OBJECTS);
-    let what = || format!("list {} in all namespaces", plain(&crd.name_any()));
+    let what = || format!("list {} in all namespaces", crd.name_any());
     let page = answer(what, api.list_metadata(&params)).await?;
     let more = page.metadata.remaining_item_count.unwrap_or_default();
     let is_cut = page
@@ -297,7 +299,7 @@ fn known(gathered: &Gathered, namespace: &str) -> String {
     let own = operators
         .iter()
         .filter(|operator| operator.namespace() == namespace);
-    let names: Vec<String> = own.map(|operator| plain(&operator.name())).collect();
+    let names: Vec<String> = own.map(|operator| operator.name()).collect();
     match names.is_empty() {
         true => "it has none; `kubectl operator list -A` shows those of all namespaces".to_owned(),
         false => format!("it has {}", names.join(", ")),

@@ -9,7 +9,8 @@ use olm_api::v1alpha1::InstallPlan;
 use olm_api::{approval, labels};
 use serde::Serialize;
 
-use super::text::{kind_and_name, name, names, plain, version_and_field};
+use super::text::{kind_and_name, name, names, version_and_field};
+use crate::terminal::line as one_line;
 
 /// Objects that are named, of each kind of change; permissions are told whole.
 const MAX_NAMED: usize = 50;
@@ -112,7 +113,7 @@ impl Shown {
 
     /// What came of it.
     pub(super) fn outcome_text(&self) -> String {
-        let plan = plain(&name(&self.plan));
+        let plan = name(&self.plan);
         match (self.approved, self.is_new) {
             (true, true) => format!("InstallPlan {plan} approved\n"),
             (true, false) => format!("InstallPlan {plan} was approved before\n"),
@@ -291,5 +292,5 @@ fn rule_text(rule: &Rule) -> String {
 }
 
 fn line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    writeln!(f, "{}", plain(text))
+    writeln!(f, "{}", one_line(text, usize::MAX))
 }

@@ -295,27 +295,12 @@ async fn a_plan_is_for_those_who_refer_to_it() {
 fn what_is_asked_about_has_been_shown() {
     let found: InstallPlan = serde_json::from_value(plan()).unwrap();
     let shown = Shown::of(&found, &[], Served::default());
-    let asked = |flags: &[&str], mut terminal: Option<&[u8]>| {
-        let flags = ["approve", "db"].into_iter().chain(flags.iter().copied());
-        let args = <crate::args::Args as clap::Parser>::parse_from(std::iter::once("operator").chain(flags));
-        let crate::args::Command::Approve(args) = args.command else {
-            panic!("another command");
-        };
-        let mut talk = Vec::new();
-        let terminal = terminal.as_mut().map(|input| input as &mut dyn BufRead);
-        let wanted = is_wanted(&args, &shown, terminal, &mut talk).unwrap();
-        (wanted, String::from_utf8(talk).unwrap())
-    };
-    let question = "Approve InstallPlan install-1? [y/N] ";
-    let (wanted, talk) = asked(&["-o", "json"], Some(b"y\n"));
-    assert!(wanted && talk == format!("{shown}{question}"), "{talk}");
-    // The text is on stdout by then.
-    assert_eq!(asked(&[], Some(b"y\n")), (true, question.to_owned()));
-    for no in [&b"n\n"[..], b"", b"yesterday\n"] {
-        assert!(!asked(&[], Some(no)).0);
+    let asked = "Approve InstallPlan install-1?";
+    for output in [Output::Json, Output::Yaml] {
+        assert_eq!(question(output, &shown), format!("{shown}{asked}"));
     }
-    assert_eq!(asked(&["--yes", "-o", "json"], None), (true, String::new()));
-    assert_eq!(asked(&["-o", "json"], None), (false, String::new()));
+    // The text is on stdout by then.
+    assert_eq!(question(Output::Text, &shown), asked);
 }
 
 #[tokio::test]
@@ -328,7 +313,7 @@ async fn no_name_says_more_than_a_name() {
         json!([{"name": "etcds.example.com", "versionsAdded": ["v2"], "notCompared": true}]);
     changed["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(told.to_string());
     let (_, text, _) = approved(&cluster(changed), "db", || false).await;
-    let expected = "gains      User \"demo in namespace shop: get pods\" in the whole cluster: get, \"a, list b\" secrets \\u{202e}x\n";
+    let expected = "gains      User \"demo in namespace shop: get pods\" in the whole cluster: get, \"a, list b\" secrets \"\\u{202e}x\"\n";
     assert!(text.contains(expected), "{text}");
     assert!(
         text.contains("definition etcds.example.com: serves v2 (whatever is there now)\n"),

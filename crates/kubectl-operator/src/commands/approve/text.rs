@@ -1,28 +1,13 @@
-//! Texts of others for a terminal. Names in a plan are whoever's who may write plans or publish bundles; a terminal is not to obey
-//! them, and who reads is not to take a name for more than a name. Pure.
+//! Names in a plan, which are whoever's who may write plans or publish bundles: who reads is not to take one for more than a name. Pure.
 
 /// How the preview names all roles of some labels.
 const SELECTED: &str = "ClusterRoles with ";
 /// What it says of a selector that asks for nothing.
 const ALL_SELECTED: &str = "any labels";
 
-/// A line that neither moves the cursor nor turns its letters around.
-pub(super) fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            // They would be escaped as in Rust.
-            '\\' | '\'' | '"' => plain.push(letter),
-            // What is not printed: controls, formats such as those of direction and of no width, separators of lines.
-            _ => plain.extend(letter.escape_debug()),
-        }
-    }
-    plain
-}
-
-/// One name, quoted where it could be read as more than one word of the text around it.
+/// One name, quoted where it could be read as more than one word of the text around it: there are letters enough that look like blanks.
 pub(super) fn name(name: &str) -> String {
-    let is_word = |letter: char| !letter.is_whitespace() && letter != '"' && letter != ',';
+    let is_word = |letter: char| letter.is_ascii_graphic() && letter != '"' && letter != ',';
     match !name.is_empty() && name.chars().all(is_word) {
         true => name.to_owned(),
         false => format!("{name:?}"),
@@ -62,23 +47,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_letter_turns_others_around_or_hides() {
-        for (text, expected) in [
-            ("a b, 'c' \\ \"d\"", "a b, 'c' \\ \"d\""),
-            ("\u{1b}[2J", r"\u{1b}[2J"),
-            ("get \u{202e}x\u{2066}y", r"get \u{202e}x\u{2066}y"),
-            ("a\u{200b}b\u{feff}", r"a\u{200b}b\u{feff}"),
-            ("a\u{2028}b\u{2029}c", r"a\u{2028}b\u{2029}c"),
-            ("größe 値", "größe 値"),
-        ] {
-            assert_eq!(plain(text), expected);
-        }
-    }
-
-    #[test]
     fn a_name_is_not_read_as_more_than_a_name() {
         assert_eq!(name("system:serviceaccount:a:b"), "system:serviceaccount:a:b");
         assert_eq!(name(""), "\"\"");
+        for blank in ["\u{3164}", "\u{115f}", "\u{2800}", "\u{a0}"] {
+            let told = name(&format!("get{blank}pods"));
+            assert!(told.starts_with('"') && told.ends_with('"'), "{told}");
+        }
         assert_eq!(name("get, list"), "\"get, list\"");
         assert_eq!(names(&["get".to_owned(), "a,b".to_owned()]), "get, \"a,b\"");
         for (text, expected) in [

@@ -120,6 +120,17 @@ async fn pods_that_may_not_be_read_hold_nothing_up_and_operators_that_may_not_ar
     let text = lines(&nodes, Colours(false)).join("\n");
     assert!(text.contains("pods is forbidden"), "{text}");
 
+    // What is wrong for another reason is not taken for well.
+    for kind in ["Pod", "Deployment"] {
+        cluster.clear_hooks();
+        cluster.on_request(move |request| {
+            (request.kind.kind == kind)
+                .then(|| Fault::Refuse(Refusal::new(500, "InternalError", "no leader")))
+        });
+        let error = read(&client, Some("shop"), Some("db")).await.unwrap_err();
+        assert!(error.to_string().contains("no leader"), "{error}");
+    }
+    cluster.clear_hooks();
     cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden"))));
     let error = read(&client, Some("shop"), None).await.unwrap_err();
     assert_eq!(
@@ -133,7 +144,7 @@ fn an_operator_that_is_not_there_is_told_with_those_that_are() {
     let error = trees(&gathered(), Some("shop"), Some("no\u{1b}")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "namespace shop has no operator no\\u{1b}: it has new, ready, waits, wrong, etcd.v9.0.0"
+        "namespace shop has no operator no\u{1b}: it has new, ready, waits, wrong, etcd.v9.0.0"
     );
     let error = trees(&Gathered::default(), Some("shop"), Some("db")).unwrap_err();
     assert!(error.to_string().contains("list -A"), "{error}");

@@ -7,12 +7,14 @@ use anyhow::bail;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
+use serde_json::Value;
 
 use super::known;
 use super::plans::{OpenPlan, open_plans};
 use crate::args::change::UninstallArgs;
 use crate::args::shared::quoted;
 use crate::operators::{Gathered, Operator};
+use crate::reader::Unreadable;
 use crate::terminal::plain;
 use crate::writer::subject;
 
@@ -126,7 +128,7 @@ pub(super) fn decide(
         .filter(|operator| operator.namespace() == namespace);
     let Some(operator) = own.find(|operator| operator.name() == name) else {
         let known = known(gathered, namespace);
-        bail!("namespace {namespace} has no operator {}: {known}", plain(name));
+        bail!("namespace {namespace} has no operator {name}: {known}");
     };
     let mut csvs: Vec<ClusterServiceVersion> = operator.installed.into_iter().cloned().collect();
     let current = operator.current.filter(|current| {
@@ -139,7 +141,7 @@ pub(super) fn decide(
     let mut notes: Vec<String> = Vec::new();
     let (mut own_plans, mut shared) = (Vec::new(), BTreeSet::new());
     for open in open_plans(plans, &gathered.subscriptions, operator.subscription, &names) {
-        let (plan, others) = (plain(&open.plan.name_any()), plain(&open.others.join(", ")));
+        let (plan, others) = (open.plan.name_any(), open.others.join(", "));
         match (open.others.is_empty(), open.is_approved()) {
             (true, _) => own_plans.push(open),
             // What it brings comes after whatever is deleted now, and it is not this operator's alone to be stopped.
@@ -153,8 +155,7 @@ pub(super) fn decide(
             (false, false) => {
                 shared.insert(open.plan.name_any());
                 notes.push(format!(
-                    "InstallPlan {plan} waits for approval, for {others}, too, and stays: whoever approves it installs {} again",
-                    plain(name)
+                    "InstallPlan {plan} waits for approval, for {others}, too, and stays: whoever approves it installs {name} again"
                 ));
             }
         }
@@ -218,11 +219,9 @@ fn definitions(
                 true => "none".to_owned(),
                 false => names.join(", "),
             };
-            let name = plain(&args.name);
+            let name = &args.name;
             bail!(
-                "{name} does not own CustomResourceDefinition {}, so it is not deleted: it owns {}",
-                plain(wanted),
-                plain(&owned)
+                "{name} does not own CustomResourceDefinition {wanted}, so it is not deleted: it owns {owned}"
             );
         }
     }
@@ -235,12 +234,11 @@ fn definitions(
         let others = others(gathered, namespace, csvs, crd);
         if is_deleted && !others.is_empty() {
             let text = others.join(", ");
-            bail!("CustomResourceDefinition {} is not deleted: {text}", plain(crd));
+            bail!("CustomResourceDefinition {crd} is not deleted: {text}");
         }
         if is_deleted && let Some(doubt) = doubt {
             bail!(
-                "CustomResourceDefinition {} is not deleted, as it is not known who else needs it: {doubt}",
-                plain(crd)
+                "CustomResourceDefinition {crd} is not deleted, as it is not known who else needs it: {doubt}"
             );
         }
         definitions.push(Definition {
@@ -274,7 +272,25 @@ fn others(gathered: &Gathered, namespace: &str, going: &[ClusterServiceVersion],
             others.push(format!("{of}/{name} needs it"));
         }
     }
+    // What cannot be read may say so all the same.
+    let is_told = |object: &Unreadable| mentions(&object.object["spec"]["customresourcedefinitions"], crd);
+    for object in gathered.unreadable.iter().filter(|object| is_told(object)) {
+        others.push(format!(
+            "{}/{}, which cannot be read, may own or need it",
+            object.namespace, object.name
+        ));
+    }
     others
+}
+
+/// Whether a text stands somewhere in a value.
+fn mentions(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(found) => found == text,
+        Value::Array(values) => values.iter().any(|value| mentions(value, text)),
+        Value::Object(fields) => fields.values().any(|value| mentions(value, text)),
+        _ => false,
+    }
 }
 
 impl fmt::Display for Removal {

@@ -169,6 +169,32 @@ async fn a_definition_that_others_need_does_not_go() {
     }
 }
 
+/// One object of whoever is no reason to refuse everybody, but it may say what matters.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_stands_in_the_way_of_what_it_names_alone() {
+    let cluster = cluster();
+    let mut broken = csv("2.0.0", "Succeeded", "");
+    broken["metadata"]["namespace"] = json!("other");
+    broken["spec"]["installModes"] = json!("none");
+    cluster.put(broken.clone());
+    assert!(looked(&cluster, &[CRD]).await.is_ok());
+    let (client, _link) = cluster.connect();
+    let gathered = gather::operators(&client, None).await.unwrap();
+    assert_eq!(gathered.operators().len(), 1);
+    let text = &gathered.unreadable[0].text;
+    assert!(
+        text.starts_with("ClusterServiceVersion other/etcd.v2.0.0 cannot be read: "),
+        "{text}"
+    );
+    broken["spec"]["customresourcedefinitions"] = json!({"required": [{"name": CRD}]});
+    cluster.put(broken);
+    let error = looked(&cluster, &[CRD]).await.unwrap_err().to_string();
+    assert!(
+        error.contains("other/etcd.v2.0.0, which cannot be read, may own or need it"),
+        "{error}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_does_not_see_all_namespaces_deletes_no_definition() {
     let cluster = cluster();
