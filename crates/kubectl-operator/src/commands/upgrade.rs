@@ -1,12 +1,11 @@
 //! `kubectl operator upgrade`: approves the upgrade that waits, as `approve` does.
 
-use kube::ResourceExt as _;
+use kube::{Client, ResourceExt as _};
 
 use super::{approve, status};
 use crate::args::change::UpgradeArgs;
 use crate::cluster::Cluster;
 use crate::operators::{Gathered, State};
-use crate::terminal::plain;
 use crate::{Verdict, gather, printer};
 
 /// What is to be done about an operator that is to be upgraded.
@@ -30,10 +29,13 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let name = args.approve.name.as_str();
     let gathered = gather::operators(client, Some(namespace)).await?;
     match step(&gathered, namespace, name) {
-        Step::Approve => match Box::pin(approve::run(&args.approve)).await? {
-            Verdict::Fine if args.watch => {}
-            verdict => return Ok(verdict),
-        },
+        Step::Approve => {
+            let (verdict, subscriptions) = Box::pin(approve::approve_one(&args.approve)).await?;
+            if verdict != Verdict::Fine || !args.watch {
+                return Ok(verdict);
+            }
+            return follow(client, namespace, &subscriptions, args).await;
+        }
         Step::Stuck(text) => {
             printer::progress(&text);
             return Ok(Verdict::Unresolved);
@@ -46,6 +48,23 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
         }
     }
     status::follow(client, namespace, name, &args.wait).await
+}
+
+/// Follows those that waited for the plan, one after the other. A plan that nobody waits for is carried out all the same.
+async fn follow(
+    client: &Client,
+    namespace: &str,
+    subscriptions: &[String],
+    args: &UpgradeArgs,
+) -> anyhow::Result<Verdict> {
+    let mut worst = Verdict::Fine;
+    for name in subscriptions {
+        let verdict = status::follow(client, namespace, name, &args.wait).await?;
+        if verdict != Verdict::Fine {
+            worst = verdict;
+        }
+    }
+    Ok(worst)
 }
 
 fn step(gathered: &Gathered, namespace: &str, name: &str) -> Step {
@@ -62,14 +81,20 @@ fn step(gathered: &Gathered, namespace: &str, name: &str) -> Step {
         return Step::Approve;
     };
     let (row, verdict) = (operator.row(), operator.verdict());
-    let message = plain(&verdict.message);
-    let name = plain(name);
+    let message = &verdict.message;
     match verdict.state {
         State::RequiresApproval => Step::Approve,
-        State::Ready => Step::Nothing(format!(
-            "{name} has {}, and its channel offers nothing newer for it; `kubectl operator explain {name} -n {namespace}` tells why",
-            plain(&row.installed_csv)
-        )),
+        State::Ready => match operator.unhealthy_catalog() {
+            Some(catalog) => Step::Stuck(format!(
+                "{name} has {}, and whether there is anything newer is not known, as {catalog} does not answer; \
+                 `kubectl operator catalog list -A` shows all",
+                row.installed_csv
+            )),
+            None => Step::Nothing(format!(
+                "{name} has {}, and its channel offers nothing newer for it; `kubectl operator explain {name} -n {namespace}` tells why",
+                row.installed_csv
+            )),
+        },
         State::Installing | State::Upgrading | State::Pending => Step::Nothing(format!(
             "{name} is on its way already and needs no approval: {message}"
         )),
@@ -81,10 +106,13 @@ fn step(gathered: &Gathered, namespace: &str, name: &str) -> Step {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+    use olm_testing::cluster::FakeCluster;
     use serde_json::json;
 
     use super::*;
-    use crate::operators::tests::{csv, gathered, gathered_of, subscription};
+    use crate::args::{Args, Command};
+    use crate::operators::tests::{csv, deployment, gathered, gathered_of, subscription};
 
     #[test]
     fn only_what_waits_for_approval_is_approved() {
@@ -100,13 +128,67 @@ mod tests {
             panic!("it does not resolve");
         };
         assert!(
-            text.contains("explain wrong -n shop") && text.contains(r"\u{1b}"),
+            text.contains("explain wrong -n shop") && text.contains("operators found"),
             "{text}"
         );
         // A plan by its name, and what is not there.
         for name in ["install-1", "installplan/install-1", "nope"] {
             assert_eq!(step(&gathered, "shop", name), Step::Approve, "{name}");
         }
+    }
+
+    /// With its catalog away, whatever it has is the newest that is known.
+    #[test]
+    fn where_nobody_knows_nothing_is_told_as_well() {
+        let health = |name: &str, healthy: bool| json!({"catalogSourceRef": {"name": name, "namespace": "olm"}, "healthy": healthy, "lastUpdated": null});
+        let unhealthy = json!([{"type": "CatalogSourcesUnhealthy", "status": "True", "message": "targeted catalogsource olm/cat missing"}]);
+        for (own, other, conditions, is_known) in [
+            (true, true, json!([]), true),
+            (false, true, json!([]), false),
+            (true, false, json!([]), true),
+            (true, true, unhealthy, false),
+        ] {
+            let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "conditions": conditions,
+                "catalogHealth": [health("cat", own), health("other", other)]});
+            let objects = [subscription("db", &status), csv("1.0.0", "Succeeded", "")];
+            match step(&gathered_of(objects), "shop", "db") {
+                Step::Nothing(_) => assert!(is_known, "{status}"),
+                Step::Stuck(text) => {
+                    assert!(!is_known && text.contains("not known, as"), "{status}: {text}");
+                }
+                Step::Approve => panic!("nothing waits"),
+            }
+        }
+    }
+
+    /// A plan's name is none of an operator.
+    #[tokio::test(start_paused = true)]
+    async fn who_waited_for_a_plan_is_followed() {
+        let cluster = FakeCluster::new();
+        let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0"});
+        cluster.put(subscription("db", &status));
+        cluster.put(csv("1.0.0", "Succeeded", ""));
+        cluster.put(deployment(2));
+        let words = [
+            "kubectl-operator",
+            "upgrade",
+            "install-1",
+            "--watch",
+            "--timeout",
+            "5s",
+        ];
+        let Command::Upgrade(args) = Args::try_parse_from(words).unwrap().command else {
+            panic!("another command");
+        };
+        let (client, _link) = cluster.connect();
+        let followed = async |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            follow(&client, "shop", &names, &args).await
+        };
+        assert_eq!(followed(&["db"]).await.unwrap(), Verdict::Fine);
+        assert_eq!(followed(&[]).await.unwrap(), Verdict::Fine);
+        cluster.put(subscription("late", &json!({})));
+        assert_eq!(followed(&["late", "db"]).await.unwrap(), Verdict::Unresolved);
     }
 
     #[test]

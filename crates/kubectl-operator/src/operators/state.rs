@@ -1,5 +1,6 @@
 //! How an operator is doing, by what OLM says in the statuses.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
 use olm_api::v1alpha1::{
@@ -104,6 +105,26 @@ impl Operator<'_> {
             _ if is_installed => Verdict::new(State::Installing, message),
             _ => Verdict::new(on_its_way, message),
         }
+    }
+
+    /// Why it is not known whether there is anything newer.
+    pub(crate) fn unhealthy_catalog(&self) -> Option<String> {
+        let subscription = self.subscription?;
+        let spec = &subscription.spec;
+        let mut conditions = true_conditions(subscription);
+        if let Some(found) = conditions.find(|found| found.type_ == condition::CATALOG_SOURCES_UNHEALTHY) {
+            let message = found.message.as_deref().or(found.reason.as_deref());
+            return Some(format!("a catalog ({})", message.unwrap_or(&found.type_)));
+        }
+        let health = subscription.status.iter();
+        let mut health = health.flat_map(|status| status.catalog_health.iter());
+        let is_own = |reference: &ObjectReference| {
+            reference.name.as_ref() == Some(&spec.source)
+                && reference.namespace.as_ref() == Some(&spec.source_namespace)
+        };
+        health
+            .any(|catalog| !catalog.healthy && is_own(&catalog.catalog_source_ref))
+            .then(|| format!("catalog {}/{}", spec.source_namespace, spec.source))
     }
 
     /// What the catalog advises against.
