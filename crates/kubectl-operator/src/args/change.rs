@@ -31,7 +31,7 @@ pub(crate) struct InstallArgs {
     /// Create the namespace if it is not there
     #[arg(long)]
     pub create_namespace: bool,
-    /// Create an OperatorGroup if the namespace has none [default mode: OwnNamespace, else what the package supports]
+    /// Create an OperatorGroup if the namespace has none [default mode: OwnNamespace, if the package supports it]
     #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, ignore_case = true,
         default_missing_value = "package")]
     pub create_operator_group: Option<GroupMode>,
@@ -73,7 +73,7 @@ impl From<WhoApproves> for Approval {
 /// Which namespaces an operator is to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupMode {
-    /// OwnNamespace, else what the package supports
+    /// OwnNamespace, if the package supports it
     #[value(name = "package", hide = true)]
     Package,
     /// The one it is installed in

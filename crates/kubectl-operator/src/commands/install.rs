@@ -17,10 +17,10 @@ use olm_resolver::{CatalogKey, Snapshot};
 use self::decide::{Wanted, decide};
 use super::status;
 use crate::args::change::InstallArgs;
+use crate::args::shared::quoted;
 use crate::cluster::Cluster;
 use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered};
 use crate::reader::{api, get, list};
-use crate::terminal::plain;
 use crate::{Verdict, catalogs, printer, writer};
 
 /// Installs it.
@@ -32,19 +32,20 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let wanted = wanted(client, namespace, args).await?;
     for note in &wanted.notes {
-        printer::warning(&plain(note));
+        printer::warning(note);
     }
     let name = wanted.subscription.name_any();
     write(client, namespace, args.create_namespace, &wanted, &mut |text| {
         printer::progress(text);
     })
     .await?;
-    let name = plain(&name);
     if args.watch {
         return status::follow(client, namespace, &name, &args.wait).await;
     }
     printer::progress(&format!(
-        "OLM goes on by itself; `kubectl operator status {name} -n {namespace} --watch` shows how"
+        "OLM goes on by itself; `kubectl operator status {} {} --watch` shows how",
+        quoted(&name),
+        args.connection.flags(namespace)
     ));
     Ok(Verdict::Fine)
 }
@@ -88,7 +89,7 @@ async fn of_catalogs(client: &Client, namespace: &str, args: &InstallArgs) -> an
             "there is no catalog{} in namespaces {namespace} and {global}: `kubectl operator catalog list -A` shows all",
             args.catalog
                 .as_ref()
-                .map(|name| format!(" {}", plain(name)))
+                .map(|name| format!(" {name}"))
                 .unwrap_or_default()
         );
     }
@@ -100,7 +101,13 @@ async fn of_catalogs(client: &Client, namespace: &str, args: &InstallArgs) -> an
     for (key, content) in catalogs::read(client, &keys).await.contents {
         match content {
             Ok(snapshot) => packages.extend(of_snapshot(&key, &snapshot)),
-            Err(cause) => printer::warning(&plain(&format!("catalog {key} cannot be read: {cause}"))),
+            // Another may have a package of this name, but whether it is the one that is meant nobody can say.
+            Err(cause) if keys.len() > 1 => bail!(
+                "catalog {key} cannot be read, so it is not known whether it has package {}, too: {cause}; choose one that can with \
+                 --catalog NAMESPACE/NAME",
+                args.package
+            ),
+            Err(cause) => bail!("catalog {key} cannot be read: {cause}"),
         }
     }
     Ok(packages)
@@ -178,7 +185,11 @@ async fn write(
                 "OperatorGroup {name} in namespace {namespace} was made meanwhile, and nothing is installed; try again"
             );
         }
-        tell(&format!("OperatorGroup {namespace}/{name} created"));
+        let of = match group.spec.target_namespaces.is_empty() {
+            true => ", for all namespaces",
+            false => "",
+        };
+        tell(&format!("OperatorGroup {namespace}/{name} created{of}"));
     }
     let name = wanted.subscription.name_any();
     let created = writer::create(&api(client, Some(namespace)), &wanted.subscription).await?;
@@ -188,18 +199,18 @@ async fn write(
         if there.is_none_or(|there| there.spec != wanted.subscription.spec) {
             bail!(
                 "Subscription {} in namespace {namespace} was made meanwhile, of something else",
-                plain(&name)
+                name
             );
         }
     }
     let spec = &wanted.subscription.spec;
     tell(&format!(
         "Subscription {namespace}/{} created: package {}, channel {} of catalog {}/{}",
-        plain(&name),
-        plain(&spec.name),
-        plain(spec.channel().unwrap_or_default()),
-        plain(&spec.source_namespace),
-        plain(&spec.source)
+        name,
+        spec.name,
+        spec.channel().unwrap_or_default(),
+        spec.source_namespace,
+        spec.source
     ));
     Ok(())
 }

@@ -7,7 +7,6 @@ use olm_api::v1alpha1::{Approval, InstallModeType as Mode, Subscription, Subscri
 
 use crate::args::change::{InstallArgs, WhoApproves};
 use crate::packages::{Channel, Package};
-use crate::terminal::plain;
 
 /// Versions that are named where one is not found.
 const MAX_NAMED: usize = 10;
@@ -38,13 +37,10 @@ pub(super) fn decide(
     let package = match packages {
         [package] => package,
         _ => {
-            let catalogs: Vec<String> = packages
-                .iter()
-                .map(|package| plain(&package.catalog_key()))
-                .collect();
+            let catalogs: Vec<String> = packages.iter().map(|package| package.catalog_key()).collect();
             bail!(
                 "several catalogs have package {}: choose with --catalog, of {}",
-                plain(&args.package),
+                args.package,
                 catalogs.join(", ")
             );
         }
@@ -107,7 +103,7 @@ fn not_subscribed(
     let Some(there) = there else {
         return Ok(());
     };
-    let (there, of) = (plain(&there.name_any()), plain(&there.spec.name));
+    let (there, of) = (there.name_any(), &there.spec.name);
     bail!(
         "namespace {namespace} has Subscription {there} of package {of} already: `kubectl operator status {there} -n {namespace}` \
          shows how it is doing, `kubectl operator upgrade {there} -n {namespace}` upgrades it"
@@ -118,15 +114,15 @@ fn channel<'a>(package: &'a Package, wanted: Option<&str>) -> anyhow::Result<&'a
     let name = wanted.unwrap_or(&package.default_channel);
     let found = package.channels.iter().find(|channel| channel.name == name);
     let Some(channel) = found else {
-        let names: Vec<String> = package
+        let names: Vec<&str> = package
             .channels
             .iter()
-            .map(|channel| plain(&channel.name))
+            .map(|channel| channel.name.as_str())
             .collect();
-        let (catalog, package) = (plain(&package.catalog_key()), plain(&package.name));
+        let (catalog, package) = (package.catalog_key(), &package.name);
         bail!(
             "package {package} of catalog {catalog} has no channel {}: choose with --channel, of {}",
-            plain(name),
+            name,
             names.join(", ")
         );
     };
@@ -140,7 +136,7 @@ fn starting_csv(channel: &Channel, wanted: &str) -> anyhow::Result<String> {
     if let Some(version) = channel.versions.iter().find(is_wanted) {
         return Ok(version.name.clone());
     }
-    let all = channel.versions.iter().map(|version| plain(&version.version));
+    let all = channel.versions.iter().map(|version| version.version.clone());
     let mut names: Vec<String> = all.take(MAX_NAMED).collect();
     let more = channel.versions.len().saturating_sub(MAX_NAMED);
     if more > 0 {
@@ -148,8 +144,8 @@ fn starting_csv(channel: &Channel, wanted: &str) -> anyhow::Result<String> {
     }
     bail!(
         "channel {} has no version {}: it has {}",
-        plain(&channel.name),
-        plain(wanted),
+        channel.name,
+        wanted,
         names.join(", ")
     )
 }
@@ -162,7 +158,7 @@ fn group(
     groups: &[OperatorGroup],
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Option<OperatorGroup>> {
-    let names: Vec<String> = groups.iter().map(|group| plain(&group.name_any())).collect();
+    let names: Vec<String> = groups.iter().map(|group| group.name_any()).collect();
     match (names.as_slice(), args.create_operator_group) {
         ([], None) => bail!(
             "namespace {namespace} has no OperatorGroup, so nothing can be installed there: --create-operator-group makes one"
@@ -187,21 +183,37 @@ fn group(
         Some(mode) => mode,
         // What nobody knows may be what most operators support.
         None if supported.is_empty() || supports(&Mode::OwnNamespace) => Mode::OwnNamespace,
-        None if supports(&Mode::AllNamespaces) => Mode::AllNamespaces,
+        // A catalog alone does not have somebody give away the whole cluster.
+        None if supports(&Mode::AllNamespaces) => bail!(
+            "{} does not support OwnNamespace, but all namespaces: its OperatorGroup is then for the whole cluster, which \
+             --create-operator-group=AllNamespaces says",
+            channel.head
+        ),
         None => bail!(
             "{} supports {} only: say which with --create-operator-group=MODE and --target-namespace",
-            plain(&channel.head),
+            channel.head,
             supported.join(", ")
         ),
     };
     if !supported.is_empty() && !supports(&mode) {
         bail!(
             "{} does not support {mode}: choose with --create-operator-group=MODE, of {}",
-            plain(&channel.head),
+            channel.head,
             supported.join(", ")
         );
     }
     let targets = targets(&mode, namespace, &args.target_namespace)?;
+    if targets.is_empty() {
+        notes.push(format!(
+            "OperatorGroup {namespace}/{GROUP_NAME} is made for all namespaces: whatever is installed in {namespace} works in the whole cluster"
+        ));
+    }
+    if args.version.is_some() && !supported.is_empty() {
+        notes.push(format!(
+            "which namespaces it can work for is known of {} alone, the head of its channel",
+            channel.head
+        ));
+    }
     let spec = OperatorGroupSpec {
         target_namespaces: targets.into(),
         ..OperatorGroupSpec::default()

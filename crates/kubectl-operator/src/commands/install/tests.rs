@@ -140,7 +140,11 @@ fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
     let targets =
         |more: &[&str], modes: &[&str]| group_of(more, modes).map(|spec| spec["targetNamespaces"].clone());
     assert_eq!(targets(&[create], &all), Ok(json!(["shop"])));
-    assert_eq!(targets(&[create], &["AllNamespaces"]), Ok(Value::Null));
+    let error = targets(&[create], &["AllNamespaces"]).unwrap_err();
+    assert!(
+        error.contains("--create-operator-group=AllNamespaces says"),
+        "{error}"
+    );
     assert_eq!(targets(&[create], &[]), Ok(json!(["shop"])), "not known");
     assert_eq!(
         targets(&["--create-operator-group=allnamespaces"], &all),
@@ -261,9 +265,45 @@ async fn without_a_package_server_the_catalogs_are_asked() {
     assert!(error.contains("there is no catalog other"), "{error}");
     let (_, result) = installed(&cluster, &["--catalog", "shop/cat"]).await;
     let error = result.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "catalog shop/cat cannot be read: no pod of the catalog is ready"
+    );
+}
+
+/// It may have a package of that name, too, which would be for somebody to choose.
+#[tokio::test(start_paused = true)]
+async fn a_catalog_that_cannot_be_read_leaves_no_choice() {
+    let cluster = FakeCluster::new();
+    for name in ["cat", "other"] {
+        let source = json!({"spec": {"sourceType": "grpc"}});
+        cluster.put(object("CatalogSource", name, &source));
+    }
+    let (_, result) = installed(&cluster, &[]).await;
+    let error = result.unwrap_err().to_string();
     assert!(
-        error.contains("no catalog in reach has a package etcd"),
+        error.contains(
+            "catalog shop/cat cannot be read, so it is not known whether it has package etcd, too: no pod"
+        ),
         "{error}"
+    );
+    assert!(cluster.log().writes.is_empty());
+}
+
+#[test]
+fn a_group_for_the_whole_cluster_is_told_before_it_is_made() {
+    let mut package = package("etcd", "cat");
+    for channel in &mut package.channels {
+        channel.install_modes = vec!["AllNamespaces".to_owned()];
+    }
+    let args = install_args(&["--create-operator-group=AllNamespaces", "--version", "1.1.0"]);
+    let wanted = decide(&args, "shop", &[package], &[], &[]).unwrap();
+    assert_eq!(
+        wanted.notes,
+        [
+            "OperatorGroup shop/operators is made for all namespaces: whatever is installed in shop works in the whole cluster",
+            "which namespaces it can work for is known of etcd.v1.1.0 alone, the head of its channel"
+        ]
     );
 }
 
