@@ -2,6 +2,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod change;
+pub(crate) mod doctor;
 pub(crate) mod look;
 pub(crate) mod packages;
 pub(crate) mod shared;
@@ -17,6 +18,7 @@ use olm_resolver::runtime_constraint::RuntimeConstraintsError;
 
 use self::catalog::CatalogCommand;
 use self::change::{InstallArgs, UninstallArgs, UpgradeArgs};
+use self::doctor::DoctorArgs;
 use self::look::{ListArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
 use self::shared::{Format, quoted};
@@ -83,6 +85,20 @@ pub(crate) enum Command {
         kubectl operator describe etcd\n  \
         kubectl operator describe etcd --catalog olm/community -o yaml")]
     Describe(DescribeArgs),
+    /// Look for what makes OLM stick, and tell what mends it
+    ///
+    /// It looks at OLM itself, catalogs, OperatorGroups, Subscriptions, InstallPlans, ClusterServiceVersions and their copies, at webhooks,
+    /// APIServices, conversions and their certificates, at what was unpacked, and at what was left behind. Each line is an object and what is
+    /// wrong with it; below it is the command or the edit that mends it. It only reads. What your rights do not let it read, or what
+    /// could not be read in time, is told as not checked, never as fine.
+    ///
+    /// Exit codes: 0 if everything was checked and is fine, 2 if something is not, or was not checked, 1 if nothing could be checked.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator doctor                    # the current namespace, and what it depends on\n  \
+        kubectl operator doctor -A                 # the whole cluster\n  \
+        kubectl operator doctor -A -o wide         # with what is fine\n  \
+        kubectl operator doctor -A --timeout 30s -o json | jq -r '.findings[] | select(.severity == \"error\") | .object'")]
+    Doctor(DoctorArgs),
     /// Explain why subscriptions are not served or not upgraded, and what would change that
     ///
     /// Exit codes: 0 if everything resolves, 2 if something does not, 1 if there is no answer.

@@ -4,6 +4,7 @@ mod approve;
 mod catalog;
 pub(crate) mod completion;
 mod describe;
+mod doctor;
 mod explain;
 mod install;
 mod list;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         Command::Approve(args) => runtime.block_on(approve::run(&args)),
         Command::Catalog(command) => runtime.block_on(catalog::run(&command)),
         Command::Describe(args) => runtime.block_on(describe::run(&args)),
+        Command::Doctor(args) => runtime.block_on(doctor::run(&args)),
         Command::Explain(args) => runtime.block_on(explain::run(&args)),
         Command::Install(args) => runtime.block_on(install::run(&args)),
         Command::List(args) => runtime.block_on(list::run(&args)),

@@ -209,6 +209,7 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["describe"], "package-server"),
         (&["install"], "--create-operator-group=AllNamespaces"),
         (&["upgrade"], "--watch --timeout 5m"),
+        (&["doctor"], "never as fine"),
         (&["uninstall"], "--delete-crd etcds.example.com --yes"),
     ] {
         let help = plugin(&[command, &["--help"]].concat());
@@ -225,6 +226,7 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
     for command in [
         &["list", "-A"][..],
         &["status", "db", "--watch"],
+        &["doctor", "-A"],
         &["catalog", "add", "cat", "image"],
         &["catalog", "list", "-o", "yaml"],
         &["catalog", "remove", "cat", "--yes"],
@@ -247,6 +249,8 @@ fn flags_that_contradict_are_usage_errors() {
     for command in [
         &["list", "-A", "-n", "shop"][..],
         &["status", "db", "-A"],
+        &["doctor", "-A", "-n", "shop"],
+        &["doctor", "--timeout", "soon"],
         &["status", "--timeout", "soon"],
         &["status", ""],
         &["catalog", "add", "cat"],

@@ -40,7 +40,7 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 /// Hours, minutes and seconds as kubectl takes them; a bare number is none but 0.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration such as 90s, 5m or 1h30m");
     if text == "0" {
         return Ok(Duration::ZERO);

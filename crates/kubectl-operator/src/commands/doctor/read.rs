@@ -1,0 +1,451 @@
+//! Reads what the checks need: lists in pages, metadata where that is enough, until the time is over. Nothing is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use olm_api::labels;
+use olm_api::v1::OperatorGroup;
+use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription, SubscriptionState};
+use tokio::time::Instant;
+
+use super::catalogs::is_ready;
+use super::observed::{Bound, Copied, Observed, Owned, Read};
+use crate::operators::{Key, plan_name};
+use crate::reader::{answer, api, get, list, place};
+
+mod packages;
+mod serving;
+
+/// Objects that are asked for at once.
+const PAGE: u32 = 500;
+/// Pages of one list. A server that has more has no end.
+const MAX_PAGES: usize = 200;
+/// Objects of one sort that are asked for one by one.
+const MAX_ASKED: usize = 200;
+/// Names by which OLM's own Deployments are labelled, here and upstream.
+const PROGRAMS: &str = "app in (catalog-operator,olm-operator,packageserver,package-server)";
+
+/// Who reads, and until when.
+pub(super) struct Reader<'a> {
+    client: &'a Client,
+    deadline: Option<Instant>,
+}
+
+/// Reads one namespace, or all. What cannot be read stands in its place with the cause.
+pub(crate) async fn observe(
+    client: &Client,
+    namespace: Option<&str>,
+    global: &str,
+    timeout: Duration,
+) -> Observed {
+    let reader = Reader {
+        client,
+        deadline: (!timeout.is_zero()).then(|| Instant::now() + timeout),
+    };
+    let subscriptions = reader.all::<Subscription>(namespace, "").await;
+    let known: &[Subscription] = subscriptions.as_deref().unwrap_or_default();
+    let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, known).await;
+    let catalog_pods = reader.catalog_pods(&catalogs).await;
+    let packages = reader.packages(known, &catalogs).await;
+    let all_groups = reader.all::<OperatorGroup>(None, "").await;
+    let groups = match (&all_groups, namespace) {
+        (Ok(groups), Some(namespace)) => Ok(groups
+            .iter()
+            .filter(|group| group.namespace().as_deref() == Some(namespace))
+            .cloned()
+            .collect()),
+        (Ok(groups), None) => Ok(groups.clone()),
+        (Err(_), Some(_)) => reader.all::<OperatorGroup>(namespace, "").await,
+        (Err(cause), None) => Err(cause.clone()),
+    };
+    let accounts = reader.accounts(groups.as_deref().unwrap_or_default()).await;
+    let bound = match accounts.is_empty() {
+        true => Ok(Bound::default()),
+        false => reader.bound().await,
+    };
+    let plans = reader.plans(known).await;
+    let originals = format!("!{}", labels::COPIED_FROM);
+    let csvs = reader.all::<ClusterServiceVersion>(namespace, &originals).await;
+    let copies = reader.copies(namespace).await;
+    let originals = reader
+        .originals(namespace, copies.as_deref().unwrap_or_default())
+        .await;
+    let webhooks = reader.webhooks(namespace).await;
+    let api_services = reader.api_services(namespace).await;
+    let definitions = reader
+        .definitions(namespace, csvs.as_deref().unwrap_or_default())
+        .await;
+    let targets = serving::targets(&webhooks, &api_services, &definitions);
+    let services = reader.services(&targets).await;
+    Observed {
+        namespace: namespace.map(str::to_owned),
+        global: global.to_owned(),
+        now: now(),
+        programs: reader.programs(global).await,
+        catalogs,
+        unlisted_catalogs,
+        catalog_pods,
+        packages,
+        groups,
+        all_groups,
+        accounts,
+        bound,
+        plans,
+        csvs,
+        copies,
+        originals,
+        roles: vec![
+            ("ClusterRole", reader.roles::<ClusterRole>(namespace).await),
+            (
+                "ClusterRoleBinding",
+                reader.roles::<ClusterRoleBinding>(namespace).await,
+            ),
+        ],
+        webhooks,
+        api_services,
+        services,
+        definitions,
+        jobs: reader.jobs(namespace, known).await,
+        subscriptions,
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: somebody asks once how things are by their clock"
+)]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+impl Reader<'_> {
+    /// One read, as long as there is time.
+    async fn within<T>(&self, read: impl Future<Output = anyhow::Result<T>>) -> Read<T> {
+        let answer = match self.deadline {
+            None => read.await,
+            Some(deadline) => match tokio::time::timeout_at(deadline, read).await {
+                Ok(answer) => answer,
+                Err(_) => return Err("not read before --timeout was over".to_owned()),
+            },
+        };
+        answer.map_err(|error| format!("{error:#}"))
+    }
+
+    async fn all<K>(&self, namespace: Option<&str>, selector: &str) -> Read<Vec<K>>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        self.within(list(self.client, namespace, selector)).await
+    }
+
+    /// Metadata of all objects of a kind that labels select, as far as they are of use.
+    async fn metadata<K, T>(
+        &self,
+        api: &Api<K>,
+        place: &str,
+        selector: &str,
+        keep: impl Fn(ObjectMeta) -> Option<T>,
+    ) -> Read<Vec<T>>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let what = || format!("list {}{place}", K::plural(&()));
+        self.within(async {
+            let mut params = ListParams::default().limit(PAGE).labels(selector);
+            let mut found = Vec::new();
+            for _ in 0..MAX_PAGES {
+                let page = answer(what, api.list_metadata(&params)).await?;
+                found.extend(page.items.into_iter().filter_map(|object| keep(object.metadata)));
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params.continue_token = Some(token),
+                    None => return Ok(found),
+                }
+            }
+            Err(anyhow!("cannot {}: the list has no end", what()))
+        })
+        .await
+    }
+
+    /// All objects of a kind of the cluster, as far as they are of use.
+    async fn projected<K, T>(&self, selector: &str, page: u32, keep: impl Fn(K) -> Option<T>) -> Read<Vec<T>>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
+        let what = || format!("list {}", K::plural(&()));
+        self.within(async {
+            let mut params = ListParams::default().limit(page).labels(selector);
+            let mut found = Vec::new();
+            for _ in 0..MAX_PAGES {
+                let page = answer(what, api.list(&params)).await?;
+                found.extend(page.items.into_iter().filter_map(&keep));
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params.continue_token = Some(token),
+                    None => return Ok(found),
+                }
+            }
+            Err(anyhow!("cannot {}: the list has no end", what()))
+        })
+        .await
+    }
+
+    /// Whoever may not see all namespaces may see OLM's.
+    async fn programs(&self, global: &str) -> Read<Vec<Deployment>> {
+        match self.all(None, PROGRAMS).await {
+            Ok(found) => Ok(found),
+            Err(_) => self.all(Some(global), PROGRAMS).await,
+        }
+    }
+
+    async fn catalogs(
+        &self,
+        namespace: Option<&str>,
+        global: &str,
+        subscriptions: &[Subscription],
+    ) -> (BTreeMap<Key, Read<Option<CatalogSource>>>, Vec<(String, String)>) {
+        let (mut found, mut unlisted) = (BTreeMap::new(), Vec::new());
+        let places = match namespace {
+            None => vec![None],
+            Some(own) if own == global => vec![Some(own)],
+            Some(own) => vec![Some(own), Some(global)],
+        };
+        for at in places {
+            match self.all::<CatalogSource>(at, "").await {
+                Ok(catalogs) => found.extend(catalogs.into_iter().map(|catalog| {
+                    let key = (catalog.namespace().unwrap_or_default(), catalog.name_any());
+                    (key, Ok(Some(catalog)))
+                })),
+                Err(cause) => unlisted.push((place(at), cause)),
+            }
+        }
+        let named: BTreeSet<Key> = subscriptions
+            .iter()
+            .map(|subscription| {
+                (
+                    subscription.spec.source_namespace.clone(),
+                    subscription.spec.source.clone(),
+                )
+            })
+            .filter(|key| !key.0.is_empty() && !key.1.is_empty() && !found.contains_key(key))
+            .collect();
+        for (at, key) in named.into_iter().enumerate() {
+            // A list that was had knows all there are.
+            let is_known = unlisted.is_empty()
+                && (namespace.is_none() || [namespace, Some(global)].contains(&Some(&key.0)));
+            let read = match at {
+                _ if is_known => Ok(None),
+                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                _ => {
+                    self.within(get::<CatalogSource>(self.client, &key.0, &key.1))
+                        .await
+                }
+            };
+            found.insert(key, read);
+        }
+        (found, unlisted)
+    }
+
+    /// Pods tell why a catalog does not answer. Not everybody may see them, and the catalog is unwell without them, too.
+    async fn catalog_pods(
+        &self,
+        catalogs: &BTreeMap<Key, Read<Option<CatalogSource>>>,
+    ) -> BTreeMap<Key, Vec<Pod>> {
+        let mut found = BTreeMap::new();
+        let unwell = catalogs
+            .iter()
+            .filter(|(_, read)| matches!(read, Ok(Some(catalog)) if !is_ready(catalog)));
+        for (key, _) in unwell.take(MAX_ASKED) {
+            let selector = format!("{}={}", labels::CATALOG_SOURCE, key.1);
+            if let Ok(pods) = self.all::<Pod>(Some(&key.0), &selector).await {
+                found.insert(key.clone(), pods);
+            }
+        }
+        found
+    }
+
+    async fn accounts(&self, groups: &[OperatorGroup]) -> BTreeMap<Key, Read<bool>> {
+        let named: BTreeSet<Key> = groups
+            .iter()
+            .filter_map(|group| Some((group.namespace()?, group.spec.service_account()?.to_owned())))
+            .collect();
+        let mut found = BTreeMap::new();
+        for (at, key) in named.into_iter().enumerate() {
+            let read = match at {
+                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                _ => self
+                    .within(get::<ServiceAccount>(self.client, &key.0, &key.1))
+                    .await
+                    .map(|account| account.is_some()),
+            };
+            found.insert(key, read);
+        }
+        found
+    }
+
+    async fn bound(&self) -> Read<Bound> {
+        let mut bound = Bound::default();
+        for binding in self.all::<RoleBinding>(None, "").await? {
+            let namespace = binding.namespace().unwrap_or_default();
+            bound.add(&namespace, binding.subjects.unwrap_or_default());
+        }
+        let subjects = |binding: ClusterRoleBinding| binding.subjects;
+        for subjects in self.projected("", PAGE, subjects).await? {
+            bound.add("", subjects);
+        }
+        Ok(bound)
+    }
+
+    async fn plans(
+        &self,
+        subscriptions: &[Subscription],
+    ) -> BTreeMap<Key, Read<Option<olm_api::v1alpha1::InstallPlan>>> {
+        let open: BTreeSet<Key> = subscriptions
+            .iter()
+            .filter_map(|subscription| {
+                let status = subscription.status.as_ref()?;
+                let name = plan_name(status).filter(|_| status.state != SubscriptionState::AtLatestKnown)?;
+                Some((subscription.namespace()?, name.to_owned()))
+            })
+            .collect();
+        let mut found = BTreeMap::new();
+        for (at, key) in open.into_iter().enumerate() {
+            let read = match at {
+                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                _ => self.within(get(self.client, &key.0, &key.1)).await,
+            };
+            found.insert(key, read);
+        }
+        found
+    }
+
+    async fn copies(&self, namespace: Option<&str>) -> Read<Vec<Copied>> {
+        let copies = api::<ClusterServiceVersion>(self.client, namespace);
+        let place = format!(" in {}", place(namespace));
+        self.metadata(&copies, &place, labels::COPIED_FROM, |metadata| {
+            Some(Copied {
+                from: metadata.labels?.remove(labels::COPIED_FROM)?,
+                namespace: metadata.namespace?,
+                name: metadata.name?,
+                is_going: metadata.deletion_timestamp.is_some(),
+            })
+        })
+        .await
+    }
+
+    /// Names of the originals that copies in a namespace may have elsewhere.
+    async fn originals(
+        &self,
+        namespace: Option<&str>,
+        copies: &[Copied],
+    ) -> BTreeMap<String, Read<BTreeSet<String>>> {
+        let mut found = BTreeMap::new();
+        let Some(own) = namespace else {
+            return found;
+        };
+        let elsewhere: BTreeSet<&str> = copies
+            .iter()
+            .map(|copy| copy.from.as_str())
+            .filter(|from| *from != own && !from.is_empty())
+            .collect();
+        for from in elsewhere.into_iter().take(MAX_ASKED) {
+            let csvs = api::<ClusterServiceVersion>(self.client, Some(from));
+            let place = format!(" in {}", place(Some(from)));
+            let selector = format!("!{}", labels::COPIED_FROM);
+            let names = self
+                .metadata(&csvs, &place, &selector, |metadata| metadata.name)
+                .await;
+            found.insert(from.to_owned(), names.map(|names| names.into_iter().collect()));
+        }
+        found
+    }
+
+    async fn roles<K>(&self, namespace: Option<&str>) -> Read<Vec<Owned>>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
+        self.metadata(&api, "", &owned_by(namespace), |metadata| {
+            Some(Owned {
+                owner: owner(&metadata)?,
+                name: metadata.name?,
+            })
+        })
+        .await
+    }
+
+    async fn jobs(
+        &self,
+        namespace: Option<&str>,
+        subscriptions: &[Subscription],
+    ) -> Read<Vec<k8s_openapi::api::batch::v1::Job>> {
+        let Some(own) = namespace else {
+            return self.all(None, labels::BUNDLE_UNPACK_REF).await;
+        };
+        let of_catalogs = subscriptions
+            .iter()
+            .map(|subscription| subscription.spec.source_namespace.as_str());
+        let places: BTreeSet<&str> = of_catalogs
+            .chain([own])
+            .filter(|place| !place.is_empty())
+            .collect();
+        let mut jobs = Vec::new();
+        for place in places.into_iter().take(MAX_ASKED) {
+            jobs.extend(self.all(Some(place), labels::BUNDLE_UNPACK_REF).await?);
+        }
+        Ok(jobs)
+    }
+}
+
+impl Bound {
+    fn add(&mut self, namespace: &str, subjects: Vec<Subject>) {
+        for subject in subjects {
+            match subject.kind.as_str() {
+                "ServiceAccount" => {
+                    let namespace = subject.namespace.unwrap_or_else(|| namespace.to_owned());
+                    self.accounts.insert((namespace, subject.name));
+                }
+                "Group" => {
+                    let of_namespace = subject.name.strip_prefix("system:serviceaccounts:");
+                    self.namespaces.extend(of_namespace.map(str::to_owned));
+                }
+                "User" => {
+                    let account = subject.name.strip_prefix("system:serviceaccount:");
+                    let account = account.and_then(|account| account.split_once(':'));
+                    self.accounts
+                        .extend(account.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Selects what ClusterServiceVersions of a namespace, or of all, own.
+fn owned_by(namespace: Option<&str>) -> String {
+    let all = format!("{}={}", labels::OWNER_KIND, labels::OWNER_KIND_CSV);
+    match namespace {
+        None => all,
+        Some(namespace) => format!("{all},{}={namespace}", labels::OWNER_NAMESPACE),
+    }
+}
+
+/// The ClusterServiceVersion that labels name.
+fn owner(metadata: &ObjectMeta) -> Option<Key> {
+    let labels = metadata.labels.as_ref()?;
+    Some((
+        labels.get(labels::OWNER_NAMESPACE)?.clone(),
+        labels.get(labels::OWNER)?.clone(),
+    ))
+}

@@ -1,0 +1,225 @@
+//! Reads who has the API server call services, and whether these take calls.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{Api, Resource as _, ResourceExt as _};
+use olm_api::condition;
+use olm_api::labels;
+use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
+
+use super::super::observed::{Caller, Definition, Read, ServiceState, Target};
+use super::{MAX_ASKED, PAGE, Reader, owned_by, owner};
+use crate::operators::Key;
+use crate::reader::{answer, get};
+use crate::terminal::plain;
+
+/// CustomResourceDefinitions are large.
+const PAGE_OF_DEFINITIONS: u32 = 50;
+/// Up to so many are asked for one by one.
+const FEW_DEFINITIONS: usize = 20;
+/// Label of the endpoints of a service: its name.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+impl Reader<'_> {
+    pub(super) async fn webhooks(&self, namespace: Option<&str>) -> Vec<(&'static str, Read<Vec<Caller>>)> {
+        let selector = owned_by(namespace);
+        let validating = |found: ValidatingWebhookConfiguration| {
+            let webhooks = found.webhooks.into_iter().flatten();
+            let targets = webhooks
+                .filter_map(|webhook| target(webhook.client_config))
+                .collect();
+            Some(Caller {
+                owner: owner(&found.metadata)?,
+                name: found.metadata.name?,
+                targets,
+                trouble: None,
+            })
+        };
+        let mutating = |found: MutatingWebhookConfiguration| {
+            let webhooks = found.webhooks.into_iter().flatten();
+            let targets = webhooks
+                .filter_map(|webhook| target(webhook.client_config))
+                .collect();
+            Some(Caller {
+                owner: owner(&found.metadata)?,
+                name: found.metadata.name?,
+                targets,
+                trouble: None,
+            })
+        };
+        vec![
+            (
+                "ValidatingWebhookConfiguration",
+                self.projected(&selector, PAGE, validating).await,
+            ),
+            (
+                "MutatingWebhookConfiguration",
+                self.projected(&selector, PAGE, mutating).await,
+            ),
+        ]
+    }
+
+    pub(super) async fn api_services(&self, namespace: Option<&str>) -> Read<Vec<Caller>> {
+        let keep = |found: APIService| {
+            let conditions = found
+                .status
+                .into_iter()
+                .flat_map(|status| status.conditions.into_iter().flatten());
+            let unavailable = conditions
+                .into_iter()
+                .find(|found| found.type_ == "Available" && found.status == condition::FALSE);
+            let spec = found.spec?;
+            let service = spec.service?;
+            Some(Caller {
+                owner: owner(&found.metadata)?,
+                name: found.metadata.name?,
+                targets: vec![Target {
+                    service: (service.namespace?, service.name?),
+                    ca: spec.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
+                }],
+                trouble: unavailable.map(|found| found.message.or(found.reason).unwrap_or_default()),
+            })
+        };
+        self.projected(&owned_by(namespace), PAGE, keep).await
+    }
+
+    /// Definitions that OLM looks after: those that ClusterServiceVersions own, and of all namespaces OLM's own and labelled ones.
+    pub(super) async fn definitions(
+        &self,
+        namespace: Option<&str>,
+        csvs: &[ClusterServiceVersion],
+    ) -> Read<Vec<Definition>> {
+        let owned = csvs.iter().flat_map(|csv| csv.spec.owned_crds());
+        let names: BTreeSet<String> = owned.map(|crd| crd.name.clone()).collect();
+        if namespace.is_some() && names.len() <= FEW_DEFINITIONS {
+            let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+            let mut found = Vec::new();
+            for name in names
+                .iter()
+                .filter(|name| !name.is_empty() && !name.contains('/'))
+            {
+                let what = || format!("read CustomResourceDefinition {}", plain(name));
+                let read = self.within(answer(what, api.get_opt(name))).await?;
+                found.extend(read.map(definition));
+            }
+            return Ok(found);
+        }
+        let own_group = Subscription::group(&());
+        let is_of_all = namespace.is_none();
+        let keep = |crd: CustomResourceDefinition| {
+            let is_labelled = || {
+                let mut keys = crd.labels().keys();
+                keys.any(|key| key == labels::MANAGED || labels::operator_of_component(key).is_some())
+            };
+            let is_wanted = names.contains(&crd.name_any())
+                || is_of_all && (crd.spec.group == own_group || is_labelled());
+            is_wanted.then(|| definition(crd))
+        };
+        self.projected("", PAGE_OF_DEFINITIONS, keep).await
+    }
+
+    pub(super) async fn services(&self, targets: &BTreeSet<Key>) -> BTreeMap<Key, Read<ServiceState>> {
+        let mut found = BTreeMap::new();
+        for (at, key) in targets.iter().enumerate() {
+            let state = match at {
+                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                _ => self.service(key).await,
+            };
+            found.insert(key.clone(), state);
+        }
+        found
+    }
+
+    async fn service(&self, (namespace, name): &Key) -> Read<ServiceState> {
+        if self
+            .within(get::<Service>(self.client, namespace, name))
+            .await?
+            .is_none()
+        {
+            return Ok(ServiceState::Gone);
+        }
+        let slices: Vec<EndpointSlice> = self
+            .all(Some(namespace), &format!("{SERVICE_NAME}={name}"))
+            .await?;
+        let endpoints = slices.into_iter().flat_map(|slice| slice.endpoints);
+        // What does not say so is ready.
+        let is_ready = |conditions: Option<bool>| conditions.unwrap_or(true);
+        let ready = endpoints.filter(|endpoint| {
+            is_ready(
+                endpoint
+                    .conditions
+                    .as_ref()
+                    .and_then(|conditions| conditions.ready),
+            )
+        });
+        Ok(ServiceState::Ready(ready.count()))
+    }
+}
+
+fn target(config: WebhookClientConfig) -> Option<Target> {
+    let service = config.service?;
+    Some(Target {
+        service: (service.namespace, service.name),
+        ca: config.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
+    })
+}
+
+fn definition(crd: CustomResourceDefinition) -> Definition {
+    let name = crd.name_any();
+    let versions = crd.spec.versions;
+    let conversion = crd.spec.conversion.and_then(|conversion| conversion.webhook);
+    let config = conversion.and_then(|webhook| webhook.client_config);
+    Definition {
+        name,
+        storage: versions
+            .iter()
+            .find(|version| version.storage)
+            .map(|version| version.name.clone())
+            .unwrap_or_default(),
+        versions: versions
+            .into_iter()
+            .map(|version| (version.name, version.served))
+            .collect(),
+        stored: crd
+            .status
+            .and_then(|status| status.stored_versions)
+            .unwrap_or_default(),
+        conversion: config.and_then(|config| {
+            let service = config.service?;
+            Some(Target {
+                service: (service.namespace, service.name),
+                ca: config.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
+            })
+        }),
+    }
+}
+
+/// Services that something calls.
+pub(super) fn targets(
+    webhooks: &[(&'static str, Read<Vec<Caller>>)],
+    api_services: &Read<Vec<Caller>>,
+    definitions: &Read<Vec<Definition>>,
+) -> BTreeSet<Key> {
+    let callers = webhooks
+        .iter()
+        .map(|(_, read)| read)
+        .chain([api_services])
+        .flatten()
+        .flatten();
+    let of_callers = callers.flat_map(|caller| &caller.targets);
+    let of_definitions = definitions
+        .iter()
+        .flatten()
+        .filter_map(|definition| definition.conversion.as_ref());
+    of_callers
+        .chain(of_definitions)
+        .map(|target| target.service.clone())
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! Webhooks, APIServices and conversions that call nobody, or do not trust whom they call. Pure.
+
+use jiff::Timestamp;
+use x509_parser::pem::Pem;
+
+use super::csvs::leftover;
+use super::finding::{Finding, Severity, object, word};
+use super::observed::{Caller, Observed, ServiceState, Target, Unread};
+use crate::terminal::plain;
+
+/// A certificate that ends sooner is told, in seconds.
+const SOON: i64 = 7 * 24 * 60 * 60;
+
+const API_SERVICE: &str = "APIService";
+
+/// Webhooks reach their services, which they trust, and belong to a ClusterServiceVersion.
+pub(super) fn webhooks(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
+    let mut findings = Vec::new();
+    for (kind, read) in &observed.webhooks {
+        for caller in read.as_ref()? {
+            findings.extend(of_caller(observed, kind, caller));
+        }
+    }
+    Ok(findings)
+}
+
+/// APIServices do.
+pub(super) fn api_services(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
+    let callers = observed.api_services.as_ref()?.iter();
+    Ok(callers
+        .flat_map(|caller| of_caller(observed, API_SERVICE, caller))
+        .collect())
+}
+
+/// Conversions of CustomResourceDefinitions do.
+pub(super) fn conversions(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
+    let mut findings = Vec::new();
+    for definition in observed.definitions.as_ref()? {
+        let about = || object("CustomResourceDefinition", "", &definition.name);
+        if let Some(target) = &definition.conversion {
+            let effect = "so its objects cannot be converted";
+            let known = findings.len();
+            findings.extend(reach(observed, about(), target, effect));
+            if findings.len() == known {
+                findings.extend(trust(observed, about(), target));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn of_caller(observed: &Observed, kind: &str, caller: &Caller) -> Vec<Finding> {
+    let about = || object(kind, "", &caller.name);
+    match observed.has_csv(&caller.owner) {
+        Ok(true) => {}
+        Ok(false) => return vec![leftover(kind, &caller.name, &caller.owner)],
+        Err(cause) => return vec![Finding::not_checked(about(), cause)],
+    }
+    let mut targets = caller.targets.clone();
+    targets.sort();
+    targets.dedup();
+    let effect = match kind {
+        API_SERVICE => "so its API is not served",
+        _ => "so requests that it is asked about are refused",
+    };
+    let mut findings: Vec<Finding> = targets
+        .iter()
+        .flat_map(|target| {
+            let unreached = reach(observed, about(), target, effect);
+            match unreached {
+                Some(finding) => vec![finding],
+                None => trust(observed, about(), target).into_iter().collect(),
+            }
+        })
+        .collect();
+    if let (Some(trouble), true) = (&caller.trouble, findings.is_empty()) {
+        let at = format!("{} -n {}", word(&caller.owner.1), word(&caller.owner.0));
+        findings.push(Finding::error(
+            about(),
+            format!("the API server says that it is not available: {trouble}"),
+            format!("look at its operator: kubectl describe csv {at}"),
+        ));
+    }
+    findings
+}
+
+/// A service that does not take calls.
+fn reach(observed: &Observed, about: String, target: &Target, effect: &str) -> Option<Finding> {
+    let (namespace, name) = &target.service;
+    let service = format!("{}/{}", plain(namespace), plain(name));
+    let place = word(namespace);
+    match observed.services.get(&target.service) {
+        Some(Ok(ServiceState::Ready(1..))) => None,
+        Some(Ok(ServiceState::Ready(0))) => Some(Finding::error(
+            about,
+            format!("its service {service} has no endpoint that is ready, {effect}"),
+            format!("see why its pods are not ready: kubectl operator status -n {place}"),
+        )),
+        Some(Ok(ServiceState::Gone)) => Some(Finding::error(
+            about,
+            format!("its service {service} is gone, {effect}"),
+            format!("install the operator in namespace {place} again, or delete this"),
+        )),
+        Some(Err(cause)) => Some(Finding::not_checked(about, cause)),
+        None => Some(Finding::not_checked(about, "its service was not read")),
+    }
+}
+
+/// Certificates that end, or have ended. Of several the last counts: while they change there are two.
+fn trust(observed: &Observed, about: String, target: &Target) -> Option<Finding> {
+    if target.ca.is_empty() {
+        return None;
+    }
+    let (namespace, name) = &target.service;
+    let remedy = format!(
+        "OLM renews it when its Secret is gone: kubectl delete secret {}-cert -n {}",
+        word(name),
+        word(namespace)
+    );
+    let Some(end) = last_end(&target.ca) else {
+        return Some(Finding::error(
+            about,
+            "the CA that it trusts cannot be read",
+            remedy,
+        ));
+    };
+    let left = end.as_second().saturating_sub(observed.now.as_second());
+    let (severity, cause) = match left {
+        ..=0 => (
+            Severity::Error,
+            format!("the CA that it trusts has expired at {end}"),
+        ),
+        1..SOON => (
+            Severity::Warning,
+            format!("the CA that it trusts expires at {end}"),
+        ),
+        _ => return None,
+    };
+    Some(Finding::new(severity, about, cause, remedy))
+}
+
+/// When the last of the certificates ends; none if none can be read.
+fn last_end(pem: &[u8]) -> Option<Timestamp> {
+    let certificates = Pem::iter_from_buffer(pem).take_while(Result::is_ok).flatten();
+    let ends = certificates.filter_map(|pem| {
+        let (_, certificate) = x509_parser::parse_x509_certificate(&pem.contents).ok()?;
+        Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+    });
+    ends.max()
+}

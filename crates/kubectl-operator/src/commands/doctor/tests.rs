@@ -1,0 +1,638 @@
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use olm_api::labels;
+use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::operators::tests::{csv, plan, subscription};
+
+/// A change and what is found then.
+type Row = (fn(&FakeCluster), &'static str);
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+/// A certificate that is valid until this day, as a bundle of a CA.
+fn ca(year: i32, month: u8, day: u8) -> Value {
+    let mut params = rcgen::CertificateParams::default();
+    params.not_after = rcgen::date_time_ymd(year, month, day);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let pem = params.self_signed(&key).unwrap().pem();
+    serde_json::to_value(ByteString(pem.into_bytes())).unwrap()
+}
+
+fn kind(group: &str, kind: &str, plural: &str) -> Kind {
+    Kind {
+        group: group.to_owned(),
+        versions: vec!["v1".to_owned()],
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+        namespaced: true,
+        status: false,
+        custom: true,
+    }
+}
+
+/// A cluster with the operator etcd, in which nothing is wrong.
+pub(crate) fn cluster() -> FakeCluster {
+    let cluster = FakeCluster::new();
+    cluster.serve(kind("discovery.k8s.io", "EndpointSlice", "endpointslices"));
+    cluster.serve(kind(
+        "packages.operators.coreos.com",
+        "PackageManifest",
+        "packagemanifests",
+    ));
+    for name in ["catalog-operator", "olm-operator"] {
+        cluster.put(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"namespace": "olm", "name": name, "labels": {"app": name}},
+            "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": {"availableReplicas": 1}}));
+    }
+    cluster.put(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+        "metadata": {"namespace": "olm", "name": "cat"}, "spec": {"sourceType": "grpc", "image": "catalog:v1"},
+        "status": {"connectionState": {"lastObservedState": "READY"}}}));
+    cluster.put(json!({"apiVersion": "packages.operators.coreos.com/v1", "kind": "PackageManifest",
+        "metadata": {"namespace": "shop", "name": "etcd"}, "status": {"packageName": "etcd", "catalogSource": "cat",
+        "catalogSourceNamespace": "olm", "catalogSourceDisplayName": "", "catalogSourcePublisher": "", "defaultChannel": "stable",
+        "channels": [{"name": "stable", "currentCSV": "etcd.v1.0.0", "entries": []}]}}));
+    cluster.put(group(
+        "shop",
+        &json!({"targetNamespaces": ["shop"], "serviceAccountName": "installer"}),
+        &["shop"],
+    ));
+    cluster.put(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "shop", "name": "installer"}}));
+    cluster.put(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"namespace": "shop", "name": "b"},
+        "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "shop"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}}));
+    cluster.put(subscription(
+        "db",
+        &json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "state": "AtLatestKnown"}),
+    ));
+    let mut original = csv("1.0.0", "Succeeded", "");
+    original["spec"]["customresourcedefinitions"] =
+        json!({"owned": [{"name": "etcds.example.com", "version": "v1", "kind": "Etcd"}]});
+    cluster.put(original);
+    let mut copy = csv("1.0.0", "Succeeded", "");
+    copy["metadata"] =
+        json!({"namespace": "other", "name": "etcd.v1.0.0", "labels": {labels::COPIED_FROM: "shop"}});
+    copy["status"]["reason"] = json!("Copied");
+    cluster.put(copy);
+    cluster.put(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "shop", "name": "etcd-service"}}));
+    cluster.put(json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"namespace": "shop", "name": "etcd-1", "labels": {"kubernetes.io/service-name": "etcd-service"}},
+        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": true}}]}));
+    cluster.put(webhook("hook", "etcd.v1.0.0", &ca(2030, 1, 1)));
+    cluster.put(json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": "v1.api.example.com", "labels": owner("etcd.v1.0.0")},
+        "spec": {"caBundle": ca(2030, 1, 1), "service": {"namespace": "shop", "name": "etcd-service"}, "groupPriorityMinimum": 1,
+            "versionPriority": 1}, "status": {"conditions": [{"type": "Available", "status": "True"}]}}));
+    cluster.put(
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "etcd.v1.0.0:x", "labels": owner("etcd.v1.0.0")}, "rules": []}),
+    );
+    cluster.put(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "etcds.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Etcd", "plural": "etcds"},
+            "versions": [{"name": "v1", "served": true, "storage": true}],
+            "conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+                "clientConfig": {"caBundle": ca(2030, 1, 1), "service": {"namespace": "shop", "name": "etcd-service"}}}}},
+        "status": {"storedVersions": ["v1"]}}));
+    cluster
+}
+
+fn owner(csv: &str) -> Value {
+    json!({labels::OWNER: csv, labels::OWNER_NAMESPACE: "shop", labels::OWNER_KIND: labels::OWNER_KIND_CSV})
+}
+
+fn webhook(name: &str, csv: &str, ca: &Value) -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name, "labels": owner(csv)},
+        "webhooks": [{"name": "a.example.com", "clientConfig": {"caBundle": ca, "service": {"namespace": "shop", "name": "etcd-service"}}}]})
+}
+
+fn group(namespace: &str, spec: &Value, targets: &[&str]) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"namespace": namespace, "name": "og"},
+        "spec": spec, "status": {"namespaces": targets, "lastUpdated": NOW}})
+}
+
+/// What a test changes is there.
+fn was(there: bool) {
+    assert!(there);
+}
+
+async fn diagnosed_in(cluster: &FakeCluster, namespace: Option<&str>) -> Diagnosis {
+    let (client, _link) = cluster.connect();
+    let mut observed = Box::pin(observe(&client, namespace, "olm", Duration::from_secs(60))).await;
+    observed.now = NOW.parse().unwrap();
+    diagnose(&observed)
+}
+
+async fn diagnosed(cluster: &FakeCluster) -> Diagnosis {
+    diagnosed_in(cluster, None).await
+}
+
+/// What is found after a change of the cluster in which nothing is wrong, without what mends it.
+async fn found(change: impl Fn(&FakeCluster)) -> Vec<String> {
+    let cluster = cluster();
+    change(&cluster);
+    let findings = diagnosed(&cluster).await.findings;
+    findings
+        .iter()
+        .map(|finding| {
+            format!(
+                "{}: {}: {}",
+                finding.severity.as_str(),
+                finding.object,
+                finding.cause
+            )
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_in_which_nothing_is_wrong_is_fine_and_nothing_is_written() {
+    let cluster = cluster();
+    for namespace in [None, Some("shop"), Some("other")] {
+        let diagnosis = diagnosed_in(&cluster, namespace).await;
+        assert_eq!(diagnosis.findings, [], "{namespace:?}");
+        assert!(diagnosis.healthy);
+        assert_eq!(diagnosis.fine.len(), CHECKS.len());
+    }
+    let diagnosis = diagnosed(&cluster).await;
+    assert_eq!(
+        diagnosis.text(false, Colours(false)),
+        "errors: 0, warnings: 0, not checked: 0, fine: 21\n"
+    );
+    let wide = diagnosis.text(true, Colours(false));
+    assert!(wide.starts_with("fine         OLM runs\n"), "{wide}");
+    assert!(cluster.log().writes.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
+    let cluster = cluster();
+    cluster.edit(
+        "CatalogSource",
+        "olm",
+        "cat",
+        &json!({"status": {"message": "no such image\u{1b}[2J",
+        "connectionState": {"lastObservedState": "TRANSIENT_FAILURE"}}}),
+    );
+    cluster.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "olm", "name": "cat-1", "labels": {"olm.catalogSource": "cat"}},
+        "status": {"phase": "Pending", "containerStatuses": [{"name": "registry", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}}));
+    cluster.edit(
+        "Subscription",
+        "shop",
+        "db",
+        &json!({"status": {"state": "UpgradePending", "installPlanRef": {"name": "install-1"}}}),
+    );
+    let mut waits = plan("install-1", "RequiresApproval", false);
+    waits["metadata"]["creationTimestamp"] = json!("2025-12-29T00:00:00Z");
+    cluster.put(waits);
+    let text = diagnosed(&cluster).await.text(false, Colours(false));
+    insta::assert_snapshot!(text, @r"
+    error        CatalogSource olm/cat: it is TRANSIENT_FAILURE, not READY; no such image\u{1b}[2J; pod cat-1 is Pending: container registry: ImagePullBackOff
+                 → correct spec.image or spec.secrets: kubectl edit catalogsource cat -n olm; its pods: kubectl get pods -n olm -l olm.catalogSource=cat
+    warning      InstallPlan shop/install-1: it waits for approval since 3d, for etcd.v2.0.0
+                 → kubectl operator approve install-1 -n shop
+    errors: 1, warnings: 1, not checked: 0, fine: 19
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalog_that_does_not_exist_or_offers_nothing_is_told() {
+    let wrong = |spec: Value| {
+        move |cluster: &FakeCluster| {
+            cluster.edit("Subscription", "shop", "db", &json!({"spec": spec}));
+        }
+    };
+    for (spec, expected) in [
+        (
+            json!({"source": "no"}),
+            "error: Subscription shop/db: its catalog olm/no does not exist",
+        ),
+        (
+            json!({"source": ""}),
+            "error: Subscription shop/db: it does not say which catalog it is of (spec.source, spec.sourceNamespace)",
+        ),
+        (
+            json!({"name": "no"}),
+            "error: Subscription shop/db: catalog cat has no package no",
+        ),
+        (
+            json!({"channel": "no"}),
+            "error: Subscription shop/db: package etcd of catalog cat has no channel no",
+        ),
+    ] {
+        assert_eq!(found(wrong(spec)).await, [expected]);
+    }
+    let of_other = |cluster: &FakeCluster| {
+        cluster.edit(
+            "PackageManifest",
+            "shop",
+            "etcd",
+            &json!({"status": {"catalogSource": "other"}}),
+        );
+    };
+    assert_eq!(
+        found(of_other).await,
+        ["error: Subscription shop/db: catalog cat has no package etcd"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn operator_groups_that_hold_everything_up_are_told() {
+    let rows: [Row; 8] = [
+        (
+            |cluster| was(cluster.delete("OperatorGroup", "shop", "og")),
+            "error: Namespace shop: it has operators and no OperatorGroup, so nothing is installed or runs in it",
+        ),
+        (
+            |cluster| {
+                let mut second = group("shop", &json!({}), &["shop"]);
+                second["metadata"]["name"] = json!("og2");
+                cluster.put(second);
+            },
+            "error: Namespace shop: it has 2 OperatorGroups, so OLM does nothing in it: og, og2",
+        ),
+        (
+            |cluster| {
+                was(cluster.edit(
+                    "OperatorGroup",
+                    "shop",
+                    "og",
+                    &json!({"status": {"namespaces": []}}),
+                ));
+            },
+            "error: OperatorGroup shop/og: it selects no namespace, so its operators do not run",
+        ),
+        (
+            |cluster| was(cluster.edit("OperatorGroup", "shop", "og", &json!({"status": null}))),
+            "warning: OperatorGroup shop/og: OLM has not looked at it",
+        ),
+        (
+            |cluster| was(cluster.delete("ServiceAccount", "shop", "installer")),
+            "error: OperatorGroup shop/og: its ServiceAccount installer does not exist, so nothing is installed",
+        ),
+        (
+            |cluster| was(cluster.delete("RoleBinding", "shop", "b")),
+            "error: OperatorGroup shop/og: its ServiceAccount installer has no rights: no RoleBinding or ClusterRoleBinding names it",
+        ),
+        (
+            |cluster| {
+                let mut other = group("other", &json!({}), &[""]);
+                other["metadata"]["annotations"] = json!({labels::PROVIDED_APIS: "Etcd.v1.example.com"});
+                cluster.put(other);
+            },
+            "error: OperatorGroup other/og: it shares namespaces with OperatorGroup shop/og, and both provide Etcd.v1.example.com",
+        ),
+        (
+            |cluster| {
+                let mut other = subscription("db2", &json!({}));
+                other["metadata"]["namespace"] = json!("shop");
+                cluster.put(other);
+            },
+            "error: Subscription shop/db2: Subscription db is of package etcd, too; one namespace can have an operator once",
+        ),
+    ];
+    for (change, expected) in rows {
+        assert_eq!(found(change).await, [expected]);
+    }
+    // They provide the same, and have no namespace in common.
+    let apart = |cluster: &FakeCluster| {
+        let mut other = group("other", &json!({}), &["other"]);
+        other["metadata"]["annotations"] = json!({labels::PROVIDED_APIS: "Etcd.v1.example.com"});
+        cluster.put(other);
+    };
+    assert_eq!(found(apart).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_or_waits_is_told_with_its_cause() {
+    let condition = |type_: &str| json!({"status": {"conditions": [{"type": type_, "status": "True", "message": "because"}]}});
+    for (type_, expected) in [
+        (
+            "ResolutionFailed",
+            "error: Subscription shop/db: ResolutionFailed: because",
+        ),
+        (
+            "BundleUnpackFailed",
+            "error: Subscription shop/db: BundleUnpackFailed: because",
+        ),
+        (
+            "CatalogSourcesUnhealthy",
+            "warning: Subscription shop/db: CatalogSourcesUnhealthy: because",
+        ),
+    ] {
+        let change =
+            |cluster: &FakeCluster| was(cluster.edit("Subscription", "shop", "db", &condition(type_)));
+        assert_eq!(found(change).await, [expected]);
+    }
+    let rows: [Row; 7] = [
+        (
+            |cluster| {
+                cluster.edit(
+                    "Subscription",
+                    "shop",
+                    "db",
+                    &json!({"status": {"state": "UpgradePending", "installPlanRef": {"name": "install-1"}}}),
+                );
+                let mut failed = plan("install-1", "Failed", true);
+                failed["status"]["message"] = json!("it is forbidden");
+                cluster.put(failed);
+            },
+            "error: InstallPlan shop/install-1: it failed: it is forbidden",
+        ),
+        (
+            |cluster| {
+                was(cluster.edit(
+                    "Subscription",
+                    "shop",
+                    "db",
+                    &json!({"status": {"installedCSV": "etcd.v0.9.0"}}),
+                ));
+            },
+            "error: Subscription shop/db: ClusterServiceVersion etcd.v0.9.0 that it installed was deleted, and OLM does not bring it back",
+        ),
+        (
+            |cluster| {
+                was(cluster.edit(
+                    "ClusterServiceVersion",
+                    "shop",
+                    "etcd.v1.0.0",
+                    &json!({"status": {"phase": "Failed", "message": "no"}}),
+                ));
+            },
+            "error: ClusterServiceVersion shop/etcd.v1.0.0: it is Failed since 0s: no",
+        ),
+        (
+            |cluster| {
+                was(cluster.edit("ClusterServiceVersion", "shop", "etcd.v1.0.0", &json!({"status": {"phase": "Pending", "message": "no",
+                    "lastTransitionTime": "2025-12-31T23:00:00Z", "requirementStatus": [
+                        {"group": "", "version": "", "kind": "ServiceAccount", "name": "a", "status": "NotPresent", "message": ""}]}})));
+            },
+            "error: ClusterServiceVersion shop/etcd.v1.0.0: it is Pending since 60m: no; missing: ServiceAccount a",
+        ),
+        (
+            |cluster| {
+                was(cluster.edit(
+                    "ClusterServiceVersion",
+                    "shop",
+                    "etcd.v1.0.0",
+                    &json!({"status": {"phase": "Installing", "message": "no",
+                "lastTransitionTime": "2025-12-31T23:59:00Z"}}),
+                ));
+            },
+            "warning: ClusterServiceVersion shop/etcd.v1.0.0: it is Installing since 60s: no",
+        ),
+        (
+            |cluster| {
+                was(cluster.edit(
+                    "Deployment",
+                    "olm",
+                    "olm-operator",
+                    &json!({"status": {"availableReplicas": 0}}),
+                ));
+            },
+            "error: Deployment olm/olm-operator: OLM does not run: 0 of 1 pods are available",
+        ),
+        (
+            |cluster| {
+                cluster.put(json!({"apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {"namespace": "olm", "name": "j", "labels": {labels::BUNDLE_UNPACK_REF: "j"}},
+                "status": {"conditions": [{"type": "Failed", "status": "True", "message": "DeadlineExceeded"}]}}));
+            },
+            "warning: Job olm/j: it failed to unpack a bundle: DeadlineExceeded",
+        ),
+    ];
+    for (change, expected) in rows {
+        assert_eq!(found(change).await, [expected]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_left_behind_is_told() {
+    let rows: [Row; 4] = [
+        (
+            |cluster| {
+                was(cluster.edit(
+                    "ClusterServiceVersion",
+                    "other",
+                    "etcd.v1.0.0",
+                    &json!({"metadata": {"labels": {labels::COPIED_FROM: "gone"}}}),
+                ));
+            },
+            "error: ClusterServiceVersion other/etcd.v1.0.0: it is a copy whose original in namespace gone is gone",
+        ),
+        (
+            |cluster| cluster.put(webhook("old", "etcd.v0.1.0", &json!(null))),
+            "error: ValidatingWebhookConfiguration old: it was left behind: its ClusterServiceVersion shop/etcd.v0.1.0 is gone",
+        ),
+        (
+            |cluster| {
+                was(cluster.edit(
+                    "APIService",
+                    "",
+                    "v1.api.example.com",
+                    &json!({"metadata": {"labels": {labels::OWNER: "etcd.v0.1.0"}}}),
+                ));
+            },
+            "error: APIService v1.api.example.com: it was left behind: its ClusterServiceVersion shop/etcd.v0.1.0 is gone",
+        ),
+        (
+            |cluster| {
+                was(cluster.edit(
+                    "ClusterRole",
+                    "",
+                    "etcd.v1.0.0:x",
+                    &json!({"metadata": {"labels": {labels::OWNER: "etcd.v0.1.0"}}}),
+                ));
+            },
+            "error: ClusterRole etcd.v1.0.0:x: it was left behind: its ClusterServiceVersion shop/etcd.v0.1.0 is gone",
+        ),
+    ];
+    for (change, expected) in rows {
+        assert_eq!(found(change).await, [expected]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_reach_nobody_or_are_not_trusted_are_told() {
+    let none_ready = |cluster: &FakeCluster| {
+        was(cluster.edit(
+            "EndpointSlice",
+            "shop",
+            "etcd-1",
+            &json!({"endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": false}}]}),
+        ));
+    };
+    let service = "its service shop/etcd-service has no endpoint that is ready";
+    assert_eq!(
+        found(none_ready).await,
+        [
+            format!(
+                "error: ValidatingWebhookConfiguration hook: {service}, so requests that it is asked about are refused"
+            ),
+            format!("error: APIService v1.api.example.com: {service}, so its API is not served"),
+            format!(
+                "error: CustomResourceDefinition etcds.example.com: {service}, so its objects cannot be converted"
+            ),
+        ]
+    );
+    let gone = |cluster: &FakeCluster| was(cluster.delete("Service", "shop", "etcd-service"));
+    assert!(
+        found(gone)
+            .await
+            .iter()
+            .all(|finding| finding.contains("its service shop/etcd-service is gone"))
+    );
+    for (end, expected) in [
+        (ca(2026, 1, 9), None),
+        (
+            ca(2026, 1, 7),
+            Some(
+                "warning: ValidatingWebhookConfiguration hook: the CA that it trusts expires at 2026-01-07T00:00:00Z",
+            ),
+        ),
+        (
+            ca(2025, 12, 31),
+            Some(
+                "error: ValidatingWebhookConfiguration hook: the CA that it trusts has expired at 2025-12-31T00:00:00Z",
+            ),
+        ),
+        (
+            serde_json::to_value(ByteString(b"nothing".to_vec())).unwrap(),
+            Some("error: ValidatingWebhookConfiguration hook: the CA that it trusts cannot be read"),
+        ),
+    ] {
+        let told = found(|cluster| cluster.put(webhook("hook", "etcd.v1.0.0", &end))).await;
+        assert_eq!(told.iter().map(String::as_str).next(), expected);
+    }
+    let unavailable =
+        |cluster: &FakeCluster| {
+            was(cluster.edit("APIService", "", "v1.api.example.com",
+        &json!({"status": {"conditions": [{"type": "Available", "status": "False", "message": "no"}]}})));
+        };
+    assert_eq!(
+        found(unavailable).await,
+        ["error: APIService v1.api.example.com: the API server says that it is not available: no"]
+    );
+    let stored = |cluster: &FakeCluster| {
+        was(cluster.edit(
+            "CustomResourceDefinition",
+            "",
+            "etcds.example.com",
+            &json!({"status": {"storedVersions": ["v1alpha1", "v1"]}}),
+        ));
+    };
+    assert_eq!(
+        found(stored).await,
+        [
+            "error: CustomResourceDefinition etcds.example.com: objects are stored in v1alpha1, which it does not serve any more; upgrades that drop it are refused"
+        ]
+    );
+}
+
+/// Who may read little is told what was not read, and nothing of it is fine.
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_read_is_not_fine() {
+    for kind in [
+        "OperatorGroup",
+        "Subscription",
+        "ClusterServiceVersion",
+        "ValidatingWebhookConfiguration",
+        "Service",
+        "Job",
+        "CatalogSource",
+        "PackageManifest",
+        "CustomResourceDefinition",
+        "Deployment",
+        "ClusterRole",
+        "RoleBinding",
+        "APIService",
+    ] {
+        let cluster = cluster();
+        cluster.on_request(move |request| {
+            (request.kind.kind == kind)
+                .then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden")))
+        });
+        let diagnosis = diagnosed(&cluster).await;
+        assert!(!diagnosis.healthy, "{kind}");
+        assert!(
+            diagnosis
+                .findings
+                .iter()
+                .all(|finding| finding.severity == Severity::NotChecked),
+            "{kind}: {:?}",
+            diagnosis.findings
+        );
+        assert!(
+            diagnosis.text(true, Colours(false)).contains("it is forbidden"),
+            "{kind}"
+        );
+        assert_eq!(diagnosis.no_answer(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_does_not_answer_holds_nobody_up_and_is_no_answer() {
+    let cluster = cluster();
+    cluster.on_request(|_| Some(Fault::Hang));
+    let start = tokio::time::Instant::now();
+    let diagnosis = diagnosed(&cluster).await;
+    assert!(start.elapsed() < Duration::from_secs(62), "{:?}", start.elapsed());
+    assert!(
+        diagnosis
+            .no_answer()
+            .is_some_and(|cause| cause.contains("60 s") || cause.contains("--timeout")),
+        "{diagnosis:?}"
+    );
+}
+
+/// Commands are for a shell, and names of catalogs and accounts are whoever's who may make a Subscription.
+#[tokio::test(start_paused = true)]
+async fn no_command_is_written_by_who_made_the_object() {
+    let cluster = cluster();
+    cluster.edit(
+        "Subscription",
+        "shop",
+        "db",
+        &json!({"spec": {"name": "-x", "source": "x; reboot", "sourceNamespace": "$(reboot)"}}),
+    );
+    cluster.edit(
+        "OperatorGroup",
+        "shop",
+        "og",
+        &json!({"spec": {"serviceAccountName": "`reboot`"}}),
+    );
+    let diagnosis = diagnosed(&cluster).await;
+    assert!(diagnosis.findings.len() > 1, "{diagnosis:?}");
+    for finding in &diagnosis.findings {
+        assert!(!finding.remedy.contains("reboot"), "{finding:?}");
+        assert!(!finding.remedy.contains("list-available -x"), "{finding:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_sort_of_findings_does_not_bury_the_others() {
+    let cluster = cluster();
+    for at in 0..MAX_FINDINGS + 100 {
+        let mut copy = csv("1.0.0", "Succeeded", "");
+        copy["metadata"] = json!({"namespace": format!("ns-{at}"), "name": "etcd.v1.0.0", "labels": {labels::COPIED_FROM: "gone"}});
+        cluster.put(copy);
+    }
+    let diagnosis = diagnosed(&cluster).await;
+    assert_eq!(diagnosis.findings.len(), MAX_FINDINGS + 1);
+    assert_eq!(
+        diagnosis.findings.last().map(|last| last.object.as_str()),
+        Some("100 more")
+    );
+}
+
+#[test]
+fn the_worst_comes_first() {
+    let mut all = [Severity::NotChecked, Severity::Warning, Severity::Error];
+    all.sort();
+    assert_eq!(all, [Severity::Error, Severity::Warning, Severity::NotChecked]);
+}
