@@ -3,6 +3,7 @@
 pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod doctor;
+pub(crate) mod graph;
 pub(crate) mod look;
 pub(crate) mod packages;
 pub(crate) mod shared;
@@ -19,6 +20,7 @@ use olm_resolver::runtime_constraint::RuntimeConstraintsError;
 use self::catalog::CatalogCommand;
 use self::change::{InstallArgs, UninstallArgs, UpgradeArgs};
 use self::doctor::DoctorArgs;
+use self::graph::GraphArgs;
 use self::look::{ListArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
 use self::shared::{Format, quoted};
@@ -107,6 +109,18 @@ pub(crate) enum Command {
         kubectl operator explain db -n shop\n  \
         kubectl operator explain db -o json | jq -r '.fixes'")]
     Explain(ExplainArgs),
+    /// Draw the upgrades of a package, with the version that is installed
+    ///
+    /// One lane for each channel, the newest version first: @ is installed, * the head, - skipped. It is read from the catalog itself, by a port
+    /// forwarded to its pod. -o svg draws a picture that needs no other file, -o json has everything.
+    ///
+    /// Exit codes: 0 for a graph, 1 if there is none.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator graph etcd                                  # all channels, what is installed marked\n  \
+        kubectl operator graph etcd --channel stable -n shop\n  \
+        kubectl operator graph etcd --catalog olm/community -o svg > etcd.svg\n  \
+        kubectl operator graph etcd -o json | jq -r '.channels[].entries[] | select(.isHead) | .name'")]
+    Graph(GraphArgs),
     /// Install a package: make a Subscription, and the namespace and OperatorGroup that it needs
     ///
     /// Package, channel and version are looked up first, so that what cannot be installed is told before anything is made; without a

@@ -6,6 +6,7 @@ pub(crate) mod completion;
 mod describe;
 mod doctor;
 mod explain;
+mod graph;
 mod install;
 mod list;
 mod list_available;
@@ -36,6 +37,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         Command::Describe(args) => runtime.block_on(describe::run(&args)),
         Command::Doctor(args) => runtime.block_on(doctor::run(&args)),
         Command::Explain(args) => runtime.block_on(explain::run(&args)),
+        Command::Graph(args) => runtime.block_on(graph::run(&args)),
         Command::Install(args) => runtime.block_on(install::run(&args)),
         Command::List(args) => runtime.block_on(list::run(&args)),
         Command::ListAvailable(args) => runtime.block_on(list_available::run(&args)),

@@ -210,6 +210,7 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["install"], "--create-operator-group=AllNamespaces"),
         (&["upgrade"], "--watch --timeout 5m"),
         (&["doctor"], "never as fine"),
+        (&["graph"], "-o svg > etcd.svg"),
         (&["uninstall"], "--delete-crd etcds.example.com --yes"),
     ] {
         let help = plugin(&[command, &["--help"]].concat());
@@ -227,6 +228,7 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["list", "-A"][..],
         &["status", "db", "--watch"],
         &["doctor", "-A"],
+        &["graph", "etcd"],
         &["catalog", "add", "cat", "image"],
         &["catalog", "list", "-o", "yaml"],
         &["catalog", "remove", "cat", "--yes"],
@@ -251,6 +253,8 @@ fn flags_that_contradict_are_usage_errors() {
         &["status", "db", "-A"],
         &["doctor", "-A", "-n", "shop"],
         &["doctor", "--timeout", "soon"],
+        &["graph"],
+        &["graph", "etcd", "-o", "png"],
         &["status", "--timeout", "soon"],
         &["status", ""],
         &["catalog", "add", "cat"],

@@ -1,0 +1,184 @@
+//! `kubectl operator graph`: the upgrades of a package, with what is installed.
+
+mod lanes;
+mod svg;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal as _;
+
+use anyhow::{anyhow, bail};
+use kube::{Client, ResourceExt as _};
+use olm_api::v1alpha1::{CatalogSource, Subscription};
+use olm_resolver::{CatalogKey, Snapshot};
+
+use self::lanes::PackageLanes;
+use crate::args::graph::{Drawing, GraphArgs};
+use crate::cluster::Cluster;
+use crate::packages::{Offered, named, offered};
+use crate::reader::{get, list, place};
+use crate::terminal::{Colours, plain, size};
+use crate::{Verdict, catalogs, printer};
+
+/// Names that are told where one is not found.
+const MAX_NAMED: usize = 10;
+
+/// Draws it.
+///
+/// # Errors
+/// The cluster or the catalog cannot be read, or there is no such package or channel.
+pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
+    let subscriptions = of_package(client, namespace, &args.package).await?;
+    let catalog = catalog(client, namespace, args, &subscriptions).await?;
+    let keys = BTreeSet::from([catalog.clone()]);
+    let read = Box::pin(catalogs::read(client, &keys)).await;
+    let snapshot = match read.contents.get(&catalog) {
+        Some(Ok(snapshot)) => snapshot,
+        Some(Err(cause)) => bail!("cannot read catalog {catalog}: {}", plain(cause)),
+        None => bail!("cannot read catalog {catalog}"),
+    };
+    let lanes = drawn(snapshot, &catalog, args, &installed(&subscriptions))?;
+    for note in lanes.notes() {
+        printer::warning(&note);
+    }
+    printer::data(&match args.output {
+        Drawing::Text => {
+            let width = std::io::stdout().is_terminal().then(|| size().1);
+            text::text(&lanes, Colours::of_stdout(), width)
+        }
+        Drawing::Svg => svg::svg(&lanes),
+        Drawing::Json => format!("{}\n", serde_json::to_string_pretty(&lanes)?),
+    })?;
+    Ok(Verdict::Fine)
+}
+
+/// The graph, if there is one.
+fn drawn(
+    snapshot: &Snapshot,
+    catalog: &CatalogKey,
+    args: &GraphArgs,
+    installed: &BTreeMap<String, Vec<String>>,
+) -> anyhow::Result<PackageLanes> {
+    let package = args.package.as_str();
+    let entries = || {
+        snapshot
+            .entries()
+            .iter()
+            .filter(|entry| &*entry.package == package)
+    };
+    let lanes = PackageLanes::new(
+        package,
+        &catalog.to_string(),
+        entries().map(|entry| &***entry).filter(|entry| {
+            args.channel
+                .as_deref()
+                .is_none_or(|channel| channel == &*entry.channel)
+        }),
+        installed,
+    );
+    if !lanes.channels.is_empty() {
+        return Ok(lanes);
+    }
+    let channels: BTreeSet<String> = entries().map(|entry| plain(&entry.channel)).collect();
+    let known: Vec<&str> = channels.iter().take(MAX_NAMED).map(String::as_str).collect();
+    match (&args.channel, known.is_empty()) {
+        (Some(channel), false) => bail!(
+            "package {} of catalog {catalog} has no channel {}: it has {}",
+            plain(package),
+            plain(channel),
+            known.join(", ")
+        ),
+        _ => bail!(
+            "catalog {catalog} has no package {}: `kubectl operator list-available` lists what there is",
+            plain(package)
+        ),
+    }
+}
+
+async fn of_package(client: &Client, namespace: &str, package: &str) -> anyhow::Result<Vec<Subscription>> {
+    let all: Vec<Subscription> = list(client, Some(namespace), "").await?;
+    Ok(all
+        .into_iter()
+        .filter(|subscription| subscription.spec.name == package)
+        .collect())
+}
+
+/// ClusterServiceVersions that are installed, with the Subscriptions that installed them.
+fn installed(subscriptions: &[Subscription]) -> BTreeMap<String, Vec<String>> {
+    let mut installed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for subscription in subscriptions {
+        let csv = subscription
+            .status
+            .as_ref()
+            .and_then(|status| status.installed_csv.clone());
+        if let Some(csv) = csv.filter(|csv| !csv.is_empty()) {
+            let by = format!(
+                "{}/{}",
+                subscription.namespace().unwrap_or_default(),
+                subscription.name_any()
+            );
+            installed.entry(csv).or_default().push(by);
+        }
+    }
+    installed
+}
+
+/// Which catalog is asked: the one that is named, that of the Subscription, or the only one that offers the package.
+async fn catalog(
+    client: &Client,
+    namespace: &str,
+    args: &GraphArgs,
+    subscriptions: &[Subscription],
+) -> anyhow::Result<CatalogKey> {
+    let key = |namespace: &str, name: &str| CatalogKey {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+    };
+    if let Some(catalog) = &args.catalog {
+        if let Some((namespace, name)) = catalog.split_once('/') {
+            return Ok(key(namespace, name));
+        }
+        for at in [namespace, &args.global_catalog_namespace] {
+            if get::<CatalogSource>(client, at, catalog).await?.is_some() {
+                return Ok(key(at, catalog));
+            }
+        }
+        bail!(
+            "there is no catalog {} in namespaces {namespace} and {}: see `kubectl operator catalog list -A`, or say NAMESPACE/NAME",
+            plain(catalog),
+            args.global_catalog_namespace
+        );
+    }
+    let of_subscriptions: BTreeSet<CatalogKey> = subscriptions
+        .iter()
+        .map(|subscription| key(&subscription.spec.source_namespace, &subscription.spec.source))
+        .collect();
+    let mut choices: Vec<CatalogKey> = of_subscriptions.into_iter().collect();
+    if choices.is_empty() {
+        let packages = match offered(client, namespace).await? {
+            Offered::Packages(packages) => named(packages, &args.package, None)?,
+            Offered::NotServed(cause) => {
+                bail!("say --catalog: which catalogs offer the package cannot be asked, as {cause}")
+            }
+        };
+        choices = packages
+            .iter()
+            .map(|package| key(&package.catalog_namespace, &package.catalog))
+            .collect();
+    }
+    let names: Vec<String> = choices.iter().map(|choice| plain(&choice.to_string())).collect();
+    match choices.len() {
+        0 | 1 => choices
+            .pop()
+            .ok_or_else(|| anyhow!("no catalog in {} offers it", place(Some(namespace)))),
+        _ => bail!(
+            "package {} is offered by several catalogs, say which with --catalog: {}",
+            plain(&args.package),
+            names.join(", ")
+        ),
+    }
+}
