@@ -7,6 +7,7 @@ pub(crate) mod graph;
 pub(crate) mod look;
 pub(crate) mod packages;
 pub(crate) mod shared;
+pub(crate) mod support_bundle;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ use self::graph::GraphArgs;
 use self::look::{ListArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
 use self::shared::{Format, quoted};
+use self::support_bundle::SupportBundleArgs;
 
 /// Operators of a cluster: what is installed and what it waits for, what OLM will do and why it does not; install, approve, upgrade and
 /// uninstall them, and keep catalogs.
@@ -186,6 +188,19 @@ pub(crate) enum Command {
         kubectl operator status db --watch --timeout 2m || kubectl operator explain db\n  \
         kubectl operator status db -o json")]
     Status(StatusArgs),
+    /// Collect what a maintainer needs to see into one file, without secrets
+    ///
+    /// Objects of OLM, Deployments, pods, Jobs and events of operators, the last 2 MiB of each log of OLM's own pods, what doctor and status say,
+    /// versions, and a list of all that and of what could not be read. Secrets are not read at all. Values of environment variables and of
+    /// ConfigMaps, arguments and fields that sound like a secret, user info in URLs, tokens and keys are taken out; how many of what is told.
+    /// Look through it all the same before you give it away. The file is for its owner alone, and none is written over without --force.
+    ///
+    /// Exit codes: 0 for a file with everything, 2 for one that lacks what could not be read, 1 if there is none.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator support-bundle -n shop                         # olm-support-bundle.tar.gz\n  \
+        kubectl operator support-bundle -A --output case-17.tar.gz\n  \
+        tar -xzOf case-17.tar.gz olm-support-bundle/manifest.json       # what is in it, and what is not")]
+    SupportBundle(SupportBundleArgs),
     /// Uninstall an operator: its Subscription and ClusterServiceVersion, after showing what is left or lost
     ///
     /// CustomResourceDefinitions and their objects stay, unless they are named with --delete-crd: then all objects of that kind are lost, in all

@@ -12,6 +12,7 @@ mod list;
 mod list_available;
 mod plan;
 mod status;
+mod support_bundle;
 mod uninstall;
 mod upgrade;
 
@@ -43,6 +44,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         Command::ListAvailable(args) => runtime.block_on(list_available::run(&args)),
         Command::Plan(args) => runtime.block_on(plan::run(&args)),
         Command::Status(args) => runtime.block_on(status::run(&args)),
+        Command::SupportBundle(args) => runtime.block_on(support_bundle::run(&args)),
         Command::Uninstall(args) => runtime.block_on(uninstall::run(&args)),
         Command::Upgrade(args) => runtime.block_on(upgrade::run(&args)),
     }

@@ -211,6 +211,7 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["upgrade"], "--watch --timeout 5m"),
         (&["doctor"], "never as fine"),
         (&["graph"], "-o svg > etcd.svg"),
+        (&["support-bundle"], "Secrets are not read at all"),
         (&["uninstall"], "--delete-crd etcds.example.com --yes"),
     ] {
         let help = plugin(&[command, &["--help"]].concat());
@@ -229,6 +230,7 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["status", "db", "--watch"],
         &["doctor", "-A"],
         &["graph", "etcd"],
+        &["support-bundle", "--output", "/no/such/folder/bundle.tar.gz"],
         &["catalog", "add", "cat", "image"],
         &["catalog", "list", "-o", "yaml"],
         &["catalog", "remove", "cat", "--yes"],
@@ -255,6 +257,7 @@ fn flags_that_contradict_are_usage_errors() {
         &["doctor", "--timeout", "soon"],
         &["graph"],
         &["graph", "etcd", "-o", "png"],
+        &["support-bundle", "-A", "-n", "shop"],
         &["status", "--timeout", "soon"],
         &["status", ""],
         &["catalog", "add", "cat"],

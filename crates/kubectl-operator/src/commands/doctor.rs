@@ -12,7 +12,7 @@ mod read;
 mod serving;
 mod subscriptions;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use anyhow::bail;
 use serde::Serialize;
@@ -21,7 +21,7 @@ use self::finding::MAX_FINDINGS;
 pub(crate) use self::finding::{Finding, Severity};
 pub(crate) use self::observed::Observed;
 use self::observed::Unread;
-pub(crate) use self::read::observe;
+pub(crate) use self::read::{PROGRAMS, Reader, observe};
 use crate::args::doctor::DoctorArgs;
 use crate::args::shared::Format;
 use crate::cluster::Cluster;
@@ -109,13 +109,8 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let reads = &args.reads;
-    let observed = Box::pin(observe(
-        &cluster.client,
-        namespace,
-        &reads.global_catalog_namespace,
-        reads.timeout,
-    ))
-    .await;
+    let reader = Reader::new(&cluster.client, reads.timeout);
+    let observed = Box::pin(observe(&reader, namespace, &reads.global_catalog_namespace)).await;
     let diagnosis = diagnose(&observed);
     if let Some(cause) = diagnosis.no_answer() {
         bail!("nothing could be checked: {cause}");

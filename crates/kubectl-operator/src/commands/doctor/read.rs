@@ -35,25 +35,16 @@ const MAX_PAGES: usize = 200;
 /// Objects of one sort that are asked for one by one.
 const MAX_ASKED: usize = 200;
 /// Names by which OLM's own Deployments are labelled, here and upstream.
-const PROGRAMS: &str = "app in (catalog-operator,olm-operator,packageserver,package-server)";
+pub(crate) const PROGRAMS: &str = "app in (catalog-operator,olm-operator,packageserver,package-server)";
 
 /// Who reads, and until when.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     client: &'a Client,
     deadline: Option<Instant>,
 }
 
 /// Reads one namespace, or all. What cannot be read stands in its place with the cause.
-pub(crate) async fn observe(
-    client: &Client,
-    namespace: Option<&str>,
-    global: &str,
-    timeout: Duration,
-) -> Observed {
-    let reader = Reader {
-        client,
-        deadline: (!timeout.is_zero()).then(|| Instant::now() + timeout),
-    };
+pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global: &str) -> Observed {
     let subscriptions = reader.all::<Subscription>(namespace, "").await;
     let known: &[Subscription] = subscriptions.as_deref().unwrap_or_default();
     let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, known).await;
@@ -130,9 +121,24 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
+impl<'a> Reader<'a> {
+    /// One that reads for so long; for ever if that is no time.
+    pub(crate) fn new(client: &'a Client, timeout: Duration) -> Self {
+        Self {
+            client,
+            deadline: (!timeout.is_zero()).then(|| Instant::now() + timeout),
+        }
+    }
+
+    /// Whom it asks.
+    pub(crate) fn client(&self) -> &'a Client {
+        self.client
+    }
+}
+
 impl Reader<'_> {
     /// One read, as long as there is time.
-    async fn within<T>(&self, read: impl Future<Output = anyhow::Result<T>>) -> Read<T> {
+    pub(crate) async fn within<T>(&self, read: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
         let answer = match self.deadline {
             None => read.await,
             Some(deadline) => match tokio::time::timeout_at(deadline, read).await {

@@ -1,3 +1,5 @@
+mod calls;
+
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
@@ -122,7 +124,8 @@ fn was(there: bool) {
 
 async fn diagnosed_in(cluster: &FakeCluster, namespace: Option<&str>) -> Diagnosis {
     let (client, _link) = cluster.connect();
-    let mut observed = Box::pin(observe(&client, namespace, "olm", Duration::from_secs(60))).await;
+    let reader = Reader::new(&client, Duration::from_secs(60));
+    let mut observed = Box::pin(observe(&reader, namespace, "olm")).await;
     observed.now = NOW.parse().unwrap();
     diagnose(&observed)
 }
@@ -409,129 +412,6 @@ async fn what_failed_or_waits_is_told_with_its_cause() {
     for (change, expected) in rows {
         assert_eq!(found(change).await, [expected]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_left_behind_is_told() {
-    let rows: [Row; 4] = [
-        (
-            |cluster| {
-                was(cluster.edit(
-                    "ClusterServiceVersion",
-                    "other",
-                    "etcd.v1.0.0",
-                    &json!({"metadata": {"labels": {labels::COPIED_FROM: "gone"}}}),
-                ));
-            },
-            "error: ClusterServiceVersion other/etcd.v1.0.0: it is a copy whose original in namespace gone is gone",
-        ),
-        (
-            |cluster| cluster.put(webhook("old", "etcd.v0.1.0", &json!(null))),
-            "error: ValidatingWebhookConfiguration old: it was left behind: its ClusterServiceVersion shop/etcd.v0.1.0 is gone",
-        ),
-        (
-            |cluster| {
-                was(cluster.edit(
-                    "APIService",
-                    "",
-                    "v1.api.example.com",
-                    &json!({"metadata": {"labels": {labels::OWNER: "etcd.v0.1.0"}}}),
-                ));
-            },
-            "error: APIService v1.api.example.com: it was left behind: its ClusterServiceVersion shop/etcd.v0.1.0 is gone",
-        ),
-        (
-            |cluster| {
-                was(cluster.edit(
-                    "ClusterRole",
-                    "",
-                    "etcd.v1.0.0:x",
-                    &json!({"metadata": {"labels": {labels::OWNER: "etcd.v0.1.0"}}}),
-                ));
-            },
-            "error: ClusterRole etcd.v1.0.0:x: it was left behind: its ClusterServiceVersion shop/etcd.v0.1.0 is gone",
-        ),
-    ];
-    for (change, expected) in rows {
-        assert_eq!(found(change).await, [expected]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn calls_that_reach_nobody_or_are_not_trusted_are_told() {
-    let none_ready = |cluster: &FakeCluster| {
-        was(cluster.edit(
-            "EndpointSlice",
-            "shop",
-            "etcd-1",
-            &json!({"endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": false}}]}),
-        ));
-    };
-    let service = "its service shop/etcd-service has no endpoint that is ready";
-    assert_eq!(
-        found(none_ready).await,
-        [
-            format!(
-                "error: ValidatingWebhookConfiguration hook: {service}, so requests that it is asked about are refused"
-            ),
-            format!("error: APIService v1.api.example.com: {service}, so its API is not served"),
-            format!(
-                "error: CustomResourceDefinition etcds.example.com: {service}, so its objects cannot be converted"
-            ),
-        ]
-    );
-    let gone = |cluster: &FakeCluster| was(cluster.delete("Service", "shop", "etcd-service"));
-    assert!(
-        found(gone)
-            .await
-            .iter()
-            .all(|finding| finding.contains("its service shop/etcd-service is gone"))
-    );
-    for (end, expected) in [
-        (ca(2026, 1, 9), None),
-        (
-            ca(2026, 1, 7),
-            Some(
-                "warning: ValidatingWebhookConfiguration hook: the CA that it trusts expires at 2026-01-07T00:00:00Z",
-            ),
-        ),
-        (
-            ca(2025, 12, 31),
-            Some(
-                "error: ValidatingWebhookConfiguration hook: the CA that it trusts has expired at 2025-12-31T00:00:00Z",
-            ),
-        ),
-        (
-            serde_json::to_value(ByteString(b"nothing".to_vec())).unwrap(),
-            Some("error: ValidatingWebhookConfiguration hook: the CA that it trusts cannot be read"),
-        ),
-    ] {
-        let told = found(|cluster| cluster.put(webhook("hook", "etcd.v1.0.0", &end))).await;
-        assert_eq!(told.iter().map(String::as_str).next(), expected);
-    }
-    let unavailable =
-        |cluster: &FakeCluster| {
-            was(cluster.edit("APIService", "", "v1.api.example.com",
-        &json!({"status": {"conditions": [{"type": "Available", "status": "False", "message": "no"}]}})));
-        };
-    assert_eq!(
-        found(unavailable).await,
-        ["error: APIService v1.api.example.com: the API server says that it is not available: no"]
-    );
-    let stored = |cluster: &FakeCluster| {
-        was(cluster.edit(
-            "CustomResourceDefinition",
-            "",
-            "etcds.example.com",
-            &json!({"status": {"storedVersions": ["v1alpha1", "v1"]}}),
-        ));
-    };
-    assert_eq!(
-        found(stored).await,
-        [
-            "error: CustomResourceDefinition etcds.example.com: objects are stored in v1alpha1, which it does not serve any more; upgrades that drop it are refused"
-        ]
-    );
 }
 
 /// Who may read little is told what was not read, and nothing of it is fine.

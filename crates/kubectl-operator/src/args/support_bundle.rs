@@ -1,0 +1,26 @@
+//! `support-bundle`
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueHint};
+
+use super::ConnectionArgs;
+use super::doctor::ReadArgs;
+
+/// `support-bundle`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SupportBundleArgs {
+    /// Of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    /// File to write, a gzipped tar
+    #[arg(short, long, value_name = "FILE", default_value = "olm-support-bundle.tar.gz", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub reads: ReadArgs,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}

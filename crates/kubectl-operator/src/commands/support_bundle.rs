@@ -1,0 +1,42 @@
+//! `kubectl operator support-bundle`: what a maintainer needs to see, in one file, without secrets.
+
+mod archive;
+mod collect;
+mod logs;
+mod redact;
+#[cfg(test)]
+mod tests;
+
+use anyhow::bail;
+
+use self::archive::{Archive, is_free};
+use self::collect::collect;
+use crate::args::support_bundle::SupportBundleArgs;
+use crate::cluster::Cluster;
+use crate::commands::doctor::Reader;
+use crate::{Verdict, printer};
+
+/// Collects and writes it.
+///
+/// # Errors
+/// There is no cluster, nothing can be read, or the file cannot be written.
+pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
+    is_free(&args.output, args.force)?;
+    let cluster = Cluster::connect(&args.connection).await?;
+    let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    let global = args.reads.global_catalog_namespace.as_str();
+    let reader = Reader::new(&cluster.client, args.reads.timeout);
+    let mut archive = Archive::new()?;
+    Box::pin(collect(&reader, namespace, global, &mut archive)).await;
+    if let Some(cause) = archive.no_answer() {
+        bail!("nothing could be read: {cause}");
+    }
+    let summary = archive.finish()?;
+    archive.write(&args.output, args.force)?;
+    printer::progress(&format!("{summary}Look through it before you give it away."));
+    printer::data(&format!("{}\n", args.output.display()))?;
+    Ok(match archive.is_whole() {
+        true => Verdict::Fine,
+        false => Verdict::Unresolved,
+    })
+}

@@ -1,0 +1,205 @@
+//! The file: parts as they come, a list of them, and the one write.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use super::redact::Redactor;
+
+/// Bytes of all parts together, before they are packed.
+pub(super) const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Folder that everything is in.
+const FOLDER: &str = "olm-support-bundle";
+/// Name of the list of parts.
+const MANIFEST: &str = "manifest.json";
+
+/// What goes into the file.
+pub(super) struct Archive {
+    parts: Vec<(String, Vec<u8>)>,
+    bytes: usize,
+    redactor: Redactor,
+    unread: Vec<(String, String)>,
+    /// Whether anything was read.
+    has_read: bool,
+}
+
+impl Archive {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// There is nothing that takes out secrets.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            parts: Vec::new(),
+            bytes: 0,
+            redactor: Redactor::new()?,
+            unread: Vec::new(),
+            has_read: false,
+        })
+    }
+
+    /// Something was read, even if it was nothing.
+    pub(super) fn answered(&mut self) {
+        self.has_read = true;
+    }
+
+    /// Objects, without secrets.
+    pub(super) fn objects(&mut self, path: &str, mut objects: Vec<Value>) {
+        if objects.is_empty() {
+            return;
+        }
+        objects.iter_mut().for_each(|object| self.redactor.object(object));
+        let text = format!("{:#}\n", json!({"items": objects}));
+        self.part(path, text);
+    }
+
+    /// A text, without secrets.
+    pub(super) fn text(&mut self, path: &str, text: &str) {
+        let text = self.redactor.text(text);
+        self.part(path, text);
+    }
+
+    /// A text as it is.
+    pub(super) fn part(&mut self, path: &str, text: String) {
+        if self.bytes.saturating_add(text.len()) > MAX_BYTES {
+            return self.unread(
+                path,
+                &format!("the bundle would be larger than {MAX_BYTES} bytes"),
+            );
+        }
+        self.bytes += text.len();
+        self.parts.push((safe(path), text.into_bytes()));
+    }
+
+    /// Something that is missing.
+    pub(super) fn unread(&mut self, what: &str, cause: &str) {
+        let cause = self.redactor.text(cause);
+        self.unread.push((what.to_owned(), cause));
+    }
+
+    /// Why there is nothing, if there is nothing.
+    pub(super) fn no_answer(&self) -> Option<&str> {
+        let (_, cause) = self.unread.first()?;
+        (!self.has_read).then_some(cause)
+    }
+
+    /// Whether nothing is missing.
+    pub(super) fn is_whole(&self) -> bool {
+        self.unread.is_empty()
+    }
+
+    /// Adds the list of parts, and tells in short what there is, for people.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub(super) fn finish(&mut self) -> anyhow::Result<String> {
+        let counts = self.redactor.counts().clone();
+        let files: Vec<Value> = self
+            .parts
+            .iter()
+            .map(|(path, bytes)| json!({"path": path, "bytes": bytes.len()}))
+            .collect();
+        let unread: Vec<Value> = self
+            .unread
+            .iter()
+            .map(|(what, cause)| json!({"what": what, "cause": cause}))
+            .collect();
+        let manifest = json!({"files": files, "notRead": unread, "redacted": counts, "version": env!("CARGO_PKG_VERSION")});
+        let mut summary = format!("{} files, {} bytes\n", self.parts.len(), self.bytes);
+        let redacted: Vec<String> = counts
+            .iter()
+            .map(|(what, count)| format!("{count} {what}"))
+            .collect();
+        match redacted.is_empty() {
+            true => summary.push_str("redacted: nothing was found\n"),
+            false => summary.push_str(&format!("redacted: {}\n", redacted.join(", "))),
+        }
+        for (what, cause) in &self.unread {
+            summary.push_str(&format!("not read: {what}: {cause}\n"));
+        }
+        self.parts
+            .push((MANIFEST.to_owned(), serde_json::to_vec_pretty(&manifest)?));
+        Ok(summary)
+    }
+
+    /// The packed parts.
+    ///
+    /// # Errors
+    /// They cannot be packed.
+    pub(super) fn packed(&self) -> anyhow::Result<Vec<u8>> {
+        let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
+        for (path, bytes) in &self.parts {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(u64::try_from(bytes.len())?);
+            header.set_mode(0o600);
+            tar.append_data(&mut header, format!("{FOLDER}/{path}"), bytes.as_slice())
+                .with_context(|| format!("cannot pack {path}"))?;
+        }
+        Ok(tar.into_inner()?.finish()?)
+    }
+
+    /// Writes the file under another name, for its owner alone, and gives it its name when it is whole.
+    ///
+    /// # Errors
+    /// It cannot be written, or there is one already.
+    pub(super) fn write(&self, path: &Path, force: bool) -> anyhow::Result<()> {
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let cannot = || format!("cannot write {}", path.display());
+        let mut file = tempfile::Builder::new()
+            .prefix(".olm-support-bundle-")
+            .suffix(".partial")
+            .tempfile_in(folder)
+            .with_context(cannot)?;
+        file.write_all(&self.packed()?).with_context(cannot)?;
+        file.as_file().sync_all().with_context(cannot)?;
+        // What came there meanwhile is not written over, either.
+        let named = match force {
+            true => file.persist(path),
+            false => file.persist_noclobber(path),
+        };
+        named.map_err(|error| error.error).with_context(cannot)?;
+        Ok(())
+    }
+}
+
+/// Whether a file may be written there.
+///
+/// # Errors
+/// There is one.
+pub(super) fn is_free(path: &Path, force: bool) -> anyhow::Result<()> {
+    if !force && path.symlink_metadata().is_ok() {
+        bail!(
+            "{} is there already: choose another name with --output, or say --force",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// A path in the archive that leads nowhere else, whatever an object is called.
+fn safe(path: &str) -> String {
+    let parts = path.split('/').map(|part| {
+        let part: String = part
+            .chars()
+            .map(|letter| {
+                if letter.is_ascii_alphanumeric() || "._-".contains(letter) {
+                    letter
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        match part.as_str() {
+            "" | "." | ".." => "_".to_owned(),
+            _ => part,
+        }
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
