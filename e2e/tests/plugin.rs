@@ -129,6 +129,7 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
     let listed = run(&["list"], 0)?;
     assert!(listed.contains("RequiresApproval"), "{listed}");
     run(&["upgrade", "demo", "--yes", "--watch"], 0)?;
+    sick_and_well(&namespace)?;
     let listed: Value = serde_json::from_str(&run(&["list", "-o", "json"], 0)?)?;
     let row = &listed["operators"][0];
     assert_eq!(
@@ -157,5 +158,87 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
     );
     run(&["catalog", "remove", "catalog", "--yes"], 0)?;
     assert!(namespace.get("catalogsource", "catalog")?.is_none());
+    Ok(())
+}
+
+/// What is installed is drawn and found well, what was broken is found, and a bundle of it holds no secret.
+fn sick_and_well(namespace: &Namespace<'_>) -> anyhow::Result<()> {
+    let name = namespace.name();
+    let graph: Value = serde_json::from_str(&stdout_of(
+        &operator(namespace, &["graph", PACKAGE, "-o", "json"])?,
+        0,
+    ))?;
+    let stops = graph["channels"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|lane| lane["entries"].as_array().into_iter().flatten());
+    let installed: Vec<&str> = stops
+        .filter(|stop| stop["installedBy"].is_array())
+        .filter_map(|stop| stop["name"].as_str())
+        .collect();
+    assert!(installed.contains(&SECOND), "{graph}");
+    let picture = stdout_of(&operator(namespace, &["graph", PACKAGE, "-o", "svg"])?, 0);
+    assert!(
+        picture.starts_with("<svg") && picture.contains(SECOND),
+        "{picture}"
+    );
+
+    let said = |namespace: &Namespace<'_>| -> anyhow::Result<Vec<String>> {
+        let output = operator(namespace, &["doctor", "-o", "json"])?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let diagnosis: Value = serde_json::from_str(&text).with_context(|| format!("{text}{errors}"))?;
+        let findings = diagnosis["findings"].as_array().context("no findings")?;
+        // Copies and OperatorGroups of other tests reach into this namespace.
+        let kinds = ["Subscription", "CatalogSource", "InstallPlan"];
+        let is_ours = |object: &str| {
+            kinds
+                .iter()
+                .any(|kind| object.starts_with(&format!("{kind} {name}/")))
+        };
+        let here = findings
+            .iter()
+            .filter(|finding| finding["object"].as_str().is_some_and(is_ours));
+        Ok(here.map(ToString::to_string).collect())
+    };
+    assert_eq!(said(namespace)?, [""; 0]);
+    namespace.apply(&[subscription("twin", PACKAGE, "stable", "no-such-catalog", name)])?;
+    let sick = said(namespace)?.join("\n");
+    for part in [
+        "no-such-catalog does not exist",
+        "one namespace can have an operator once",
+    ] {
+        assert!(sick.contains(part), "{sick}");
+    }
+
+    let hidden = "h1dden-in-a-secret";
+    namespace.apply(&[
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": name, "name": "hidden"},
+        "stringData": {"password": hidden}}),
+    ])?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("bundle.tar.gz");
+    let path = file.to_str().context("a path that is no text")?;
+    // Exit code 2 where something may not be read.
+    let output = operator(namespace, &["support-bundle", "--output", path])?;
+    assert!(
+        matches!(output.status.code(), Some(0 | 2)),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    stdout_of(&operator(namespace, &["support-bundle", "--output", path])?, 1);
+    let unpacked = std::process::Command::new("tar").args(["-xzOf", path]).output()?;
+    let text = String::from_utf8_lossy(&unpacked.stdout);
+    for part in [SECOND, "catalog-operator", "\"notRead\""] {
+        assert!(
+            text.contains(part),
+            "the bundle has no {part}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    assert!(!text.contains(hidden));
+    let kubectl = Lab::shared()?.kubectl();
+    kubectl.run(&["delete", "subscription/twin", "secret/hidden", "-n", name])?;
     Ok(())
 }
