@@ -86,9 +86,14 @@ pub(super) fn object(kind: &str, namespace: &str, name: &str) -> String {
 /// A name for a command that somebody pastes into a shell. What is no name of Kubernetes' was written by whoever, and is left for
 /// the reader to fill in.
 pub(super) fn word(name: &str) -> &str {
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-    match !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
+    match is_name(name) {
         true => name,
         false => "NAME",
     }
+}
+
+/// Whether an object can be called so. Others are not asked for: they would be a part of a path.
+pub(super) fn is_name(name: &str) -> bool {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(fits)
 }

@@ -21,6 +21,7 @@ use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription, Subs
 use tokio::time::Instant;
 
 use super::catalogs::is_ready;
+use super::finding::is_name;
 use super::observed::{Bound, Copied, Observed, Owned, Read};
 use crate::operators::{Key, plan_name};
 use crate::reader::{answer, api, get, list, place};
@@ -251,7 +252,7 @@ impl Reader<'_> {
             let is_known = unlisted.is_empty()
                 && (namespace.is_none() || [namespace, Some(global)].contains(&Some(&key.0)));
             let read = match at {
-                _ if is_known => Ok(None),
+                _ if is_known || !is_name(&key.0) || !is_name(&key.1) => Ok(None),
                 MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
                 _ => {
                     self.within(get::<CatalogSource>(self.client, &key.0, &key.1))
@@ -289,6 +290,7 @@ impl Reader<'_> {
         let mut found = BTreeMap::new();
         for (at, key) in named.into_iter().enumerate() {
             let read = match at {
+                _ if !is_name(&key.1) => Ok(false),
                 MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
                 _ => self
                     .within(get::<ServiceAccount>(self.client, &key.0, &key.1))
@@ -324,6 +326,7 @@ impl Reader<'_> {
                 let name = plan_name(status).filter(|_| status.state != SubscriptionState::AtLatestKnown)?;
                 Some((subscription.namespace()?, name.to_owned()))
             })
+            .filter(|key| is_name(&key.1))
             .collect();
         let mut found = BTreeMap::new();
         for (at, key) in open.into_iter().enumerate() {
@@ -363,7 +366,7 @@ impl Reader<'_> {
         let elsewhere: BTreeSet<&str> = copies
             .iter()
             .map(|copy| copy.from.as_str())
-            .filter(|from| *from != own && !from.is_empty())
+            .filter(|from| *from != own && is_name(from))
             .collect();
         for from in elsewhere.into_iter().take(MAX_ASKED) {
             let csvs = api::<ClusterServiceVersion>(self.client, Some(from));
@@ -402,10 +405,7 @@ impl Reader<'_> {
         let of_catalogs = subscriptions
             .iter()
             .map(|subscription| subscription.spec.source_namespace.as_str());
-        let places: BTreeSet<&str> = of_catalogs
-            .chain([own])
-            .filter(|place| !place.is_empty())
-            .collect();
+        let places: BTreeSet<&str> = of_catalogs.chain([own]).filter(|place| is_name(place)).collect();
         let mut jobs = Vec::new();
         for place in places.into_iter().take(MAX_ASKED) {
             jobs.extend(self.all(Some(place), labels::BUNDLE_UNPACK_REF).await?);

@@ -494,6 +494,55 @@ async fn no_command_is_written_by_who_made_the_object() {
     }
 }
 
+/// A name is a part of a path: one that leads elsewhere would have somebody else's rights read something else.
+#[tokio::test(start_paused = true)]
+async fn only_names_are_asked_for() {
+    let elsewhere = "../../../../api/v1/namespaces/kube-system/secrets/x?y";
+    let cluster = cluster();
+    let catalog = json!({"spec": {"name": elsewhere, "source": elsewhere, "sourceNamespace": elsewhere}});
+    was(cluster.edit("Subscription", "shop", "db", &catalog));
+    was(cluster.edit(
+        "Subscription",
+        "shop",
+        "db",
+        &json!({"status": {"state": "UpgradePending", "installPlanRef": {"name": elsewhere}}}),
+    ));
+    was(cluster.edit(
+        "OperatorGroup",
+        "shop",
+        "og",
+        &json!({"spec": {"serviceAccountName": elsewhere}}),
+    ));
+    let owned = json!({"customresourcedefinitions": {"owned": [{"name": elsewhere, "version": "v1", "kind": "Etcd"}]}});
+    was(cluster.edit(
+        "ClusterServiceVersion",
+        "shop",
+        "etcd.v1.0.0",
+        &json!({"spec": owned}),
+    ));
+    for namespace in [None, Some("shop")] {
+        let findings = diagnosed_in(&cluster, namespace).await.findings;
+        // An answer to something else would be no answer to this.
+        assert!(
+            findings
+                .iter()
+                .all(|finding| finding.severity != Severity::NotChecked),
+            "{findings:?}"
+        );
+        assert!(
+            findings
+                .iter()
+                .any(|finding| finding.cause.ends_with("does not exist")),
+            "{findings:?}"
+        );
+    }
+    assert!(
+        !cluster.log().counts.keys().any(|(_, kind)| kind == "Secret"),
+        "{:?}",
+        cluster.log().counts
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_sort_of_findings_does_not_bury_the_others() {
     let cluster = cluster();

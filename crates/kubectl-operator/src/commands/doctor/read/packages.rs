@@ -8,6 +8,7 @@ use olm_api::packages::PackageManifest;
 use olm_api::v1alpha1::{CatalogSource, Subscription};
 
 use super::super::catalogs::is_ready;
+use super::super::finding::is_name;
 use super::super::observed::Read;
 use super::Reader;
 use crate::operators::Key;
@@ -36,7 +37,7 @@ impl Reader<'_> {
             let catalog = (spec.source_namespace.clone(), spec.source.clone());
             let is_well = matches!(catalogs.get(&catalog), Some(Ok(Some(catalog))) if is_ready(catalog));
             let key = (catalog.clone(), spec.name.clone());
-            if !is_well || spec.name.is_empty() || spec.name.contains('/') || found.contains_key(&key) {
+            if !is_well || !is_name(&spec.name) || found.contains_key(&key) {
                 continue;
             }
             let namespace = subscription.namespace().unwrap_or_default();

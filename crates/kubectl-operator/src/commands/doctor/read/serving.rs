@@ -14,6 +14,7 @@ use olm_api::condition;
 use olm_api::labels;
 use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
 
+use super::super::finding::is_name;
 use super::super::observed::{Caller, Definition, Read, ServiceState, Target};
 use super::{MAX_ASKED, PAGE, Reader, owned_by, owner};
 use crate::operators::Key;
@@ -101,10 +102,7 @@ impl Reader<'_> {
         if namespace.is_some() && names.len() <= FEW_DEFINITIONS {
             let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
             let mut found = Vec::new();
-            for name in names
-                .iter()
-                .filter(|name| !name.is_empty() && !name.contains('/'))
-            {
+            for name in names.iter().filter(|name| is_name(name)) {
                 let what = || format!("read CustomResourceDefinition {}", plain(name));
                 let read = self.within(answer(what, api.get_opt(name))).await?;
                 found.extend(read.map(definition));
