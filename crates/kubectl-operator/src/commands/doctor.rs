@@ -25,6 +25,7 @@ pub(crate) use self::read::{PROGRAMS, Reader, observe};
 use crate::args::doctor::DoctorArgs;
 use crate::args::shared::Format;
 use crate::cluster::Cluster;
+use crate::reader::place;
 use crate::terminal::{Colours, Mark};
 use crate::{Verdict, printer};
 
@@ -114,6 +115,9 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
     let diagnosis = diagnose(&observed);
     if let Some(cause) = diagnosis.no_answer() {
         bail!("nothing could be checked: {cause}");
+    }
+    if observed.has_no_operators() {
+        printer::progress(&format!("No operators found in {}.", place(namespace)));
     }
     match args.output {
         Some(format @ (Format::Json | Format::Yaml)) => printer::document(&diagnosis, format)?,

@@ -16,6 +16,8 @@ const KIND: &str = "OperatorGroup";
 const MAX_NAMED: usize = 3;
 /// Groups of one API that are held against each other.
 const MAX_RIVALS: usize = 100;
+/// Pairs that are compared.
+const MAX_PAIRS: usize = 100_000;
 
 /// Namespaces with operators have one OperatorGroup.
 pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
@@ -152,8 +154,8 @@ pub(super) fn conflicts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             .or_default()
             .extend(apis);
     }
-    let mut providers: BTreeMap<ApiKey, Vec<&OperatorGroup>> = BTreeMap::new();
-    for group in groups {
+    let mut providers: BTreeMap<ApiKey, Vec<usize>> = BTreeMap::new();
+    for (at, group) in groups.iter().enumerate() {
         let annotation = group.annotations().get(labels::PROVIDED_APIS);
         let mut apis = annotation.map(|text| parse_api_set(text)).unwrap_or_default();
         apis.extend(
@@ -164,66 +166,94 @@ pub(super) fn conflicts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
                 .cloned(),
         );
         for api in apis {
-            providers.entry(api).or_default().push(group);
+            providers.entry(api).or_default().push(at);
         }
     }
-    let key = |group: &OperatorGroup| (group.namespace().unwrap_or_default(), group.name_any());
-    let mut shared: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    let rivals = Rivals::new(groups);
+    let is_looked_at =
+        |at: usize| observed.namespace.is_none() || rivals.namespace(at) == observed.namespace.as_deref();
+    let mut shared: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
+    let mut left = MAX_PAIRS;
     for (api, groups) in providers {
-        let rivals = groups.get(..MAX_RIVALS).unwrap_or(&groups);
-        for (at, one) in rivals.iter().enumerate() {
-            for other in rivals.iter().skip(at + 1) {
-                let is_looked_at = |group: &OperatorGroup| {
-                    observed.namespace.is_none() || group.namespace() == observed.namespace
-                };
-                // Two of one namespace are wrong whatever they provide.
-                if one.namespace() != other.namespace()
-                    && (is_looked_at(one) || is_looked_at(other))
-                    && overlap(one, other)
-                {
-                    shared
-                        .entry((key(one), key(other)))
-                        .or_default()
-                        .push(api.to_string());
+        let of_api = groups.get(..MAX_RIVALS).unwrap_or(&groups);
+        for (at, one) in of_api.iter().enumerate() {
+            for other in of_api
+                .iter()
+                .skip(at + 1)
+                .filter(|other| is_looked_at(*one) || is_looked_at(**other))
+            {
+                left = left.saturating_sub(1);
+                if left > 0 && rivals.meet(*one, *other) {
+                    shared.entry((*one, *other)).or_default().push(api.to_string());
                 }
             }
         }
     }
-    let conflict = |(((namespace, name), (other_namespace, other_name)), apis): (_, Vec<String>)| {
-        let (namespace, name, other_namespace, other_name): (String, String, String, String) =
-            (namespace, name, other_namespace, other_name);
+    let mut findings: Vec<Finding> = shared
+        .into_iter()
+        .map(|((one, other), apis)| rivals.finding(one, other, &apis))
+        .collect();
+    if left == 0 {
+        let cause = format!("there are more than {MAX_PAIRS} pairs of OperatorGroups with one API");
+        findings.push(Finding::not_checked("OperatorGroups".to_owned(), cause));
+    }
+    Ok(findings)
+}
+
+/// OperatorGroups with what is compared of them. Whoever may annotate theirs can have each compared with each.
+struct Rivals<'a> {
+    groups: Vec<(&'a OperatorGroup, BTreeSet<&'a str>)>,
+}
+
+impl<'a> Rivals<'a> {
+    fn new(groups: &'a [OperatorGroup]) -> Self {
+        let with_targets = groups.iter().map(|group| {
+            let targets = group.status.iter().flat_map(|status| status.namespaces.iter());
+            (group, targets.map(String::as_str).collect())
+        });
+        Self {
+            groups: with_targets.collect(),
+        }
+    }
+
+    fn namespace(&self, at: usize) -> Option<&'a str> {
+        self.groups.get(at)?.0.metadata.namespace.as_deref()
+    }
+
+    /// Whether two have a namespace in common; the empty one is all. Two of one namespace are wrong whatever they provide.
+    fn meet(&self, one: usize, other: usize) -> bool {
+        let (Some((_, one_targets)), Some((_, other_targets))) =
+            (self.groups.get(one), self.groups.get(other))
+        else {
+            return false;
+        };
+        if self.namespace(one) == self.namespace(other) || one_targets.is_empty() || other_targets.is_empty()
+        {
+            return false;
+        }
+        one_targets.contains("") || other_targets.contains("") || !one_targets.is_disjoint(other_targets)
+    }
+
+    fn finding(&self, one: usize, other: usize, apis: &[String]) -> Finding {
+        let key = |at: usize| {
+            let name = self.groups.get(at).map(|(group, _)| group.name_any());
+            (self.namespace(at).unwrap_or_default(), name.unwrap_or_default())
+        };
+        let ((namespace, name), (other_namespace, other_name)) = (key(one), key(other));
         Finding::error(
-            object(KIND, &namespace, &name),
+            object(KIND, namespace, &name),
             format!(
                 "it shares namespaces with {}, and both provide {}",
-                object(KIND, &other_namespace, &other_name),
-                listed(&apis)
+                object(KIND, other_namespace, &other_name),
+                listed(apis)
             ),
             format!(
                 "narrow one of them (kubectl edit operatorgroup {} -n {}), or uninstall one of the operators",
                 word(&name),
-                word(&namespace)
+                word(namespace)
             ),
         )
-    };
-    Ok(shared.into_iter().map(conflict).collect())
-}
-
-/// Whether they have a namespace in common; the empty one is all.
-fn overlap(one: &OperatorGroup, other: &OperatorGroup) -> bool {
-    let targets = |group: &OperatorGroup| -> BTreeSet<String> {
-        group
-            .status
-            .iter()
-            .flat_map(|status| status.namespaces.iter())
-            .cloned()
-            .collect()
-    };
-    let (one, other) = (targets(one), targets(other));
-    if one.is_empty() || other.is_empty() {
-        return false;
     }
-    one.contains("") || other.contains("") || !one.is_disjoint(&other)
 }
 
 /// The first few, and how many more.

@@ -130,6 +130,13 @@ pub(super) struct Definition {
 }
 
 impl Observed {
+    /// Whether there is nothing that OLM would look after.
+    pub(crate) fn has_no_operators(&self) -> bool {
+        self.subscriptions.as_ref().is_ok_and(Vec::is_empty)
+            && self.csvs.as_ref().is_ok_and(Vec::is_empty)
+            && self.copies.as_ref().is_ok_and(Vec::is_empty)
+    }
+
     /// Whether there is such a ClusterServiceVersion that is no copy.
     pub(super) fn has_csv(&self, (namespace, name): &Key) -> Read<bool> {
         let is_looked_at = self.namespace.as_ref().is_none_or(|own| own == namespace);

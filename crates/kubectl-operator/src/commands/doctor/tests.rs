@@ -494,6 +494,36 @@ async fn no_command_is_written_by_who_made_the_object() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_namespace_without_operators_is_told_so() {
+    let cluster = cluster();
+    let (client, _link) = cluster.connect();
+    let reader = Reader::new(&client, Duration::from_secs(60));
+    for (namespace, expected) in [(Some("shop"), false), (Some("typo"), true), (None, false)] {
+        let observed = Box::pin(observe(&reader, namespace, "olm")).await;
+        assert_eq!(observed.has_no_operators(), expected, "{namespace:?}");
+    }
+}
+
+/// Whoever may annotate OperatorGroups can have each compared with each, for every API they make up.
+#[tokio::test(start_paused = true)]
+async fn made_up_apis_hold_nobody_up() {
+    let cluster = cluster();
+    let apis: Vec<String> = (0..100).map(|at| format!("Kind{at}.v1.example.com")).collect();
+    for at in 0..60 {
+        let mut other = group(&format!("ns-{at}"), &json!({}), &[&format!("ns-{at}")]);
+        other["metadata"]["annotations"] = json!({labels::PROVIDED_APIS: apis.join(",")});
+        cluster.put(other);
+    }
+    let told = diagnosed(&cluster).await.findings;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told.iter()
+            .all(|finding| finding.cause.contains("more than 100000 pairs")),
+        "{told:?}"
+    );
+}
+
 /// A name is a part of a path: one that leads elsewhere would have somebody else's rights read something else.
 #[tokio::test(start_paused = true)]
 async fn only_names_are_asked_for() {
