@@ -8,6 +8,7 @@ pub(crate) mod look;
 pub(crate) mod packages;
 pub(crate) mod shared;
 pub(crate) mod support_bundle;
+pub(crate) mod ui;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,7 @@ use self::look::{ListArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
 use self::shared::{Format, quoted};
 use self::support_bundle::SupportBundleArgs;
+use self::ui::UiArgs;
 
 /// Operators of a cluster: what is installed and what it waits for, what OLM will do and why it does not; install, approve, upgrade and
 /// uninstall them, and keep catalogs.
@@ -201,6 +203,17 @@ pub(crate) enum Command {
         kubectl operator support-bundle -A --output case-17.tar.gz\n  \
         tar -xzOf case-17.tar.gz olm-support-bundle/manifest.json       # what is in it, and what is not")]
     SupportBundle(SupportBundleArgs),
+    /// Serve pages on which operators, plans and catalogs can be looked at, and plans be approved
+    ///
+    /// They are served on 127.0.0.1 only, with your kubeconfig and rights; nothing runs in the cluster. The link that is printed lets in once: whoever
+    /// opens it can do on these pages what you can. No browser is opened, as its arguments would show the link to other users of the machine.
+    ///
+    /// Exit codes: 0 after Ctrl-C, 1 if the pages cannot be served.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator ui                              # then open the link\n  \
+        kubectl operator ui -A --port 8001               # all namespaces, on a port of your choice\n  \
+        ssh -L 8001:127.0.0.1:8001 host kubectl operator ui --port 8001   # for a browser elsewhere")]
+    Ui(UiArgs),
     /// Uninstall an operator: its Subscription and ClusterServiceVersion, after showing what is left or lost
     ///
     /// CustomResourceDefinitions and their objects stay, unless they are named with --delete-crd: then all objects of that kind are lost, in all

@@ -54,6 +54,25 @@ impl Cluster {
         })
     }
 
+    /// The same cluster with another namespace to look at.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
+        Self {
+            client: self.client.clone(),
+            namespace: namespace.to_owned(),
+            server: self.server.clone(),
+        }
+    }
+
+    /// A client of a cluster in memory.
+    #[cfg(test)]
+    pub(crate) fn of(client: Client, namespace: &str) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            server: String::new(),
+        }
+    }
+
     /// Subscriptions, ClusterServiceVersions and OperatorGroups of the namespace, and the CatalogSources it may use.
     ///
     /// # Errors

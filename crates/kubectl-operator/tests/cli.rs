@@ -213,6 +213,7 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["graph"], "-o svg > etcd.svg"),
         (&["support-bundle"], "Secrets are not read at all"),
         (&["uninstall"], "--delete-crd etcds.example.com --yes"),
+        (&["ui"], "ssh -L 8001:127.0.0.1:8001"),
     ] {
         let help = plugin(&[command, &["--help"]].concat());
         assert_eq!(help.status.code(), Some(0), "{command:?}");
@@ -239,6 +240,7 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["install", "etcd", "--create-namespace"],
         &["upgrade", "etcd", "--yes"],
         &["uninstall", "etcd", "--yes"],
+        &["ui", "-A"],
     ] {
         let output = plugin(&[command, &["--kubeconfig", "/no/such/kubeconfig"]].concat());
         assert_eq!(output.status.code(), Some(1), "{command:?}");
@@ -267,6 +269,8 @@ fn flags_that_contradict_are_usage_errors() {
         &["install", "etcd", "--create-operator-group", "AllNamespaces"],
         &["install", "etcd", "--target-namespace", "a"],
         &["uninstall", "db", "--delete-crd"],
+        &["ui", "-A", "-n", "shop"],
+        &["ui", "--port", "65536"],
     ] {
         let output = plugin(command);
         assert_eq!(output.status.code(), Some(1), "{command:?}");

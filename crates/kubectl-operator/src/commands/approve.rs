@@ -3,7 +3,7 @@
 mod shown;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(super) mod text;
 
 use anyhow::{Context as _, anyhow, bail};
 use kube::api::{Patch, PatchParams};
@@ -12,7 +12,8 @@ use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Su
 use olm_api::{approval, labels};
 use serde_json::json;
 
-use self::shown::{Served, Shown};
+use self::shown::Served;
+pub(super) use self::shown::{Shown, definition_text, object_text, rule_text};
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
@@ -20,7 +21,7 @@ use crate::reader::{answer as answered, get, list_names};
 use crate::{Verdict, printer};
 
 /// What names an InstallPlan where a Subscription has the same name.
-const PLAN_PREFIX: &str = "installplan/";
+pub(super) const PLAN_PREFIX: &str = "installplan/";
 /// How often a plan is looked at again that changed between the look and the approval, and was the same all the same.
 const TRIES: usize = 3;
 /// Subscriptions of a plan that are asked whether they wait for it: a request each, and whoever may write plans may note any number.
@@ -70,7 +71,7 @@ fn question(output: Output, shown: &Shown) -> String {
 }
 
 /// Approves the plan of this name if `answer` says so of what it is shown.
-async fn approve(
+pub(super) async fn approve(
     client: &Client,
     namespace: &str,
     name: &str,

@@ -4,7 +4,7 @@ use anyhow::bail;
 use olm_resolver::objects::Objects;
 use olm_resolver::plan::{Explained, Question};
 
-use crate::args::ExplainArgs;
+use crate::args::{ClusterArgs, ExplainArgs};
 use crate::cluster::Cluster;
 use crate::{Verdict, catalogs, printer};
 
@@ -13,13 +13,8 @@ use crate::{Verdict, catalogs, printer};
 /// # Errors
 /// The cluster cannot be read, or does not have the Subscription.
 pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
-    let global = &args.cluster.global_catalog_namespace;
     let cluster = Cluster::connect(&args.cluster.connection).await?;
-    let objects = Objects::of(cluster.objects(global).await?)?;
-    let namespace = objects.namespace(Some(&cluster.namespace))?;
-    let catalogs = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
-    let mut question = objects.question(&namespace, global, catalogs.contents);
-    question.problem.runtime_constraints = args.cluster.runtime_constraints()?;
+    let question = question(&cluster, &args.cluster).await?;
     let explained = explain(&question, args.subscription.as_deref())?;
     match args.output.document() {
         None => printer::data(&explained.to_string())?,
@@ -32,8 +27,22 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     })
 }
 
+/// What there is in the namespace of a cluster, with what its catalogs offer.
+///
+/// # Errors
+/// The cluster cannot be read.
+pub(super) async fn question(cluster: &Cluster, args: &ClusterArgs) -> anyhow::Result<Question> {
+    let global = &args.global_catalog_namespace;
+    let objects = Objects::of(cluster.objects(global).await?)?;
+    let namespace = objects.namespace(Some(&cluster.namespace))?;
+    let catalogs = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
+    let mut question = objects.question(&namespace, global, catalogs.contents);
+    question.problem.runtime_constraints = args.runtime_constraints()?;
+    Ok(question)
+}
+
 /// What is to be said of one Subscription, or of all.
-fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<Explained> {
+pub(super) fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<Explained> {
     let problem = &question.problem;
     if let Some(name) = name
         && !problem.subscriptions.iter().any(|s| s.name == name)

@@ -20,7 +20,7 @@ const NOT_COMPARED: &str = " (whatever is there now)";
 /// A plan, and what approving it changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Shown {
+pub(in crate::commands) struct Shown {
     /// Name of the InstallPlan.
     pub plan: String,
     /// Its namespace.
@@ -231,7 +231,7 @@ fn named(f: &mut fmt::Formatter<'_>, word: &str, texts: impl Iterator<Item = Str
     }
 }
 
-fn object_text(object: &ObjectChange) -> String {
+pub(in crate::commands) fn object_text(object: &ObjectChange) -> String {
     let (kind, own) = (name(&object.kind), name(&object.name));
     let mut text = match object.namespace.as_str() {
         "" => format!("{kind} {own}"),
@@ -252,7 +252,7 @@ fn object_text(object: &ObjectChange) -> String {
     text
 }
 
-fn definition_text(definition: &DefinitionChange) -> String {
+pub(in crate::commands) fn definition_text(definition: &DefinitionChange) -> String {
     let lost: Vec<String> = definition
         .fields_removed
         .iter()
@@ -273,7 +273,7 @@ fn definition_text(definition: &DefinitionChange) -> String {
     text
 }
 
-fn rule_text(rule: &Rule) -> String {
+pub(in crate::commands) fn rule_text(rule: &Rule) -> String {
     if !rule.role.is_empty() {
         return format!("whatever {} allows", kind_and_name(&rule.role));
     }

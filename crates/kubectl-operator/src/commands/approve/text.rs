@@ -6,7 +6,7 @@ const SELECTED: &str = "ClusterRoles with ";
 const ALL_SELECTED: &str = "any labels";
 
 /// One name, quoted where it could be read as more than one word of the text around it: there are letters enough that look like blanks.
-pub(super) fn name(name: &str) -> String {
+pub(in crate::commands) fn name(name: &str) -> String {
     let is_word = |letter: char| letter.is_ascii_graphic() && letter != '"' && letter != ',';
     match !name.is_empty() && name.chars().all(is_word) {
         true => name.to_owned(),
@@ -21,7 +21,7 @@ pub(super) fn names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 }
 
 /// A kind and the name of one of it, as the preview has subjects and roles.
-pub(super) fn kind_and_name(text: &str) -> String {
+pub(in crate::commands) fn kind_and_name(text: &str) -> String {
     if let Some(labels) = text.strip_prefix(SELECTED) {
         return match labels {
             ALL_SELECTED => text.to_owned(),

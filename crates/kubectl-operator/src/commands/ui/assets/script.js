@@ -1,0 +1,70 @@
+"use strict";
+// Renews what is looked at while somebody looks, and copies commands. All else works without it.
+const PAUSE = 3000;
+const main = document.getElementById("main");
+const notice = document.getElementById("notice");
+
+function say(text) {
+  if (notice.textContent !== text) notice.textContent = text;
+  notice.hidden = text === "";
+}
+
+function addCopyButtons() {
+  for (const code of main.querySelectorAll(".shell code")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", "Copy: " + code.textContent);
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    });
+    code.after(button);
+  }
+}
+
+// Whoever is writing, reading out of a selection, or on a link, is not to lose it.
+function isBusy() {
+  const active = document.activeElement;
+  return (main.contains(active) && active.matches("input, .shell button")) || String(getSelection()) !== "";
+}
+
+let shown = main.innerHTML;
+
+async function renew() {
+  if (document.hidden || isBusy()) return;
+  const answer = await fetch(location.href);
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const next = page.getElementById("main");
+  if (!next) {
+    say("This page is not served to you any more. Open the link of a new kubectl operator ui.");
+    return;
+  }
+  if (main.dataset.digest !== undefined) {
+    const isSame = next.dataset.digest === main.dataset.digest;
+    say(isSame ? "" : "This is not how the plan is any more. Load the page again before you approve.");
+    document.getElementById("approve").disabled = !isSame;
+    return;
+  }
+  say("");
+  if (next.innerHTML === shown || isBusy()) return;
+  const focused = main.contains(document.activeElement) ? document.activeElement.id : "";
+  shown = next.innerHTML;
+  main.replaceChildren(...next.childNodes);
+  addCopyButtons();
+  if (focused !== "") document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+async function goOn() {
+  try {
+    await renew();
+  } catch {
+    say("No answer. Is kubectl operator ui still running?");
+  }
+  setTimeout(goOn, PAUSE);
+}
+
+addCopyButtons();
+if (main.dataset.renewed !== undefined || main.dataset.digest !== undefined) {
+  setTimeout(goOn, PAUSE);
+}

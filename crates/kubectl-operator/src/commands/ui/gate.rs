@@ -1,0 +1,453 @@
+//! Who may ask. Pure but for the randomness that is handed in.
+//!
+//! Any page of any site can make a browser send requests to the loopback address, any name can be made to point there, and other users of
+//! the machine reach it as well. So a request has to name this address, bear the cookie of whoever had the link, and come from a page of
+//! this server; what writes also bears a token of the form that was shown.
+//!
+//! Cookies know no ports: another server on 127.0.0.1 would be sent ours. So it is for a path that is random, too.
+
+use std::cell::Cell;
+
+use anyhow::anyhow;
+use blake3::Hash;
+use hyper::{Method, StatusCode};
+
+/// Where the token is exchanged for a cookie.
+pub(super) const LOGIN: &str = "/login";
+const COOKIE: &str = "kubectl-operator-ui";
+
+/// 32 bytes nobody can guess.
+pub(super) type Secret = [u8; 32];
+
+/// A secret.
+///
+/// # Errors
+/// The system has no randomness.
+pub(super) fn random() -> anyhow::Result<Secret> {
+    let mut secret = Secret::default();
+    let source = rustls::crypto::ring::default_provider().secure_random;
+    source
+        .fill(&mut secret)
+        .map_err(|_| anyhow!("the system gives no random numbers"))?;
+    Ok(secret)
+}
+
+fn hex(secret: Secret) -> String {
+    Hash::from_bytes(secret).to_hex().to_string()
+}
+
+/// As long whatever differs.
+fn is_same(given: &str, secret: Secret) -> bool {
+    // Hashes compare in constant time.
+    blake3::hash(given.as_bytes()) == blake3::hash(hex(secret).as_bytes())
+}
+
+/// What a request says of itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asked<'a> {
+    pub method: Method,
+    pub path: &'a str,
+    pub host: Option<&'a str>,
+    pub origin: Option<&'a str>,
+    /// `Sec-Fetch-Site`: what the browser says of the page that asks. No page can set it.
+    pub fetch_site: Option<&'a str>,
+    /// `Sec-Purpose`: that nobody has asked yet.
+    pub purpose: Option<&'a str>,
+    pub cookie: Option<&'a str>,
+    pub content_type: Option<&'a str>,
+}
+
+/// Why a request is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub status: StatusCode,
+    pub text: &'static str,
+}
+
+const fn refused(status: StatusCode, text: &'static str) -> Refusal {
+    Refusal { status, text }
+}
+
+const OTHER_HOST: Refusal = refused(
+    StatusCode::MISDIRECTED_REQUEST,
+    "This server answers to 127.0.0.1 and localhost with its port, and to no other name.",
+);
+const NO_SESSION: Refusal = refused(
+    StatusCode::FORBIDDEN,
+    "Open the link that kubectl operator ui has printed. It can be used once; for another browser start the command again.",
+);
+const OTHER_SITE: Refusal = refused(StatusCode::FORBIDDEN, "Another site has asked for this.");
+const NO_METHOD: Refusal = refused(
+    StatusCode::METHOD_NOT_ALLOWED,
+    "There are only pages and forms here.",
+);
+const NO_FORM: Refusal = refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "This is no form.");
+pub(super) const FORGED: Refusal = refused(
+    StatusCode::FORBIDDEN,
+    "This form is not of a page that was shown; open the page again.",
+);
+
+/// Lets in whoever has the link, and then whoever has the cookie.
+#[derive(Debug)]
+pub(super) struct Gate {
+    port: u16,
+    /// Once it is used there is none.
+    token: Cell<Option<Secret>>,
+    session: Secret,
+    /// Part of every path.
+    place: Secret,
+    /// What forms are signed with.
+    key: Secret,
+}
+
+impl Gate {
+    pub(super) fn new(port: u16, token: Secret, session: Secret, place: Secret, key: Secret) -> Self {
+        Self {
+            port,
+            token: Cell::new(Some(token)),
+            session,
+            place,
+            key,
+        }
+    }
+
+    /// What to open; empty once it was.
+    pub(super) fn link(&self) -> String {
+        let token = self.token.get().map(hex).unwrap_or_default();
+        format!("http://127.0.0.1:{}{LOGIN}?token={token}", self.port)
+    }
+
+    /// Path below which all pages are.
+    pub(super) fn base(&self) -> String {
+        format!("/{}/", &hex(self.place)[..32])
+    }
+
+    /// The cookie of whoever has the link, for the first who has it.
+    ///
+    /// # Errors
+    /// It is another, or was used.
+    pub(super) fn log_in(&self, asked: &Asked<'_>, token: &str) -> Result<String, Refusal> {
+        self.check_host(asked)?;
+        // A browser that looks ahead would use it up.
+        if asked.method != Method::GET || asked.purpose.is_some() {
+            return Err(NO_METHOD);
+        }
+        match self.token.get() {
+            Some(expected) if is_same(token, expected) => {
+                self.token.set(None);
+                let (session, base) = (hex(self.session), self.base());
+                Ok(format!(
+                    "{COOKIE}={session}; Path={base}; HttpOnly; SameSite=Strict"
+                ))
+            }
+            _ => Err(NO_SESSION),
+        }
+    }
+
+    /// The page that is asked for, by its path below the base.
+    ///
+    /// # Errors
+    /// Who asks may not.
+    pub(super) fn admit<'a>(&self, asked: &Asked<'a>) -> Result<&'a str, Refusal> {
+        self.check_host(asked)?;
+        let is_ours = |site: &str| site == "same-origin";
+        // Typed, or a bookmark: of nobody else.
+        let is_nobodys = |site: &str| site == "none" && asked.method == Method::GET;
+        if !asked
+            .fetch_site
+            .is_none_or(|site| is_ours(site) || is_nobodys(site))
+        {
+            return Err(OTHER_SITE);
+        }
+        let page = asked.path.strip_prefix(self.base().as_str()).ok_or(NO_SESSION)?;
+        let cookies = asked.cookie.unwrap_or_default().split(';');
+        let mut values = cookies.filter_map(|cookie| cookie.trim().strip_prefix(COOKIE)?.strip_prefix('='));
+        if !values.any(|value| is_same(value, self.session)) {
+            return Err(NO_SESSION);
+        }
+        match asked.method {
+            Method::GET => Ok(page),
+            Method::POST => self.check_write(asked).map(|()| page),
+            _ => Err(NO_METHOD),
+        }
+    }
+
+    fn check_host(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
+        let expected = [
+            format!("127.0.0.1:{}", self.port),
+            format!("localhost:{}", self.port),
+        ];
+        match asked.host {
+            Some(host) if expected.iter().any(|expected| expected == host) => Ok(()),
+            _ => Err(OTHER_HOST),
+        }
+    }
+
+    /// Browsers that send no `Sec-Fetch-Site` send `Origin`. Those that do say `null` there, as pages ask for no referrer.
+    fn check_write(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
+        let is_own = asked
+            .host
+            .is_some_and(|host| asked.origin == Some(&format!("http://{host}")));
+        let is_told_by_site = asked.fetch_site.is_some() && matches!(asked.origin, None | Some("null"));
+        if !is_own && !is_told_by_site {
+            return Err(OTHER_SITE);
+        }
+        let is_form =
+            |media: &str| media.split(';').next().map(str::trim) == Some("application/x-www-form-urlencoded");
+        match asked.content_type.is_some_and(is_form) {
+            true => Ok(()),
+            false => Err(NO_FORM),
+        }
+    }
+
+    /// What a form bears that was made by this server for this session, about these texts.
+    pub(super) fn form_token(&self, about: &[&str]) -> String {
+        self.signed(about).to_hex().to_string()
+    }
+
+    /// # Errors
+    /// The token is of another form, or of none.
+    pub(super) fn check_form(&self, about: &[&str], token: &str) -> Result<(), Refusal> {
+        let given = Hash::from_hex(token).map_err(|_| FORGED)?;
+        match given == self.signed(about) {
+            true => Ok(()),
+            false => Err(FORGED),
+        }
+    }
+
+    fn signed(&self, about: &[&str]) -> Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(&self.session);
+        for text in about {
+            // With their lengths, so that no two lists read the same.
+            hasher.update(&text.len().to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.finalize()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORT: u16 = 4000;
+
+    fn gate() -> Gate {
+        Gate::new(PORT, [1; 32], [2; 32], [3; 32], [4; 32])
+    }
+
+    fn token() -> String {
+        hex([1; 32])
+    }
+
+    fn asked<'a>(method: Method, path: &'a str) -> Asked<'a> {
+        Asked {
+            method,
+            path,
+            host: Some("127.0.0.1:4000"),
+            ..Asked::default()
+        }
+    }
+
+    /// A request of whoever is logged in, and what comes of it.
+    fn admitted(change: impl Fn(&mut Asked<'_>)) -> Result<String, u16> {
+        let gate = gate();
+        let login = asked(Method::GET, LOGIN);
+        let cookie = gate.log_in(&login, &token()).unwrap();
+        let cookie = cookie.split(';').next().unwrap().to_owned();
+        let path = format!("{}operators", gate.base());
+        let mut request = Asked {
+            cookie: Some(&cookie),
+            ..asked(Method::GET, &path)
+        };
+        change(&mut request);
+        let answer = gate.admit(&request);
+        answer
+            .map(str::to_owned)
+            .map_err(|refusal| refusal.status.as_u16())
+    }
+
+    fn write(request: &mut Asked<'_>) {
+        request.method = Method::POST;
+        request.content_type = Some("application/x-www-form-urlencoded; charset=UTF-8");
+        request.origin = Some("http://127.0.0.1:4000");
+        request.fetch_site = Some("same-origin");
+    }
+
+    #[test]
+    fn the_link_lets_in_once() {
+        let gate = gate();
+        let request = asked(Method::GET, LOGIN);
+        assert_eq!(
+            gate.link(),
+            format!("http://127.0.0.1:4000/login?token={}", token())
+        );
+        for wrong in ["", "0", &token()[1..], &token().to_uppercase(), &hex([2; 32])] {
+            if wrong != token() {
+                assert_eq!(gate.log_in(&request, wrong), Err(NO_SESSION), "{wrong}");
+            }
+        }
+        let ahead = Asked {
+            purpose: Some("prefetch;prerender"),
+            ..request.clone()
+        };
+        assert_eq!(
+            gate.log_in(&ahead, &token()),
+            Err(NO_METHOD),
+            "nobody has opened it yet"
+        );
+        let rebound = Asked {
+            host: Some("evil.example:4000"),
+            ..request.clone()
+        };
+        assert_eq!(gate.log_in(&rebound, &token()), Err(OTHER_HOST));
+        let cookie = gate.log_in(&request, &token()).unwrap();
+        let expected = format!(
+            "kubectl-operator-ui={}; Path=/{}/; HttpOnly; SameSite=Strict",
+            hex([2; 32]),
+            "03".repeat(16)
+        );
+        assert_eq!(cookie, expected);
+        assert_eq!(gate.log_in(&request, &token()), Err(NO_SESSION), "it was used");
+        assert!(gate.link().ends_with("?token="));
+        // Nothing is no token, either.
+        assert_eq!(gate.log_in(&request, ""), Err(NO_SESSION));
+    }
+
+    #[test]
+    fn only_the_loopback_names_with_the_port_are_answered() {
+        for host in ["127.0.0.1:4000", "localhost:4000"] {
+            assert_eq!(
+                admitted(|asked| asked.host = Some(host)),
+                Ok("operators".to_owned()),
+                "{host}"
+            );
+        }
+        for host in [
+            "evil.example:4000",
+            "127.0.0.1",
+            "127.0.0.1:4001",
+            "localhost.evil.example:4000",
+            "0.0.0.0:4000",
+            "",
+        ] {
+            assert_eq!(admitted(|asked| asked.host = Some(host)), Err(421), "{host}");
+        }
+        assert_eq!(admitted(|asked| asked.host = None), Err(421));
+    }
+
+    #[test]
+    fn without_the_cookie_or_the_path_nothing_is_shown() {
+        assert_eq!(admitted(|_| {}), Ok("operators".to_owned()));
+        let with = |cookie: &'static str| admitted(move |asked| asked.cookie = Some(cookie));
+        assert_eq!(admitted(|asked| asked.cookie = None), Err(403));
+        assert_eq!(with("kubectl-operator-ui="), Err(403));
+        assert_eq!(with("kubectl-operator-ui=0202"), Err(403));
+        let session = hex([2; 32]);
+        let others: &'static str =
+            format!("a=b; kubectl-operator-ui=0202; kubectl-operator-ui={session}; c=d").leak();
+        assert_eq!(
+            with(others),
+            Ok("operators".to_owned()),
+            "others of the host have cookies, too"
+        );
+        assert_eq!(admitted(|asked| asked.path = "/operators"), Err(403));
+        assert_eq!(admitted(|asked| asked.path = "/"), Err(403));
+    }
+
+    #[test]
+    fn pages_of_other_origins_read_nothing() {
+        for site in ["cross-site", "same-site", "", "Same-Origin"] {
+            assert_eq!(
+                admitted(|asked| asked.fetch_site = Some(site)),
+                Err(403),
+                "{site}"
+            );
+        }
+        for site in ["same-origin", "none"] {
+            assert!(admitted(|asked| asked.fetch_site = Some(site)).is_ok(), "{site}");
+        }
+    }
+
+    #[test]
+    fn only_a_form_of_our_own_pages_writes() {
+        assert_eq!(admitted(write), Ok("operators".to_owned()));
+        let changed = |change: fn(&mut Asked<'_>)| {
+            admitted(|asked| {
+                write(asked);
+                change(asked);
+            })
+        };
+        // As browsers say it to whom asks for no referrer.
+        assert!(changed(|asked| asked.origin = Some("null")).is_ok());
+        assert!(changed(|asked| asked.origin = None).is_ok());
+        assert!(changed(|asked| asked.fetch_site = None).is_ok());
+        for origin in [
+            "http://127.0.0.1:4001",
+            "https://127.0.0.1:4000",
+            "http://evil.example",
+            "",
+        ] {
+            let with = |asked: &mut Asked<'_>| {
+                write(asked);
+                asked.origin = Some(origin);
+            };
+            assert_eq!(admitted(with), Err(403), "{origin}");
+        }
+        for site in ["cross-site", "same-site", "none"] {
+            let with = |asked: &mut Asked<'_>| {
+                write(asked);
+                asked.fetch_site = Some(site);
+            };
+            assert_eq!(admitted(with), Err(403), "{site}");
+        }
+        // Who says nothing of where it comes from is not one of our pages.
+        for origin in [None, Some("null")] {
+            let with = |asked: &mut Asked<'_>| {
+                write(asked);
+                asked.fetch_site = None;
+                asked.origin = origin;
+            };
+            assert_eq!(admitted(with), Err(403));
+        }
+        assert_eq!(changed(|asked| asked.content_type = Some("text/plain")), Err(415));
+        assert_eq!(changed(|asked| asked.content_type = None), Err(415));
+        assert_eq!(changed(|asked| asked.method = Method::DELETE), Err(405));
+        assert_eq!(changed(|asked| asked.cookie = None), Err(403));
+    }
+
+    #[test]
+    fn a_form_is_for_what_it_was_shown_with_and_for_its_session() {
+        let gate = gate();
+        let token = gate.form_token(&["shop", "install-1", "hash"]);
+        assert_eq!(gate.check_form(&["shop", "install-1", "hash"], &token), Ok(()));
+        for about in [
+            &["shop", "install-1", "other"][..],
+            &["shop", "install-2", "hash"],
+            &["shopi", "nstall-1", "hash"],
+            &["shop", "install-1"],
+        ] {
+            assert_eq!(gate.check_form(about, &token), Err(FORGED), "{about:?}");
+        }
+        let mut changed = token.clone().into_bytes();
+        changed[0] = if changed[0] == b'0' { b'1' } else { b'0' };
+        for forged in ["", "x", &token[1..], &String::from_utf8(changed).unwrap()] {
+            assert_eq!(
+                gate.check_form(&["shop", "install-1", "hash"], forged),
+                Err(FORGED)
+            );
+        }
+        let others = Gate::new(PORT, [1; 32], [9; 32], [3; 32], [4; 32]);
+        let of_other = others.form_token(&["shop", "install-1", "hash"]);
+        assert_eq!(
+            gate.check_form(&["shop", "install-1", "hash"], &of_other),
+            Err(FORGED)
+        );
+    }
+
+    #[test]
+    fn secrets_are_not_the_same_twice() {
+        assert_ne!(random().unwrap(), random().unwrap());
+    }
+}

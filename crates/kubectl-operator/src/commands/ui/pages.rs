@@ -1,0 +1,149 @@
+//! Pages, as HTML. Pure: values in, text out. Every text of a cluster or a catalog is escaped by the templates, and goes through `plain`
+//! first, so that no letter hides, or turns others around.
+
+mod catalog;
+mod explain;
+mod graph;
+mod operator;
+mod operators;
+mod plan;
+
+use maud::{DOCTYPE, Markup, html};
+
+pub(super) use self::catalog::{catalog, package};
+pub(super) use self::explain::explain;
+pub(super) use self::graph::graph;
+pub(super) use self::operator::operator;
+pub(super) use self::operators::operators;
+pub(super) use self::plan::{not_approved, plan};
+use super::command_line::CommandLine;
+use super::request::href;
+use crate::terminal::{Mark, plain};
+
+/// Rows of one table.
+const MAX_ROWS: usize = 300;
+
+/// What is around a page.
+pub(super) struct Frame<'a> {
+    pub title: &'a str,
+    /// The namespace that is looked at; none is all.
+    pub namespace: Option<&'a str>,
+    pub commands: &'a CommandLine,
+}
+
+impl Frame<'_> {
+    /// An address for the namespace that is looked at.
+    fn href(&self, page: &str) -> String {
+        href(page, &[("namespace", self.namespace.unwrap_or_default())])
+    }
+}
+
+/// How a page goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Live<'a> {
+    /// It does not.
+    No,
+    /// What it shows is renewed.
+    Renewed,
+    /// It says so when it shows what is not so any more: nothing changes under the hands of who decides.
+    Told(&'a str),
+}
+
+fn page(frame: &Frame<'_>, live: Live<'_>, body: &Markup) -> String {
+    let title = plain(frame.title);
+    let (renewed, digest) = match live {
+        Live::No => (false, None),
+        Live::Renewed => (true, None),
+        Live::Told(digest) => (false, Some(digest)),
+    };
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " – operators" }
+                link rel="stylesheet" href="style.css";
+                script src="script.js" defer {}
+            }
+            body {
+                a.skip href="#main" { "To the content" }
+                header {
+                    nav aria-label="Pages" {
+                        a href=(frame.href("operators")) { "Operators" }
+                        a href=(frame.href("catalog")) { "Catalog" }
+                    }
+                    form.place method="get" action="operators" role="search" {
+                        label for="namespace" { "Namespace" }
+                        input #namespace name="namespace" value=[frame.namespace] placeholder="all" autocomplete="off" spellcheck="false" maxlength="63";
+                        button { "Show" }
+                    }
+                }
+                p #notice role="status" aria-live="polite" hidden {}
+                main #main tabindex="-1" data-renewed[renewed] data-digest=[digest] {
+                    h1 { (title) }
+                    (body)
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// A page that has nothing of ours, for whoever may not see more.
+pub(super) fn bare(text: &str) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; title { "kubectl operator ui" } }
+            body { p { (text) } }
+        }
+    }
+    .into_string()
+}
+
+/// Leads to the first page.
+pub(super) fn welcome(target: &str) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { "kubectl operator ui" }
+                meta http-equiv="refresh" content=(format!("0;url={target}"));
+            }
+            body { p { a href=(target) { "Go on" } } }
+        }
+    }
+    .into_string()
+}
+
+/// A page that says one thing.
+pub(super) fn message(frame: &Frame<'_>, text: &str) -> String {
+    page(frame, Live::No, &html! { p.message { (plain(text)) } })
+}
+
+/// A command to copy; nothing where there is none that is safe to.
+fn shell(label: &str, command: Option<String>) -> Markup {
+    html! {
+        @if let Some(command) = command {
+            p.shell { span { (label) } " " code { (command) } }
+        }
+    }
+}
+
+fn badge(mark: Mark, text: &str) -> Markup {
+    let class = match mark {
+        Mark::Fine => "fine",
+        Mark::Waits => "waits",
+        Mark::Bad => "bad",
+    };
+    html! { span.badge.(class) { (plain(text)) } }
+}
+
+/// What is not there, for the eye.
+fn text_or_none(text: &str) -> Markup {
+    html! {
+        @if text.is_empty() { span.none { "none" } } @else { (plain(text)) }
+    }
+}

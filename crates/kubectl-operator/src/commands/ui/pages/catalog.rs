@@ -1,0 +1,136 @@
+//! What catalogs offer: packages, and one package.
+
+use maud::{Markup, html};
+
+use super::super::request::href;
+use super::{Frame, Live, MAX_ROWS, page, shell, text_or_none};
+use crate::packages::{Channel, Package};
+use crate::terminal::plain;
+
+/// Versions of a channel.
+const MAX_VERSIONS: usize = 200;
+/// Lines of a description.
+const MAX_LINES: usize = 400;
+
+/// The packages that a namespace can use.
+pub(in super::super) fn catalog(
+    frame: &Frame<'_>,
+    namespace: &str,
+    packages: &[Package],
+    word: &str,
+) -> String {
+    let lower = word.to_lowercase();
+    let found: Vec<&Package> = packages
+        .iter()
+        .filter(|package| is_like(package, &lower))
+        .collect();
+    let body = html! {
+        form.search method="get" action="catalog" role="search" {
+            input type="hidden" name="namespace" value=(namespace);
+            label for="q" { "Search" }
+            input #q type="search" name="q" value=(word);
+            button { "Search" }
+        }
+        p { (found.len()) " of " (packages.len()) " packages that namespace " (plain(namespace)) " can use" }
+        @if !found.is_empty() {
+            table {
+                thead { tr { @for head in ["Package", "Name", "Catalog", "Channel", "Version"] { th scope="col" { (head) } } } }
+                tbody {
+                    @for package in found.iter().take(MAX_ROWS) {
+                        tr {
+                            th scope="row" data-label="Package" {
+                                a href=(href("package", &[("namespace", namespace), ("catalog", &package.catalog_key()), ("name", &package.name)])) { (plain(&package.name)) }
+                                @if package.deprecated.is_some() { " " span.badge.bad { "deprecated" } }
+                            }
+                            td data-label="Name" { (text_or_none(&package.display_name)) @if !package.provider.is_empty() { " by " (plain(&package.provider)) } }
+                            td data-label="Catalog" { (plain(&package.catalog_key())) }
+                            td data-label="Channel" { (text_or_none(&package.default_channel)) }
+                            td data-label="Version" { (text_or_none(package.head_channel().map(|head| head.head_version.as_str()).unwrap_or_default())) }
+                        }
+                    }
+                }
+            }
+            @if found.len() > MAX_ROWS { p { "and " (found.len() - MAX_ROWS) " more; search for those" } }
+        }
+        (shell("The same in a terminal", frame.commands.text("list-available", &[], Some(namespace))))
+    };
+    page(frame, Live::No, &body)
+}
+
+fn is_like(package: &Package, lower: &str) -> bool {
+    let texts = [
+        &package.name,
+        &package.display_name,
+        &package.provider,
+        &package.catalog,
+        &package.description,
+    ];
+    let of_channels = package
+        .channels
+        .iter()
+        .flat_map(|channel| channel.provides.iter());
+    let mut texts = texts.into_iter().chain(of_channels);
+    lower.is_empty() || texts.any(|text| text.to_lowercase().contains(lower))
+}
+
+/// One package.
+pub(in super::super) fn package(frame: &Frame<'_>, namespace: &str, package: &Package) -> String {
+    let catalog = package.catalog_key();
+    let graph = href(
+        "graph",
+        &[
+            ("namespace", namespace),
+            ("catalog", &catalog),
+            ("name", &package.name),
+        ],
+    );
+    let description: Vec<&str> = package.description.trim().lines().collect();
+    let names = [package.name.as_str(), catalog.as_str()];
+    let body = html! {
+        p { (plain(&package.display_name)) @if !package.provider.is_empty() { " by " (plain(&package.provider)) } ", of catalog " (plain(&catalog)) }
+        @if let Some(text) = &package.deprecated { p.doubts { "deprecated: " (plain(text)) } }
+        p { a.button #graph href=(graph) { "Upgrade graph" } " asks the catalogs, which can take a while." }
+        @for channel in &package.channels { (lane(frame, namespace, package, channel)) }
+        @if !description.is_empty() {
+            h2 { "Description" }
+            @for line in description.iter().take(MAX_LINES) { @if !line.trim().is_empty() { p.line { (plain(line)) } } }
+            @if description.len() > MAX_LINES { p { "and " (description.len() - MAX_LINES) " lines more" } }
+        }
+        (shell("The same in a terminal", frame.commands.text("describe {} --catalog {}", &names, Some(namespace))))
+    };
+    page(frame, Live::No, &body)
+}
+
+fn lane(frame: &Frame<'_>, namespace: &str, package: &Package, channel: &Channel) -> Markup {
+    let catalog = package.catalog_key();
+    let names = [package.name.as_str(), catalog.as_str(), channel.name.as_str()];
+    let install = frame
+        .commands
+        .text("install {} --catalog {} --channel {}", &names, Some(namespace));
+    let is_default = channel.name == package.default_channel;
+    html! {
+        h2 { "Channel " (plain(&channel.name)) @if is_default { " (default)" } }
+        @if let Some(text) = &channel.deprecated { p.doubts { "deprecated: " (plain(text)) } }
+        dl {
+            dt { "Head" } dd { (plain(&channel.head_version)) " (" (plain(&channel.head)) ")" }
+            dt { "Install modes" } dd { (text_or_none(&channel.install_modes.join(", "))) }
+            @if !channel.min_kube_version.is_empty() { dt { "Kubernetes" } dd { (plain(&channel.min_kube_version)) " or newer" } }
+            dt { "Provides" } dd { (text_or_none(&channel.provides.join(", "))) }
+            dt { "Requires" } dd { (text_or_none(&channel.requires.join(", "))) }
+        }
+        (shell("Install it", install))
+        details {
+            summary { "Versions (" (channel.versions.len()) ")" }
+            ul {
+                @for version in channel.versions.iter().take(MAX_VERSIONS) {
+                    li {
+                        (plain(&version.version)) " (" (plain(&version.name)) ")"
+                        @if version.name == channel.head { ", head" }
+                        @if let Some(text) = &version.deprecated { ", deprecated: " (plain(text)) }
+                    }
+                }
+                @if channel.versions.len() > MAX_VERSIONS { li { "and " (channel.versions.len() - MAX_VERSIONS) " more" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Why Subscriptions are not served or not upgraded, as trees, and what OLM is going to do.
+
+use maud::{Markup, html};
+use olm_resolver::Tree;
+use olm_resolver::plan::{Explained, Plan};
+
+use super::{Frame, Live, page, shell};
+use crate::terminal::plain;
+
+/// Steps ahead that are told.
+const MAX_STEPS: usize = 50;
+
+/// The explanation of one Subscription, or of all, and the plan of the namespace.
+pub(in super::super) fn explain(
+    frame: &Frame<'_>,
+    explained: &Explained,
+    plan: &Result<Plan, String>,
+    name: Option<&str>,
+) -> String {
+    let namespace = &explained.namespace;
+    let command = match name {
+        Some(name) => frame.commands.text("explain {}", &[name], Some(namespace)),
+        None => frame.commands.text("explain", &[], Some(namespace)),
+    };
+    let body = html! {
+        p { "As of the last minute." }
+        @for failure in &explained.unsatisfiable {
+            section.doubts {
+                h2 { (plain(&failure.concerned().join(", "))) ": cannot be resolved" }
+                p { (plain(&failure.summary)) }
+                (tree(&failure.tree))
+                ul { @for line in failure.advice.lines(namespace) { li { (plain(&line)) } } }
+            }
+        }
+        @for standing in &explained.standings {
+            h2 { (plain(&standing.subscription)) }
+            p { (plain(&standing.state)) }
+            @if let Some(held) = &standing.held_back {
+                p { "Its channel offers more, but" }
+                (tree(&held.tree))
+            }
+        }
+        @if !explained.not_succeeded.is_empty() || !explained.excluded.is_empty() {
+            h2 { "Beside that" }
+            ul {
+                @for found in &explained.not_succeeded { li { (plain(&found.to_string())) } }
+                @for excluded in &explained.excluded { li { "set aside: " (plain(excluded)) } }
+            }
+        }
+        (shell("The same in a terminal", command))
+        h2 { "What OLM is going to do in this namespace" }
+        @match plan {
+            Ok(plan) => (steps(plan)),
+            Err(text) => p.message { (plain(text)) },
+        }
+        (shell("The same in a terminal", frame.commands.text("plan", &[], Some(namespace))))
+    };
+    page(frame, Live::No, &body)
+}
+
+fn steps(plan: &Plan) -> Markup {
+    html! {
+        @if plan.steps.is_empty() { p { "Nothing." } } @else {
+            ol {
+                @for step in plan.steps.iter().take(MAX_STEPS) {
+                    li {
+                        @for (at, install) in step.install.iter().enumerate() {
+                            @if at > 0 { "; " }
+                            "install " (plain(&install.name))
+                            @if !install.replaces.is_empty() { " in place of " (plain(&install.replaces)) }
+                            " from channel " (plain(&install.channel)) " of " (plain(&install.catalog.to_string()))
+                        }
+                        @if !step.approvals.is_empty() { ", once it is approved" }
+                    }
+                }
+            }
+            @if plan.steps.len() > MAX_STEPS || plan.more_steps { p { "and more after that" } }
+        }
+        @if !plan.notes.is_empty() { ul { @for note in &plan.notes { li { (plain(note)) } } } }
+    }
+}
+
+fn tree(statements: &[Tree]) -> Markup {
+    html! {
+        @if !statements.is_empty() {
+            ul.tree {
+                @for statement in statements {
+                    li { (plain(&statement.text)) (tree(&statement.because)) }
+                }
+            }
+        }
+    }
+}

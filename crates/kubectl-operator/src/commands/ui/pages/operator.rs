@@ -1,0 +1,92 @@
+//! One operator: its tree, from the Subscription to the pods.
+
+use kube::ResourceExt as _;
+use maud::{Markup, html};
+
+use super::super::request::href;
+use super::{Frame, Live, badge, page, shell, text_or_none};
+use crate::operators::{Gathered, Node, State};
+use crate::terminal::plain;
+
+/// The operator of this name, which is there.
+pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &str) -> String {
+    let operators = gathered.operators();
+    let Some(operator) = operators.iter().find(|operator| operator.name() == name) else {
+        return super::message(frame, "It is not there.");
+    };
+    let (row, namespace) = (operator.row(), operator.namespace());
+    let place = [("namespace", namespace.as_str()), ("name", name)];
+    let commands = frame.commands;
+    let command = |form: &str| commands.text(form, &[name], Some(&namespace));
+    let plan = operator.plan.filter(|_| row.state == State::RequiresApproval);
+    let conditions = operator.subscription.and_then(|found| found.status.as_ref());
+    let conditions = conditions
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
+    let body = html! {
+        p { (badge(row.state.mark(), row.state.as_str())) " " (plain(&row.message)) }
+        @if let Some(plan) = plan {
+            p.ask {
+                a.button #plan href=(href("plan", &[("namespace", &namespace), ("name", &plan.name_any())])) { "Look at the plan that waits" }
+            }
+            (shell("Or", command("approve {}")))
+        }
+        dl {
+            dt { "Namespace" } dd { (plain(&namespace)) }
+            dt { "Installed" } dd { (text_or_none(&row.installed_csv)) }
+            dt { "Current" } dd { (text_or_none(&row.current_csv)) }
+            @if row.subscribed {
+                dt { "Package" }
+                dd {
+                    a #package href=(href("package", &[("namespace", &namespace), ("catalog", &row.catalog), ("name", &row.package)])) { (plain(&row.package)) }
+                    " of catalog " (plain(&row.catalog))
+                }
+                dt { "Channel" } dd { @if row.channel.is_empty() { "the package's default" } @else { (plain(&row.channel)) } }
+                dt { "Approval" } dd { (row.approval) }
+            }
+        }
+        h2 { "Objects" }
+        ul.tree { (node(&gathered.tree(operator), &namespace)) }
+        (shell("The same in a terminal", command("status {}")))
+        @if row.subscribed {
+            h2 { "Why it is not further" }
+            p { a #explain href=(href("explain", &place)) { "Explain" } " asks the catalogs, which can take a while." }
+            (shell("Or", command("explain {}")))
+        }
+        @if !conditions.is_empty() {
+            h2 { "Conditions" }
+            table {
+                thead { tr { th scope="col" { "Condition" } th scope="col" { "Status" } th scope="col" { "Reason" } th scope="col" { "Message" } } }
+                tbody {
+                    @for condition in conditions {
+                        tr {
+                            th scope="row" data-label="Condition" { (plain(&condition.type_)) }
+                            td data-label="Status" { (plain(&condition.status)) }
+                            td data-label="Reason" { (text_or_none(condition.reason.as_deref().unwrap_or_default())) }
+                            td data-label="Message" { (text_or_none(condition.message.as_deref().unwrap_or_default())) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    page(frame, Live::Renewed, &body)
+}
+
+fn node(found: &Node, namespace: &str) -> Markup {
+    let is_plan = found.kind == "InstallPlan" && found.state != "Gone";
+    html! {
+        li {
+            span.kind { (found.kind) } " "
+            @if is_plan {
+                a id=(format!("node-{}", found.name)) href=(href("plan", &[("namespace", namespace), ("name", &found.name)])) { (plain(&found.name)) }
+            } @else {
+                (plain(&found.name))
+            }
+            " " (badge(found.mark, &found.state)) " " (plain(&found.message))
+            @if !found.objects.is_empty() {
+                ul { @for object in &found.objects { (node(object, namespace)) } }
+            }
+        }
+    }
+}

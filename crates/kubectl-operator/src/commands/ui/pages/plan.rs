@@ -1,0 +1,120 @@
+//! A plan before it is approved: what it changes, and the button.
+
+use maud::{Markup, html};
+use olm_api::plan_preview::{PlanPreview, Verb};
+
+use super::super::request::href;
+use super::{Frame, Live, page, shell};
+use crate::commands::approve::text::{kind_and_name, name, plain};
+use crate::commands::approve::{Shown, definition_text, object_text, rule_text};
+
+pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, token: &str) -> String {
+    let namespace = shown.namespace.as_str();
+    let command = frame
+        .commands
+        .text("approve installplan/{}", &[&shown.plan], Some(namespace));
+    let body = html! {
+        @if shown.approved {
+            p.message #outcome { "This plan is approved." }
+        } @else {
+            p { "This plan waits for approval. What is below was noted when it was made." }
+        }
+        @if !shown.doubts.is_empty() {
+            section.doubts aria-labelledby="doubts" {
+                h2 #doubts { "Beware" }
+                ul { @for doubt in &shown.doubts { li { (plain(doubt)) } } }
+            }
+        }
+        dl {
+            dt { "Namespace" } dd { (plain(namespace)) }
+            @if let Some(made) = &shown.made { dt { "Made" } dd { (plain(made)) } }
+            @if !shown.subscriptions.is_empty() {
+                dt { "For" }
+                dd {
+                    ul {
+                        @for own in &shown.subscriptions {
+                            li { a href=(href("operator", &[("namespace", namespace), ("name", own)])) { (plain(&name(own))) } }
+                        }
+                    }
+                }
+            }
+            dt { "Installs" }
+            dd { ul { @for csv in &shown.operators { li { (plain(&name(csv))) (replaced(shown.preview.as_ref(), csv)) } } } }
+        }
+        @match &shown.preview {
+            Some(preview) => (changes(preview)),
+            None => (listed("Steps", shown.steps.iter().map(|step| kind_and_name(step)))),
+        }
+        @if !shown.approved {
+            form.ask method="post" action="approve" {
+                input type="hidden" name="namespace" value=(namespace);
+                input type="hidden" name="name" value=(shown.plan);
+                input type="hidden" name="shown" value=(digest);
+                input type="hidden" name="token" value=(token);
+                button #approve { "Approve what is shown" }
+                p { "OLM carries out these steps and no others: if the plan changes, it has to be approved again." }
+            }
+            (shell("Or", command))
+        }
+    };
+    let live = match shown.approved {
+        true => Live::No,
+        false => Live::Told(digest),
+    };
+    page(frame, live, &body)
+}
+
+/// After a click that came to nothing.
+pub(in super::super) fn not_approved(frame: &Frame<'_>, plan: &str, text: &str) -> String {
+    let place = [("namespace", frame.namespace.unwrap_or_default()), ("name", plan)];
+    let body = html! {
+        p.message #outcome { (plain(text)) }
+        p { a.button #again href=(href("plan", &place)) { "Look at it again" } }
+    };
+    page(frame, Live::No, &body)
+}
+
+fn replaced(preview: Option<&PlanPreview>, csv: &str) -> Markup {
+    let operators = preview.into_iter().flat_map(|preview| preview.operators.iter());
+    let mut replaced = operators.filter(|operator| operator.name == csv && !operator.replaces.is_empty());
+    html! {
+        @if let Some(operator) = replaced.next() { ", replaces " (plain(&name(&operator.replaces))) }
+    }
+}
+
+fn changes(preview: &PlanPreview) -> Markup {
+    let objects = |verb| {
+        let objects = preview.objects.iter().filter(move |object| object.verb == verb);
+        objects.map(object_text)
+    };
+    let rules = |is_gained: bool| {
+        preview.permissions.iter().flat_map(move |change| {
+            let place = match change.namespace.as_str() {
+                "" => "in the whole cluster".to_owned(),
+                namespace => format!("in namespace {}", name(namespace)),
+            };
+            let rules = if is_gained { &change.gained } else { &change.lost };
+            rules
+                .iter()
+                .map(move |rule| format!("{} {place}: {}", kind_and_name(&change.subject), rule_text(rule)))
+        })
+    };
+    html! {
+        (listed("Permissions gained", rules(true)))
+        (listed("Permissions lost", rules(false)))
+        (listed("Changes of custom resource definitions", preview.definitions.iter().map(definition_text)))
+        (listed("Objects it creates", objects(Verb::Create)))
+        (listed("Objects it changes", objects(Verb::Change)))
+    }
+}
+
+/// A list with its head and count, whole: it is what is approved, and has the bounds of an object. Nothing of an empty one.
+fn listed(head: &str, texts: impl Iterator<Item = String>) -> Markup {
+    let texts: Vec<String> = texts.map(|text| plain(&text)).collect();
+    html! {
+        @if !texts.is_empty() {
+            h2 { (head) " (" (texts.len()) ")" }
+            ul { @for text in &texts { li { (text) } } }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Reads of the cluster that whoever looks at the same thing shares.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How old what is shown may be. Pages ask again every 3 s.
+pub(super) const FRESH: Duration = Duration::from_secs(2);
+/// What is read with whole catalogs is shown longer.
+pub(super) const CATALOG_FRESH: Duration = Duration::from_secs(60);
+/// Answers that are kept; the one that was not asked for longest goes.
+const MAX_KEPT: usize = 16;
+
+/// An answer, or why there is none.
+pub(super) type Read<V> = Result<Rc<V>, String>;
+
+/// Answers by what was asked. Nothing is read unless somebody asks.
+pub(super) struct Reads<K, V> {
+    fresh: Duration,
+    kept: RefCell<BTreeMap<K, Kept<V>>>,
+}
+
+/// An answer since when. Held while it is read: who asks meanwhile waits for the same one. Let go by whoever leaves, so that the next one reads.
+type Slot<V> = Rc<Mutex<Option<(Instant, Read<V>)>>>;
+
+struct Kept<V> {
+    used: Instant,
+    answer: Slot<V>,
+}
+
+impl<K: Ord + Clone, V> Reads<K, V> {
+    pub(super) fn new(fresh: Duration) -> Self {
+        Self {
+            fresh,
+            kept: RefCell::new(BTreeMap::new()),
+        }
+    }
+
+    /// What is known, or else what is read.
+    pub(super) async fn get(&self, key: &K, read: impl AsyncFnOnce() -> anyhow::Result<V>) -> Read<V> {
+        let answer = self.answer(key);
+        let mut answer = answer.lock().await;
+        if let Some((at, known)) = &*answer
+            && at.elapsed() < self.fresh
+        {
+            return known.clone();
+        }
+        let found = read().await.map(Rc::new).map_err(|error| format!("{error:#}"));
+        *answer = Some((Instant::now(), found.clone()));
+        found
+    }
+
+    /// What was written is seen.
+    pub(super) fn forget(&self) {
+        self.kept.borrow_mut().clear();
+    }
+
+    fn answer(&self, key: &K) -> Slot<V> {
+        let mut kept = self.kept.borrow_mut();
+        let now = Instant::now();
+        if !kept.contains_key(key) && kept.len() >= MAX_KEPT {
+            let oldest = kept.iter().min_by_key(|(_, kept)| kept.used);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                kept.remove(&oldest);
+            }
+        }
+        let found = kept.entry(key.clone()).or_insert_with(|| Kept {
+            used: now,
+            answer: Rc::default(),
+        });
+        found.used = now;
+        Rc::clone(&found.answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use anyhow::bail;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn tabs_share_a_read_and_no_tab_none() {
+        let (reads, count) = (Reads::<&str, u32>::new(FRESH), Cell::new(0));
+        let slow = async || {
+            count.set(count.get() + 1);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok(count.get())
+        };
+        let (a, b, c) = tokio::join!(
+            reads.get(&"a", slow),
+            reads.get(&"a", slow),
+            reads.get(&"b", slow)
+        );
+        assert_eq!((*a.unwrap(), *b.unwrap()), (2, 2));
+        c.unwrap();
+        assert_eq!(count.get(), 2, "one for each thing");
+        reads.get(&"a", slow).await.unwrap();
+        assert_eq!(count.get(), 2);
+        tokio::time::sleep(10 * FRESH).await;
+        assert_eq!(count.get(), 2, "nobody looks");
+        reads.get(&"a", slow).await.unwrap();
+        assert_eq!(count.get(), 3);
+        reads.forget();
+        reads.get(&"a", slow).await.unwrap();
+        assert_eq!(count.get(), 4, "what was written is seen");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_holds_nobody_up_and_an_error_is_an_answer() {
+        let (reads, count) = (Reads::<&str, u32>::new(FRESH), Cell::new(0));
+        let never = reads.get(&"a", async || std::future::pending().await);
+        assert!(tokio::time::timeout(Duration::from_secs(1), never).await.is_err());
+        let failed = async || {
+            count.set(count.get() + 1);
+            bail!("no route")
+        };
+        for _ in 0..3 {
+            assert_eq!(reads.get(&"a", failed).await.unwrap_err(), "no route");
+        }
+        assert_eq!(count.get(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_is_bounded() {
+        let reads = Reads::<usize, usize>::new(CATALOG_FRESH);
+        for number in 0..10 * MAX_KEPT {
+            reads.get(&number, async || Ok(number)).await.unwrap();
+        }
+        assert_eq!(reads.kept.borrow().len(), MAX_KEPT);
+    }
+}

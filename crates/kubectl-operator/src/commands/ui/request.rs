@@ -1,0 +1,117 @@
+//! What is asked for, of an address and of a form. Pure.
+
+use std::collections::BTreeMap;
+
+/// Fields that are read; more are nobody's.
+const MAX_FIELDS: usize = 32;
+/// Letters of what is searched for.
+const MAX_WORD: usize = 100;
+
+/// Fields by name, the first of each.
+#[derive(Debug, Default)]
+pub(super) struct Fields(BTreeMap<String, String>);
+
+impl Fields {
+    /// Of a query or a form.
+    pub(super) fn of(text: &[u8]) -> Self {
+        let mut fields = BTreeMap::new();
+        for (name, value) in form_urlencoded::parse(text).take(MAX_FIELDS) {
+            fields
+                .entry(name.into_owned())
+                .or_insert_with(|| value.into_owned());
+        }
+        Self(fields)
+    }
+
+    /// One of them, empty if it is not there.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The name of an object. It becomes part of a path of the API server, so it is one or it is none.
+    pub(super) fn name(&self, field: &str) -> Option<&str> {
+        Some(self.text(field)).filter(|name| is_name(name))
+    }
+
+    /// The namespace that is asked about: the one of the field, all where it is empty, and `default` where there is none.
+    pub(super) fn namespace(&self, default: Option<&str>) -> Option<Option<String>> {
+        match self.0.get("namespace").map(|given| given.trim()) {
+            None => Some(default.map(str::to_owned)),
+            Some("") => Some(None),
+            Some(given) if is_name(given) && !given.contains('.') => Some(Some(given.to_owned())),
+            Some(_) => None,
+        }
+    }
+
+    /// What is searched for.
+    pub(super) fn word(&self) -> String {
+        self.text("q").trim().chars().take(MAX_WORD).collect()
+    }
+}
+
+/// Whether Kubernetes could have an object of this name: labels and points.
+fn is_name(text: &str) -> bool {
+    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
+    let is_edge = |letter: char| "-.".contains(letter);
+    !text.is_empty()
+        && text.len() <= 253
+        && text.chars().all(fits)
+        && !text.starts_with(is_edge)
+        && !text.ends_with(is_edge)
+}
+
+/// An address below the base, with fields.
+pub(super) fn href(page: &str, fields: &[(&str, &str)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(fields);
+    format!("{page}?{}", query.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_else_in_the_api_server() {
+        for (text, expected) in [
+            ("name=db", Some("db")),
+            ("name=etcd.v1.0.0", Some("etcd.v1.0.0")),
+            ("name=", None),
+            ("", None),
+            ("name=..", None),
+            ("name=a/../b", None),
+            ("name=a%2Fb", None),
+            ("name=a%3Fwatch", None),
+            ("name=A", None),
+            ("name=a&name=b", Some("a")),
+        ] {
+            assert_eq!(Fields::of(text.as_bytes()).name("name"), expected, "{text}");
+        }
+        assert!(!is_name(&"a".repeat(254)));
+    }
+
+    #[test]
+    fn a_namespace_is_one_or_all_or_the_default() {
+        let of = |text: &str| Fields::of(text.as_bytes()).namespace(Some("shop"));
+        assert_eq!(of(""), Some(Some("shop".to_owned())));
+        assert_eq!(of("namespace="), Some(None));
+        assert_eq!(of("namespace=ops"), Some(Some("ops".to_owned())));
+        for wrong in ["namespace=a.b", "namespace=../x", "namespace=a%20b"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_holds_its_fields_together() {
+        let text = href("package", &[("name", "a&b=c d"), ("q", "<\u{202e}>")]);
+        assert_eq!(text, "package?name=a%26b%3Dc+d&q=%3C%E2%80%AE%3E");
+        let fields = Fields::of(text.split_once('?').unwrap().1.as_bytes());
+        assert_eq!(fields.text("name"), "a&b=c d");
+        assert_eq!(
+            Fields::of(format!("q={}", "x".repeat(5000)).as_bytes())
+                .word()
+                .len(),
+            MAX_WORD
+        );
+    }
+}

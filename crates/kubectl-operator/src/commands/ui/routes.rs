@@ -1,0 +1,401 @@
+//! Which page shows what: reads, and hands the values to the pages.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use hyper::StatusCode;
+use olm_resolver::plan::{Explained, Plan, Question};
+use tokio::task::spawn_blocking;
+
+use super::command_line::CommandLine;
+use super::gate::{Asked, FORGED, Gate, LOGIN, Refusal};
+use super::graph::Graph;
+use super::pages::{self, Frame};
+use super::reads::{CATALOG_FRESH, FRESH, Read, Reads};
+use super::request::{Fields, href};
+use crate::args::ClusterArgs;
+use crate::args::ui::UiArgs;
+use crate::cluster::Cluster;
+use crate::commands::approve::{self, Shown};
+use crate::commands::explain;
+use crate::gather;
+use crate::operators::{Gathered, Key};
+use crate::packages::{self, Package};
+
+/// An answer to a browser.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub status: StatusCode,
+    pub media_type: &'static str,
+    pub body: String,
+    pub cookie: Option<String>,
+    pub location: Option<String>,
+}
+
+impl Answer {
+    pub(super) fn html(body: String) -> Self {
+        Self {
+            media_type: "text/html; charset=utf-8",
+            body,
+            ..Self::default()
+        }
+    }
+
+    fn asset(media_type: &'static str, body: &str) -> Self {
+        Self {
+            media_type,
+            body: body.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn elsewhere(location: String) -> Self {
+        Self {
+            status: StatusCode::SEE_OTHER,
+            location: Some(location),
+            ..Self::html(String::new())
+        }
+    }
+
+    fn with(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+}
+
+/// What is served.
+pub(super) struct App {
+    cluster: Cluster,
+    args: ClusterArgs,
+    /// The namespace of pages that are asked for without one; none is all.
+    namespace: Option<String>,
+    commands: CommandLine,
+    gate: Gate,
+    operators: Reads<Option<String>, Gathered>,
+    operator: Reads<Key, Gathered>,
+    plan: Reads<Key, Shown>,
+    packages: Reads<String, Vec<Package>>,
+    outlook: Reads<String, Outlook>,
+    explained: Reads<(String, Option<String>), Explained>,
+}
+
+/// What is in a namespace with its catalogs, and where that leads.
+struct Outlook {
+    question: Arc<Question>,
+    /// None where the namespace as a whole cannot be resolved, for this reason.
+    plan: Result<Plan, String>,
+}
+
+impl App {
+    pub(super) fn new(cluster: Cluster, args: &UiArgs, gate: Gate) -> Self {
+        Self {
+            namespace: (!args.all_namespaces).then(|| cluster.namespace.clone()),
+            commands: CommandLine::of(&args.cluster.connection),
+            args: args.cluster.clone(),
+            cluster,
+            gate,
+            operators: Reads::new(FRESH),
+            operator: Reads::new(FRESH),
+            plan: Reads::new(FRESH),
+            packages: Reads::new(CATALOG_FRESH),
+            outlook: Reads::new(CATALOG_FRESH),
+            explained: Reads::new(CATALOG_FRESH),
+        }
+    }
+
+    /// The page that is asked for, or the answer for whoever may not ask, or logs in.
+    pub(super) fn admit<'a>(&self, asked: &Asked<'a>, query: &str) -> Result<&'a str, Answer> {
+        let refused = |refusal: Refusal| Answer::refused(refusal.status, refusal.text);
+        if asked.path != LOGIN {
+            return self.gate.admit(asked).map_err(refused);
+        }
+        let token = Fields::of(query.as_bytes());
+        Err(match self.gate.log_in(asked, token.text("token")) {
+            // A redirect would still be of the page that has the link, whose requests get no cookie.
+            Ok(cookie) => Answer {
+                cookie: Some(cookie),
+                ..Answer::html(pages::welcome(&format!("{}operators", self.gate.base())))
+            },
+            Err(refusal) => refused(refusal),
+        })
+    }
+
+    /// Shows a page.
+    pub(super) async fn show(&self, page: &str, query: &str) -> Answer {
+        let fields = Fields::of(query.as_bytes());
+        let Some(namespace) = fields.namespace(self.namespace.as_deref()) else {
+            let frame = self.frame("Namespace", self.namespace.as_deref());
+            let text = "There can be no namespace of this name.";
+            return Answer::html(pages::message(&frame, text)).with(StatusCode::BAD_REQUEST);
+        };
+        match page {
+            "style.css" => Answer::asset("text/css; charset=utf-8", include_str!("assets/style.css")),
+            "script.js" => Answer::asset("text/javascript; charset=utf-8", include_str!("assets/script.js")),
+            "" => Answer::elsewhere(format!("{}operators", self.gate.base())),
+            "operators" => self.show_operators(namespace.as_deref(), &fields.word()).await,
+            "operator" => match (&namespace, fields.name("name")) {
+                (Some(namespace), Some(name)) => self.show_operator(namespace, name).await,
+                _ => self.nothing(),
+            },
+            "plan" => match (&namespace, fields.name("name")) {
+                (Some(namespace), Some(name)) => self.show_plan(namespace, name).await,
+                _ => self.nothing(),
+            },
+            "explain" => match (&namespace, fields.text("name")) {
+                (Some(namespace), "") => self.show_explanation(namespace, None).await,
+                (Some(namespace), name) => self.show_explanation(namespace, Some(name)).await,
+                _ => self.nothing(),
+            },
+            // Catalogs are asked for a namespace.
+            _ => {
+                let namespace = namespace.as_deref().unwrap_or(&self.cluster.namespace);
+                let (catalog, name) = (fields.text("catalog"), fields.text("name"));
+                match page {
+                    "catalog" => self.show_catalog(namespace, &fields.word()).await,
+                    "package" => self.show_package(namespace, catalog, name).await,
+                    "graph" => self.show_graph(namespace, catalog, name).await,
+                    _ => self.nothing(),
+                }
+            }
+        }
+    }
+
+    /// Does what a form asks for.
+    pub(super) async fn write(&self, page: &str, form: &[u8]) -> Answer {
+        let form = Fields::of(form);
+        let (Some(Some(namespace)), Some(name)) = (form.namespace(None), form.name("name")) else {
+            return Answer::refused(FORGED.status, FORGED.text);
+        };
+        match page {
+            "approve" => {
+                self.approve(&namespace, name, form.text("shown"), form.text("token"))
+                    .await
+            }
+            _ => self.nothing(),
+        }
+    }
+
+    fn frame<'a>(&'a self, title: &'a str, namespace: Option<&'a str>) -> Frame<'a> {
+        Frame {
+            title,
+            namespace,
+            commands: &self.commands,
+        }
+    }
+
+    fn nothing(&self) -> Answer {
+        let frame = self.frame("Not found", self.namespace.as_deref());
+        Answer::html(pages::message(&frame, "There is no such page.")).with(StatusCode::NOT_FOUND)
+    }
+
+    /// What cannot be read is told on a page.
+    fn page<V>(
+        &self,
+        title: &str,
+        namespace: Option<&str>,
+        read: &Read<V>,
+        shown: impl FnOnce(&Frame<'_>, &V) -> String,
+    ) -> Answer {
+        let frame = self.frame(title, namespace);
+        match read {
+            Ok(value) => Answer::html(shown(&frame, value)),
+            Err(text) => Answer::html(pages::message(&frame, text)).with(StatusCode::BAD_GATEWAY),
+        }
+    }
+
+    async fn show_operators(&self, namespace: Option<&str>, word: &str) -> Answer {
+        let key = namespace.map(str::to_owned);
+        let client = &self.cluster.client;
+        let read = self
+            .operators
+            .get(&key, async || gather::operators(client, namespace).await);
+        self.page("Operators", namespace, &read.await, |frame, gathered| {
+            pages::operators(frame, gathered, word)
+        })
+    }
+
+    async fn show_operator(&self, namespace: &str, name: &str) -> Answer {
+        let key = (namespace.to_owned(), name.to_owned());
+        let client = &self.cluster.client;
+        let read = self.operator.get(&key, async || {
+            gather::with_workloads(client, Some(namespace), |operator| operator.name() == name).await
+        });
+        let read = read.await;
+        let is_there = |gathered: &Rc<Gathered>| {
+            gathered
+                .operators()
+                .iter()
+                .any(|operator| operator.name() == name)
+        };
+        if read.as_ref().is_ok_and(|gathered| !is_there(gathered)) {
+            let frame = self.frame(name, Some(namespace));
+            let text = format!("Namespace {namespace} has no operator {name}.");
+            return Answer::html(pages::message(&frame, &text)).with(StatusCode::NOT_FOUND);
+        }
+        self.page(name, Some(namespace), &read, |frame, gathered| {
+            pages::operator(frame, gathered, name)
+        })
+    }
+
+    async fn show_plan(&self, namespace: &str, name: &str) -> Answer {
+        let key = (namespace.to_owned(), name.to_owned());
+        let read = self
+            .plan
+            .get(&key, async || self.look(namespace, name).await)
+            .await;
+        self.page(name, Some(namespace), &read, |frame, shown| {
+            let digest = digest(shown);
+            let token = self.gate.form_token(&[namespace, name, &digest]);
+            pages::plan(frame, shown, &digest, &token)
+        })
+    }
+
+    /// The plan as `approve` shows it to who says no.
+    async fn look(&self, namespace: &str, name: &str) -> anyhow::Result<Shown> {
+        let name = format!("{}{name}", approve::PLAN_PREFIX);
+        approve::approve(&self.cluster.client, namespace, &name, &mut |_| Ok(false)).await
+    }
+
+    async fn show_catalog(&self, namespace: &str, word: &str) -> Answer {
+        let read = self.packages(namespace).await;
+        self.page("Catalog", Some(namespace), &read, |frame, packages| {
+            pages::catalog(frame, namespace, packages, word)
+        })
+    }
+
+    async fn show_package(&self, namespace: &str, catalog: &str, name: &str) -> Answer {
+        let read = self.packages(namespace).await;
+        let is_it = |package: &&Package| package.name == name && packages::is_catalog(package, catalog);
+        let found = read.as_ref().map(|packages| packages.iter().find(is_it));
+        match found {
+            Ok(Some(package)) => Answer::html(pages::package(
+                &self.frame(name, Some(namespace)),
+                namespace,
+                package,
+            )),
+            Ok(None) => self.nothing(),
+            Err(_) => self.page(name, Some(namespace), &read, |_, _| String::new()),
+        }
+    }
+
+    async fn packages(&self, namespace: &str) -> Read<Vec<Package>> {
+        let client = &self.cluster.client;
+        let key = namespace.to_owned();
+        self.packages
+            .get(&key, async || packages::all(client, namespace).await)
+            .await
+    }
+
+    async fn show_explanation(&self, namespace: &str, name: Option<&str>) -> Answer {
+        let title = name.map_or_else(|| format!("Why in {namespace}"), |name| format!("Why: {name}"));
+        let outlook = match self.outlook(namespace).await {
+            Ok(outlook) => outlook,
+            Err(text) => {
+                return self.page(&title, Some(namespace), &Err::<Rc<()>, _>(text), |_, ()| {
+                    String::new()
+                });
+            }
+        };
+        let key = (namespace.to_owned(), name.map(str::to_owned));
+        let (question, asked) = (Arc::clone(&outlook.question), key.1.clone());
+        let read = self.explained.get(&key, async move || {
+            let explained = spawn_blocking(move || explain::explain(&question, asked.as_deref())).await;
+            explained.context("the explanation came to no end")?
+        });
+        self.page(&title, Some(namespace), &read.await, |frame, explained| {
+            pages::explain(frame, explained, &outlook.plan, name)
+        })
+    }
+
+    async fn show_graph(&self, namespace: &str, catalog: &str, name: &str) -> Answer {
+        let title = format!("Upgrade graph of {name}");
+        let read = self.outlook(namespace).await;
+        let contents = |outlook: &Outlook| {
+            let catalogs = &outlook.question.problem.catalogs;
+            let found = catalogs.iter().find(|found| found.key.to_string() == catalog);
+            found.map(|found| found.content.clone())
+        };
+        let content = read.as_ref().map_err(Clone::clone).and_then(|outlook| {
+            let content = contents(outlook)
+                .ok_or_else(|| format!("There is no catalog {catalog} that this namespace can use."))?;
+            Ok((Rc::clone(outlook), content?))
+        });
+        let read = content.map(|(outlook, content)| {
+            let (installed, path) = way(&outlook, catalog, name);
+            Rc::new(Graph::of(&content, name, &installed, path))
+        });
+        self.page(&title, Some(namespace), &read, |frame, graph| {
+            pages::graph(frame, graph, name, catalog)
+        })
+    }
+
+    async fn outlook(&self, namespace: &str) -> Read<Outlook> {
+        let read = async || {
+            let cluster = self.cluster.in_namespace(namespace);
+            let question = Arc::new(explain::question(&cluster, &self.args).await?);
+            let asked = Arc::clone(&question);
+            // Resolution is work, during which other pages are to be answered.
+            let plan = spawn_blocking(move || olm_resolver::plan::answer(&asked, None, &mut |_| {})).await;
+            let plan = plan.context("the plan came to no end")?;
+            let plan = plan.map_err(|error| error.to_string());
+            Ok(Outlook { question, plan })
+        };
+        self.outlook.get(&namespace.to_owned(), read).await
+    }
+
+    /// Approves a plan if it is what was shown.
+    async fn approve(&self, namespace: &str, name: &str, shown: &str, token: &str) -> Answer {
+        if let Err(refusal) = self.gate.check_form(&[namespace, name, shown], token) {
+            return Answer::refused(refusal.status, refusal.text);
+        }
+        let plan = format!("{}{name}", approve::PLAN_PREFIX);
+        let mut answer = |now: &Shown| Ok(digest(now) == shown);
+        let result = approve::approve(&self.cluster.client, namespace, &plan, &mut answer).await;
+        self.operators.forget();
+        self.operator.forget();
+        self.plan.forget();
+        self.outlook.forget();
+        self.explained.forget();
+        let frame = self.frame(name, Some(namespace));
+        let text = match result {
+            Ok(now) if now.approved => {
+                let page = href("plan", &[("namespace", namespace), ("name", name)]);
+                return Answer::elsewhere(format!("{}{page}", self.gate.base()));
+            }
+            Ok(_) => format!(
+                "InstallPlan {name} changed since it was shown, and is not approved. Look at it again."
+            ),
+            Err(error) => format!("{error:#}"),
+        };
+        Answer::html(pages::not_approved(&frame, name, &text)).with(StatusCode::CONFLICT)
+    }
+}
+
+/// What is installed of a package of a catalog, and where the resolver goes from there.
+fn way(outlook: &Outlook, catalog: &str, package: &str) -> (BTreeSet<String>, Vec<(String, String)>) {
+    let subscriptions = outlook.question.problem.subscriptions.iter();
+    let own = subscriptions.filter(|own| own.package == package && own.catalog.to_string() == catalog);
+    let installed: BTreeSet<String> = own
+        .map(|own| own.installed_csv.clone())
+        .filter(|csv| !csv.is_empty())
+        .collect();
+    let steps = outlook.plan.iter().flat_map(Plan::install);
+    let steps = steps.filter(|install| install.package == package && install.catalog.to_string() == catalog);
+    let steps = steps.map(|install| (install.channel.clone(), install.name.clone()));
+    let start = installed.iter().map(|csv| (String::new(), csv.clone()));
+    let path = start.chain(steps).collect();
+    (installed, path)
+}
+
+/// All that is shown of a plan, in a word. What is approved has the same.
+fn digest(shown: &Shown) -> String {
+    let shown = Shown {
+        approved: false,
+        ..shown.clone()
+    };
+    // Texts and numbers: there is nothing that JSON could not have.
+    let text = serde_json::to_vec(&shown).unwrap_or_default();
+    blake3::hash(&text).to_hex().to_string()
+}

@@ -1,0 +1,181 @@
+//! The server: HTTP on the loopback address, within bounds.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::gate::Asked;
+use super::pages;
+use super::routes::{Answer, App};
+
+/// Connections at a time; others wait to be taken.
+pub(super) const CONNECTIONS: usize = 64;
+/// The head of a request, in bytes and in time.
+const HEAD_BYTES: usize = 16 << 10;
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// The body of a request, in bytes and in time.
+pub(super) const BODY_BYTES: usize = 16 << 10;
+const BODY_TIME: Duration = Duration::from_secs(10);
+/// Until there is an answer. Catalogs are read in up to 120 s each.
+const ANSWER_TIME: Duration = Duration::from_secs(150);
+/// A connection, which has one request, as a whole.
+const CONNECTION_TIME: Duration = Duration::from_secs(180);
+/// Pause after a connection could not be taken, for example because no file descriptor is free.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Nothing of elsewhere is loaded or run, nothing of this is shown within other pages or kept.
+const HEADERS: [(HeaderName, &str); 8] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-embedder-policy"),
+        "require-corp",
+    ),
+];
+
+/// Serves until `stop`.
+pub(super) async fn serve(listener: TcpListener, app: Rc<App>, stop: impl Future<Output = ()>) {
+    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    // What is asked last is left unanswered: an approval is sent, or it is not.
+    let mut connections = JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let next = async {
+            let place = Arc::clone(&free).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
+            () = &mut stop => return,
+        };
+        while connections.try_join_next().is_some() {}
+        let Ok((stream, _)) = accepted else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let app = Rc::clone(&app);
+        connections.spawn_local(async move {
+            let _ = timeout(CONNECTION_TIME, connection(stream, app)).await;
+            drop(place);
+        });
+    }
+}
+
+async fn connection(stream: TcpStream, app: Rc<App>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let app = Rc::clone(&app);
+        async move {
+            let (head, body) = request.into_parts();
+            Ok::<_, Infallible>(response(answer(&app, &head, body).await))
+        }
+    });
+    // A browser that ends early is nobody's concern.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_BYTES)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+async fn answer(app: &App, head: &Parts, body: Incoming) -> Answer {
+    let text = |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let asked = Asked {
+        method: head.method.clone(),
+        path: head.uri.path(),
+        host: text(header::HOST),
+        origin: text(header::ORIGIN),
+        fetch_site: text(HeaderName::from_static("sec-fetch-site")),
+        purpose: text(HeaderName::from_static("sec-purpose")),
+        cookie: text(header::COOKIE),
+        content_type: text(header::CONTENT_TYPE),
+    };
+    let page = match app.admit(&asked, head.uri.query().unwrap_or_default()) {
+        Ok(page) => page,
+        Err(answer) => return answer,
+    };
+    // Of nobody else is a body read.
+    let form = match head.method {
+        Method::POST => match timeout(BODY_TIME, Limited::new(body, BODY_BYTES).collect()).await {
+            Ok(Ok(form)) => Some(form.to_bytes()),
+            _ => {
+                return Answer::refused(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    "The form is too large, or does not come.",
+                );
+            }
+        },
+        _ => None,
+    };
+    let answer = match &form {
+        Some(form) => timeout(ANSWER_TIME, app.write(page, form)).await,
+        None => timeout(ANSWER_TIME, app.show(page, head.uri.query().unwrap_or_default())).await,
+    };
+    answer.unwrap_or_else(|_| {
+        Answer::refused(
+            StatusCode::GATEWAY_TIMEOUT,
+            "The cluster gives no answer. Load the page again.",
+        )
+    })
+}
+
+fn response(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+    *response.status_mut() = answer.status;
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type));
+    let told = [
+        (header::SET_COOKIE, answer.cookie),
+        (header::LOCATION, answer.location),
+    ];
+    for (name, value) in told {
+        if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
+
+impl Answer {
+    /// A page that says no.
+    pub(super) fn refused(status: StatusCode, text: &str) -> Self {
+        Self {
+            status,
+            ..Self::html(pages::bare(text))
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Pages of what catalogs offer, and of why something is not had.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use olm_resolver::objects::Objects;
+use olm_testing::samples::ETCD_CATALOG;
+
+use super::*;
+use crate::catalogs::from_directory;
+use crate::commands::explain::explain;
+use crate::packages::tests::{manifest, served as cluster_with_packages};
+
+#[tokio::test]
+async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
+    let cluster = cluster_with_packages();
+    let mut hostile = manifest("vault", "cat");
+    hostile["status"]["channels"][0]["name"] = json!("<b>$(x)");
+    hostile["status"]["channels"][1]["currentCSVDesc"]["description"] =
+        json!("<img src=x onerror=alert(1)>\u{202e}");
+    cluster.put(hostile);
+    cluster.put(manifest("etcd", "cat"));
+    logged_in(&cluster, async |browser| {
+        let seen = browser.page("catalog").await;
+        insta::assert_snapshot!(text_of(&seen), @r"
+        Catalog
+        Search Search
+        2 of 2 packages that namespace shop can use
+        Package Name Catalog Channel Version
+        etcd Etcd by CNCF olm/cat stable 1.1.0
+        vault Etcd by CNCF olm/cat stable 1.1.0
+        The same in a terminal kubectl operator list-available -n shop
+        ");
+        let seen = browser.page("catalog?q=VAUL").await;
+        assert!(seen.body.contains("1 of 2 packages"), "{}", seen.body);
+        assert!(!seen.body.contains("name=etcd"), "{}", seen.body);
+        let seen = browser.page("package?catalog=olm/cat&name=etcd").await;
+        insta::assert_snapshot!(text_of(&seen), @r"
+        etcd
+        Etcd by CNCF, of catalog olm/cat
+        Upgrade graph  asks the catalogs, which can take a while.
+        Channel beta
+        deprecated: use stable
+        Head 2.0.0 (etcd.v2.0.0)
+        Install modes OwnNamespace
+        Kubernetes 1.30.0 or newer
+        Provides Etcd (etcds.example.com)
+        Requires Disk (disks.example.com)
+        Install it kubectl operator install etcd --catalog olm/cat --channel beta -n shop Versions (2)
+        2.0.0 (etcd.v2.0.0), head
+        1.1.0 (etcd.v1.1.0)
+        Channel stable (default)
+        Head 1.1.0 (etcd.v1.1.0)
+        Install modes OwnNamespace
+        Kubernetes 1.30.0 or newer
+        Provides Etcd (etcds.example.com)
+        Requires Disk (disks.example.com)
+        Install it kubectl operator install etcd --catalog olm/cat --channel stable -n shop Versions (2)
+        1.1.0 (etcd.v1.1.0), head
+        1.0.0 (etcd.v1.0.0), deprecated: it loses keys
+        Description
+        Keeps \u{1b}[2Jkeys.
+        And values.
+        The same in a terminal kubectl operator describe etcd --catalog olm/cat -n shop
+        ");
+        let seen = browser.page("package?catalog=olm/cat&name=vault").await;
+        assert_eq!(seen.status, 200);
+        assert!(
+            !seen.body.contains("<b>") && !seen.body.contains("<img"),
+            "{}",
+            seen.body
+        );
+        assert!(seen.body.contains("&lt;img"), "{}", seen.body);
+        // A command that a catalog would write is not offered.
+        assert_eq!(
+            seen.body.matches("kubectl operator install").count(),
+            1,
+            "{}",
+            seen.body
+        );
+        for page in [
+            "package?catalog=olm/other&name=etcd",
+            "package?catalog=olm/cat&name=nope",
+            "package",
+        ] {
+            assert_eq!(browser.page(page).await.status, 404, "{page}");
+        }
+    })
+    .await;
+}
+
+/// With every text that a bundle usually has.
+#[tokio::test]
+async fn a_catalog_of_a_thousand_bundles_is_no_burden() {
+    let cluster = cluster_with_packages();
+    let packages = 500;
+    for number in 0..packages {
+        let mut package = manifest(&format!("package-{number}"), "cat");
+        let description = json!("What it does, at length. ".repeat(100));
+        for channel in package["status"]["channels"].as_array_mut().unwrap() {
+            channel["currentCSVDesc"]["description"] = description.clone();
+        }
+        cluster.put(package);
+    }
+    logged_in(&cluster, async |browser| {
+        browser.page("catalog").await;
+        let reads = cluster.log().counts;
+        let start = Instant::now();
+        for word in ["", "package-4", "at%20length", "nope"] {
+            let seen = browser.page(&format!("catalog?q={word}")).await;
+            assert_eq!(seen.status, 200);
+            assert!(seen.body.len() < 128 << 10, "{}", seen.body.len());
+            assert!(
+                seen.body.contains(&format!("of {packages} packages")),
+                "{}",
+                seen.body
+            );
+        }
+        // A hundred times what it takes.
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+        assert_eq!(cluster.log().counts, reads, "they are read once");
+    })
+    .await;
+}
+
+const OBJECTS: &str = "
+apiVersion: operators.coreos.com/v1
+kind: OperatorGroup
+metadata: {name: og, namespace: shop}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: db, namespace: shop}
+spec: {name: etcd, channel: stable, source: cat, sourceNamespace: olm, startingCSV: etcd.v1.0.0}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: other, namespace: shop}
+spec: {name: etcd, channel: '<i>beta', source: cat, sourceNamespace: olm}
+";
+
+#[test]
+fn why_something_does_not_resolve_is_shown_as_a_tree_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("catalog.yaml"), ETCD_CATALOG).unwrap();
+    let objects = Objects::read(OBJECTS).unwrap();
+    let keys: BTreeSet<_> = objects.catalog_keys("shop");
+    let catalogs = from_directory(folder.path(), &keys).unwrap();
+    let question = objects.question("shop", "olm", catalogs.contents);
+    let plan = olm_resolver::plan::answer(&question, None, &mut |_| {}).map_err(|error| error.to_string());
+    let commands = command_line::CommandLine::default();
+    let frame = pages::Frame {
+        title: "Why",
+        namespace: Some("shop"),
+        commands: &commands,
+    };
+    let of = |name: Option<&str>| {
+        let explained = explain(&question, name).unwrap();
+        let body = pages::explain(&frame, &explained, &plan, name);
+        assert!(!body.contains("<i>"), "{body}");
+        text_of(&Seen {
+            status: 200,
+            head: String::new(),
+            body,
+        })
+    };
+    insta::assert_snapshot!(of(Some("other")), @r"
+    Why
+    As of the last minute.
+    other: cannot be resolved
+    constraints not satisfiable: no operators found in channel &lt;i&gt;beta of package etcd in the catalog referenced by subscription other, subscription other exists
+    subscription other: no operators found in channel &lt;i&gt;beta of package etcd in the catalog referenced by subscription other
+    channels of package etcd: stable
+    to resolve: set spec.channel of subscription other to stable (now &lt;i&gt;beta)
+    to resolve: delete subscription other in namespace shop, if it is not needed
+    The same in a terminal kubectl operator explain other -n shop
+    What OLM is going to do in this namespace
+    install etcd.v1.0.0 from channel stable of olm/cat
+    install etcd.v1.1.0 in place of etcd.v1.0.0 from channel stable of olm/cat
+    The same in a terminal kubectl operator plan -n shop
+    ");
+    insta::assert_snapshot!(of(Some("db")), @r"
+    Why
+    As of the last minute.
+    db
+    resolves to etcd.v1.0.0
+    The same in a terminal kubectl operator explain db -n shop
+    What OLM is going to do in this namespace
+    install etcd.v1.0.0 from channel stable of olm/cat
+    install etcd.v1.1.0 in place of etcd.v1.0.0 from channel stable of olm/cat
+    The same in a terminal kubectl operator plan -n shop
+    ");
+    assert!(of(None).contains("other: cannot be resolved"), "{}", of(None));
+}
+
+#[tokio::test]
+async fn an_explanation_that_cannot_be_had_is_told_on_its_page() {
+    let cluster = cluster();
+    logged_in(&cluster, async |browser| {
+        let seen = browser.page("explain?name=db").await;
+        assert_eq!(seen.status, 502);
+        assert!(seen.body.contains("create an OperatorGroup"), "{}", seen.body);
+        let seen = browser.page("explain?name=nope").await;
+        assert_eq!(seen.status, 502);
+        assert!(seen.body.contains("no subscription nope"), "{}", seen.body);
+        let seen = browser.page("graph?catalog=olm/none&name=etcd").await;
+        assert_eq!(seen.status, 502);
+        assert!(seen.body.contains("no catalog olm/none"), "{}", seen.body);
+        assert_eq!(browser.page("explain?namespace=").await.status, 404);
+    })
+    .await;
+}
