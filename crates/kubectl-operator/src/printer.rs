@@ -24,8 +24,8 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When stdout cannot be written to.
-pub(crate) fn painted(lines: &[String]) -> anyhow::Result<()> {
-    let lines: Vec<String> = lines.iter().map(|line| escape_painted(line)).collect();
+pub(crate) fn painted<'a>(lines: impl IntoIterator<Item = &'a str>) -> anyhow::Result<()> {
+    let lines: Vec<String> = lines.into_iter().map(escape_painted).collect();
     script(&format!("{}\n", lines.join("\n")))
 }
 

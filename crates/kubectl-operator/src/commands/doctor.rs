@@ -123,7 +123,8 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
         Some(format @ (Format::Json | Format::Yaml)) => printer::document(&diagnosis, format)?,
         format => {
             let is_wide = format == Some(Format::Wide);
-            printer::data(&diagnosis.text(is_wide, Colours::of_stdout()))?;
+            let text = diagnosis.text(is_wide, Colours::of_stdout());
+            printer::painted(text.lines())?;
         }
     }
     Ok(match diagnosis.healthy {

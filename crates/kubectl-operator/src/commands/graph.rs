@@ -16,6 +16,7 @@ use olm_resolver::{CatalogKey, Snapshot};
 
 use self::lanes::PackageLanes;
 use crate::args::graph::{Drawing, GraphArgs};
+use crate::args::shared::Format;
 use crate::cluster::Cluster;
 use crate::packages::{Offered, named, offered};
 use crate::reader::{get, list, place};
@@ -45,14 +46,14 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     for note in lanes.notes() {
         printer::warning(&note);
     }
-    printer::data(&match args.output {
+    match args.output {
         Drawing::Text => {
             let width = std::io::stdout().is_terminal().then(|| size().1);
-            text::text(&lanes, Colours::of_stdout(), width)
+            printer::painted(text::text(&lanes, Colours::of_stdout(), width).lines())?;
         }
-        Drawing::Svg => svg::svg(&lanes),
-        Drawing::Json => format!("{}\n", serde_json::to_string_pretty(&lanes)?),
-    })?;
+        Drawing::Svg => printer::data(&svg::svg(&lanes))?,
+        Drawing::Json => printer::document(&lanes, Format::Json)?,
+    }
     Ok(Verdict::Fine)
 }
 

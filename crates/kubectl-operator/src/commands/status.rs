@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
         }
         None if args.watch => {}
         None => {
-            printer::painted(&lines(&nodes, Colours::of_stdout()))?;
+            printer::painted(lines(&nodes, Colours::of_stdout()).iter().map(String::as_str))?;
         }
     }
     Ok(verdict)

@@ -5,8 +5,9 @@ use olm_api::plan_preview::{PlanPreview, Verb};
 
 use super::super::request::href;
 use super::{Frame, Live, page, shell};
-use crate::commands::approve::text::{kind_and_name, name, plain};
+use crate::commands::approve::text::{kind_and_name, name};
 use crate::commands::approve::{Shown, definition_text, object_text, rule_text};
+use crate::terminal::escape;
 
 pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, token: &str) -> String {
     let namespace = shown.namespace.as_str();
@@ -22,24 +23,24 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
         @if !shown.doubts.is_empty() {
             section.doubts aria-labelledby="doubts" {
                 h2 #doubts { "Beware" }
-                ul { @for doubt in &shown.doubts { li { (plain(doubt)) } } }
+                ul { @for doubt in &shown.doubts { li { (escape(doubt)) } } }
             }
         }
         dl {
-            dt { "Namespace" } dd { (plain(namespace)) }
-            @if let Some(made) = &shown.made { dt { "Made" } dd { (plain(made)) } }
+            dt { "Namespace" } dd { (escape(namespace)) }
+            @if let Some(made) = &shown.made { dt { "Made" } dd { (escape(made)) } }
             @if !shown.subscriptions.is_empty() {
                 dt { "For" }
                 dd {
                     ul {
                         @for own in &shown.subscriptions {
-                            li { a href=(href("operator", &[("namespace", namespace), ("name", own)])) { (plain(&name(own))) } }
+                            li { a href=(href("operator", &[("namespace", namespace), ("name", own)])) { (escape(&name(own))) } }
                         }
                     }
                 }
             }
             dt { "Installs" }
-            dd { ul { @for csv in &shown.operators { li { (plain(&name(csv))) (replaced(shown.preview.as_ref(), csv)) } } } }
+            dd { ul { @for csv in &shown.operators { li { (escape(&name(csv))) (replaced(shown.preview.as_ref(), csv)) } } } }
         }
         @match &shown.preview {
             Some(preview) => (changes(preview)),
@@ -68,7 +69,7 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
 pub(in super::super) fn not_approved(frame: &Frame<'_>, plan: &str, text: &str) -> String {
     let place = [("namespace", frame.namespace.unwrap_or_default()), ("name", plan)];
     let body = html! {
-        p.message #outcome { (plain(text)) }
+        p.message #outcome { (escape(text)) }
         p { a.button #again href=(href("plan", &place)) { "Look at it again" } }
     };
     page(frame, Live::No, &body)
@@ -78,7 +79,7 @@ fn replaced(preview: Option<&PlanPreview>, csv: &str) -> Markup {
     let operators = preview.into_iter().flat_map(|preview| preview.operators.iter());
     let mut replaced = operators.filter(|operator| operator.name == csv && !operator.replaces.is_empty());
     html! {
-        @if let Some(operator) = replaced.next() { ", replaces " (plain(&name(&operator.replaces))) }
+        @if let Some(operator) = replaced.next() { ", replaces " (escape(&name(&operator.replaces))) }
     }
 }
 
@@ -110,7 +111,7 @@ fn changes(preview: &PlanPreview) -> Markup {
 
 /// A list with its head and count, whole: it is what is approved, and has the bounds of an object. Nothing of an empty one.
 fn listed(head: &str, texts: impl Iterator<Item = String>) -> Markup {
-    let texts: Vec<String> = texts.map(|text| plain(&text)).collect();
+    let texts: Vec<String> = texts.map(|text| escape(&text)).collect();
     html! {
         @if !texts.is_empty() {
             h2 { (head) " (" (texts.len()) ")" }
