@@ -4,6 +4,7 @@
 //! cluster's network namespace and enter it for each command. Started by `cargo xtask cluster exec -- cargo test …` they
 //! run inside and can speak to the cluster's addresses themselves.
 
+pub mod browser;
 pub mod cluster;
 pub mod corpus;
 pub mod demo;

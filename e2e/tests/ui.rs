@@ -1,0 +1,169 @@
+//! `kubectl operator ui` in a real browser: log in by the link, see an operator, approve its plan by the keyboard, see it run.
+//! Screenshots are kept in `target/screenshots`.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use e2e::browser::{Browser, ensure_installed};
+use e2e::demo::{FIRST, SECOND, install};
+use e2e::lab::{Lab, Namespace, PATIENCE};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use xtask::demo::PACKAGE;
+use xtask::test::PLUGIN_VARIABLE;
+use xtask::workspace;
+
+/// How long a page of what is known already may take.
+const SOON: Duration = Duration::from_secs(30);
+
+/// The plugin, built unless whoever runs this has built it.
+fn plugin() -> anyhow::Result<PathBuf> {
+    if let Some(built) = std::env::var_os(PLUGIN_VARIABLE) {
+        return Ok(built.into());
+    }
+    let built = workspace::cargo()
+        .args(["build", "--quiet", "--package", "kubectl-operator"])
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(built.success(), "the plugin could not be built");
+    Ok(workspace::target().join("debug/kubectl-operator"))
+}
+
+/// The pages of a namespace, while they are served.
+struct Pages {
+    process: Child,
+    link: String,
+}
+
+impl Pages {
+    fn serve(namespace: &Namespace<'_>, plugin: &Path) -> anyhow::Result<Self> {
+        let mut process = Lab::shared()?
+            .cluster()
+            .command(plugin)
+            .args(["ui", "-n", namespace.name()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot run the plugin")?;
+        let output = process.stdout.take().context("its output was not captured")?;
+        let mut link = String::new();
+        BufReader::new(output).read_line(&mut link)?;
+        Ok(Self {
+            process,
+            link: link.trim().to_owned(),
+        })
+    }
+
+    /// Ctrl-C.
+    fn end(mut self) -> anyhow::Result<()> {
+        let id = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+        kill_process(id.context("it has no process")?, Signal::INT)?;
+        let status = self.process.wait()?;
+        ensure!(status.success(), "the plugin ended with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn picture(name: &str) -> PathBuf {
+    workspace::target()
+        .join("screenshots")
+        .join(format!("{name}.png"))
+}
+
+fn shows(text: &str) -> String {
+    let text = serde_json::Value::from(text);
+    format!("document.getElementById('main').innerText.includes({text})")
+}
+
+#[test]
+fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
+    ensure_installed()?;
+    let lab = Lab::shared()?;
+    let namespace = lab.namespace("ui")?;
+    install(&namespace, &[namespace.name()], |wanted| {
+        wanted["spec"]["installPlanApproval"] = json!("Manual");
+        wanted["spec"]["startingCSV"] = json!(FIRST);
+    })?;
+    let plan = namespace.wait_for_plan(FIRST, "RequiresApproval")?;
+    let pages = Pages::serve(&namespace, &plugin()?)?;
+    let mut browser = Browser::start(lab.cluster().command("sh"))?;
+    browser.resize(1200, 800)?;
+
+    // The link lets in, once.
+    browser.open(&pages.link)?;
+    browser.wait_for("location.pathname.endsWith('/operators')", SOON)?;
+    browser.wait_for(&shows("RequiresApproval"), SOON)?;
+    browser.screenshot(&picture("operators"))?;
+    let again = format!("fetch({}).then(answer => answer.status)", json!(pages.link));
+    assert_eq!(browser.say(&again)?, 403);
+    assert_eq!(browser.say("document.cookie")?, "", "no script sees the cookie");
+
+    // To the plan and its button by the keyboard, in a narrow window.
+    browser.tab_to("a[id^=plan-]")?;
+    browser.enter()?;
+    browser.wait_for("location.pathname.endsWith('/plan')", SOON)?;
+    for text in [plan.as_str(), FIRST, "Permissions gained", "Objects it creates"] {
+        browser.wait_for(&shows(text), SOON)?;
+    }
+    browser.screenshot(&picture("plan"))?;
+    browser.resize(360, 740)?;
+    browser.wait_for("document.documentElement.scrollWidth <= innerWidth", SOON)?;
+    browser.screenshot(&picture("plan-narrow"))?;
+    ensure!(
+        namespace.own_csvs()?.is_empty(),
+        "nobody has approved anything yet"
+    );
+    browser.tab_to("#approve")?;
+    browser.enter()?;
+    browser.wait_for(&shows("This plan is approved."), SOON)?;
+
+    // What comes of it is seen without loading the page again.
+    let operator = format!(
+        "location.assign('operator?namespace={}&name=demo')",
+        namespace.name()
+    );
+    browser.say(&operator)?;
+    browser.wait_for(
+        "location.pathname.endsWith('/operator') && document.readyState == 'complete'",
+        SOON,
+    )?;
+    browser.say("window.isTheSame = true")?;
+    browser.wait_for(&shows("Look at the plan that waits"), PATIENCE)?;
+    namespace.wait_for_phase(FIRST, "Succeeded")?;
+    browser.wait_for(&shows(SECOND), PATIENCE)?;
+    browser.wait_for(&shows("Succeeded"), PATIENCE)?;
+    assert_eq!(browser.say("window.isTheSame")?, true);
+    browser.wait_for("document.documentElement.scrollWidth <= innerWidth", SOON)?;
+    browser.screenshot(&picture("operator-narrow"))?;
+    browser.resize(1200, 800)?;
+    browser.screenshot(&picture("operator"))?;
+
+    // Why, and what comes next; the graph with what is installed.
+    browser.tab_to("#explain")?;
+    browser.enter()?;
+    browser.wait_for(&shows("What OLM is going to do"), PATIENCE)?;
+    browser.screenshot(&picture("explain"))?;
+    let graph = format!(
+        "location.assign('graph?namespace={0}&catalog={0}/catalog&name={PACKAGE}')",
+        namespace.name()
+    );
+    browser.say(&graph)?;
+    browser.wait_for("document.querySelectorAll('svg .installed').length > 0", PATIENCE)?;
+    browser.screenshot(&picture("graph"))?;
+    assert_eq!(
+        browser.complaints(),
+        [""; 0],
+        "no policy was broken, no script failed"
+    );
+    pages.end()
+}
