@@ -54,6 +54,11 @@ impl Opm {
         Self { program }
     }
 
+    /// The binary.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Runs it and returns what it prints.
     ///
     /// # Errors

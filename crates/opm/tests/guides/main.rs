@@ -1,7 +1,8 @@
 //! D14: the guides work from top to bottom, in an empty folder outside of the repository, with nothing but `opm` and the
 //! tools every Linux has. What they show is what is printed.
 //!
-//! How a guide says what needs a cluster or a registry: `guide.rs`.
+//! How a guide says what needs a cluster or a registry: `guide.rs`. Those that are about a cluster throughout are tried on one, by
+//! `e2e/tests/guides.rs`.
 
 #![allow(clippy::panic, reason = "tests")]
 
@@ -211,13 +212,22 @@ fn some_guides_need_a_cluster() {
     }
 }
 
+/// Guides that are tried on a cluster, by `e2e/tests/guides.rs`, which has the same list.
+const ON_A_CLUSTER: [&str; 1] = ["install-an-operator.md"];
+
 #[test]
 fn no_guide_is_left_out() {
     let mut found: Vec<OsString> = std::fs::read_dir(guides())
         .expect("guides")
         .map(|entry| entry.expect("entry").file_name())
         .collect();
+    found.retain(|name| !ON_A_CLUSTER.iter().any(|tried| name == tried));
     found.sort();
+    let of_cluster = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/tests/guides.rs");
+    let of_cluster = std::fs::read_to_string(of_cluster).expect("the test of the others");
+    for name in ON_A_CLUSTER {
+        assert!(of_cluster.contains(&format!("try_guide(\"{name}\")")), "{name}");
+    }
     assert_eq!(
         found,
         [

@@ -1,0 +1,139 @@
+//! A shell in which a guide is tried: its commands one after the other, with what each prints.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// What the shell prints when a command is through, before the exit code.
+const MARK: &str = "-- guide: ended with ";
+
+/// A shell that keeps variables from one command to the next; ended, with all it started, when dropped.
+#[derive(Debug)]
+pub struct Terminal {
+    shell: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Terminal {
+    /// Starts `bash`, the command of a shell without arguments, in `folder`. Errors stand among the output, as on a terminal.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(mut bash: Command, folder: &Path) -> anyhow::Result<Self> {
+        let mut shell = bash
+            .args(["--noprofile", "--norc"])
+            .current_dir(folder)
+            .env("HOME", folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .context("cannot run bash")?;
+        let output = shell.stdout.take().context("its output was not captured")?;
+        let mut input = shell.stdin.take().context("it has no input")?;
+        input.write_all(b"exec 2>&1\n")?;
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let mut reader = BufReader::new(output);
+            let mut bytes = Vec::new();
+            while reader.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
+                let line = String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
+                if sender.send(line).is_err() {
+                    return;
+                }
+                bytes.clear();
+            }
+        });
+        Ok(Self { shell, input, lines })
+    }
+
+    /// Runs a command; gives its exit code and what it printed.
+    ///
+    /// # Errors
+    /// When it takes longer than `patience`, or ends the shell; the text has what was printed by then.
+    pub fn run(&mut self, script: &str, patience: Duration) -> anyhow::Result<(i32, String)> {
+        // What reads input must not read the commands that follow.
+        let line = format!("{{\n{script}}} </dev/null\nprintf '\\n{MARK}%d\\n' $?\n");
+        self.input.write_all(line.as_bytes()).context("the shell ended")?;
+        self.input.flush()?;
+        let began = Instant::now();
+        let mut printed = String::new();
+        loop {
+            let left = patience.saturating_sub(began.elapsed());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => match line.strip_prefix(MARK) {
+                    Some(code) => {
+                        // The line break before the mark is no output.
+                        printed.pop();
+                        return Ok((code.parse().context("no exit code")?, printed));
+                    }
+                    None => {
+                        printed.push_str(&line);
+                        printed.push('\n');
+                    }
+                },
+                Err(RecvTimeoutError::Timeout) => {
+                    bail!(
+                        "not through after {} s; it printed:\n{printed}",
+                        patience.as_secs()
+                    )
+                }
+                Err(RecvTimeoutError::Disconnected) => bail!("it ended the shell; it printed:\n{printed}"),
+            }
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if let Some(group) = i32::try_from(self.shell.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.shell.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn terminal(folder: &Path) -> Terminal {
+        Terminal::start(Command::new("bash"), folder).unwrap()
+    }
+
+    #[test]
+    fn commands_share_variables_and_tell_all_they_print() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut terminal = terminal(folder.path());
+        let mut run = |script: &str| terminal.run(script, PATIENCE).unwrap();
+        assert_eq!(run("a=1; export b=2\n"), (0, String::new()));
+        assert_eq!(run("echo $a; echo $b >&2\n"), (0, "1\n2\n".to_owned()));
+        assert_eq!(run("printf x; false\n"), (1, "x".to_owned()));
+        assert_eq!(run("cat <<'X' > file\n$a\nX\n"), (0, String::new()));
+        assert_eq!(run("cat; cat file\n"), (0, "$a\n".to_owned()));
+        assert_eq!(run("printf '\\n'\n"), (0, "\n".to_owned()));
+    }
+
+    #[test]
+    fn what_does_not_end_and_what_ends_the_shell_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = terminal(folder.path()).run("exit 3\n", PATIENCE).unwrap_err();
+        assert!(error.to_string().contains("ended the shell"), "{error}");
+        let mut stuck = terminal(folder.path());
+        let error = stuck
+            .run("echo a; sleep 600\n", Duration::from_millis(300))
+            .unwrap_err();
+        assert!(error.to_string().contains("not through"), "{error}");
+    }
+}

@@ -1,0 +1,226 @@
+//! The guides of `docs/guides` work from top to bottom on a cluster with OLM: each command of theirs is run, and prints what they show.
+//!
+//! What a reader has by the time a guide begins is there: `kubectl`, `kubectl operator` and `opm`, a kubeconfig, the catalog with the
+//! demo operator as `CATALOG_IMAGE`, and a registry that one may push to as `REGISTRY`. How a guide says what is special: `e2e::guide`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, ensure};
+use e2e::guide::{self, Command, is_as_shown};
+use e2e::lab::Lab;
+use e2e::terminal::Terminal;
+use xtask::oci_layout::{self, ImageConfig, LayerFile};
+use xtask::test::PLUGIN_VARIABLE;
+use xtask::workspace;
+
+/// Guides that this program tries, with the namespaces they make.
+const TRIED: [(&str, &[&str]); 1] = [("install-an-operator.md", &["greetings"])];
+/// Guides that are tried elsewhere, and where.
+const ELSEWHERE: [(&str, &str); 6] = [
+    ("approve.md", "crates/opm/tests/guides"),
+    ("catalogs.md", "crates/opm/tests/guides"),
+    ("operators.md", "crates/opm/tests/guides"),
+    ("plan-and-explain.md", "crates/opm/tests/guides"),
+    ("troubleshooting.md", "crates/opm/tests/guides"),
+    ("upgrade-policies.md", "crates/opm/tests/guides"),
+];
+
+/// A registry of a reader's. The one of the cluster answers for every name.
+const REGISTRY: &str = "registry.example.com/guides";
+/// The image that the operators of guides run: it does nothing, and every cluster has it.
+const PAUSE: &str = "registry.k8s.io/pause:3.10";
+/// How long one command may take, and how long once another one has failed.
+const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE_AFTER_FAILURE: Duration = Duration::from_secs(90);
+
+/// Programs of the guides, in a folder for `PATH`, once for all of them.
+fn tools() -> anyhow::Result<&'static Path> {
+    static TOOLS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let made = TOOLS.get_or_init(|| make_tools().map_err(|error| format!("{error:#}")));
+    made.as_deref().map_err(|error| anyhow!("{error}"))
+}
+
+fn make_tools() -> anyhow::Result<PathBuf> {
+    let lab = Lab::shared()?;
+    let folder = lab.folder("guides-tools")?;
+    let plugin = match std::env::var_os(PLUGIN_VARIABLE) {
+        Some(built) => PathBuf::from(built),
+        None => {
+            let built = workspace::cargo()
+                .args(["build", "--quiet", "--package", "kubectl-operator"])
+                .status()
+                .context("cannot run cargo")?;
+            ensure!(built.success(), "the plugin could not be built");
+            workspace::target().join("debug/kubectl-operator")
+        }
+    };
+    symlink(plugin, folder.join("kubectl-operator")).context("cannot link the plugin")?;
+    // An image made around this very program needs a static one, which it is not while it is being worked on.
+    let script = format!(
+        "#!/bin/sh\ncase \"$1 $2 $3\" in\n\"alpha image catalog\") shift 3; exec {opm} alpha image catalog --opm-image {image} \"$@\" ;;\n\
+         esac\nexec {opm} \"$@\"\n",
+        opm = lab.opm().program().display(),
+        image = lab.opm_image().display(),
+    );
+    let opm = folder.join("opm");
+    fs::write(&opm, script)?;
+    fs::set_permissions(&opm, fs::Permissions::from_mode(0o755))?;
+    lab.demo_catalog()?;
+    load_pause(lab, &folder)?;
+    Ok(folder)
+}
+
+/// The embedded cluster has no way to the registries of others: a stand-in is in its own under the name of the real one.
+fn load_pause(lab: &Lab, folder: &Path) -> anyhow::Result<()> {
+    let config = folder.join("stand-in.json");
+    fs::write(&config, serde_json::to_vec(&stand_in::Config::default())?)?;
+    let file = |path: &str, source: &Path, mode| LayerFile {
+        path: path.trim_start_matches('/').to_owned(),
+        source: source.to_owned(),
+        mode,
+    };
+    let files = [
+        file("pause", lab.stand_in_program(), 0o755),
+        file(stand_in::CONFIG_PATH, &config, 0o644),
+    ];
+    let tar = folder.join("pause.tar");
+    let image = ImageConfig {
+        entrypoint: vec!["/pause".to_owned()],
+        user: "65535:65535".to_owned(),
+        ..ImageConfig::default()
+    };
+    oci_layout::write(&tar, &files, &image)?;
+    lab.cluster().load(&tar, &[PAUSE.to_owned()])?;
+    Ok(())
+}
+
+fn guides() -> PathBuf {
+    workspace::root().join("docs/guides")
+}
+
+/// What a guide makes, gone before it begins and when it ends.
+struct Namespaces(&'static [&'static str]);
+
+impl Namespaces {
+    fn cleared(names: &'static [&'static str]) -> anyhow::Result<Self> {
+        delete(names, "--wait=true")?;
+        Ok(Self(names))
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        // Also after a failure: an operator that stayed would be in the way of others.
+        let _ = delete(self.0, "--wait=false");
+    }
+}
+
+fn delete(names: &[&str], wait: &str) -> anyhow::Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let words = ["delete", "namespace", "--ignore-not-found", wait];
+    Lab::shared()?.kubectl().run(&[&words[..], names].concat())?;
+    Ok(())
+}
+
+/// Runs all commands of a guide. What was printed is left under `target/e2e`, also for whoever writes one.
+fn try_guide(name: &str) -> anyhow::Result<()> {
+    let (_, namespaces) = TRIED
+        .iter()
+        .find(|(tried, _)| *tried == name)
+        .with_context(|| format!("{name} is not among the guides that are tried"))?;
+    let text = fs::read_to_string(guides().join(name)).with_context(|| format!("cannot read {name}"))?;
+    let guide = guide::read(&text).map_err(|error| anyhow!("docs/guides/{name}: {error}"))?;
+    ensure!(!guide.commands.is_empty(), "docs/guides/{name} has no command");
+    for (line, reason) in &guide.not_run {
+        println!("not run: docs/guides/{name}, line {line}: {reason}");
+    }
+
+    let lab = Lab::shared()?;
+    let tools = tools()?;
+    let _namespaces = Namespaces::cleared(namespaces)?;
+    let folder = lab.folder(&format!("guide-{}", name.trim_end_matches(".md")))?;
+    let mut terminal = Terminal::start(lab.cluster().command("bash"), &folder)?;
+    let environment = format!(
+        "export PATH=\"{}:$PATH\" CATALOG_IMAGE={} REGISTRY={REGISTRY} OPM_REGISTRY_CONFIG={}\n",
+        tools.display(),
+        lab.demo_catalog()?,
+        lab.cluster().registry_config().display()
+    );
+    terminal.run(&environment, PATIENCE)?;
+
+    let mut transcript = String::new();
+    let mut failures = Vec::new();
+    for command in &guide.commands {
+        let patience = if failures.is_empty() {
+            PATIENCE
+        } else {
+            PATIENCE_AFTER_FAILURE
+        };
+        let began = Instant::now();
+        let outcome = terminal.run(&command.script, patience);
+        let seconds = began.elapsed().as_secs_f32();
+        let (code, printed) = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                failures.push(format!("{}{error:#}", heading(name, command)));
+                break;
+            }
+        };
+        writeln!(
+            transcript,
+            "# line {}, {seconds:.1} s, exit code {code}\n$ {}{printed}",
+            command.line, command.script
+        )?;
+        if code != command.code || !is_as_shown(&command.output, &printed) {
+            failures.push(format!(
+                "{}expected, with exit code {}:\n{}got, with exit code {code}:\n{printed}",
+                heading(name, command),
+                command.code,
+                command.output
+            ));
+        }
+    }
+    fs::write(folder.with_extension("txt"), transcript)?;
+    ensure!(
+        failures.is_empty(),
+        "{} of {} commands are not as shown\n\n{}",
+        failures.len(),
+        guide.commands.len(),
+        failures.join("\n")
+    );
+    Ok(())
+}
+
+fn heading(name: &str, command: &Command) -> String {
+    format!("docs/guides/{name}, line {}: $ {}", command.line, command.script)
+}
+
+#[test]
+fn pkg_004_the_guide_to_installing_works() -> anyhow::Result<()> {
+    try_guide("install-an-operator.md")
+}
+
+#[test]
+fn no_guide_is_left_out() -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(guides())? {
+        found.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    found.sort();
+    let here = TRIED.iter().map(|(name, _)| *name);
+    let elsewhere = ELSEWHERE.iter().map(|(name, place)| {
+        assert!(workspace::root().join(place).exists(), "{place} tries {name}");
+        *name
+    });
+    let mut known: Vec<&str> = here.chain(elsewhere).collect();
+    known.sort_unstable();
+    assert_eq!(found, known);
+    Ok(())
+}
