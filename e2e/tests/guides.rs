@@ -19,7 +19,10 @@ use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
 /// Guides that this program tries, with the namespaces they make.
-const TRIED: [(&str, &[&str]); 1] = [("install-an-operator.md", &["greetings"])];
+const TRIED: [(&str, &[&str]); 2] = [
+    ("install-an-operator.md", &["greetings"]),
+    ("multi-tenancy.md", &["team-red", "team-blue"]),
+];
 /// Guides that are tried elsewhere, and where.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("approve.md", "crates/opm/tests/guides"),
@@ -205,6 +208,11 @@ fn heading(name: &str, command: &Command) -> String {
 #[test]
 fn pkg_004_the_guide_to_installing_works() -> anyhow::Result<()> {
     try_guide("install-an-operator.md")
+}
+
+#[test]
+fn the_guide_to_several_teams_works() -> anyhow::Result<()> {
+    try_guide("multi-tenancy.md")
 }
 
 #[test]
