@@ -19,9 +19,10 @@ use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
 /// Guides that this program tries, with the namespaces they make.
-const TRIED: [(&str, &[&str]); 2] = [
+const TRIED: [(&str, &[&str]); 3] = [
     ("install-an-operator.md", &["greetings"]),
     ("multi-tenancy.md", &["team-red", "team-blue"]),
+    ("debug-a-subscription.md", &["stuck"]),
 ];
 /// Guides that are tried elsewhere, and where.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -213,6 +214,11 @@ fn pkg_004_the_guide_to_installing_works() -> anyhow::Result<()> {
 #[test]
 fn the_guide_to_several_teams_works() -> anyhow::Result<()> {
     try_guide("multi-tenancy.md")
+}
+
+#[test]
+fn pkg_006_the_guide_to_debugging_works() -> anyhow::Result<()> {
+    try_guide("debug-a-subscription.md")
 }
 
 #[test]

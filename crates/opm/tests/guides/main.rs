@@ -213,7 +213,11 @@ fn some_guides_need_a_cluster() {
 }
 
 /// Guides that are tried on a cluster, by `e2e/tests/guides.rs`, which has the same list.
-const ON_A_CLUSTER: [&str; 2] = ["install-an-operator.md", "multi-tenancy.md"];
+const ON_A_CLUSTER: [&str; 3] = [
+    "debug-a-subscription.md",
+    "install-an-operator.md",
+    "multi-tenancy.md",
+];
 
 #[test]
 fn no_guide_is_left_out() {
