@@ -19,10 +19,11 @@ use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
 /// Guides that this program tries, with the namespaces they make.
-const TRIED: [(&str, &[&str]); 3] = [
+const TRIED: [(&str, &[&str]); 4] = [
     ("install-an-operator.md", &["greetings"]),
     ("multi-tenancy.md", &["team-red", "team-blue"]),
     ("debug-a-subscription.md", &["stuck"]),
+    ("upgrade-graphs.md", &["shop"]),
 ];
 /// Guides that are tried elsewhere, and where.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -219,6 +220,11 @@ fn the_guide_to_several_teams_works() -> anyhow::Result<()> {
 #[test]
 fn pkg_006_the_guide_to_debugging_works() -> anyhow::Result<()> {
     try_guide("debug-a-subscription.md")
+}
+
+#[test]
+fn the_guide_to_upgrade_graphs_works() -> anyhow::Result<()> {
+    try_guide("upgrade-graphs.md")
 }
 
 #[test]

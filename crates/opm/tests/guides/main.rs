@@ -213,10 +213,11 @@ fn some_guides_need_a_cluster() {
 }
 
 /// Guides that are tried on a cluster, by `e2e/tests/guides.rs`, which has the same list.
-const ON_A_CLUSTER: [&str; 3] = [
+const ON_A_CLUSTER: [&str; 4] = [
     "debug-a-subscription.md",
     "install-an-operator.md",
     "multi-tenancy.md",
+    "upgrade-graphs.md",
 ];
 
 #[test]
