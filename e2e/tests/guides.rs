@@ -19,11 +19,12 @@ use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
 /// Guides that this program tries, with the namespaces they make.
-const TRIED: [(&str, &[&str]); 4] = [
+const TRIED: [(&str, &[&str]); 5] = [
     ("install-an-operator.md", &["greetings"]),
     ("multi-tenancy.md", &["team-red", "team-blue"]),
     ("debug-a-subscription.md", &["stuck"]),
     ("upgrade-graphs.md", &["shop"]),
+    ("dependencies.md", &[]),
 ];
 /// Guides that are tried elsewhere, and where.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -225,6 +226,11 @@ fn pkg_006_the_guide_to_debugging_works() -> anyhow::Result<()> {
 #[test]
 fn the_guide_to_upgrade_graphs_works() -> anyhow::Result<()> {
     try_guide("upgrade-graphs.md")
+}
+
+#[test]
+fn pkg_005_the_guide_to_dependencies_works() -> anyhow::Result<()> {
+    try_guide("dependencies.md")
 }
 
 #[test]

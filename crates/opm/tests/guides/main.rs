@@ -213,8 +213,9 @@ fn some_guides_need_a_cluster() {
 }
 
 /// Guides that are tried on a cluster, by `e2e/tests/guides.rs`, which has the same list.
-const ON_A_CLUSTER: [&str; 4] = [
+const ON_A_CLUSTER: [&str; 5] = [
     "debug-a-subscription.md",
+    "dependencies.md",
     "install-an-operator.md",
     "multi-tenancy.md",
     "upgrade-graphs.md",
