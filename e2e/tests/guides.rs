@@ -19,12 +19,13 @@ use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
 /// Guides that this program tries, with the namespaces they make.
-const TRIED: [(&str, &[&str]); 5] = [
+const TRIED: [(&str, &[&str]); 6] = [
     ("install-an-operator.md", &["greetings"]),
     ("multi-tenancy.md", &["team-red", "team-blue"]),
     ("debug-a-subscription.md", &["stuck"]),
     ("upgrade-graphs.md", &["shop"]),
     ("dependencies.md", &[]),
+    ("global-operators.md", &["clock"]),
 ];
 /// Guides that are tried elsewhere, and where.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -231,6 +232,11 @@ fn the_guide_to_upgrade_graphs_works() -> anyhow::Result<()> {
 #[test]
 fn pkg_005_the_guide_to_dependencies_works() -> anyhow::Result<()> {
     try_guide("dependencies.md")
+}
+
+#[test]
+fn pkg_006_the_guide_to_global_operators_works() -> anyhow::Result<()> {
+    try_guide("global-operators.md")
 }
 
 #[test]

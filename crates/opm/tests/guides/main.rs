@@ -213,9 +213,10 @@ fn some_guides_need_a_cluster() {
 }
 
 /// Guides that are tried on a cluster, by `e2e/tests/guides.rs`, which has the same list.
-const ON_A_CLUSTER: [&str; 5] = [
+const ON_A_CLUSTER: [&str; 6] = [
     "debug-a-subscription.md",
     "dependencies.md",
+    "global-operators.md",
     "install-an-operator.md",
     "multi-tenancy.md",
     "upgrade-graphs.md",
