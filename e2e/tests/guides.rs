@@ -19,13 +19,14 @@ use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
 /// Guides that this program tries, with the namespaces they make.
-const TRIED: [(&str, &[&str]); 6] = [
+const TRIED: [(&str, &[&str]); 7] = [
     ("install-an-operator.md", &["greetings"]),
     ("multi-tenancy.md", &["team-red", "team-blue"]),
     ("debug-a-subscription.md", &["stuck"]),
     ("upgrade-graphs.md", &["shop"]),
     ("dependencies.md", &[]),
     ("global-operators.md", &["clock"]),
+    ("catalogs-in-ci.md", &["ci-bell"]),
 ];
 /// Guides that are tried elsewhere, and where.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -237,6 +238,11 @@ fn pkg_005_the_guide_to_dependencies_works() -> anyhow::Result<()> {
 #[test]
 fn pkg_006_the_guide_to_global_operators_works() -> anyhow::Result<()> {
     try_guide("global-operators.md")
+}
+
+#[test]
+fn pkg_007_the_guide_to_catalogs_in_ci_works() -> anyhow::Result<()> {
+    try_guide("catalogs-in-ci.md")
 }
 
 #[test]

@@ -213,7 +213,8 @@ fn some_guides_need_a_cluster() {
 }
 
 /// Guides that are tried on a cluster, by `e2e/tests/guides.rs`, which has the same list.
-const ON_A_CLUSTER: [&str; 6] = [
+const ON_A_CLUSTER: [&str; 7] = [
+    "catalogs-in-ci.md",
     "debug-a-subscription.md",
     "dependencies.md",
     "global-operators.md",
