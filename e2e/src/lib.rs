@@ -13,5 +13,6 @@ pub mod lab;
 pub mod normalise;
 pub mod operator;
 pub mod terminal;
+pub mod trial;
 pub mod variant;
 pub mod writes;

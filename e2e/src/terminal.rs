@@ -1,10 +1,10 @@
 //! A shell in which a guide is tried: its commands one after the other, with what each prints.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// What the shell prints when a command is through, before the exit code.
 const MARK: &str = "-- guide: ended with ";
+/// Bytes that one command may print.
+const MAX_PRINTED: usize = 1 << 20;
+/// Lines that wait to be looked at; who prints more has to wait.
+const MAX_WAITING: usize = 1000;
 
 /// A shell that keeps variables from one command to the next; ended, with all it started, when dropped.
 #[derive(Debug)]
@@ -41,11 +45,16 @@ impl Terminal {
         let output = shell.stdout.take().context("its output was not captured")?;
         let mut input = shell.stdin.take().context("it has no input")?;
         input.write_all(b"exec 2>&1\n")?;
-        let (sender, lines) = channel();
+        let (sender, lines) = sync_channel(MAX_WAITING);
         thread::spawn(move || {
             let mut reader = BufReader::new(output);
             let mut bytes = Vec::new();
-            while reader.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
+            let longest = MAX_PRINTED as u64;
+            while (&mut reader)
+                .take(longest)
+                .read_until(b'\n', &mut bytes)
+                .is_ok_and(|read| read > 0)
+            {
                 let line = String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
                 if sender.send(line).is_err() {
                     return;
@@ -59,7 +68,7 @@ impl Terminal {
     /// Runs a command; gives its exit code and what it printed.
     ///
     /// # Errors
-    /// When it takes longer than `patience`, or ends the shell; the text has what was printed by then.
+    /// When it takes longer than `patience`, prints more than anybody reads, or ends the shell; the text has what was printed by then.
     pub fn run(&mut self, script: &str, patience: Duration) -> anyhow::Result<(i32, String)> {
         // What reads input must not read the commands that follow.
         let line = format!("{{\n{script}}} </dev/null\nprintf '\\n{MARK}%d\\n' $?\n");
@@ -75,6 +84,9 @@ impl Terminal {
                         // The line break before the mark is no output.
                         printed.pop();
                         return Ok((code.parse().context("no exit code")?, printed));
+                    }
+                    None if printed.len() + line.len() > MAX_PRINTED => {
+                        bail!("it printed more than {MAX_PRINTED} bytes, which began with:\n{printed:.200}")
                     }
                     None => {
                         printed.push_str(&line);
@@ -135,5 +147,9 @@ mod tests {
             .run("echo a; sleep 600\n", Duration::from_millis(300))
             .unwrap_err();
         assert!(error.to_string().contains("not through"), "{error}");
+        for endless in ["yes\n", "tr '\\0' a </dev/zero\n"] {
+            let error = terminal(folder.path()).run(endless, PATIENCE).unwrap_err();
+            assert!(error.to_string().contains("more than"), "{endless}");
+        }
     }
 }
