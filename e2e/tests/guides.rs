@@ -30,11 +30,12 @@ const TRIED: [(&str, &[&str]); 8] = [
     ("catalogs-in-ci.md", &["ci-bell"]),
 ];
 /// Other guides, and what tries them, or what they say where their commands need somebody's own cluster.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 6] = [
     ("catalogs.md", "crates/opm/tests/guides"),
     ("operators.md", "e2e/tests/plugin.rs"),
     ("plan-and-explain.md", "crates/opm/tests/guides"),
     ("troubleshooting.md", "e2e/tests/bad_input.rs"),
+    ("ui.md", "e2e/tests/ui.rs"),
     ("upgrade-policies.md", "e2e/tests/main_job.rs"),
 ];
 
