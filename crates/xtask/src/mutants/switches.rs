@@ -84,7 +84,10 @@ fn with_switch(from: &str, mutation: &Mutation, id: &str) -> Option<String> {
     let without = to.trim();
     let is_statement = body.ends_with(';') || (without.is_empty() && body.ends_with('}'));
     if is_statement {
-        let other = ["let ", "use ", "fn ", ".", "&&", "||", "?"];
+        // Items, and what is part of something.
+        let other = [
+            "let ", "use ", "fn ", "const ", "static ", "type ", "pub", "#", ".", "&&", "||", "?",
+        ];
         let is_other = other.iter().any(|start| body.starts_with(start));
         return (!is_other).then(|| format!("{start}if {on} {{ {without} }} else {{ {body} }}{end}"));
     }
@@ -243,6 +246,7 @@ mod tests {
             ("Some(x) => 1,", ""),
             ("Some(x) => 1,", "Some(x) => 2,"),
             ("let x = 1;", "let x = 2;"),
+            ("const X: usize = 1;", "const X: usize = 2;"),
             ("if let Some(x) = y {", "if let Some(x) = z {"),
             ("f(\"(\", x", "f("),
             ("a, b", "b"),
