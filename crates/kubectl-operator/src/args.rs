@@ -181,7 +181,7 @@ pub(crate) enum Command {
     ///
     /// With --watch the tree is drawn again when something changes; elsewhere than on a terminal each change is a line. That ends
     /// when everything is ready, when nothing but an approval is waited for, when an InstallPlan has failed, or when --timeout is over.
-    /// Deployments and pods that you may not read are left out and hold nothing up.
+    /// Deployments and pods that you may not read are shown as Unknown and hold nothing up.
     ///
     /// Exit codes: 0 if everything is ready, 2 if something is not (with --watch: not in time), 1 if there is no answer.
     #[command(after_help = "Examples:\n  \

@@ -390,9 +390,9 @@ impl Follower {
                 continue;
             };
             let began = clock::now();
-            let since = Instant::now();
             let woken = match self.read(&address).await {
                 Some(Ok(connection)) => {
+                    let since = Instant::now();
                     let woken = self.rest(connection, &target, began).await;
                     // A registry that hangs up when it was read would be read for ever without a pause.
                     let hangs_up = matches!(woken, Woken::Lost) && since.elapsed() < STEADY;

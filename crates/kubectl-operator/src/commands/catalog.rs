@@ -21,7 +21,7 @@ use crate::args::shared::{Format, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::operators::{Node, flat, lines, pod_node};
-use crate::reader::{api, get, list, place};
+use crate::reader::{api, get, is_forbidden, list, place};
 use crate::table::Table;
 use crate::terminal::{Colours, Mark, plain};
 use crate::watch::{Look, Outcome, Screen, until};
@@ -124,10 +124,12 @@ async fn follow<W: Write>(
         })?;
         let selector = format!("{}={name}", labels::CATALOG_SOURCE);
         // Who may not see pods waits all the same.
-        let pods = list::<Pod>(client, Some(&namespace), &selector)
-            .await
-            .unwrap_or_default();
-        let seen = tree(&found, &pods);
+        let pods = match list::<Pod>(client, Some(&namespace), &selector).await {
+            Ok(pods) => Some(pods),
+            Err(error) if is_forbidden(&error) => None,
+            Err(error) => return Err(error),
+        };
+        let seen = tree(&found, pods.as_deref());
         let look = Look {
             tree: lines(std::slice::from_ref(&seen), Colours::of_stdout()),
             flat: flat(std::slice::from_ref(&seen)),
@@ -152,8 +154,8 @@ async fn follow<W: Write>(
     Ok(outcome == Outcome::Done)
 }
 
-/// A catalog and its pods.
-fn tree(source: &CatalogSource, pods: &[Pod]) -> Node {
+/// A catalog and its pods; `None` if they may not be seen.
+fn tree(source: &CatalogSource, pods: Option<&[Pod]>) -> Node {
     let row = row(source);
     let is_ready = row.state == condition::READY;
     let state = match row.state.as_str() {
@@ -165,11 +167,11 @@ fn tree(source: &CatalogSource, pods: &[Pod]) -> Node {
     node.namespace = row.namespace;
     if !is_ready {
         node.message = match row.message.as_str() {
-            "" if pods.is_empty() => "waits for OLM to make its pod".to_owned(),
+            "" if pods.is_some_and(<[Pod]>::is_empty) => "waits for OLM to make its pod".to_owned(),
             "" => "waits for its server".to_owned(),
             message => message.to_owned(),
         };
-        node.objects = pods.iter().map(pod_node).collect();
+        node.objects = pods.into_iter().flatten().map(pod_node).collect();
     }
     node
 }
