@@ -24,6 +24,7 @@ pub mod hold;
 pub mod installed;
 mod names;
 pub mod objects;
+mod one_line;
 pub mod plan;
 pub mod predicate;
 pub mod problem;

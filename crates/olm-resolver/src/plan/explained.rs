@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::{HeldBack, NotSucceeded, Unsatisfiable, held};
+use super::{HeldBack, NotSucceeded, Question, Unsatisfiable, held};
 use crate::advice::Advisor;
 use crate::explain::Hints;
+use crate::one_line::OneLine;
 use crate::problem::{Problem, Subscription};
 use crate::resolve::{ResolveError, resolve};
 
@@ -18,8 +19,7 @@ pub struct Explained {
     pub unsatisfiable: Vec<Unsatisfiable>,
     /// The Subscriptions that can, in the order of their objects.
     pub standings: Vec<Standing>,
-    /// What does not run of what is installed. Known only to who has the objects, see
-    /// [`Question::not_succeeded_of`](super::Question::not_succeeded_of).
+    /// What does not run of what is installed. Known only to who has the objects: [`Question::explain`].
     pub not_succeeded: Vec<NotSucceeded>,
     /// Malformed bundles and channels that were left out of the choice, with the reason.
     pub excluded: Vec<String>,
@@ -38,6 +38,19 @@ pub struct Standing {
     pub state: String,
     /// What holds it back, where its channel offers more than it gets.
     pub held_back: Option<HeldBack>,
+}
+
+impl Question {
+    /// Explains one Subscription by its name, or all of the namespace, what is installed, and what of that does not run.
+    ///
+    /// # Errors
+    /// When the namespace as a whole cannot be resolved.
+    pub fn explain(&self, name: Option<&str>) -> Result<Explained, ResolveError> {
+        Ok(Explained {
+            not_succeeded: self.not_succeeded_of(name),
+            ..explain(&self.problem, name)?
+        })
+    }
 }
 
 /// Explains one Subscription by its name, or all of the namespace and what is installed.
@@ -136,9 +149,10 @@ fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>
 impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for failure in &self.unsatisfiable {
-            writeln!(f, "{}: cannot be resolved", failure.concerned().join(", "))?;
+            let names = failure.concerned().join(", ");
+            writeln!(f, "{}: cannot be resolved", OneLine(names))?;
             for line in failure.lines(&self.namespace) {
-                writeln!(f, "  {line}")?;
+                writeln!(f, "  {}", OneLine(line))?;
             }
         }
         for Standing {
@@ -148,11 +162,11 @@ impl fmt::Display for Explained {
             ..
         } in &self.standings
         {
-            writeln!(f, "{subscription}: {state}")?;
+            writeln!(f, "{}: {}", OneLine(subscription), OneLine(state))?;
             if let Some(held) = held_back {
                 writeln!(f, "  its channel offers more, but")?;
                 for line in held.lines() {
-                    writeln!(f, "  {line}")?;
+                    writeln!(f, "  {}", OneLine(line))?;
                 }
             }
         }
@@ -160,7 +174,7 @@ impl fmt::Display for Explained {
             writeln!(f, "{found}")?;
         }
         for excluded in &self.excluded {
-            writeln!(f, "set aside: {excluded}")?;
+            writeln!(f, "set aside: {}", OneLine(excluded))?;
         }
         Ok(())
     }

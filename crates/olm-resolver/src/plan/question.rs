@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cluster_fit::GroupTargets;
+use crate::one_line::OneLine;
 use crate::problem::Problem;
 
 /// What the plan needs to know beside the [`Problem`].
@@ -75,15 +76,17 @@ impl fmt::Display for NotSucceeded {
             "" => String::new(),
             message => format!(": {message}"),
         };
-        let line = format!("{csv} is {phase}{reason}{message}");
-        let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
-        write!(f, "{}", line.chars().map(plain).collect::<String>())
+        write!(
+            f,
+            "{}",
+            OneLine(format_args!("{csv} is {phase}{reason}{message}"))
+        )
     }
 }
 
 impl Question {
     /// The ClusterServiceVersions that do not run: those of one Subscription by its name, or all.
-    pub fn not_succeeded_of(&self, name: Option<&str>) -> Vec<NotSucceeded> {
+    pub(super) fn not_succeeded_of(&self, name: Option<&str>) -> Vec<NotSucceeded> {
         let subscription = self
             .problem
             .subscriptions

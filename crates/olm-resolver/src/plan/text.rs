@@ -4,10 +4,11 @@ use std::fmt;
 
 use super::{Install, Plan, Step};
 use crate::enumeration::list;
+use crate::one_line::OneLine;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "namespace {}", self.namespace)?;
+        writeln!(f, "namespace {}", OneLine(&self.namespace))?;
         for (place, step) in self.steps.iter().enumerate() {
             writeln!(f, "\nstep {}", place + 1)?;
             write!(f, "{step}")?;
@@ -23,25 +24,25 @@ impl fmt::Display for Plan {
         }
         for failure in &self.unsatisfiable {
             let names = failure.concerned().iter().map(String::as_str);
-            writeln!(f, "\ncannot be resolved: {}", list(names))?;
+            writeln!(f, "\ncannot be resolved: {}", OneLine(list(names)))?;
             for line in failure.lines(&self.namespace) {
-                writeln!(f, "  {line}")?;
+                writeln!(f, "  {}", OneLine(line))?;
             }
         }
         for held in &self.held_back {
-            writeln!(f, "\nheld back: {}", held.message)?;
+            writeln!(f, "\nheld back: {}", OneLine(&held.message))?;
             for line in held.lines() {
-                writeln!(f, "  {line}")?;
+                writeln!(f, "  {}", OneLine(line))?;
             }
         }
         if !self.excluded.is_empty() {
             writeln!(f, "\nset aside as malformed")?;
         }
         for text in &self.excluded {
-            writeln!(f, "  {text}")?;
+            writeln!(f, "  {}", OneLine(text))?;
         }
         for note in &self.notes {
-            writeln!(f, "\nnote: {note}")?;
+            writeln!(f, "\nnote: {}", OneLine(note))?;
         }
         Ok(())
     }
@@ -50,22 +51,23 @@ impl fmt::Display for Plan {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for change in &self.changes {
-            writeln!(f, "  change   {}", change.text())?;
+            writeln!(f, "  change   {}", OneLine(change.text()))?;
         }
         for install in &self.install {
-            write_install(f, install)?;
+            writeln!(f, "  {}", OneLine(install_text(install)))?;
         }
         for subscription in &self.approvals {
             writeln!(
                 f,
-                "  approve  the InstallPlan of subscription {subscription}, which asks for manual approval"
+                "  approve  the InstallPlan of subscription {}, which asks for manual approval",
+                OneLine(subscription)
             )?;
         }
         Ok(())
     }
 }
 
-fn write_install(f: &mut fmt::Formatter<'_>, install: &Install) -> fmt::Result {
+fn install_text(install: &Install) -> String {
     let Install {
         name,
         package,
@@ -76,17 +78,93 @@ fn write_install(f: &mut fmt::Formatter<'_>, install: &Install) -> fmt::Result {
         required_by,
         ..
     } = install;
-    if replaces.is_empty() {
-        write!(f, "  install  {name}")?;
-    } else {
-        write!(f, "  upgrade  {replaces} to {name}")?;
+    let what = match replaces.is_empty() {
+        true => format!("install  {name}"),
+        false => format!("upgrade  {replaces} to {name}"),
+    };
+    let by = match required_by.is_empty() {
+        true => String::new(),
+        false => format!(", required by {}", required_by.join(", ")),
+    };
+    format!(
+        "{what} (package {package}, channel {channel}, catalog {catalog}) for subscription {for_subscription}{by}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::CatalogKey;
+    use crate::plan::{Edit, Explained, HeldBack, NotSucceeded, Standing, Unsatisfiable};
+
+    /// Names come from Subscriptions and catalogs. A line of a plan that somebody else has made up is read as the plan's.
+    #[test]
+    fn no_name_begins_a_line_of_its_own() {
+        let evil = || "x\nstep 9\r\n  approve  nothing".to_owned();
+        let install = Install {
+            name: evil(),
+            package: evil(),
+            channel: evil(),
+            catalog: CatalogKey {
+                name: evil(),
+                namespace: evil(),
+            },
+            version: evil(),
+            replaces: evil(),
+            for_subscription: evil(),
+            required_by: vec![evil()],
+        };
+        let first = Install {
+            replaces: String::new(),
+            ..install.clone()
+        };
+        let unsatisfiable = Unsatisfiable {
+            subscriptions: vec![evil()],
+            summary: evil(),
+            ..Unsatisfiable::default()
+        };
+        let held = HeldBack {
+            message: evil(),
+            ..HeldBack::default()
+        };
+        let plan = Plan {
+            namespace: evil(),
+            steps: vec![Step {
+                changes: vec![Edit {
+                    subscription: evil(),
+                    fields: vec![("spec.channel", evil(), evil())],
+                    recreate: false,
+                }],
+                install: vec![install, first],
+                approvals: vec![evil()],
+            }],
+            unsatisfiable: vec![unsatisfiable.clone()],
+            held_back: vec![held.clone()],
+            excluded: vec![evil()],
+            notes: vec![evil()],
+            ..Plan::default()
+        };
+        let explained = Explained {
+            unsatisfiable: vec![unsatisfiable],
+            standings: vec![Standing {
+                subscription: evil(),
+                state: evil(),
+                held_back: Some(held),
+                ..Standing::default()
+            }],
+            not_succeeded: vec![NotSucceeded {
+                csv: evil(),
+                message: evil(),
+                ..NotSucceeded::default()
+            }],
+            excluded: vec![evil()],
+            ..Explained::default()
+        };
+        for text in [plan.to_string(), explained.to_string()] {
+            let is_made_up =
+                |line: &str| line.starts_with("step 9") || line.starts_with("  approve  nothing");
+            assert!(!text.lines().any(is_made_up), "{text}");
+            assert!(!text.contains('\r'), "{text}");
+        }
     }
-    write!(
-        f,
-        " (package {package}, channel {channel}, catalog {catalog}) for subscription {for_subscription}"
-    )?;
-    if !required_by.is_empty() {
-        write!(f, ", required by {}", required_by.join(", "))?;
-    }
-    writeln!(f)
 }
