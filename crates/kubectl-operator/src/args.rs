@@ -25,7 +25,7 @@ use self::doctor::DoctorArgs;
 use self::graph::GraphArgs;
 use self::look::{ListArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
-use self::shared::{Format, quoted};
+use self::shared::Document;
 use self::support_bundle::SupportBundleArgs;
 use self::ui::UiArgs;
 
@@ -84,7 +84,8 @@ pub(crate) enum Command {
     Catalog(CatalogCommand),
     /// Describe a package: what it is, its channels and versions, what is advised against, and how it can be installed
     ///
-    /// It is read from OLM's package-server (packages.operators.coreos.com/v1), of the catalogs that the namespace can use.
+    /// It is read from OLM's package-server (packages.operators.coreos.com/v1), of the catalogs that the namespace can use. Where the namespace has
+    /// a Subscription to it, its channel says where that stands: [1.0.0] is installed, `next` is on its way or waits.
     ///
     /// Exit codes: 0 for a description, 1 if there is none.
     #[command(after_help = "Examples:\n  \
@@ -181,7 +182,8 @@ pub(crate) enum Command {
     ///
     /// With --watch the tree is drawn again when something changes; elsewhere than on a terminal each change is a line. That ends
     /// when everything is ready, when nothing but an approval is waited for, when an InstallPlan has failed, or when --timeout is over.
-    /// Deployments and pods that you may not read are shown as Unknown and hold nothing up.
+    /// Deployments and pods that you may not read are shown as Unknown and hold nothing up. Of one operator that is not watched its channel is shown with
+    /// the version that is installed in brackets. A plan that waits shows the beginning of what it changes, as a diff; approve shows all of it.
     ///
     /// Exit codes: 0 if everything is ready, 2 if something is not (with --watch: not in time), 1 if there is no answer.
     #[command(after_help = "Examples:\n  \
@@ -251,20 +253,6 @@ pub(crate) struct ConnectionArgs {
     /// Kubeconfig file [default: KUBECONFIG, then ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-}
-
-impl ConnectionArgs {
-    /// The flags that lead to the same cluster and to this namespace, for commands that are told to be pasted.
-    pub(crate) fn flags(&self, namespace: &str) -> String {
-        let mut flags = format!("-n {}", quoted(namespace));
-        if let Some(context) = &self.context {
-            flags.push_str(&format!(" --context {}", quoted(context)));
-        }
-        if let Some(file) = &self.kubeconfig {
-            flags.push_str(&format!(" --kubeconfig {}", quoted(&file.to_string_lossy())));
-        }
-        flags
-    }
 }
 
 /// The cluster, and what resolution depends on besides its objects.
@@ -361,11 +349,11 @@ pub(crate) enum Output {
 
 impl Output {
     /// The document it is; none for text.
-    pub(crate) fn document(self) -> Option<Format> {
+    pub(crate) fn document(self) -> Option<Document> {
         match self {
             Self::Text => None,
-            Self::Json => Some(Format::Json),
-            Self::Yaml => Some(Format::Yaml),
+            Self::Json => Some(Document::Json),
+            Self::Yaml => Some(Document::Yaml),
         }
     }
 }

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 use crate::printer;
-use crate::reader::{answer, get, list};
+use crate::reader::{answer, get, is_name, list};
 
 /// Port that catalog pods serve.
 const REGISTRY_PORT: u16 = 50051;
@@ -186,6 +186,10 @@ pub(crate) fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> a
 }
 
 async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry, Fetched)> {
+    // It comes from a Subscription, and becomes part of a path.
+    if !is_name(&key.namespace) || !is_name(&key.name) {
+        bail!("no catalogsource can have this name");
+    }
     let source = get::<CatalogSource>(client, &key.namespace, &key.name).await?;
     let source = source.ok_or_else(|| anyhow!("there is no catalogsource {key}"))?;
     let registry = match source
@@ -235,7 +239,35 @@ fn is_ready(pod: &Pod) -> bool {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_catalog_of_an_impossible_name_is_not_asked_for() {
+        let cluster = FakeCluster::new();
+        cluster.on_request(|_| Some(Fault::Refuse(Refusal::unavailable("it was asked"))));
+        let (client, _link) = cluster.connect();
+        for (namespace, name, is_asked) in [
+            ("olm", "cat", true),
+            ("olm/pods?x=", "cat", false),
+            ("", "cat", false),
+            ("olm", "cat/status", false),
+            ("olm", "", false),
+        ] {
+            let key = CatalogKey {
+                name: name.to_owned(),
+                namespace: namespace.to_owned(),
+            };
+            let read = read_one(&client, &key).await;
+            let text = read.err().map(|error| format!("{error:#}")).unwrap_or_default();
+            assert_eq!(
+                text.contains("it was asked"),
+                is_asked,
+                "{namespace} {name}: {text}"
+            );
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_few_catalogs_are_read_at_once_and_one_that_fails_is_alone() {

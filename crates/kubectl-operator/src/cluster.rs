@@ -10,6 +10,7 @@ use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::Document;
 
 use crate::args::ConnectionArgs;
+use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::{answer, list_readable};
 
@@ -17,6 +18,8 @@ use crate::reader::{answer, list_readable};
 pub(crate) struct Cluster {
     pub client: Client,
     pub namespace: String,
+    /// Commands that lead to it.
+    pub commands: CommandLine,
     server: String,
 }
 
@@ -50,6 +53,7 @@ impl Cluster {
         Ok(Self {
             client,
             namespace,
+            commands: CommandLine::of(args),
             server,
         })
     }
@@ -59,6 +63,7 @@ impl Cluster {
         Self {
             client: self.client.clone(),
             namespace: namespace.to_owned(),
+            commands: self.commands.clone(),
             server: self.server.clone(),
         }
     }
@@ -69,6 +74,7 @@ impl Cluster {
         Self {
             client,
             namespace: namespace.to_owned(),
+            commands: CommandLine::default(),
             server: String::new(),
         }
     }

@@ -7,11 +7,13 @@
 mod args;
 mod catalogs;
 mod cluster;
+mod command_line;
 mod commands;
 mod confirm;
 mod gather;
 mod operators;
 mod packages;
+mod preview;
 mod printer;
 mod reader;
 mod table;
@@ -32,6 +34,16 @@ enum Verdict {
     Fine,
     /// Something cannot, or is not.
     Unresolved,
+}
+
+impl Verdict {
+    /// Fine where it is.
+    fn when(is_fine: bool) -> Self {
+        match is_fine {
+            true => Self::Fine,
+            false => Self::Unresolved,
+        }
+    }
 }
 
 const UNRESOLVED: u8 = 2;

@@ -8,12 +8,14 @@ mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::bail;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use olm_api::v1alpha1::{Approval, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionStatus};
 use serde::Serialize;
 
+use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
@@ -34,6 +36,8 @@ pub(crate) struct Gathered {
     pub csvs: BTreeMap<Key, ClusterServiceVersion>,
     /// Deployments of ClusterServiceVersions, with their pods.
     pub workloads: BTreeMap<Key, Workload>,
+    /// Where those of Subscriptions stand in their channels, in words.
+    pub ways: BTreeMap<Key, String>,
     /// Subscriptions and ClusterServiceVersions that are there, and not what they should be.
     pub unreadable: Vec<Unreadable>,
 }
@@ -56,6 +60,8 @@ pub(crate) struct Operator<'a> {
     pub plan: Option<&'a InstallPlan>,
     pub installed: Option<&'a ClusterServiceVersion>,
     pub current: Option<&'a ClusterServiceVersion>,
+    /// What the current one replaces, as long as it is there: OLM notes a new version as installed as soon as it is written.
+    pub replaced: Option<&'a ClusterServiceVersion>,
 }
 
 impl Gathered {
@@ -84,11 +90,16 @@ impl Gathered {
             let installed = csv(status.and_then(|status| status.installed_csv.as_ref()));
             let current = csv(status.and_then(|status| status.current_csv.as_ref()));
             let plan = status.and_then(plan_name);
+            let replaced = current.and_then(|csv| {
+                self.csvs
+                    .get(&(namespace.clone(), csv.spec.replaces()?.to_owned()))
+            });
             operators.push(Operator {
                 subscription: Some(subscription),
                 plan: plan.and_then(|plan| self.plans.get(&(namespace, plan.to_owned()))),
                 installed,
                 current,
+                replaced,
             });
         }
         // What is replaced goes by itself and is a step of the operator that replaces it.
@@ -107,9 +118,36 @@ impl Gathered {
                     plan: None,
                     installed: Some(csv),
                     current: Some(csv),
+                    replaced: None,
                 }),
         );
         operators
+    }
+
+    /// The operator of this name in a namespace. A Subscription comes before a ClusterServiceVersion of the same name.
+    ///
+    /// # Errors
+    /// There is none, and which there are.
+    pub(crate) fn find(
+        &self,
+        namespace: &str,
+        name: &str,
+        commands: &CommandLine,
+    ) -> anyhow::Result<Operator<'_>> {
+        let mut own = self.operators();
+        own.retain(|operator| operator.namespace() == namespace);
+        if let Some(at) = own.iter().position(|operator| operator.name() == name) {
+            return Ok(own.swap_remove(at));
+        }
+        let names: Vec<String> = own.iter().map(Operator::name).collect();
+        let known = match names.is_empty() {
+            true => format!(
+                "it has none; `{}` shows those of all namespaces",
+                commands.told("list", &[], None)
+            ),
+            false => format!("it has {}", names.join(", ")),
+        };
+        bail!("namespace {namespace} has no operator {name}: {known}")
     }
 }
 
@@ -169,6 +207,15 @@ impl Operator<'_> {
         of_subscription
             .or_else(|| self.installed.map(|csv| csv.name_any()))
             .unwrap_or_default()
+    }
+
+    /// The version that ran before the one that is on its way.
+    pub(crate) fn former(&self) -> Option<&ClusterServiceVersion> {
+        let is_current = |csv: &&ClusterServiceVersion| {
+            self.current
+                .is_some_and(|current| current.name_any() == csv.name_any())
+        };
+        self.installed.filter(|csv| !is_current(csv)).or(self.replaced)
     }
 
     /// What a table says of it.

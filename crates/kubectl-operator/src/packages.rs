@@ -5,14 +5,20 @@ pub(crate) mod tests;
 
 use anyhow::bail;
 use kube::api::ListParams;
-use kube::{Client, Resource as _};
+use kube::{Client, Resource as _, ResourceExt as _};
+use olm_api::labels::package_manifest;
 use olm_api::packages::{Deprecation, PackageManifest};
+use olm_api::v1alpha1::Subscription;
 use serde::Serialize;
 
-use crate::reader::{answer, api, is_unknown_kind};
+use crate::command_line::CommandLine;
+use crate::reader::{answer, api, is_name, is_unknown_kind};
+use crate::terminal::plain;
 
 /// Packages that are named where one is not found.
 const MAX_NAMED: usize = 5;
+/// Versions that a line shows after the one that is installed, beside the head.
+const MAX_AHEAD: usize = 4;
 
 /// A package of a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -79,6 +85,62 @@ impl Package {
         self.channels
             .iter()
             .find(|channel| channel.name == self.default_channel)
+    }
+}
+
+impl Channel {
+    /// Where a Subscription stands in it.
+    pub(crate) fn way_of(&self, subscription: &Subscription) -> String {
+        let status = subscription.status.as_ref();
+        let told = |name: Option<&String>| name.cloned().filter(|name| !name.is_empty());
+        let installed = told(status.and_then(|status| status.installed_csv.as_ref()));
+        let next = told(status.and_then(|status| status.current_csv.as_ref()));
+        let way = self.way(installed.as_deref(), next.as_deref());
+        match installed.filter(|name| self.versions.iter().all(|version| version.name != *name)) {
+            Some(name) => format!("{way}; {} is installed, and not in it", plain(&name)),
+            None => way,
+        }
+    }
+
+    /// Its versions in their order, with where somebody stands that has `installed`, and what waits or is on its way to them:
+    /// `1.0.0 -> [1.1.0] -> 1.2.0 (next) -> 2.0.0 (head)`. Which of them OLM goes through only the catalog itself says.
+    pub(crate) fn way(&self, installed: Option<&str>, next: Option<&str>) -> String {
+        let at = |name: Option<&str>| {
+            let at = self
+                .versions
+                .iter()
+                .position(|version| Some(version.name.as_str()) == name);
+            at.map(|at| self.versions.len() - 1 - at)
+        };
+        let (stands, next) = (at(installed), at(next).filter(|_| next != installed));
+        let last = self.versions.len().saturating_sub(1);
+        // Of what nobody has, the newest.
+        let from = stands.map_or(last.saturating_sub(MAX_AHEAD), |at| at.saturating_sub(1));
+        let to = stands.map_or(last, |at| at.saturating_add(MAX_AHEAD));
+        let mut words: Vec<String> = Vec::new();
+        let mut is_gap = false;
+        for (at, version) in self.versions.iter().rev().enumerate() {
+            let is_head = version.name == self.head;
+            if !(from..=to).contains(&at) && Some(at) != next && !is_head {
+                if !std::mem::replace(&mut is_gap, true) {
+                    words.push("…".to_owned());
+                }
+                continue;
+            }
+            is_gap = false;
+            let mut word = match version.version.as_str() {
+                "" => plain(&version.name),
+                number => plain(number),
+            };
+            if Some(at) == stands {
+                word = format!("[{word}]");
+            }
+            for (is_so, mark) in [(Some(at) == next, " (next)"), (is_head, " (head)")] {
+                word.push_str(if is_so { mark } else { "" });
+            }
+            words.push(word);
+        }
+        words.join(" -> ")
     }
 }
 
@@ -184,6 +246,43 @@ pub(crate) async fn offered(client: &Client, namespace: &str) -> anyhow::Result<
     })
 }
 
+/// Where a Subscription stands in its channel, as a line; none where the package-server does not know. It is asked for one package.
+pub(crate) async fn way(client: &Client, subscription: &Subscription) -> Option<String> {
+    let spec = &subscription.spec;
+    // They become a selector.
+    if ![&spec.name, &spec.source, &spec.source_namespace]
+        .into_iter()
+        .all(|name| is_name(name))
+    {
+        return None;
+    }
+    let packages = api::<PackageManifest>(client, subscription.namespace().as_deref());
+    let params = ListParams::default()
+        .fields(&format!("metadata.name={}", spec.name))
+        .labels(&format!(
+            "{}={},{}={}",
+            package_manifest::CATALOG,
+            spec.source,
+            package_manifest::CATALOG_NAMESPACE,
+            spec.source_namespace
+        ));
+    let what = || format!("read package {}", spec.name);
+    let found = answer(what, packages.list(&params)).await.ok()?;
+    let mut found = found.items.into_iter().map(Package::from);
+    let package = found.find(|package| {
+        package.name == spec.name
+            && package.catalog == spec.source
+            && package.catalog_namespace == spec.source_namespace
+    })?;
+    let name = spec.channel().unwrap_or(&package.default_channel);
+    let channel = package.channels.iter().find(|channel| channel.name == name)?;
+    Some(format!(
+        "channel {}: {}",
+        plain(name),
+        channel.way_of(subscription)
+    ))
+}
+
 /// Nobody is registered for the API, or who is does not answer.
 fn is_not_served(error: &kube::Error) -> bool {
     is_unknown_kind(error) || matches!(error, kube::Error::Api(status) if status.code == 503)
@@ -193,18 +292,23 @@ fn is_not_served(error: &kube::Error) -> bool {
 ///
 /// # Errors
 /// Nobody serves the API.
-pub(crate) async fn all(client: &Client, namespace: &str) -> anyhow::Result<Vec<Package>> {
+pub(crate) async fn all(
+    client: &Client,
+    namespace: &str,
+    commands: &CommandLine,
+) -> anyhow::Result<Vec<Package>> {
     match offered(client, namespace).await? {
         Offered::Packages(packages) => Ok(packages),
-        Offered::NotServed(cause) => bail!("{}", not_served(&cause)),
+        Offered::NotServed(cause) => bail!("{}", not_served(&cause, commands)),
     }
 }
 
-fn not_served(cause: &str) -> String {
+fn not_served(cause: &str, commands: &CommandLine) -> String {
     let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));
     format!(
         "this cluster does not serve {group}/{version} ({cause}): OLM's package-server is not there or not ready, \
-         see `kubectl get apiservice {version}.{group}`; `kubectl operator catalog list` shows what catalogs there are"
+         see `kubectl get apiservice {version}.{group}`; `{}` shows what catalogs there are",
+        commands.told("catalog list", &[], None)
     )
 }
 
@@ -216,6 +320,8 @@ pub(crate) fn named(
     packages: Vec<Package>,
     name: &str,
     catalog: Option<&str>,
+    namespace: &str,
+    commands: &CommandLine,
 ) -> anyhow::Result<Vec<Package>> {
     let is_wanted = |package: &Package| catalog.is_none_or(|catalog| is_catalog(package, catalog));
     let (found, others): (Vec<_>, Vec<_>) = packages
@@ -245,8 +351,14 @@ pub(crate) fn named(
     like.truncate(MAX_NAMED);
     let way_out = match (like.is_empty(), others.len()) {
         (false, _) => format!("is it {}?", like.join(", ")),
-        (true, 0) => "there is none at all, see `kubectl operator catalog list -A`".to_owned(),
-        (true, count) => format!("`kubectl operator list-available` lists the {count} there are"),
+        (true, 0) => format!(
+            "there is none at all, see `{}`",
+            commands.told("catalog list", &[], None)
+        ),
+        (true, count) => format!(
+            "`{}` lists the {count} there are",
+            commands.told("list-available", &[], Some(namespace))
+        ),
     };
     bail!("no catalog in reach has a package {name}: {way_out}")
 }

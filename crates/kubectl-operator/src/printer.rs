@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::args::shared::Format;
+use crate::args::shared::Document;
 use crate::terminal::{escape, escape_json, escape_painted, line};
 
 /// Longest line of talk.
@@ -40,15 +40,15 @@ pub(crate) fn script(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a value as the document that was asked for. There is no wide one: that is a table.
+/// Writes a value as the document that was asked for.
 ///
 /// # Errors
 /// When stdout cannot be written to.
-pub(crate) fn document<T: Serialize>(value: &T, format: Format) -> anyhow::Result<()> {
+pub(crate) fn document<T: Serialize>(value: &T, format: Document) -> anyhow::Result<()> {
     script(&document_text(value, format)?)
 }
 
-fn document_text<T: Serialize>(value: &T, format: Format) -> anyhow::Result<String> {
+fn document_text<T: Serialize>(value: &T, format: Document) -> anyhow::Result<String> {
     let json = || {
         anyhow::Ok(format!(
             "{}\n",
@@ -56,7 +56,7 @@ fn document_text<T: Serialize>(value: &T, format: Format) -> anyhow::Result<Stri
         ))
     };
     match format {
-        Format::Yaml => {
+        Document::Yaml => {
             let yaml = olm_fbc::yaml::to_string(value)?;
             // Not every text of YAML has a place for escapes, but JSON is YAML and has.
             match escape_json(&yaml) == yaml {
@@ -64,7 +64,7 @@ fn document_text<T: Serialize>(value: &T, format: Format) -> anyhow::Result<Stri
                 false => json(),
             }
         }
-        Format::Json | Format::Wide => json(),
+        Document::Json => json(),
     }
 }
 
@@ -92,14 +92,14 @@ mod tests {
     #[test]
     fn a_document_says_the_same_without_letters_that_a_terminal_obeys() {
         let poison = json!({"a\u{9b}": "x\u{1b}[2J\u{202e}y\u{200b}\u{7f}\nz größe", "b": "\u{e0001}"});
-        for format in [Format::Json, Format::Yaml] {
+        for format in [Document::Json, Document::Yaml] {
             let text = document_text(&poison, format).unwrap();
             let is_raw = |letter: char| "\u{9b}\u{1b}\u{202e}\u{200b}\u{7f}\u{e0001}".contains(letter);
             assert!(!text.contains(is_raw), "{text:?}");
             assert!(text.contains("größe"), "{text}");
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), poison);
         }
-        let fine = document_text(&json!({"a": "größe 値"}), Format::Yaml).unwrap();
+        let fine = document_text(&json!({"a": "größe 値"}), Document::Yaml).unwrap();
         assert_eq!(fine, "a: größe 値\n");
     }
 }

@@ -130,6 +130,11 @@ impl Colours {
         Self::when(io::stdout().is_terminal(), |name| std::env::var(name).ok())
     }
 
+    /// The same of stderr.
+    pub(crate) fn of_stderr() -> Self {
+        Self::when(io::stderr().is_terminal(), |name| std::env::var(name).ok())
+    }
+
     fn when(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Self {
         let refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = variable("TERM").is_some_and(|value| value == "dumb");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::terminal::{cut, escape, escape_painted, plain, size};
+use crate::terminal::{Colours, cut, escape, escape_painted, plain, size};
 
 /// How often is looked again.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -37,6 +37,7 @@ pub(crate) enum Outcome {
 /// Where what was seen is shown.
 pub(crate) struct Screen<W> {
     to: W,
+    colours: Colours,
     /// Lines and columns of a terminal.
     size: Option<(usize, usize)>,
     shown: Vec<String>,
@@ -49,10 +50,16 @@ impl<W: Write> Screen<W> {
     pub(crate) fn new(to: W, size: Option<(usize, usize)>) -> Self {
         Self {
             to,
+            colours: Colours(false),
             size,
             shown: Vec::new(),
             drawn: 0,
         }
+    }
+
+    /// Whether what is shown is coloured.
+    pub(crate) fn colours(&self) -> Colours {
+        self.colours
     }
 
     fn show(&mut self, look: &Look) -> io::Result<()> {
@@ -99,14 +106,20 @@ impl<W: Write> Screen<W> {
 impl Screen<io::Stdout> {
     /// Stdout, for what was asked for.
     pub(crate) fn stdout() -> Self {
-        Self::new(io::stdout(), io::stdout().is_terminal().then(size))
+        Self {
+            colours: Colours::of_stdout(),
+            ..Self::new(io::stdout(), io::stdout().is_terminal().then(size))
+        }
     }
 }
 
 impl Screen<io::Stderr> {
     /// Stderr, for how it goes on.
     pub(crate) fn stderr() -> Self {
-        Self::new(io::stderr(), io::stderr().is_terminal().then(size))
+        Self {
+            colours: Colours::of_stderr(),
+            ..Self::new(io::stderr(), io::stderr().is_terminal().then(size))
+        }
     }
 }
 

@@ -261,6 +261,8 @@ fn flags_that_contradict_are_usage_errors() {
         &["graph", "etcd", "-o", "png"],
         &["support-bundle", "-A", "-n", "shop"],
         &["status", "--timeout", "soon"],
+        &["status", "-o", "wide"],
+        &["describe", "etcd", "-o", "wide"],
         &["status", ""],
         &["catalog", "add", "cat"],
         &["catalog", "list", "-o", "table"],

@@ -5,6 +5,7 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use olm_api::v1alpha1::SecurityContextConfig;
 
 use super::ConnectionArgs;
+use super::look::ListArgs;
 use super::shared::{Format, WaitArgs};
 
 /// `catalog`
@@ -30,7 +31,7 @@ pub(crate) enum CatalogCommand {
         kubectl operator catalog list -A\n  \
         kubectl operator catalog list -n olm -o wide"
     )]
-    List(CatalogListArgs),
+    List(ListArgs),
     /// Remove a catalog, after naming the Subscriptions that use it
     ///
     /// What is installed stays as it is, but gets no newer versions. A terminal is asked; elsewhere nothing is removed without --yes.
@@ -97,19 +98,6 @@ impl From<Confinement> for SecurityContextConfig {
             Confinement::Legacy => Self::Legacy,
         }
     }
-}
-
-/// `catalog list`
-#[derive(Debug, ClapArgs)]
-pub(crate) struct CatalogListArgs {
-    /// Catalogs of all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub all_namespaces: bool,
-    /// How to print them [default: a table]
-    #[arg(short, long, value_enum, value_name = "FORMAT")]
-    pub output: Option<Format>,
-    #[command(flatten)]
-    pub connection: ConnectionArgs,
 }
 
 /// `catalog remove`

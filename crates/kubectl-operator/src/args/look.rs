@@ -4,12 +4,12 @@ use clap::Args as ClapArgs;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::ConnectionArgs;
-use super::shared::{Format, WaitArgs};
+use super::shared::{Document, Format, WaitArgs};
 
-/// `list`
+/// `list` and `catalog list`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
-    /// Operators of all namespaces
+    /// Of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     /// How to print them [default: a table]
@@ -35,7 +35,7 @@ pub(crate) struct StatusArgs {
     pub wait: WaitArgs,
     /// How to print the state [default: a tree]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    pub output: Option<Format>,
+    pub output: Option<Document>,
     #[command(flatten)]
     pub connection: ConnectionArgs,
 }

@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::ConnectionArgs;
-use super::shared::Format;
+use super::shared::{Document, Format};
 
 /// `list-available`
 #[derive(Debug, ClapArgs)]
@@ -33,7 +33,7 @@ pub(crate) struct DescribeArgs {
     pub catalog: Option<String>,
     /// How to print it [default: for people]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    pub output: Option<Format>,
+    pub output: Option<Document>,
     #[command(flatten)]
     pub connection: ConnectionArgs,
 }

@@ -4,11 +4,31 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-/// How a list or a state is printed.
+/// How a list is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A table with more columns
     Wide,
+    /// One JSON document
+    Json,
+    /// The same as YAML
+    Yaml,
+}
+
+impl Format {
+    /// The document it is; none for a table.
+    pub(crate) fn document(self) -> Option<Document> {
+        match self {
+            Self::Wide => None,
+            Self::Json => Some(Document::Json),
+            Self::Yaml => Some(Document::Yaml),
+        }
+    }
+}
+
+/// How something is printed for programs, where people get no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Document {
     /// One JSON document
     Json,
     /// The same as YAML
@@ -39,32 +59,9 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// Hours, minutes and seconds as kubectl takes them; a bare number is none but 0.
+/// A duration as kubectl takes it; a bare number is none but 0.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration such as 90s, 5m or 1h30m");
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let (mut seconds, mut digits) = (0_u64, String::new());
-    for letter in text.chars() {
-        let unit = match letter {
-            '0'..='9' => {
-                digits.push(letter);
-                continue;
-            }
-            'h' => 3600,
-            'm' => 60,
-            's' => 1,
-            _ => return Err(wrong()),
-        };
-        let number: u64 = std::mem::take(&mut digits).parse().map_err(|_| wrong())?;
-        let more = number.checked_mul(unit).ok_or_else(wrong)?;
-        seconds = seconds.checked_add(more).ok_or_else(wrong)?;
-    }
-    match digits.is_empty() && !text.is_empty() {
-        true => Ok(Duration::from_secs(seconds)),
-        false => Err(wrong()),
-    }
+    go_compat::duration::parse(text).map_err(|_| format!("{text:?} is no duration such as 90s, 5m or 1h30m"))
 }
 
 #[cfg(test)]
@@ -86,7 +83,14 @@ mod tests {
 
     #[test]
     fn durations_are_those_of_kubectl() {
-        for (text, seconds) in [("0", 0), ("0s", 0), ("90s", 90), ("5m", 300), ("1h30m", 5400)] {
+        for (text, seconds) in [
+            ("0", 0),
+            ("0s", 0),
+            ("90s", 90),
+            ("5m", 300),
+            ("1h30m", 5400),
+            ("1.5h", 5400),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for text in [

@@ -3,7 +3,8 @@
 mod shown;
 #[cfg(test)]
 mod tests;
-pub(super) mod text;
+
+use std::collections::BTreeSet;
 
 use anyhow::{Context as _, anyhow, bail};
 use kube::api::{Patch, PatchParams};
@@ -13,19 +14,18 @@ use olm_api::{approval, labels};
 use serde_json::json;
 
 use self::shown::Served;
-pub(super) use self::shown::{Shown, definition_text, object_text, rule_text};
+pub(super) use self::shown::Shown;
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
-use crate::reader::{answer as answered, get, list_names};
+use crate::preview::name;
+use crate::reader::{answer as answered, get, list_names, list_readable};
 use crate::{Verdict, printer};
 
 /// What names an InstallPlan where a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
 /// How often a plan is looked at again that changed between the look and the approval, and was the same all the same.
 const TRIES: usize = 3;
-/// Subscriptions of a plan that are asked whether they wait for it: a request each, and whoever may write plans may note any number.
-const MAX_ASKED: usize = 200;
 
 /// Shows the plan and approves it, if whoever asks wants that.
 ///
@@ -41,7 +41,6 @@ pub(crate) async fn run(args: &ApproveArgs) -> anyhow::Result<Verdict> {
 /// There is no such plan, or the API server refuses.
 pub(super) async fn approve_one(args: &ApproveArgs) -> anyhow::Result<(Verdict, Vec<String>)> {
     let cluster = Cluster::connect(&args.connection).await?;
-    let namespace = cluster.namespace.as_str();
     let mut answer = |shown: &Shown| {
         // With JSON what was shown and what came of it is one document, which comes last.
         if args.output == Output::Text {
@@ -49,21 +48,17 @@ pub(super) async fn approve_one(args: &ApproveArgs) -> anyhow::Result<(Verdict, 
         }
         confirm(&question(args.output, shown), args.yes)
     };
-    let shown = approve(&cluster.client, namespace, &args.name, &mut answer).await?;
+    let shown = approve(&cluster, &args.name, &mut answer).await?;
     match args.output.document() {
         None => printer::data(&shown.outcome_text())?,
         Some(format) => printer::document(&shown, format)?,
     }
-    let verdict = match shown.approved {
-        true => Verdict::Fine,
-        false => Verdict::Unresolved,
-    };
-    Ok((verdict, shown.subscriptions))
+    Ok((Verdict::when(shown.approved), shown.subscriptions))
 }
 
 /// What is asked, after what it is about. A document comes too late for who is asked.
 fn question(output: Output, shown: &Shown) -> String {
-    let question = format!("Approve InstallPlan {}?", text::name(&shown.plan));
+    let question = format!("Approve InstallPlan {}?", name(&shown.plan));
     match output {
         Output::Text => question,
         Output::Json | Output::Yaml => format!("{shown}{question}"),
@@ -72,12 +67,12 @@ fn question(output: Output, shown: &Shown) -> String {
 
 /// Approves the plan of this name if `answer` says so of what it is shown.
 pub(super) async fn approve(
-    client: &Client,
-    namespace: &str,
+    cluster: &Cluster,
     name: &str,
     answer: &mut (dyn FnMut(&Shown) -> anyhow::Result<bool> + Send),
 ) -> anyhow::Result<Shown> {
-    let plan_name = find_plan(client, namespace, name).await?;
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
+    let plan_name = find_plan(cluster, name).await?;
     let plans: Api<InstallPlan> = Api::namespaced(client.clone(), namespace);
     let read = || async {
         let plan = get::<InstallPlan>(client, namespace, &plan_name).await?;
@@ -113,7 +108,8 @@ pub(super) async fn approve(
 }
 
 /// The plan that a Subscription refers to, or that has the name itself.
-async fn find_plan(client: &Client, namespace: &str, name: &str) -> anyhow::Result<String> {
+async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     if let Some(plan) = name.strip_prefix(PLAN_PREFIX) {
         return Ok(plan.to_owned());
     }
@@ -125,7 +121,8 @@ async fn find_plan(client: &Client, namespace: &str, name: &str) -> anyhow::Resu
     };
     let reference = subscription.status.and_then(|status| status.install_plan_ref);
     reference.and_then(|plan| plan.name).with_context(|| {
-        format!("Subscription {name} has no InstallPlan; `kubectl operator explain {name} -n {namespace}` tells why")
+        let explain = cluster.commands.told("explain {}", &[name], Some(namespace));
+        format!("Subscription {name} has no InstallPlan; `{explain}` tells why")
     })
 }
 
@@ -157,26 +154,38 @@ fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
 /// Which of the Subscriptions that own a plan wait for it, or had it carried out: all of a namespace own each.
 async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow::Result<Served> {
     let owners = plan.owner_references().iter();
-    let owners: Vec<&str> = owners
+    let owners: BTreeSet<&str> = owners
         .filter(|owner| owner.kind == "Subscription")
         .map(|owner| owner.name.as_str())
         .collect();
-    let mut names = Vec::new();
-    for name in owners.iter().take(MAX_ASKED) {
-        let found = get::<Subscription>(client, namespace, name).await?;
-        let reference = found.and_then(|found| found.status?.install_plan_ref);
-        let refers = reference.is_some_and(|reference| match reference.uid {
-            Some(uid) => Some(uid) == plan.uid(),
+    let refers = |found: &Subscription| {
+        let reference = found
+            .status
+            .as_ref()
+            .and_then(|status| status.install_plan_ref.as_ref());
+        reference.is_some_and(|reference| match &reference.uid {
+            Some(uid) => Some(uid) == plan.metadata.uid.as_ref(),
             None => reference.name == plan.metadata.name,
-        });
-        if refers {
-            names.push((*name).to_owned());
-        }
-    }
+        })
+    };
+    // However many a plan notes: whoever may write plans may note any number.
+    let (found, unreadable) = match owners.is_empty() {
+        true => (Vec::new(), Vec::new()),
+        false => list_readable::<Subscription>(client, Some(namespace), "").await?,
+    };
+    let mut names: Vec<String> = found
+        .iter()
+        .filter(|found| owners.contains(found.name_any().as_str()) && refers(found))
+        .map(|found| found.name_any())
+        .collect();
+    names.sort();
+    let unread = unreadable
+        .into_iter()
+        .filter(|found| owners.contains(found.name.as_str()));
     Ok(Served {
         names,
         owners: owners.len(),
-        unasked: owners.len().saturating_sub(MAX_ASKED),
+        unread: unread.map(|found| found.text).collect(),
     })
 }
 

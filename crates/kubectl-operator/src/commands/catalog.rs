@@ -7,7 +7,7 @@ use std::io::Write;
 
 use anyhow::{anyhow, bail};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Client, ResourceExt as _};
+use kube::ResourceExt as _;
 use olm_api::condition::catalog_source as condition;
 use olm_api::labels;
 use olm_api::v1alpha1::{
@@ -16,14 +16,15 @@ use olm_api::v1alpha1::{
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::catalog::{AddArgs, CatalogCommand, CatalogListArgs, RemoveArgs};
+use crate::args::catalog::{AddArgs, CatalogCommand, RemoveArgs};
+use crate::args::look::ListArgs;
 use crate::args::shared::{Format, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::operators::{Node, flat, lines, pod_node};
 use crate::reader::{api, get, is_forbidden, list, place};
 use crate::table::Table;
-use crate::terminal::{Colours, Mark, plain};
+use crate::terminal::{Mark, plain};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, printer, writer};
 
@@ -47,19 +48,19 @@ pub(crate) async fn run(command: &CatalogCommand) -> anyhow::Result<Verdict> {
 async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let source = source(args, &cluster.namespace);
-    create(&cluster.client, &source).await?;
+    create(&cluster, &source).await?;
     let name = &args.name;
     printer::progress(&format!("CatalogSource {}/{name} created", cluster.namespace));
-    let is_ready = follow(&cluster.client, &source, &args.wait, &mut Screen::stderr()).await?;
+    let is_ready = follow(&cluster, &source, &args.wait, &mut Screen::stderr()).await?;
     if let Some(format) = args.output {
         let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &args.name).await?;
         let rows: Vec<Row> = found.iter().map(row).collect();
-        print(&rows, format, false)?;
+        match format.document() {
+            Some(format) => printer::document(&json!({"catalogs": rows}), format)?,
+            None => printer::data(&table(&rows, false, true))?,
+        }
     }
-    Ok(match is_ready {
-        true => Verdict::Fine,
-        false => Verdict::Unresolved,
-    })
+    Ok(Verdict::when(is_ready))
 }
 
 /// The CatalogSource that is asked for.
@@ -89,7 +90,8 @@ fn source(args: &AddArgs, namespace: &str) -> CatalogSource {
     source
 }
 
-async fn create(client: &Client, source: &CatalogSource) -> anyhow::Result<()> {
+async fn create(cluster: &Cluster, source: &CatalogSource) -> anyhow::Result<()> {
+    let client = &cluster.client;
     let (namespace, name) = (source.namespace().unwrap_or_default(), source.name_any());
     if writer::create(&api(client, Some(&namespace)), source)
         .await?
@@ -100,20 +102,23 @@ async fn create(client: &Client, source: &CatalogSource) -> anyhow::Result<()> {
     let there = get::<CatalogSource>(client, &namespace, &name).await?;
     let image = there.and_then(|there| there.spec.image).unwrap_or_default();
     bail!(
-        "namespace {namespace} has a CatalogSource {name} already, of image {image:?}: choose another name, or `kubectl operator \
-         catalog remove {name} -n {namespace}`"
+        "namespace {namespace} has a CatalogSource {name} already, of image {image:?}: choose another name, or `{}`",
+        cluster
+            .commands
+            .told("catalog remove {}", &[&name], Some(&namespace))
     )
 }
 
 /// Whether a catalog gets READY in time.
 async fn follow<W: Write>(
-    client: &Client,
+    cluster: &Cluster,
     source: &CatalogSource,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
 ) -> anyhow::Result<bool> {
+    let client = &cluster.client;
     let (namespace, name) = (source.namespace().unwrap_or_default(), source.name_any());
-    let mut node = None;
+    let (mut node, colours) = (None, screen.colours());
     let outcome = until(screen, wait.limit(), async || {
         let found = get::<CatalogSource>(client, &namespace, &name).await?;
         let found = found.ok_or_else(|| {
@@ -131,7 +136,7 @@ async fn follow<W: Write>(
         };
         let seen = tree(&found, pods.as_deref());
         let look = Look {
-            tree: lines(std::slice::from_ref(&seen), Colours::of_stdout()),
+            tree: lines(std::slice::from_ref(&seen), colours),
             flat: flat(std::slice::from_ref(&seen)),
             outcome: match seen.mark {
                 Mark::Fine => Outcome::Done,
@@ -146,9 +151,11 @@ async fn follow<W: Write>(
         let seconds = wait.timeout.as_secs();
         let waits = node.map_or_else(|| "no answer of the cluster".to_owned(), |node| node.waits_for());
         printer::warning(&format!(
-            "not {} within {seconds} s: {waits}; the CatalogSource stays, `kubectl operator catalog remove {} -n {namespace}` removes it",
+            "not {} within {seconds} s: {waits}; the CatalogSource stays, `{}` removes it",
             condition::READY,
-            name
+            cluster
+                .commands
+                .told("catalog remove {}", &[&name], Some(&namespace))
         ));
     }
     Ok(outcome == Outcome::Done)
@@ -205,7 +212,6 @@ fn row(source: &CatalogSource) -> Row {
     let broken = conditions.filter(|found| found.status == olm_api::condition::FALSE);
     messages.extend(broken.map(|found| found.message.clone()));
     messages.retain(|message| !message.is_empty());
-    messages.dedup();
     Row {
         namespace: source.namespace().unwrap_or_default(),
         name: source.name_any(),
@@ -222,35 +228,45 @@ fn row(source: &CatalogSource) -> Row {
         state: connection
             .map(|state| state.last_observed_state.clone())
             .unwrap_or_default(),
-        message: messages.join("; "),
+        message: told_once(&messages).join("; "),
     }
 }
 
-async fn list_catalogs(args: &CatalogListArgs) -> anyhow::Result<Verdict> {
+/// Messages without those that others repeat, with or without more around them.
+fn told_once(messages: &[String]) -> Vec<&str> {
+    let is_repeated = |at: usize, message: &str| {
+        let mut others = messages.iter().enumerate();
+        others.any(|(other, text)| text.contains(message) && (text != message || other < at))
+    };
+    let all = messages.iter().map(String::as_str).enumerate();
+    all.filter(|(at, message)| !is_repeated(*at, message))
+        .map(|(_, message)| message)
+        .collect()
+}
+
+async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let sources = list::<CatalogSource>(&cluster.client, namespace, "").await?;
     let rows: Vec<Row> = sources.iter().map(row).collect();
-    match args.output {
-        Some(format) if format != Format::Wide || !rows.is_empty() => {
-            print(&rows, format, args.all_namespaces)?;
+    match args.output.and_then(Format::document) {
+        Some(format) => printer::document(&json!({"catalogs": rows}), format)?,
+        None if rows.is_empty() => {
+            let more = match namespace {
+                Some(_) => format!(
+                    "; `{}` lists those of all namespaces",
+                    cluster.commands.told("catalog list", &[], None)
+                ),
+                None => String::new(),
+            };
+            printer::progress(&format!("No catalogs found in {}{more}.", place(namespace)));
         }
-        _ if rows.is_empty() => {
-            let place = place(namespace);
-            printer::progress(&format!(
-                "No catalogs found in {place}; `-A` lists those of all namespaces."
-            ));
+        None => {
+            let is_wide = args.output == Some(Format::Wide);
+            printer::data(&table(&rows, args.all_namespaces, is_wide))?;
         }
-        _ => printer::data(&table(&rows, args.all_namespaces, false))?,
     }
     Ok(Verdict::Fine)
-}
-
-fn print(rows: &[Row], format: Format, with_namespace: bool) -> anyhow::Result<()> {
-    match format {
-        Format::Wide => printer::data(&table(rows, with_namespace, true)),
-        _ => printer::document(&json!({"catalogs": rows}), format),
-    }
 }
 
 fn table(rows: &[Row], with_namespace: bool, is_wide: bool) -> String {
@@ -290,28 +306,28 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
         printer::data(text)?;
         confirm(&format!("Remove CatalogSource {name}?"), args.yes)
     };
-    let is_gone = remove_one(&cluster.client, &cluster.namespace, &args.name, &mut answer).await?;
+    let is_gone = remove_one(&cluster, &args.name, &mut answer).await?;
     let outcome = if is_gone { "deleted" } else { "not deleted" };
     let name = &args.name;
     printer::progress(&format!("CatalogSource {}/{name} {outcome}", cluster.namespace));
-    Ok(match is_gone {
-        true => Verdict::Fine,
-        false => Verdict::Unresolved,
-    })
+    Ok(Verdict::when(is_gone))
 }
 
 /// Removes a catalog if `answer` says so of what it is shown: who uses it.
 async fn remove_one(
-    client: &Client,
-    namespace: &str,
+    cluster: &Cluster,
     name: &str,
     answer: &mut dyn FnMut(&str, &str) -> anyhow::Result<bool>,
 ) -> anyhow::Result<bool> {
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let Some(source) = get::<CatalogSource>(client, namespace, name).await? else {
         let known = list::<CatalogSource>(client, Some(namespace), "").await?;
         let names: Vec<String> = known.iter().map(|source| source.name_any()).collect();
         let known = match names.is_empty() {
-            true => "none; `kubectl operator catalog list -A` shows all".to_owned(),
+            true => format!(
+                "none; `{}` shows all",
+                cluster.commands.told("catalog list", &[], None)
+            ),
             false => names.join(", "),
         };
         bail!(

@@ -1,11 +1,14 @@
 //! `kubectl operator describe`: what a package is, as its catalog tells it.
 
+use kube::ResourceExt as _;
+use olm_api::v1alpha1::Subscription;
 use serde_json::json;
 
 use crate::args::packages::DescribeArgs;
-use crate::args::shared::Format;
 use crate::cluster::Cluster;
-use crate::packages::{Package, all, named};
+use crate::command_line::CommandLine;
+use crate::packages::{Channel, Package, all, named};
+use crate::reader::list_readable;
 use crate::table::NONE;
 use crate::terminal::plain;
 use crate::{Verdict, printer};
@@ -21,16 +24,25 @@ const MAX_VERSIONS: usize = 10;
 /// It cannot be read, or there is no such package.
 pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
-    let packages = all(&cluster.client, &cluster.namespace).await?;
-    let packages = named(packages, &args.package, args.catalog.as_deref())?;
+    let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
+    let packages = all(&cluster.client, namespace, commands).await?;
+    let packages = named(
+        packages,
+        &args.package,
+        args.catalog.as_deref(),
+        namespace,
+        commands,
+    )?;
+    let own = match args.output {
+        Some(_) => Vec::new(),
+        None => subscriptions(&cluster).await,
+    };
     match args.output {
-        Some(format @ (Format::Json | Format::Yaml)) => {
-            printer::document(&json!({"packages": packages}), format)?;
-        }
-        _ => {
+        Some(format) => printer::document(&json!({"packages": packages}), format)?,
+        None => {
             let texts: Vec<String> = packages
                 .iter()
-                .map(|package| text(package, &cluster.namespace))
+                .map(|package| text(package, namespace, commands, &own))
                 .collect();
             printer::data(&texts.join("\n"))?;
         }
@@ -38,7 +50,22 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-fn text(package: &Package, namespace: &str) -> String {
+/// The Subscriptions of the namespace. Who may not read them sees the package all the same.
+async fn subscriptions(cluster: &Cluster) -> Vec<Subscription> {
+    let read = list_readable(&cluster.client, Some(&cluster.namespace), "").await;
+    let (found, _) = read.unwrap_or_else(|error| {
+        printer::warning(&format!("what of it is installed is not known: {error:#}"));
+        (Vec::new(), Vec::new())
+    });
+    found
+}
+
+fn text(
+    package: &Package,
+    namespace: &str,
+    commands: &CommandLine,
+    subscriptions: &[Subscription],
+) -> String {
     let mut lines = Vec::new();
     let mut field = |name: &str, value: &str| {
         let value = match value {
@@ -67,30 +94,26 @@ fn text(package: &Package, namespace: &str) -> String {
     }
     lines.push("Channels:".to_owned());
     for channel in &package.channels {
-        let note = channel
-            .deprecated
-            .as_ref()
-            .map(|text| format!(", deprecated: {text}"));
-        lines.push(format!("  {}{}", plain(&channel.name), plain_note(note)));
+        let note = deprecated(channel.deprecated.as_deref());
+        lines.push(format!("  {}{note}", plain(&channel.name)));
+        for own in subscriptions.iter().filter(|own| follows(own, package, channel)) {
+            let name = plain(&own.name_any());
+            lines.push(format!("    Subscription {name}: {}", channel.way_of(own)));
+        }
         for version in channel.versions.iter().take(MAX_VERSIONS) {
-            let note = version
-                .deprecated
-                .as_ref()
-                .map(|text| format!(", deprecated: {text}"));
+            let note = deprecated(version.deprecated.as_deref());
             let head = if version.name == channel.head {
                 ", head"
             } else {
                 ""
             };
             let (number, name) = (plain(&version.version), plain(&version.name));
-            lines.push(format!("    {number} ({name}){head}{}", plain_note(note)));
+            lines.push(format!("    {number} ({name}){head}{note}"));
         }
         let more = channel.versions.len().saturating_sub(MAX_VERSIONS);
         if more > 0 {
-            lines.push(format!(
-                "    and {more} more, see kubectl operator list-available {}",
-                plain(&package.name)
-            ));
+            let see = commands.told("list-available {}", &[&plain(&package.name)], Some(namespace));
+            lines.push(format!("    and {more} more, see {see}"));
         }
     }
     if !package.description.trim().is_empty() {
@@ -106,31 +129,38 @@ fn text(package: &Package, namespace: &str) -> String {
         }
     }
     // Meant for a shell, and written by the catalog.
-    let is_word = |text: &str| {
-        let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-/".contains(letter);
-        !text.is_empty() && text.chars().all(fits)
-    };
-    let (name, channel) = (&package.name, &package.default_channel);
-    if is_word(name) && is_word(channel) {
-        lines.push(format!(
-            "Install it:      kubectl operator install {name} --channel {channel} -n {namespace}"
-        ));
+    let names = [package.name.as_str(), package.default_channel.as_str()];
+    if let Some(install) = commands.offered("install {} --channel {}", &names, Some(namespace)) {
+        lines.push(format!("Install it:      {install}"));
     }
     lines.join("\n") + "\n"
 }
 
-fn plain_note(note: Option<String>) -> String {
-    note.map(|note| plain(&note)).unwrap_or_default()
+/// Whether a Subscription is to this channel of the package.
+fn follows(subscription: &Subscription, package: &Package, channel: &Channel) -> bool {
+    let spec = &subscription.spec;
+    spec.name == package.name
+        && spec.source == package.catalog
+        && spec.source_namespace == package.catalog_namespace
+        && spec.channel().unwrap_or(&package.default_channel) == channel.name
+}
+
+fn deprecated(why: Option<&str>) -> String {
+    why.map(|why| format!(", deprecated: {}", plain(why)))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::operators::tests::subscription;
     use crate::packages::tests::package;
 
     #[test]
     fn a_package_is_described_for_people() {
-        insta::assert_snapshot!(text(&package("etcd", "cat"), "shop"), @r"
+        insta::assert_snapshot!(text(&package("etcd", "cat"), "shop", &CommandLine::default(), &[]), @r"
         Name:            etcd
         Display name:    Etcd
         Provider:        CNCF
@@ -157,11 +187,43 @@ mod tests {
     }
 
     #[test]
+    fn an_installed_package_tells_where_one_stands() {
+        let subscribed = |change: &dyn Fn(&mut Value)| {
+            let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.1.0"});
+            let mut found = subscription("db", &status);
+            change(&mut found["spec"]);
+            let own = [serde_json::from_value(found).unwrap()];
+            let text = text(&package("etcd", "cat"), "shop", &CommandLine::default(), &own);
+            let mut lines = text
+                .lines()
+                .map(str::to_owned)
+                .skip_while(|line| line != "Channels:");
+            let line = lines.position(|line| line.contains("Subscription db"));
+            (line, text)
+        };
+        let (line, text) = subscribed(&|_| {});
+        assert!(
+            text.contains("  stable\n    Subscription db: [1.0.0] -> 1.1.0 (next) (head)\n"),
+            "{text}"
+        );
+        // Without a channel it is the default one; another one is in its place.
+        assert_eq!(subscribed(&|spec| spec["channel"] = json!("")).0, line);
+        assert_eq!(subscribed(&|spec| spec["channel"] = json!("beta")).0, Some(2));
+        for (field, other) in [
+            ("source", "other"),
+            ("sourceNamespace", "shop"),
+            ("name", "vault"),
+        ] {
+            assert_eq!(subscribed(&|spec| spec[field] = json!(other)).0, None, "{field}");
+        }
+    }
+
+    #[test]
     fn no_command_to_paste_is_written_by_a_catalog() {
         let mut package = package("etcd", "cat");
-        assert!(text(&package, "shop").contains("Install it:"));
+        assert!(text(&package, "shop", &CommandLine::default(), &[]).contains("Install it:"));
         package.default_channel = "stable; rm -rf .".to_owned();
-        assert!(!text(&package, "shop").contains("Install it:"));
+        assert!(!text(&package, "shop", &CommandLine::default(), &[]).contains("Install it:"));
     }
 
     #[test]
@@ -169,7 +231,7 @@ mod tests {
         let mut endless = package("etcd", "cat");
         endless.description = "x\n".repeat(10_000);
         endless.channels[0].versions = vec![endless.channels[0].versions[0].clone(); 10_000];
-        let told = text(&endless, "shop");
+        let told = text(&endless, "shop", &CommandLine::default(), &[]);
         assert!(told.lines().count() < 100, "{}", told.lines().count());
         assert!(
             told.contains("and 9990 more") && told.contains("and 9960 lines more"),

@@ -119,18 +119,18 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
     if observed.has_no_operators() {
         printer::progress(&format!("No operators found in {}.", place(namespace)));
     }
-    match args.output {
-        Some(format @ (Format::Json | Format::Yaml)) => printer::document(&diagnosis, format)?,
-        format => {
-            let is_wide = format == Some(Format::Wide);
+    match args.output.and_then(Format::document) {
+        Some(format) => printer::document(&diagnosis, format)?,
+        None => {
+            let is_wide = args.output == Some(Format::Wide);
             let text = diagnosis.text(is_wide, Colours::of_stdout());
             printer::painted(text.lines())?;
+            if let Some(note) = cluster.commands.note(&text) {
+                printer::progress(&note);
+            }
         }
     }
-    Ok(match diagnosis.healthy {
-        true => Verdict::Fine,
-        false => Verdict::Unresolved,
-    })
+    Ok(Verdict::when(diagnosis.healthy))
 }
 
 /// Makes all checks.

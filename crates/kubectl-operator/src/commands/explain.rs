@@ -17,14 +17,16 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let question = question(&cluster, &args.cluster).await?;
     let explained = explain(&question, args.subscription.as_deref())?;
     match args.output.document() {
-        None => printer::data(&explained.to_string())?,
+        None => {
+            let text = explained.to_string();
+            printer::data(&text)?;
+            if let Some(note) = cluster.commands.note(&text) {
+                printer::progress(&note);
+            }
+        }
         Some(format) => printer::document(&explained, format)?,
     }
-    Ok(if explained.unsatisfiable.is_empty() {
-        Verdict::Fine
-    } else {
-        Verdict::Unresolved
-    })
+    Ok(Verdict::when(explained.unsatisfiable.is_empty()))
 }
 
 /// What there is in the namespace of a cluster, with what its catalogs offer.
@@ -49,10 +51,7 @@ pub(super) fn explain(question: &Question, name: Option<&str>) -> anyhow::Result
     {
         bail!("{}", problem.unknown_subscription(name));
     }
-    Ok(Explained {
-        not_succeeded: question.not_succeeded_of(name),
-        ..olm_resolver::plan::explain(problem, name)?
-    })
+    Ok(question.explain(name)?)
 }
 
 #[cfg(test)]

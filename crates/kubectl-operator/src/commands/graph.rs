@@ -16,7 +16,7 @@ use olm_resolver::{CatalogKey, Snapshot};
 
 use self::lanes::PackageLanes;
 use crate::args::graph::{Drawing, GraphArgs};
-use crate::args::shared::Format;
+use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::packages::{Offered, named, offered};
 use crate::reader::{get, list, place};
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let subscriptions = of_package(client, namespace, &args.package).await?;
-    let catalog = catalog(client, namespace, args, &subscriptions).await?;
+    let catalog = catalog(&cluster, args, &subscriptions).await?;
     let keys = BTreeSet::from([catalog.clone()]);
     let read = Box::pin(catalogs::read(client, &keys)).await;
     let snapshot = match read.contents.get(&catalog) {
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
         Some(Err(cause)) => bail!("cannot read catalog {catalog}: {}", plain(cause)),
         None => bail!("cannot read catalog {catalog}"),
     };
-    let lanes = drawn(snapshot, &catalog, args, &installed(&subscriptions))?;
+    let lanes = drawn(snapshot, &catalog, args, &installed(&subscriptions), &cluster)?;
     for note in lanes.notes() {
         printer::warning(&note);
     }
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
             printer::painted(text::text(&lanes, Colours::of_stdout(), width).lines())?;
         }
         Drawing::Svg => printer::data(&svg::svg(&lanes))?,
-        Drawing::Json => printer::document(&lanes, Format::Json)?,
+        Drawing::Json => printer::document(&lanes, Document::Json)?,
     }
     Ok(Verdict::Fine)
 }
@@ -63,6 +63,7 @@ fn drawn(
     catalog: &CatalogKey,
     args: &GraphArgs,
     installed: &BTreeMap<String, Vec<String>>,
+    cluster: &Cluster,
 ) -> anyhow::Result<PackageLanes> {
     let package = args.package.as_str();
     let entries = || {
@@ -94,8 +95,11 @@ fn drawn(
             known.join(", ")
         ),
         _ => bail!(
-            "catalog {catalog} has no package {}: `kubectl operator list-available` lists what there is",
-            plain(package)
+            "catalog {catalog} has no package {}: `{}` lists what there is",
+            plain(package),
+            cluster
+                .commands
+                .told("list-available", &[], Some(&cluster.namespace))
         ),
     }
 }
@@ -130,11 +134,11 @@ fn installed(subscriptions: &[Subscription]) -> BTreeMap<String, Vec<String>> {
 
 /// Which catalog is asked: the one that is named, that of the Subscription, or the only one that offers the package.
 async fn catalog(
-    client: &Client,
-    namespace: &str,
+    cluster: &Cluster,
     args: &GraphArgs,
     subscriptions: &[Subscription],
 ) -> anyhow::Result<CatalogKey> {
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let key = |namespace: &str, name: &str| CatalogKey {
         name: name.to_owned(),
         namespace: namespace.to_owned(),
@@ -149,9 +153,10 @@ async fn catalog(
             }
         }
         bail!(
-            "there is no catalog {} in namespaces {namespace} and {}: see `kubectl operator catalog list -A`, or say NAMESPACE/NAME",
+            "there is no catalog {} in namespaces {namespace} and {}: see `{}`, or say NAMESPACE/NAME",
             plain(catalog),
-            args.global_catalog_namespace
+            args.global_catalog_namespace,
+            cluster.commands.told("catalog list", &[], None)
         );
     }
     let of_subscriptions: BTreeSet<CatalogKey> = subscriptions
@@ -161,7 +166,9 @@ async fn catalog(
     let mut choices: Vec<CatalogKey> = of_subscriptions.into_iter().collect();
     if choices.is_empty() {
         let packages = match offered(client, namespace).await? {
-            Offered::Packages(packages) => named(packages, &args.package, None)?,
+            Offered::Packages(packages) => {
+                named(packages, &args.package, None, namespace, &cluster.commands)?
+            }
             Offered::NotServed(cause) => {
                 bail!("say --catalog: which catalogs offer the package cannot be asked, as {cause}")
             }

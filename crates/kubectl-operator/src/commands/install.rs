@@ -17,7 +17,6 @@ use olm_resolver::{CatalogKey, Snapshot};
 use self::decide::{Wanted, decide};
 use super::status;
 use crate::args::change::InstallArgs;
-use crate::args::shared::quoted;
 use crate::cluster::Cluster;
 use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered};
 use crate::reader::{api, get, list};
@@ -30,7 +29,7 @@ use crate::{Verdict, catalogs, printer, writer};
 pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let wanted = wanted(client, namespace, args).await?;
+    let wanted = wanted(&cluster, args).await?;
     for note in &wanted.notes {
         printer::warning(note);
     }
@@ -40,18 +39,20 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     })
     .await?;
     if args.watch {
-        return status::follow(client, namespace, &name, &args.wait).await;
+        return status::follow(&cluster, &name, &args.wait).await;
     }
     printer::progress(&format!(
-        "OLM goes on by itself; `kubectl operator status {} {} --watch` shows how",
-        quoted(&name),
-        args.connection.flags(namespace)
+        "OLM goes on by itself; `{}` shows how",
+        cluster
+            .commands
+            .told("status {} --watch", &[&name], Some(namespace))
     ));
     Ok(Verdict::Fine)
 }
 
 /// What is to be written, from what there is.
-async fn wanted(client: &Client, namespace: &str, args: &InstallArgs) -> anyhow::Result<Wanted> {
+async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted> {
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let is_wanted =
         |package: &Package, catalog: &str| package.name == args.package && is_catalog(package, catalog);
     let packages = match (offered(client, namespace).await?, args.catalog.as_deref()) {
@@ -62,16 +63,18 @@ async fn wanted(client: &Client, namespace: &str, args: &InstallArgs) -> anyhow:
             packages
         }
         // The package-server may not have heard of a new catalog.
-        _ => of_catalogs(client, namespace, args).await?,
+        _ => of_catalogs(cluster, args).await?,
     };
-    let packages = named(packages, &args.package, args.catalog.as_deref())?;
+    let catalog = args.catalog.as_deref();
+    let packages = named(packages, &args.package, catalog, namespace, &cluster.commands)?;
     let groups = list::<OperatorGroup>(client, Some(namespace), "").await?;
     let subscriptions = list::<Subscription>(client, Some(namespace), "").await?;
     decide(args, namespace, &packages, &groups, &subscriptions)
 }
 
 /// Packages as the catalogs themselves tell them, where there is no package-server.
-async fn of_catalogs(client: &Client, namespace: &str, args: &InstallArgs) -> anyhow::Result<Vec<Package>> {
+async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Vec<Package>> {
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let global = args.global_catalog_namespace.as_str();
     let mut keys = BTreeSet::new();
     for namespace in BTreeSet::from([namespace, global]) {
@@ -86,11 +89,12 @@ async fn of_catalogs(client: &Client, namespace: &str, args: &InstallArgs) -> an
     }
     if keys.is_empty() {
         bail!(
-            "there is no catalog{} in namespaces {namespace} and {global}: `kubectl operator catalog list -A` shows all",
+            "there is no catalog{} in namespaces {namespace} and {global}: `{}` shows all",
             args.catalog
                 .as_ref()
                 .map(|name| format!(" {name}"))
-                .unwrap_or_default()
+                .unwrap_or_default(),
+            cluster.commands.told("catalog list", &[], None)
         );
     }
     printer::progress(&format!(

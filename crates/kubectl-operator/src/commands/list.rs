@@ -24,14 +24,15 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<Verdict> {
         .iter()
         .map(|operator| operator.row())
         .collect();
-    match args.output {
-        Some(format @ (Format::Json | Format::Yaml)) => {
-            printer::document(&json!({"operators": rows}), format)?;
-        }
-        _ if rows.is_empty() => {
+    match args.output.and_then(Format::document) {
+        Some(format) => printer::document(&json!({"operators": rows}), format)?,
+        None if rows.is_empty() => {
             printer::progress(&format!("No operators found in {}.", place(namespace)));
         }
-        format => printer::data(&table(&rows, args.all_namespaces, format == Some(Format::Wide)))?,
+        None => {
+            let is_wide = args.output == Some(Format::Wide);
+            printer::data(&table(&rows, args.all_namespaces, is_wide))?;
+        }
     }
     Ok(Verdict::Fine)
 }

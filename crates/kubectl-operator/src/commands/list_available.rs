@@ -15,29 +15,30 @@ use crate::{Verdict, printer};
 /// They cannot be read, or there is no such package.
 pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
-    let mut packages = all(&cluster.client, &cluster.namespace).await?;
+    let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
+    let mut packages = all(&cluster.client, namespace, commands).await?;
     let catalog = args.catalog.as_deref();
     match &args.package {
-        Some(name) => packages = named(packages, name, catalog)?,
+        Some(name) => packages = named(packages, name, catalog, namespace, commands)?,
         None => packages.retain(|package| catalog.is_none_or(|catalog| is_catalog(package, catalog))),
     }
     let is_wide = args.output == Some(Format::Wide);
-    match args.output {
-        Some(format @ (Format::Json | Format::Yaml)) => {
+    match args.output.and_then(Format::document) {
+        Some(format) => {
             for package in &mut packages {
                 // What describe is for.
                 package.description.clear();
             }
             printer::document(&json!({"packages": packages}), format)?;
         }
-        _ if packages.is_empty() => {
-            let namespace = &cluster.namespace;
+        None if packages.is_empty() => {
             printer::progress(&format!(
-                "No packages for namespace {namespace}; `kubectl operator catalog list -A` shows the catalogs and their states."
+                "No packages for namespace {namespace}; `{}` shows the catalogs and their states.",
+                commands.told("catalog list", &[], None)
             ));
         }
-        _ if args.package.is_some() => printer::data(&versions_table(&packages, is_wide))?,
-        _ => printer::data(&table(&packages, is_wide))?,
+        None if args.package.is_some() => printer::data(&versions_table(&packages, is_wide))?,
+        None => printer::data(&table(&packages, is_wide))?,
     }
     Ok(Verdict::Fine)
 }

@@ -9,6 +9,7 @@ use olm_resolver::plan::{Plan, Question, Target, answer};
 use crate::args::PlanArgs;
 use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
+use crate::command_line::CommandLine;
 use crate::{Verdict, catalogs, printer};
 
 /// Prints the plan.
@@ -35,14 +36,17 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     let kubernetes = args.kube_version.clone().or(kubernetes);
     note_bundles(&mut plan, &question, kubernetes.as_ref(), &catalogs).await;
     match args.output.document() {
-        None => printer::data(&plan.to_string())?,
+        None => {
+            let text = plan.to_string();
+            printer::data(&text)?;
+            let commands = CommandLine::of(&args.cluster.connection);
+            if let Some(note) = commands.note(&text) {
+                printer::progress(&note);
+            }
+        }
         Some(format) => printer::document(&plan, format)?,
     }
-    Ok(if plan.unsatisfiable.is_empty() {
-        Verdict::Fine
-    } else {
-        Verdict::Unresolved
-    })
+    Ok(Verdict::when(plan.unsatisfiable.is_empty()))
 }
 
 /// Notes what is in the bundles and the cluster will not run, or OLM not install.

@@ -1,19 +1,24 @@
 //! `kubectl operator status`: operators as trees, with what each object waits for.
 
 use std::io::Write;
+use std::time::Duration;
 
-use anyhow::bail;
-use kube::Client;
+use kube::{Client, ResourceExt as _};
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::args::look::StatusArgs;
-use crate::args::shared::{Format, WaitArgs};
+use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
+use crate::command_line::CommandLine;
 use crate::operators::{Gathered, Node, flat, lines};
 use crate::reader::place;
 use crate::terminal::Colours;
 use crate::watch::{Look, Outcome, Screen, until};
-use crate::{Verdict, gather, printer};
+use crate::{Verdict, gather, packages, printer};
+
+/// How long the package-server may take, which only says more.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Prints them, again and again if that is wanted.
 ///
@@ -22,21 +27,28 @@ use crate::{Verdict, gather, printer};
 pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-    let document = args.output.filter(|format| *format != Format::Wide);
     let name = args.name.as_deref();
-    let (client, wait) = (&cluster.client, &args.wait);
-    let (nodes, verdict) = match (args.watch, document) {
-        (true, None) => watch(client, namespace, name, wait, &mut Screen::stdout()).await?,
-        (true, Some(_)) => watch(client, namespace, name, wait, &mut Screen::stderr()).await?,
-        (false, _) => {
-            let gathered = gathered(client, namespace, name).await?;
-            gathered.warn();
-            let nodes = trees(&gathered, namespace, name)?;
-            let verdict = verdict(&nodes);
-            (nodes, verdict)
+    let (nodes, verdict) = if args.watch {
+        let watched = match args.output {
+            None => watch(&cluster, namespace, name, &args.wait, &mut Screen::stdout()).await?,
+            Some(_) => watch(&cluster, namespace, name, &args.wait, &mut Screen::stderr()).await?,
+        };
+        if let Some(text) = watched.shortfall(&args.wait) {
+            printer::warning(&text);
         }
+        let verdict = Verdict::when(watched.outcome == Outcome::Done);
+        (watched.nodes, verdict)
+    } else {
+        let mut gathered = gathered(&cluster.client, namespace, name).await?;
+        gathered.warn();
+        if let Some((namespace, name)) = namespace.zip(name) {
+            add_way(&cluster.client, &mut gathered, namespace, name).await;
+        }
+        let nodes = trees(&gathered, namespace, name, &cluster.commands)?;
+        let verdict = Verdict::when(nodes.iter().all(Node::is_fine));
+        (nodes, verdict)
     };
-    match document {
+    match args.output {
         Some(format) => {
             let is_ready = verdict == Verdict::Fine;
             printer::document(&json!({"ready": is_ready, "operators": nodes}), format)?;
@@ -52,11 +64,29 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-/// Whether all is well.
-fn verdict(nodes: &[Node]) -> Verdict {
-    match nodes.iter().all(Node::is_fine) {
-        true => Verdict::Fine,
-        false => Verdict::Unresolved,
+/// What watching has come to.
+#[derive(Debug)]
+struct Watched {
+    nodes: Vec<Node>,
+    outcome: Outcome,
+}
+
+impl Watched {
+    /// What is not as it was waited for; nothing where all is well. What was seen before answers ended may have been well.
+    fn shortfall(&self, wait: &WaitArgs) -> Option<String> {
+        let waits = self.nodes.iter().find(|node| !node.is_fine());
+        let waits = waits.map_or_else(|| "no answer of the cluster".to_owned(), Node::waits_for);
+        match self.outcome {
+            Outcome::Done => None,
+            Outcome::Waits => Some(format!("not ready within {} s: {waits}", wait.timeout.as_secs())),
+            Outcome::Over => Some(format!("waiting does not help: {waits}")),
+        }
+    }
+
+    /// The same for who has started something: that has come to its end when nothing but the approval of the next version is waited for.
+    fn shortfall_of_started(&self, wait: &WaitArgs) -> Option<String> {
+        let is_done = !self.nodes.is_empty() && self.nodes.iter().all(Node::is_fine_for_now);
+        self.shortfall(wait).filter(|_| !is_done)
     }
 }
 
@@ -64,36 +94,28 @@ fn verdict(nodes: &[Node]) -> Verdict {
 ///
 /// # Errors
 /// The cluster cannot be read.
-pub(crate) async fn follow(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    wait: &WaitArgs,
-) -> anyhow::Result<Verdict> {
+pub(crate) async fn follow(cluster: &Cluster, name: &str, wait: &WaitArgs) -> anyhow::Result<Verdict> {
     let mut screen = Screen::stdout();
-    let (nodes, verdict) = watch(client, Some(namespace), Some(name), wait, &mut screen).await?;
-    if verdict == Verdict::Fine || nodes.is_empty() {
-        return Ok(verdict);
+    let watched = watch(cluster, Some(&cluster.namespace), Some(name), wait, &mut screen).await?;
+    let shortfall = watched.shortfall_of_started(wait);
+    if let Some(text) = &shortfall {
+        printer::warning(text);
     }
-    // What was started has come to its end.
-    Ok(match nodes.iter().all(Node::is_fine_for_now) {
-        true => Verdict::Fine,
-        false => verdict,
-    })
+    Ok(Verdict::when(shortfall.is_none()))
 }
 
 /// Looks until all is well, or cannot become so, or the time is over.
 async fn watch<W: Write>(
-    client: &Client,
+    cluster: &Cluster,
     namespace: Option<&str>,
     name: Option<&str>,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
-) -> anyhow::Result<(Vec<Node>, Verdict)> {
+) -> anyhow::Result<Watched> {
     let mut nodes = Vec::new();
-    let colours = Colours::of_stdout();
+    let colours = screen.colours();
     let outcome = until(screen, wait.limit(), async || {
-        nodes = read(client, namespace, name).await?;
+        nodes = read(cluster, namespace, name).await?;
         Ok(Look {
             tree: lines(&nodes, colours),
             flat: flat(&nodes),
@@ -101,18 +123,7 @@ async fn watch<W: Write>(
         })
     })
     .await?;
-    let waits = nodes.iter().find(|node| !node.is_fine()).map(Node::waits_for);
-    let waits = waits.unwrap_or_else(|| "no answer of the cluster".to_owned());
-    match outcome {
-        // What was seen before answers ended may have been well.
-        Outcome::Done => return Ok((nodes, Verdict::Fine)),
-        Outcome::Waits => {
-            let seconds = wait.timeout.as_secs();
-            printer::warning(&format!("not ready within {seconds} s: {waits}"));
-        }
-        Outcome::Over => printer::warning(&format!("waiting does not help: {waits}")),
-    }
-    Ok((nodes, Verdict::Unresolved))
+    Ok(Watched { nodes, outcome })
 }
 
 /// A plan that waits for somebody waits as long as they like; where that is all, there is nothing to see.
@@ -125,8 +136,22 @@ fn outcome(nodes: &[Node]) -> Outcome {
     }
 }
 
-async fn read(client: &Client, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Vec<Node>> {
-    trees(&gathered(client, namespace, name).await?, namespace, name)
+async fn read(cluster: &Cluster, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Vec<Node>> {
+    let gathered = gathered(&cluster.client, namespace, name).await?;
+    trees(&gathered, namespace, name, &cluster.commands)
+}
+
+/// Where the one that is asked for stands. Who may not read packages, or has no package-server, does without.
+async fn add_way(client: &Client, gathered: &mut Gathered, namespace: &str, name: &str) {
+    let mut all = gathered.subscriptions.iter();
+    let own = all.find(|found| found.name_any() == name && found.namespace().as_deref() == Some(namespace));
+    let Some(own) = own else {
+        return;
+    };
+    let way = timeout(PATIENCE, packages::way(client, own)).await;
+    if let Ok(Some(way)) = way {
+        gathered.ways.insert((namespace.to_owned(), name.to_owned()), way);
+    }
 }
 
 async fn gathered(client: &Client, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Gathered> {
@@ -135,23 +160,21 @@ async fn gathered(client: &Client, namespace: Option<&str>, name: Option<&str>) 
 }
 
 /// The trees of all operators, or of the one.
-fn trees(gathered: &Gathered, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Vec<Node>> {
-    let operators = gathered.operators();
-    let Some(name) = name else {
-        return Ok(operators.iter().map(|operator| gathered.tree(operator)).collect());
+fn trees(
+    gathered: &Gathered,
+    namespace: Option<&str>,
+    name: Option<&str>,
+    commands: &CommandLine,
+) -> anyhow::Result<Vec<Node>> {
+    // Of all namespaces none is asked for by its name.
+    let operators = match namespace.zip(name) {
+        None => gathered.operators(),
+        Some((namespace, name)) => vec![gathered.find(namespace, name, commands)?],
     };
-    // A Subscription comes before a ClusterServiceVersion of the same name.
-    match operators.iter().find(|operator| operator.name() == name) {
-        Some(operator) => Ok(vec![gathered.tree(operator)]),
-        None => {
-            let names: Vec<String> = operators.iter().map(|operator| operator.name()).collect();
-            let known = match names.is_empty() {
-                true => "it has none; `kubectl operator list -A` shows those of all namespaces".to_owned(),
-                false => format!("it has {}", names.join(", ")),
-            };
-            bail!("{} has no operator {name}: {known}", place(namespace))
-        }
-    }
+    Ok(operators
+        .iter()
+        .map(|operator| gathered.tree(operator, commands))
+        .collect())
 }
 
 #[cfg(test)]

@@ -35,8 +35,5 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     archive.write(&args.output, args.force)?;
     printer::progress(&format!("{summary}Look through it before you give it away."));
     printer::data(&format!("{}\n", args.output.display()))?;
-    Ok(match archive.is_whole() {
-        true => Verdict::Fine,
-        false => Verdict::Unresolved,
-    })
+    Ok(Verdict::when(archive.is_whole()))
 }

@@ -10,7 +10,6 @@
 //! - The one write is the approval of a plan as it was shown, by what `approve` does.
 //! - However many tabs look, the cluster is asked once in [`reads::FRESH`] for each thing that is looked at, and not at all if none does.
 
-mod command_line;
 mod gate;
 mod graph;
 mod pages;

@@ -20,7 +20,6 @@ use crate::args::change::UninstallArgs;
 use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
-use crate::operators::Gathered;
 use crate::reader::{answer, api, is_name, list};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, printer, writer};
@@ -34,17 +33,15 @@ const MAX_OBJECTS: u32 = 500;
 /// There is no such operator, or the API server refuses.
 pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
-    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let removal = look(client, namespace, args).await?;
+    let removal = look(&cluster, args).await?;
     printer::data(&removal.to_string())?;
     if !is_wanted(&removal, args)? {
         return Ok(Verdict::Unresolved);
     }
     let mut tell = |text: &str| printer::progress(text);
-    match remove(client, &removal, &args.wait, &mut Screen::stderr(), &mut tell).await? {
-        true => Ok(Verdict::Fine),
-        false => Ok(Verdict::Unresolved),
-    }
+    let (client, mut screen) = (&cluster.client, Screen::stderr());
+    let is_gone = remove(client, &removal, &args.wait, &mut screen, &mut tell).await?;
+    Ok(Verdict::when(is_gone))
 }
 
 /// Whether whoever asks wants that. A script says with a flag of its own that custom resources may go which nobody named: a new version of the
@@ -61,7 +58,8 @@ fn is_wanted(removal: &Removal, args: &UninstallArgs) -> anyhow::Result<bool> {
 }
 
 /// What uninstalling an operator means.
-async fn look(client: &Client, namespace: &str, args: &UninstallArgs) -> anyhow::Result<Removal> {
+async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Result<Removal> {
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     // Who may see all namespaces sees all who own or need a kind.
     let (gathered, doubt) = match gather::operators(client, None).await {
         Ok(gathered) => (gathered, None),
@@ -89,10 +87,7 @@ async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()
         if !is_name(&definition.name) {
             return Ok(None);
         }
-        match crds.get(&definition.name).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            answer => answer.map(Some),
-        }
+        crds.get_opt(&definition.name).await
     })
     .await;
     match found {
@@ -290,18 +285,5 @@ fn look_of(left: Vec<String>) -> Look {
         tree: left.clone(),
         flat: left,
         outcome,
-    }
-}
-
-/// Names of the operators of a namespace, for who names one that is not there.
-fn known(gathered: &Gathered, namespace: &str) -> String {
-    let operators = gathered.operators();
-    let own = operators
-        .iter()
-        .filter(|operator| operator.namespace() == namespace);
-    let names: Vec<String> = own.map(|operator| operator.name()).collect();
-    match names.is_empty() {
-        true => "it has none; `kubectl operator list -A` shows those of all namespaces".to_owned(),
-        false => format!("it has {}", names.join(", ")),
     }
 }

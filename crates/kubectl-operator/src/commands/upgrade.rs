@@ -1,10 +1,11 @@
 //! `kubectl operator upgrade`: approves the upgrade that waits, as `approve` does.
 
-use kube::{Client, ResourceExt as _};
+use kube::ResourceExt as _;
 
 use super::{approve, status};
 use crate::args::change::UpgradeArgs;
 use crate::cluster::Cluster;
+use crate::command_line::CommandLine;
 use crate::operators::{Gathered, State};
 use crate::{Verdict, gather, printer};
 
@@ -25,16 +26,16 @@ enum Step {
 /// There is no such Subscription, or the API server refuses.
 pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.approve.connection).await?;
-    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
+    let namespace = cluster.namespace.as_str();
     let name = args.approve.name.as_str();
-    let gathered = gather::operators(client, Some(namespace)).await?;
-    match step(&gathered, namespace, name) {
+    let gathered = gather::operators(&cluster.client, Some(namespace)).await?;
+    match step(&gathered, namespace, name, &cluster.commands) {
         Step::Approve => {
             let (verdict, subscriptions) = Box::pin(approve::approve_one(&args.approve)).await?;
             if verdict != Verdict::Fine || !args.watch {
                 return Ok(verdict);
             }
-            return follow(client, namespace, &subscriptions, args).await;
+            return follow(&cluster, &subscriptions, args).await;
         }
         Step::Stuck(text) => {
             printer::progress(&text);
@@ -47,19 +48,14 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
             }
         }
     }
-    status::follow(client, namespace, name, &args.wait).await
+    status::follow(&cluster, name, &args.wait).await
 }
 
 /// Follows those that waited for the plan, one after the other. A plan that nobody waits for is carried out all the same.
-async fn follow(
-    client: &Client,
-    namespace: &str,
-    subscriptions: &[String],
-    args: &UpgradeArgs,
-) -> anyhow::Result<Verdict> {
+async fn follow(cluster: &Cluster, subscriptions: &[String], args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let mut worst = Verdict::Fine;
     for name in subscriptions {
-        let verdict = status::follow(client, namespace, name, &args.wait).await?;
+        let verdict = status::follow(cluster, name, &args.wait).await?;
         if verdict != Verdict::Fine {
             worst = verdict;
         }
@@ -67,7 +63,7 @@ async fn follow(
     Ok(worst)
 }
 
-fn step(gathered: &Gathered, namespace: &str, name: &str) -> Step {
+fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine) -> Step {
     let operators = gathered.operators();
     let of_name = |name: &str| {
         operators.iter().find(|operator| {
@@ -82,24 +78,27 @@ fn step(gathered: &Gathered, namespace: &str, name: &str) -> Step {
     };
     let (row, verdict) = (operator.row(), operator.verdict());
     let message = &verdict.message;
+    let explain = || commands.told("explain {}", &[name], Some(namespace));
     match verdict.state {
         State::RequiresApproval => Step::Approve,
         State::Ready => match operator.unhealthy_catalog() {
             Some(catalog) => Step::Stuck(format!(
-                "{name} has {}, and whether there is anything newer is not known, as {catalog} does not answer; \
-                 `kubectl operator catalog list -A` shows all",
-                row.installed_csv
+                "{name} has {}, and whether there is anything newer is not known: {catalog}; `{}` shows all catalogs",
+                row.installed_csv,
+                commands.told("catalog list", &[], None)
             )),
             None => Step::Nothing(format!(
-                "{name} has {}, and its channel offers nothing newer for it; `kubectl operator explain {name} -n {namespace}` tells why",
-                row.installed_csv
+                "{name} has {}, and its channel offers nothing newer for it; `{}` tells why",
+                row.installed_csv,
+                explain()
             )),
         },
         State::Installing | State::Upgrading | State::Pending => Step::Nothing(format!(
             "{name} is on its way already and needs no approval: {message}"
         )),
         State::Unresolved | State::Failed => Step::Stuck(format!(
-            "{name} cannot be upgraded as it is: {message}; `kubectl operator explain {name} -n {namespace}` tells more"
+            "{name} cannot be upgraded as it is: {message}; `{}` tells more",
+            explain()
         )),
     }
 }
@@ -117,14 +116,12 @@ mod tests {
     #[test]
     fn only_what_waits_for_approval_is_approved() {
         let gathered = gathered();
-        assert_eq!(step(&gathered, "shop", "waits"), Step::Approve);
+        let step = |name: &str| super::step(&gathered, "shop", name, &CommandLine::default());
+        assert_eq!(step("waits"), Step::Approve);
         for name in ["ready", "new"] {
-            assert!(
-                matches!(step(&gathered, "shop", name), Step::Nothing(_)),
-                "{name}"
-            );
+            assert!(matches!(step(name), Step::Nothing(_)), "{name}");
         }
-        let Step::Stuck(text) = step(&gathered, "shop", "wrong") else {
+        let Step::Stuck(text) = step("wrong") else {
             panic!("it does not resolve");
         };
         assert!(
@@ -133,7 +130,7 @@ mod tests {
         );
         // A plan by its name, and what is not there.
         for name in ["install-1", "installplan/install-1", "nope"] {
-            assert_eq!(step(&gathered, "shop", name), Step::Approve, "{name}");
+            assert_eq!(step(name), Step::Approve, "{name}");
         }
     }
 
@@ -151,10 +148,20 @@ mod tests {
             let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "conditions": conditions,
                 "catalogHealth": [health("cat", own), health("other", other)]});
             let objects = [subscription("db", &status), csv("1.0.0", "Succeeded", "")];
-            match step(&gathered_of(objects), "shop", "db") {
+            match step(&gathered_of(objects), "shop", "db", &CommandLine::default()) {
                 Step::Nothing(_) => assert!(is_known, "{status}"),
                 Step::Stuck(text) => {
-                    assert!(!is_known && text.contains("not known, as"), "{status}: {text}");
+                    assert!(!is_known, "{status}: {text}");
+                    // What the condition says is told once.
+                    let told = [
+                        "catalog olm/cat does not answer",
+                        "targeted catalogsource olm/cat missing",
+                    ];
+                    assert!(
+                        told.iter()
+                            .any(|told| text.contains(&format!("not known: {told}; "))),
+                        "{text}"
+                    );
                 }
                 Step::Approve => panic!("nothing waits"),
             }
@@ -183,7 +190,7 @@ mod tests {
         let (client, _link) = cluster.connect();
         let followed = async |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            follow(&client, "shop", &names, &args).await
+            follow(&Cluster::of(client.clone(), "shop"), &names, &args).await
         };
         assert_eq!(followed(&["db"]).await.unwrap(), Verdict::Fine);
         assert_eq!(followed(&[]).await.unwrap(), Verdict::Fine);
@@ -199,7 +206,7 @@ mod tests {
             csv("1.0.0", "Replacing", ""),
             csv("2.0.0", "Installing", "waiting"),
         ];
-        let Step::Nothing(text) = step(&gathered_of(objects), "shop", "db") else {
+        let Step::Nothing(text) = step(&gathered_of(objects), "shop", "db", &CommandLine::default()) else {
             panic!("nothing is to be approved");
         };
         assert!(text.contains("on its way already"), "{text}");

@@ -9,3 +9,10 @@ pub(super) fn true_conditions(subscription: &Subscription) -> impl Iterator<Item
     let conditions = status.flat_map(|status| status.conditions.iter());
     conditions.filter(|found| found.status == condition::TRUE)
 }
+
+/// What one of a type says that is true.
+pub(super) fn told<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a str> {
+    let found = true_conditions(subscription).find(|found| found.type_ == type_)?;
+    let text = found.message.as_deref().or(found.reason.as_deref());
+    Some(text.unwrap_or(&found.type_))
+}

@@ -8,7 +8,7 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::conditions::true_conditions;
+use super::conditions::{told, true_conditions};
 use super::{Operator, plan_name};
 use crate::terminal::Mark;
 
@@ -75,9 +75,9 @@ impl Verdict {
 impl Operator<'_> {
     /// How it is doing. What went wrong counts before what is on its way.
     pub(crate) fn verdict(&self) -> Verdict {
-        let on_its_way = match self.installed {
-            None => State::Installing,
-            Some(_) => State::Upgrading,
+        let on_its_way = match self.former().is_some() || self.has_plan_for_another() {
+            true => State::Upgrading,
+            false => State::Installing,
         };
         if let Some(subscription) = self.subscription {
             let of_subscription = failure(subscription)
@@ -102,19 +102,24 @@ impl Operator<'_> {
         match csv.phase() {
             Phase::Failed => Verdict::new(State::Failed, message),
             Phase::Succeeded if is_installed => Verdict::new(State::Ready, self.deprecation()),
-            _ if is_installed => Verdict::new(State::Installing, message),
             _ => Verdict::new(on_its_way, message),
         }
+    }
+
+    /// Whether its plan brings something else than what is noted as installed, which a half-done one has brought itself.
+    fn has_plan_for_another(&self) -> bool {
+        let plan = self.plan.map(|plan| &plan.spec.cluster_service_version_names);
+        self.installed
+            .zip(plan)
+            .is_some_and(|(installed, names)| !names.contains(&installed.name_any()))
     }
 
     /// Why it is not known whether there is anything newer.
     pub(crate) fn unhealthy_catalog(&self) -> Option<String> {
         let subscription = self.subscription?;
         let spec = &subscription.spec;
-        let mut conditions = true_conditions(subscription);
-        if let Some(found) = conditions.find(|found| found.type_ == condition::CATALOG_SOURCES_UNHEALTHY) {
-            let message = found.message.as_deref().or(found.reason.as_deref());
-            return Some(format!("a catalog ({})", message.unwrap_or(&found.type_)));
+        if let Some(text) = told(subscription, condition::CATALOG_SOURCES_UNHEALTHY) {
+            return Some(text.to_owned());
         }
         let health = subscription.status.iter();
         let mut health = health.flat_map(|status| status.catalog_health.iter());
@@ -124,7 +129,12 @@ impl Operator<'_> {
         };
         health
             .any(|catalog| !catalog.healthy && is_own(&catalog.catalog_source_ref))
-            .then(|| format!("catalog {}/{}", spec.source_namespace, spec.source))
+            .then(|| {
+                format!(
+                    "catalog {}/{} does not answer",
+                    spec.source_namespace, spec.source
+                )
+            })
     }
 
     /// What the catalog advises against.
@@ -153,10 +163,8 @@ fn failure(subscription: &Subscription) -> Option<Verdict> {
         (condition::RESOLUTION_FAILED, State::Unresolved),
         (condition::INSTALL_PLAN_FAILED, State::Failed),
     ] {
-        let mut conditions = true_conditions(subscription);
-        if let Some(condition) = conditions.find(|condition| condition.type_ == type_) {
-            let message = condition.message.as_deref().or(condition.reason.as_deref());
-            return Some(Verdict::new(state, message.unwrap_or(type_)));
+        if let Some(text) = told(subscription, type_) {
+            return Some(Verdict::new(state, text));
         }
     }
     None
@@ -203,17 +211,15 @@ fn waiting(
         let text = format!("waits for ClusterServiceVersion {name} to be there");
         return Some(Verdict::new(on_its_way, text));
     }
-    let told = [
+    let types = [
         condition::BUNDLE_UNPACKING,
         condition::CATALOG_SOURCES_UNHEALTHY,
         condition::INSTALL_PLAN_MISSING,
         condition::INSTALL_PLAN_PENDING,
     ];
-    for type_ in told {
-        let mut conditions = true_conditions(subscription);
-        if let Some(condition) = conditions.find(|condition| condition.type_ == type_) {
-            let message = condition.message.as_deref().or(condition.reason.as_deref());
-            return Some(Verdict::new(State::Pending, message.unwrap_or(type_)));
+    for type_ in types {
+        if let Some(text) = told(subscription, type_) {
+            return Some(Verdict::new(State::Pending, text));
         }
     }
     let text = match status.and_then(plan_name) {

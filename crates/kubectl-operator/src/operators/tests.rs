@@ -129,7 +129,7 @@ fn one(objects: impl IntoIterator<Item = Value>) -> (Verdict, String) {
     let gathered = gathered_of(objects);
     let operators = gathered.operators();
     assert_eq!(operators.len(), 1, "{operators:?}");
-    let tree = gathered.tree(&operators[0]);
+    let tree = gathered.tree(&operators[0], &CommandLine::default());
     (operators[0].verdict(), lines(&[tree], Colours(false)).join("\n"))
 }
 
@@ -223,7 +223,7 @@ fn only_what_is_ready_down_to_its_deployments_is_well() {
             csv("1.0.0", "Succeeded", ""),
             deployment(available),
         ]);
-        let tree = gathered.tree(&gathered.operators()[0]);
+        let tree = gathered.tree(&gathered.operators()[0], &CommandLine::default());
         assert_eq!(tree.is_fine(), is_fine, "{available}");
         assert_eq!(tree.mark, crate::terminal::Mark::Fine);
     }
@@ -256,7 +256,7 @@ fn what_may_not_be_seen_holds_nothing_up() {
     gathered
         .workloads
         .insert(("shop".to_owned(), "etcd".to_owned()), workload);
-    let tree = gathered.tree(&gathered.operators()[0]);
+    let tree = gathered.tree(&gathered.operators()[0], &CommandLine::default());
     assert!(tree.is_fine());
     let text = lines(&[tree], Colours(false)).join("\n");
     assert!(text.ends_with("Deployment etcd: Unknown, forbidden"), "{text}");
@@ -288,8 +288,76 @@ fn what_runs_while_its_next_version_waits_for_approval_is_fine_for_now() {
         let csv = csv_phase.map(|phase| csv("1.0.0", phase, ""));
         let objects = [subscription("db", &status), plan("install-1", phase, false)];
         let gathered = gathered_of(objects.into_iter().chain(csv));
-        let tree = gathered.tree(&gathered.operators()[0]);
+        let tree = gathered.tree(&gathered.operators()[0], &CommandLine::default());
         assert!(!tree.is_fine());
         assert_eq!(tree.is_fine_for_now(), expected, "{phase} {csv_phase:?}");
     }
+}
+
+/// OLM notes a version as installed as soon as its ClusterServiceVersion is written.
+#[test]
+fn a_first_install_that_is_half_done_is_no_upgrade() {
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0", "installPlanRef": {"name": "install-1"}});
+    let first = || {
+        vec![
+            subscription("db", &status),
+            csv("2.0.0", "Pending", "requirements not met"),
+        ]
+    };
+    let told = |objects: Vec<Value>| {
+        let (verdict, text) = one(objects);
+        (verdict.state, text.lines().next().unwrap().to_owned())
+    };
+    for phase in ["Installing", "Complete"] {
+        let mut objects = first();
+        objects.push(plan("install-1", phase, true));
+        let (state, text) = told(objects);
+        assert_eq!(state, State::Installing, "{phase}");
+        assert!(text.starts_with("Subscription shop/db: Installing, "), "{text}");
+    }
+    // An upgrade that is as far: what it replaces is still there.
+    let mut objects = first();
+    objects[1]["spec"]["replaces"] = json!("etcd.v1.0.0");
+    objects.push(csv("1.0.0", "Replacing", ""));
+    let (state, text) = told(objects);
+    assert_eq!(state, State::Upgrading);
+    assert!(
+        text.starts_with("Subscription shop/db: Upgrading (1.0.0 installed), "),
+        "{text}"
+    );
+    // A plan for something newer than what is noted.
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "installPlanRef": {"name": "install-1"}});
+    let objects = vec![
+        subscription("db", &status),
+        csv("1.0.0", "Succeeded", ""),
+        plan("install-1", "Installing", true),
+    ];
+    assert_eq!(told(objects).0, State::Upgrading);
+}
+
+#[test]
+fn a_plan_that_waits_shows_what_it_changes_and_no_other() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "installPlanRef": {"name": "install-1"}});
+    let preview = json!({"version": 1, "objects": [{"verb": "create", "kind": "Role", "name": "r\n├─ Pod x", "namespace": "shop"}],
+        "permissions": [{"subject": "ServiceAccount etcd", "lost": [{"resource": "pods", "verbs": ["get"]}]}]});
+    let tree = |approved: bool| {
+        let mut waits = plan("install-1", "RequiresApproval", approved);
+        waits["metadata"]["annotations"] = json!({olm_api::labels::PLAN_PREVIEW: preview.to_string()});
+        let objects = [subscription("db", &status), csv("1.0.0", "Succeeded", ""), waits];
+        let mut gathered = gathered_of(objects);
+        let key = ("shop".to_owned(), "db".to_owned());
+        gathered
+            .ways
+            .insert(key, "channel stable: [1.0.0] -> 2.0.0 (next)".to_owned());
+        gathered.tree(&gathered.operators()[0], &CommandLine::default())
+    };
+    insta::assert_snapshot!(lines(&[tree(false)], Colours(false)).join("\n"), @r#"
+    Subscription shop/db: RequiresApproval (1.0.0 installed), waits for approval of InstallPlan install-1
+    │  channel stable: [1.0.0] -> 2.0.0 (next)
+    ├─ InstallPlan install-1: RequiresApproval, waits for approval, see kubectl operator approve install-1 -n shop
+    │     - ServiceAccount etcd in the whole cluster: get pods
+    │     + Role shop/"r\n├─ Pod x"
+    └─ ClusterServiceVersion etcd.v1.0.0: Succeeded
+    "#);
+    assert!(tree(true).objects[0].notes.is_empty());
 }

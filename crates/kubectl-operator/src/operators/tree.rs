@@ -4,14 +4,17 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
 use olm_api::condition::{self, requirement};
-use olm_api::labels::OWNER_KIND_CSV;
+use olm_api::labels::{self, OWNER_KIND_CSV};
+use olm_api::plan_preview::PlanPreview;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
 };
 use serde::Serialize;
 
 use super::conditions::true_conditions;
-use super::{Gathered, Operator, State, Workload, plan_name};
+use super::{Gathered, Operator, State, Workload, plan_name, version};
+use crate::command_line::CommandLine;
+use crate::preview::diff;
 use crate::terminal::{Colours, Mark, plain};
 
 /// Pods of one Deployment that are shown.
@@ -32,6 +35,9 @@ pub(crate) struct Node {
     /// What it waits for, or why it is not well.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// More of it, a line each: what an InstallPlan changes, where an operator stands in its channel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<Node>,
 }
@@ -45,6 +51,7 @@ impl Node {
             mark,
             state: state.to_owned(),
             message: String::new(),
+            notes: Vec::new(),
             objects: Vec::new(),
         }
     }
@@ -88,11 +95,15 @@ impl Node {
         }
     }
 
-    fn text(&self, colours: Colours) -> String {
-        let name = match self.namespace.as_str() {
+    fn full_name(&self) -> String {
+        match self.namespace.as_str() {
             "" => plain(&self.name),
             namespace => format!("{}/{}", plain(namespace), plain(&self.name)),
-        };
+        }
+    }
+
+    fn text(&self, colours: Colours) -> String {
+        let name = self.full_name();
         let state = colours.paint(self.mark, &plain(&self.state));
         let text = format!("{} {name}: {state}", self.kind);
         match self.message.as_str() {
@@ -107,11 +118,7 @@ pub(crate) fn flat(nodes: &[Node]) -> Vec<String> {
     let mut lines = Vec::new();
     for node in nodes {
         lines.push(node.text(Colours(false)));
-        let name = match node.namespace.as_str() {
-            "" => plain(&node.name),
-            namespace => format!("{}/{}", plain(namespace), plain(&node.name)),
-        };
-        flat_below(node, &name, &mut lines);
+        flat_below(node, &node.full_name(), &mut lines);
     }
     lines
 }
@@ -134,6 +141,9 @@ pub(crate) fn lines(nodes: &[Node], colours: Colours) -> Vec<String> {
 }
 
 fn below(node: &Node, indent: &str, colours: Colours, lines: &mut Vec<String>) {
+    let bar = if node.objects.is_empty() { " " } else { "│" };
+    let notes = node.notes.iter();
+    lines.extend(notes.map(|note| format!("{indent}{bar}  {}", plain(note))));
     for (at, object) in node.objects.iter().enumerate() {
         let (branch, next) = match at + 1 == node.objects.len() {
             true => ("└─ ", "   "),
@@ -145,8 +155,8 @@ fn below(node: &Node, indent: &str, colours: Colours, lines: &mut Vec<String>) {
 }
 
 impl Gathered {
-    /// The tree of one of its operators.
-    pub(crate) fn tree(&self, operator: &Operator<'_>) -> Node {
+    /// The tree of one of its operators, with commands that lead on.
+    pub(crate) fn tree(&self, operator: &Operator<'_>, commands: &CommandLine) -> Node {
         let csvs = self.csv_nodes(operator);
         let Some(subscription) = operator.subscription else {
             let mut nodes = csvs;
@@ -160,17 +170,25 @@ impl Gathered {
         };
         let verdict = operator.verdict();
         let verdict_state = verdict.state;
-        let state = match (operator.row(), verdict.state.as_str()) {
-            (row, state) if row.installed_csv.is_empty() => state.to_owned(),
-            (row, state) => format!("{state} ({} installed)", row.installed_version),
+        let installed = match (verdict_state, operator.former()) {
+            (State::Upgrading, Some(former)) => version(Some(former), &former.name_any()),
+            // What is noted as installed is what is on its way.
+            (State::Installing, _) => String::new(),
+            _ => operator.row().installed_version,
+        };
+        let state = match (verdict_state.as_str(), installed.as_str()) {
+            (state, "") => state.to_owned(),
+            (state, installed) => format!("{state} ({installed} installed)"),
         };
         let mut node =
             Node::new("Subscription", &operator.name(), verdict.state.mark(), &state).with(verdict.message);
         node.namespace = operator.namespace();
+        let way = self.ways.get(&(node.namespace.clone(), node.name.clone()));
+        node.notes.extend(way.cloned());
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
-                Some(plan) => plan_node(plan),
+                Some(plan) => plan_node(plan, &operator.namespace(), commands),
                 // A plan may be taken away when it has done its work.
                 None => Node::new("InstallPlan", name, Mark::Fine, "Gone"),
             });
@@ -179,14 +197,16 @@ impl Gathered {
         for catalog in health.filter(|catalog| !catalog.healthy) {
             let reference = &catalog.catalog_source_ref;
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            let mut catalog = match verdict_state {
+            let (name, namespace) = (text(&reference.name), text(&reference.namespace));
+            let see = commands.told("catalog list", &[], Some(&namespace));
+            let (mark, why) = match verdict_state {
                 // It runs all the same.
-                State::Ready => Node::new("CatalogSource", &text(&reference.name), Mark::Fine, "Unhealthy")
-                    .with("so there is nothing newer; see kubectl operator catalog list"),
-                _ => Node::new("CatalogSource", &text(&reference.name), Mark::Waits, "Unhealthy")
-                    .with("waits for its server; see kubectl operator catalog list"),
+                State::Ready => (Mark::Fine, "so there is nothing newer"),
+                _ => (Mark::Waits, "waits for its server"),
             };
-            catalog.namespace = text(&reference.namespace);
+            let mut catalog =
+                Node::new("CatalogSource", &name, mark, "Unhealthy").with(format!("{why}; see {see}"));
+            catalog.namespace = namespace;
             let is_own = catalog.name == subscription.spec.source
                 && catalog.namespace == subscription.spec.source_namespace;
             let concerns_all = true_conditions(subscription)
@@ -281,7 +301,7 @@ fn missing(csv: &ClusterServiceVersion) -> Option<String> {
     }
 }
 
-fn plan_node(plan: &InstallPlan) -> Node {
+fn plan_node(plan: &InstallPlan, namespace: &str, commands: &CommandLine) -> Node {
     let phase = plan.phase();
     let status = plan.status.as_ref();
     let mark = match phase {
@@ -290,6 +310,7 @@ fn plan_node(plan: &InstallPlan) -> Node {
         _ => Mark::Waits,
     };
     let is_approved = plan.spec.approved;
+    let waits_for_somebody = phase == InstallPlanPhase::RequiresApproval && !is_approved;
     let state = match phase.as_str() {
         "" => "New",
         _ if phase == InstallPlanPhase::RequiresApproval && is_approved => "Approved",
@@ -306,8 +327,9 @@ fn plan_node(plan: &InstallPlan) -> Node {
     });
     let message = match mark {
         Mark::Fine => String::new(),
-        _ if phase == InstallPlanPhase::RequiresApproval && !is_approved => {
-            "waits for approval, see kubectl operator approve".to_owned()
+        _ if waits_for_somebody => {
+            let approve = commands.told("approve {}", &[&plan.name_any()], Some(namespace));
+            format!("waits for approval, see {approve}")
         }
         _ => {
             let told = status.and_then(|status| status.message.clone());
@@ -318,7 +340,13 @@ fn plan_node(plan: &InstallPlan) -> Node {
             }
         }
     };
-    Node::new("InstallPlan", &plan.name_any(), mark, state).with(message)
+    let mut node = Node::new("InstallPlan", &plan.name_any(), mark, state).with(message);
+    if waits_for_somebody {
+        let preview = plan.annotations().get(labels::PLAN_PREVIEW);
+        let preview = preview.and_then(|text| PlanPreview::from_annotation(text));
+        node.notes = preview.as_ref().map(diff).unwrap_or_default();
+    }
+    node
 }
 
 fn workload_node(name: &str, workload: &Workload) -> Node {

@@ -54,15 +54,23 @@ async fn packages_are_read_from_the_package_server() {
         cluster.put(manifest(name, "cat"));
     }
     let (client, _link) = cluster.connect();
-    let found = all(&client, "shop").await.unwrap();
+    let found = all(&client, "shop", &CommandLine::default()).await.unwrap();
     assert_eq!(found, [package("etcd", "cat"), package("vault", "cat")]);
-    assert!(all(&client, "elsewhere").await.unwrap().is_empty());
+    assert!(
+        all(&client, "elsewhere", &CommandLine::default())
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_without_a_package_server_is_told_as_that() {
     let (client, _link) = FakeCluster::new().connect();
-    let error = all(&client, "shop").await.unwrap_err().to_string();
+    let error = all(&client, "shop", &CommandLine::default())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("does not serve packages.operators.coreos.com/v1"),
         "{error}"
@@ -81,14 +89,20 @@ async fn a_cluster_without_a_package_server_is_told_as_that() {
         )))
     });
     let (client, _link) = cluster.connect();
-    let error = all(&client, "shop").await.unwrap_err().to_string();
+    let error = all(&client, "shop", &CommandLine::default())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("(no endpoints)"), "{error}");
 
     // Who may not ask is told that.
     let cluster = served();
     cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "is forbidden"))));
     let (client, _link) = cluster.connect();
-    let error = all(&client, "shop").await.unwrap_err().to_string();
+    let error = all(&client, "shop", &CommandLine::default())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         error.starts_with("cannot list packagemanifests in namespace shop: is forbidden"),
         "{error}"
@@ -103,6 +117,9 @@ fn a_package_that_is_not_there_is_told_with_those_like_it() {
             package("etcd", "other"),
             package("vault", "cat"),
         ]
+    };
+    let named = |packages: Vec<Package>, name: &str, catalog: Option<&str>| {
+        super::named(packages, name, catalog, "shop", &CommandLine::default())
     };
     assert_eq!(named(packages(), "etcd", None).unwrap().len(), 2);
     for catalog in ["other", "olm/other"] {
@@ -119,7 +136,7 @@ fn a_package_that_is_not_there_is_told_with_those_like_it() {
         (
             "nope",
             None,
-            "no catalog in reach has a package nope: `kubectl operator list-available` lists the 3 there are",
+            "no catalog in reach has a package nope: `kubectl operator list-available -n shop` lists the 3 there are",
         ),
     ] {
         let error = named(packages(), name, catalog).unwrap_err();
@@ -127,4 +144,84 @@ fn a_package_that_is_not_there_is_told_with_those_like_it() {
     }
     let error = named(Vec::new(), "etcd", None).unwrap_err().to_string();
     assert!(error.contains("catalog list -A"), "{error}");
+}
+
+fn channel(count: usize) -> Channel {
+    let version = |number: usize| Version {
+        version: format!("1.{number}.0"),
+        name: format!("etcd.v1.{number}.0"),
+        deprecated: None,
+    };
+    Channel {
+        head: format!("etcd.v1.{}.0", count - 1),
+        versions: (0..count).rev().map(version).collect(),
+        ..Channel::default()
+    }
+}
+
+#[test]
+fn the_versions_of_a_channel_are_a_line_with_where_one_stands() {
+    for (count, installed, next, expected) in [
+        (1, Some("0"), None, "[1.0.0] (head)"),
+        (3, Some("1"), Some("1"), "1.0.0 -> [1.1.0] -> 1.2.0 (head)"),
+        (3, Some("0"), Some("2"), "[1.0.0] -> 1.1.0 -> 1.2.0 (next) (head)"),
+        (3, None, None, "1.0.0 -> 1.1.0 -> 1.2.0 (head)"),
+        (3, Some("9"), None, "1.0.0 -> 1.1.0 -> 1.2.0 (head)"),
+        (
+            100,
+            Some("10"),
+            Some("50"),
+            "… -> 1.9.0 -> [1.10.0] -> 1.11.0 -> 1.12.0 -> 1.13.0 -> 1.14.0 -> … -> 1.50.0 (next) -> … -> 1.99.0 (head)",
+        ),
+        (
+            100,
+            None,
+            None,
+            "… -> 1.95.0 -> 1.96.0 -> 1.97.0 -> 1.98.0 -> 1.99.0 (head)",
+        ),
+    ] {
+        let name = |number: Option<&str>| number.map(|number| format!("etcd.v1.{number}.0"));
+        let (installed, next) = (name(installed), name(next));
+        let way = channel(count).way(installed.as_deref(), next.as_deref());
+        assert_eq!(way, expected);
+    }
+    assert_eq!(Channel::default().way(None, None), "");
+    let mut evil = channel(1);
+    evil.versions[0].version = "\u{1b}[2J\n1".to_owned();
+    assert_eq!(evil.way(None, None), r"\u{1b}[2J 1 (head)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_one_stands_is_asked_of_one_package() {
+    let cluster = served();
+    for name in ["vault", "etcd"] {
+        let mut manifest = manifest(name, "cat");
+        manifest["metadata"]["labels"] = json!({"catalog": "cat", "catalog-namespace": "olm"});
+        cluster.put(manifest);
+    }
+    let subscribed = |installed: &str| {
+        let status = json!({"installedCSV": installed, "currentCSV": installed});
+        let found = crate::operators::tests::subscription("db", &status);
+        serde_json::from_value::<Subscription>(found).unwrap()
+    };
+    let (client, _link) = cluster.connect();
+    let told = async |subscription: &Subscription| way(&client, subscription).await;
+    assert_eq!(
+        told(&subscribed("etcd.v1.0.0")).await.as_deref(),
+        Some("channel stable: [1.0.0] -> 1.1.0 (head)")
+    );
+    assert_eq!(
+        told(&subscribed("etcd.v0.9.0")).await.as_deref(),
+        Some("channel stable: 1.0.0 -> 1.1.0 (head); etcd.v0.9.0 is installed, and not in it")
+    );
+    let mut elsewhere = subscribed("etcd.v1.0.0");
+    elsewhere.spec.source = "other".to_owned();
+    assert_eq!(told(&elsewhere).await, None);
+    // What is no name becomes no selector.
+    elsewhere.spec.source = "cat,catalog!=x".to_owned();
+    cluster.on_request(|_| panic!("it was asked"));
+    assert_eq!(told(&elsewhere).await, None);
+    let mut other = subscribed("etcd.v1.0.0");
+    other.spec.name = "../x".to_owned();
+    assert_eq!(told(&other).await, None);
 }

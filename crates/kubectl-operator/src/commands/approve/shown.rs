@@ -4,18 +4,16 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 use kube::ResourceExt;
-use olm_api::plan_preview::{DefinitionChange, ObjectChange, PlanPreview, Rule, Verb};
+use olm_api::plan_preview::{PlanPreview, Verb};
 use olm_api::v1alpha1::InstallPlan;
 use olm_api::{approval, labels};
 use serde::Serialize;
 
-use super::text::{kind_and_name, name, names, version_and_field};
+use crate::preview::{definition_text, kind_and_name, name, names, object_text, rule_texts};
 use crate::terminal::line as one_line;
 
 /// Objects that are named, of each kind of change; permissions are told whole.
 const MAX_NAMED: usize = 50;
-/// Of what is told as the plan brings it.
-const NOT_COMPARED: &str = " (whatever is there now)";
 
 /// A plan, and what approving it changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -55,22 +53,20 @@ pub(super) struct Served {
     pub names: Vec<String>,
     /// How many own it, as all do that were there when it was made.
     pub owners: usize,
-    /// How many of those were not looked at.
-    pub unasked: usize,
+    /// Those of them that cannot be read.
+    pub unread: Vec<String>,
 }
 
 impl Served {
     /// Why the names do not say whom the plan is for.
     fn doubts(&self) -> impl Iterator<Item = String> {
-        let of_nobody = self.names.is_empty() && self.owners > 0 && self.unasked == 0;
+        let of_nobody = self.names.is_empty() && self.owners > 0 && self.unread.is_empty();
         let nobody = of_nobody
             .then(|| "no Subscription refers to it, or none any more: nobody waits for it".to_owned());
-        let more = (self.unasked > 0).then(|| {
-            format!(
-                "it may be for more: {} Subscriptions were not looked at",
-                self.unasked
-            )
-        });
+        let more = self
+            .unread
+            .iter()
+            .map(|text| format!("it may be for more: {text}"));
         nobody.into_iter().chain(more)
     }
 }
@@ -202,14 +198,9 @@ fn changes(f: &mut fmt::Formatter<'_>, preview: &PlanPreview) -> fmt::Result {
         line(f, &format!("definition {}", definition_text(definition)))?;
     }
     for change in &preview.permissions {
-        let place = match change.namespace.as_str() {
-            "" => "in the whole cluster".to_owned(),
-            namespace => format!("in namespace {}", name(namespace)),
-        };
         for (word, rules) in [("gains      ", &change.gained), ("loses      ", &change.lost)] {
-            for rule in rules {
-                let subject = kind_and_name(&change.subject);
-                line(f, &format!("{word}{subject} {place}: {}", rule_text(rule)))?;
+            for text in rule_texts(change, rules) {
+                line(f, &format!("{word}{text}"))?;
             }
         }
     }
@@ -228,66 +219,6 @@ fn named(f: &mut fmt::Formatter<'_>, word: &str, texts: impl Iterator<Item = Str
     match left_out {
         0 => Ok(()),
         count => line(f, &format!("{word}and {count} more; -o json names them")),
-    }
-}
-
-pub(in crate::commands) fn object_text(object: &ObjectChange) -> String {
-    let (kind, own) = (name(&object.kind), name(&object.name));
-    let mut text = match object.namespace.as_str() {
-        "" => format!("{kind} {own}"),
-        namespace => format!("{kind} {}/{own}", name(namespace)),
-    };
-    if !object.fields.is_empty() {
-        text = format!("{text}: {}", names(&object.fields));
-    }
-    if object.keys_removed > 0 {
-        text = format!("{text}; {} other keys go", object.keys_removed);
-    }
-    if object.not_compared {
-        text += NOT_COMPARED;
-    }
-    if object.foreign {
-        text += " (stood before OLM)";
-    }
-    text
-}
-
-pub(in crate::commands) fn definition_text(definition: &DefinitionChange) -> String {
-    let lost: Vec<String> = definition
-        .fields_removed
-        .iter()
-        .map(|field| version_and_field(field))
-        .collect();
-    let parts = [
-        ("serves", names(&definition.versions_added)),
-        ("serves no more", names(&definition.versions_removed)),
-        ("loses", lost.join(", ")),
-        ("changes", names(&definition.fields)),
-    ];
-    let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
-    let texts: Vec<String> = parts.map(|(word, names)| format!("{word} {names}")).collect();
-    let mut text = format!("{}: {}", name(&definition.name), texts.join("; "));
-    if definition.not_compared {
-        text += NOT_COMPARED;
-    }
-    text
-}
-
-pub(in crate::commands) fn rule_text(rule: &Rule) -> String {
-    if !rule.role.is_empty() {
-        return format!("whatever {} allows", kind_and_name(&rule.role));
-    }
-    let verbs = names(&rule.verbs);
-    if !rule.url.is_empty() {
-        return format!("{verbs} {}", name(&rule.url));
-    }
-    let resource = match rule.group.as_str() {
-        "" => name(&rule.resource),
-        group => name(&format!("{}.{group}", rule.resource)),
-    };
-    match rule.resource_name.as_str() {
-        "" => format!("{verbs} {resource}"),
-        one => format!("{verbs} {resource} {}", name(one)),
     }
 }
 

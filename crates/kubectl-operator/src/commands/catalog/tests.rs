@@ -98,8 +98,9 @@ fn a_catalog_is_made_of_what_was_said_of_it() {
 async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
     let cluster = cluster();
     let (client, _link) = cluster.connect();
+    let here = Cluster::of(client, "shop");
     let source = source(&add_args(&[]), "shop");
-    create(&client, &source).await.unwrap();
+    create(&here, &source).await.unwrap();
     let pulling = json!({"phase": "Pending", "containerStatuses": [{"name": "registry-server", "image": "", "imageID": "",
         "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}}]});
     let later = cluster.clone();
@@ -114,7 +115,7 @@ async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
     let mut to = Vec::new();
     let mut screen = Screen::new(&mut to, None);
     let wait = add_args(&[]).wait;
-    let (is_ready, ()) = tokio::join!(follow(&client, &source, &wait, &mut screen), change);
+    let (is_ready, ()) = tokio::join!(follow(&here, &source, &wait, &mut screen), change);
     assert!(is_ready.unwrap());
     drop(screen);
     insta::assert_snapshot!(String::from_utf8(to).unwrap(), @r"
@@ -129,10 +130,11 @@ async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
 async fn a_catalog_that_does_not_get_ready_is_left_and_told() {
     let cluster = cluster();
     let (client, _link) = cluster.connect();
+    let here = Cluster::of(client, "shop");
     let source = source(&add_args(&[]), "shop");
-    create(&client, &source).await.unwrap();
+    create(&here, &source).await.unwrap();
     let wait = add_args(&["--timeout", "30s"]).wait;
-    let is_ready = follow(&client, &source, &wait, &mut Screen::new(Vec::new(), None)).await;
+    let is_ready = follow(&here, &source, &wait, &mut Screen::new(Vec::new(), None)).await;
     assert!(!is_ready.unwrap());
     assert!(cluster.get("CatalogSource", "shop", "cat").is_some());
 }
@@ -143,9 +145,8 @@ async fn a_catalog_that_is_there_is_not_changed() {
     cluster.put(catalog("other/image"));
     let before = cluster.get("CatalogSource", "shop", "cat");
     let (client, _link) = cluster.connect();
-    let error = create(&client, &source(&add_args(&[]), "shop"))
-        .await
-        .unwrap_err();
+    let here = Cluster::of(client, "shop");
+    let error = create(&here, &source(&add_args(&[]), "shop")).await.unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("has a CatalogSource cat already") && text.contains("other/image"),
@@ -154,9 +155,8 @@ async fn a_catalog_that_is_there_is_not_changed() {
     assert_eq!(cluster.get("CatalogSource", "shop", "cat"), before);
 
     let (client, _link) = FakeCluster::new().connect();
-    let error = create(&client, &source(&add_args(&[]), "shop"))
-        .await
-        .unwrap_err();
+    let here = Cluster::of(client, "shop");
+    let error = create(&here, &source(&add_args(&[]), "shop")).await.unwrap_err();
     assert!(error.to_string().contains("kubectl create namespace"), "{error}");
 }
 
@@ -167,7 +167,7 @@ async fn removed(cluster: &FakeCluster, answer: bool) -> (String, anyhow::Result
         text.clone_into(&mut told);
         Ok(answer)
     };
-    let result = remove_one(&client, "olm", "cat", &mut asked).await;
+    let result = remove_one(&Cluster::of(client, "olm"), "cat", &mut asked).await;
     (told, result)
 }
 
@@ -232,9 +232,24 @@ async fn a_catalog_made_anew_is_not_removed() {
         other.put(source);
         Ok(true)
     };
-    let error = remove_one(&client, "olm", "cat", &mut asked).await.unwrap_err();
+    let error = remove_one(&Cluster::of(client, "olm"), "cat", &mut asked)
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("made anew"), "{error}");
     assert!(cluster.get("CatalogSource", "olm", "cat").is_some());
+}
+
+#[test]
+fn a_message_that_others_repeat_is_told_once() {
+    for (messages, expected) in [
+        (&["down"][..], &["down"][..]),
+        (&["down", "down"], &["down"]),
+        (&["down", "up", "it is down"], &["up", "it is down"]),
+        (&["it is down", "down", "it is down"], &["it is down"]),
+    ] {
+        let messages: Vec<String> = messages.iter().map(|text| (*text).to_owned()).collect();
+        assert_eq!(told_once(&messages), expected, "{messages:?}");
+    }
 }
 
 #[test]

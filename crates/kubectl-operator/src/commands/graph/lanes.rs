@@ -1,4 +1,7 @@
 //! The upgrades of a package as they are drawn: one lane a channel, the newest version first. Pure.
+//!
+//! The pages of `ui` have lanes of their own: they show a part of a package to whoever asks again each minute, hold the texts of the catalog
+//! instead of copies, and mark the way the resolver goes. Here all of it is told once, as JSON, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -183,14 +183,16 @@ fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
     assert!(text.contains("and 9000 older ones"));
 }
 
-#[test]
-fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
+#[tokio::test]
+async fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
     let snapshot = Snapshot::new(entries());
     let key = CatalogKey {
         name: "cat".to_owned(),
         namespace: "olm".to_owned(),
     };
-    let drawn = |words: &[&str]| drawn(&snapshot, &key, &args(words), &BTreeMap::new());
+    let (client, _link) = FakeCluster::new().connect();
+    let cluster = Cluster::of(client, "shop");
+    let drawn = |words: &[&str]| drawn(&snapshot, &key, &args(words), &BTreeMap::new(), &cluster);
     assert_eq!(drawn(&["etcd"]).unwrap().channels.len(), 2);
     assert_eq!(drawn(&["etcd", "--channel", "beta"]).unwrap().channels.len(), 1);
     let error = drawn(&["etcd", "--channel", "no"]).unwrap_err().to_string();
@@ -203,7 +205,8 @@ fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
 }
 
 async fn chosen(client: &Client, words: &[&str], subscriptions: &[Subscription]) -> Result<String, String> {
-    let found = catalog(client, "shop", &args(words), subscriptions).await;
+    let cluster = Cluster::of(client.clone(), "shop");
+    let found = catalog(&cluster, &args(words), subscriptions).await;
     found
         .map(|key| key.to_string())
         .map_err(|error| error.to_string())

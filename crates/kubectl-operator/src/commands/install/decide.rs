@@ -6,6 +6,7 @@ use olm_api::v1::{OperatorGroup, OperatorGroupSpec};
 use olm_api::v1alpha1::{Approval, InstallModeType as Mode, Subscription, SubscriptionSpec};
 
 use crate::args::change::{InstallArgs, WhoApproves};
+use crate::command_line::CommandLine;
 use crate::packages::{Channel, Package};
 
 /// Versions that are named where one is not found.
@@ -46,7 +47,7 @@ pub(super) fn decide(
         }
     };
     let name = args.name.as_ref().unwrap_or(&args.package);
-    not_subscribed(name, &args.package, namespace, subscriptions)?;
+    not_subscribed(name, args, namespace, subscriptions)?;
     let channel = channel(package, args.channel.as_deref())?;
     let version = args.version.as_deref();
     let starting_csv = version
@@ -93,20 +94,24 @@ pub(super) fn decide(
 /// OLM installs a package once in a namespace.
 fn not_subscribed(
     name: &str,
-    package: &str,
+    args: &InstallArgs,
     namespace: &str,
     subscriptions: &[Subscription],
 ) -> anyhow::Result<()> {
+    let package = &args.package;
     let there = subscriptions
         .iter()
-        .find(|subscription| subscription.name_any() == name || subscription.spec.name == package);
+        .find(|subscription| subscription.name_any() == name || subscription.spec.name == *package);
     let Some(there) = there else {
         return Ok(());
     };
     let (there, of) = (there.name_any(), &there.spec.name);
+    let commands = CommandLine::of(&args.connection);
+    let told = |form: &str| commands.told(form, &[&there], Some(namespace));
     bail!(
-        "namespace {namespace} has Subscription {there} of package {of} already: `kubectl operator status {there} -n {namespace}` \
-         shows how it is doing, `kubectl operator upgrade {there} -n {namespace}` upgrades it"
+        "namespace {namespace} has Subscription {there} of package {of} already: `{}` shows how it is doing, `{}` upgrades it",
+        told("status {}"),
+        told("upgrade {}")
     )
 }
 

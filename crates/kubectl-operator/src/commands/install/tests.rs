@@ -194,7 +194,7 @@ async fn installed(cluster: &FakeCluster, more: &[&str]) -> (Vec<String>, anyhow
     let args = install_args(more);
     let mut told = Vec::new();
     let mut tell = |text: &str| told.push(text.to_owned());
-    let result = match wanted(&client, "shop", &args).await {
+    let result = match wanted(&Cluster::of(client.clone(), "shop"), &args).await {
         Ok(wanted) => write(&client, "shop", args.create_namespace, &wanted, &mut tell).await,
         Err(error) => Err(error),
     };

@@ -4,7 +4,7 @@ use kube::Client;
 use olm_testing::cluster::{FakeCluster, Fault, Refusal};
 
 use super::*;
-use crate::operators::tests::{csv, deployment, gathered, plan, pod, subscription};
+use crate::operators::tests::{csv, deployment, gathered, gathered_of, plan, pod, subscription};
 
 const READY: &str = r#"{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}"#;
 
@@ -26,10 +26,11 @@ fn wait(seconds: u64) -> WaitArgs {
     }
 }
 
-async fn watched(client: &Client, seconds: u64) -> (anyhow::Result<(Vec<Node>, Verdict)>, String) {
+async fn watched(client: &Client, seconds: u64) -> (anyhow::Result<Watched>, String) {
     let mut to = Vec::new();
     let mut screen = Screen::new(&mut to, None);
-    let result = watch(client, Some("shop"), Some("db"), &wait(seconds), &mut screen).await;
+    let cluster = Cluster::of(client.clone(), "shop");
+    let result = watch(&cluster, Some("shop"), Some("db"), &wait(seconds), &mut screen).await;
     drop(screen);
     (result, String::from_utf8(to).unwrap())
 }
@@ -38,7 +39,9 @@ async fn watched(client: &Client, seconds: u64) -> (anyhow::Result<(Vec<Node>, V
 async fn an_operator_is_shown_from_its_subscription_to_its_pods() {
     let cluster = cluster(2);
     let (client, _link) = cluster.connect();
-    let nodes = read(&client, Some("shop"), Some("db")).await.unwrap();
+    let nodes = read(&Cluster::of(client.clone(), "shop"), Some("shop"), Some("db"))
+        .await
+        .unwrap();
     insta::assert_snapshot!(lines(&nodes, Colours(false)).join("\n"), @r"
     Subscription shop/db: Ready (1.0.0 installed)
     ├─ InstallPlan install-1: Complete
@@ -46,7 +49,7 @@ async fn an_operator_is_shown_from_its_subscription_to_its_pods() {
        └─ Deployment etcd: 2 of 2 available
           └─ Pod etcd-1: Ready
     ");
-    assert_eq!(verdict(&nodes), Verdict::Fine);
+    assert!(nodes.iter().all(Node::is_fine));
     assert!(cluster.log().writes.is_empty());
 }
 
@@ -60,7 +63,7 @@ async fn watching_ends_when_all_is_ready_and_tells_each_change() {
         later.put(deployment(2));
     };
     let ((result, text), ()) = tokio::join!(watched(&client, 60), change);
-    assert_eq!(result.unwrap().1, Verdict::Fine);
+    assert_eq!(result.unwrap().outcome, Outcome::Done);
     let changes: Vec<&str> = text.lines().filter(|line| line.contains("Deployment")).collect();
     assert_eq!(
         changes,
@@ -76,11 +79,14 @@ async fn what_does_not_get_ready_in_time_is_not_fine() {
     let cluster = cluster(1);
     let (client, _link) = cluster.connect();
     let (result, _) = watched(&client, 30).await;
-    assert_eq!(result.unwrap().1, Verdict::Unresolved);
+    assert_eq!(result.unwrap().outcome, Outcome::Waits);
 
     cluster.on_request(|_| Some(Fault::Hang));
     let (result, _) = watched(&client, 30).await;
-    assert_eq!(result.unwrap().1, Verdict::Unresolved, "nothing was seen");
+    assert_eq!(
+        result.unwrap().shortfall(&wait(30)).as_deref(),
+        Some("not ready within 30 s: no answer of the cluster")
+    );
 }
 
 /// Nobody is to sit before a plan that waits for themselves.
@@ -93,7 +99,7 @@ async fn a_plan_that_needs_somebody_ends_the_watch() {
     let (client, _link) = cluster.connect();
     let start = tokio::time::Instant::now();
     let (result, text) = watched(&client, 600).await;
-    assert_eq!(result.unwrap().1, Verdict::Unresolved);
+    assert_eq!(result.unwrap().outcome, Outcome::Over);
     assert!(start.elapsed() < Duration::from_secs(2));
     assert!(
         text.contains("waits for approval, see kubectl operator approve"),
@@ -103,8 +109,44 @@ async fn a_plan_that_needs_somebody_ends_the_watch() {
     cluster.put(plan("install-1", "RequiresApproval", true));
     let start = tokio::time::Instant::now();
     let (result, _) = watched(&client, 600).await;
-    assert_eq!(result.unwrap().1, Verdict::Unresolved);
+    assert_eq!(result.unwrap().outcome, Outcome::Waits);
     assert!(start.elapsed() > Duration::from_secs(500));
+}
+
+/// What was started has come to its end: a warning beside exit code 0 says two things at once.
+#[test]
+fn who_started_something_is_not_warned_of_the_next_approval() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "installPlanRef": {"name": "install-1"}});
+    for (phase, csv_phase, is_warned) in [
+        ("RequiresApproval", "Succeeded", false),
+        ("RequiresApproval", "Installing", true),
+        ("Failed", "Succeeded", true),
+    ] {
+        let objects = [
+            subscription("db", &status),
+            plan("install-1", phase, false),
+            csv("1.0.0", csv_phase, ""),
+        ];
+        let commands = CommandLine::default();
+        let nodes = trees(&gathered_of(objects), Some("shop"), Some("db"), &commands).unwrap();
+        let watched = Watched {
+            outcome: outcome(&nodes),
+            nodes,
+        };
+        let told = watched.shortfall(&wait(30));
+        assert!(told.is_some(), "who asks for the state is told");
+        let expected = told.filter(|_| is_warned);
+        assert_eq!(
+            watched.shortfall_of_started(&wait(30)),
+            expected,
+            "{phase} {csv_phase}"
+        );
+    }
+    let unseen = Watched {
+        nodes: Vec::new(),
+        outcome: Outcome::Waits,
+    };
+    assert!(unseen.shortfall_of_started(&wait(30)).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,8 +157,10 @@ async fn pods_that_may_not_be_read_hold_nothing_up_and_operators_that_may_not_ar
             .then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "pods is forbidden")))
     });
     let (client, _link) = cluster.connect();
-    let nodes = read(&client, Some("shop"), Some("db")).await.unwrap();
-    assert_eq!(verdict(&nodes), Verdict::Fine);
+    let nodes = read(&Cluster::of(client.clone(), "shop"), Some("shop"), Some("db"))
+        .await
+        .unwrap();
+    assert!(nodes.iter().all(Node::is_fine));
     let text = lines(&nodes, Colours(false)).join("\n");
     assert!(text.contains("pods is forbidden"), "{text}");
 
@@ -127,12 +171,16 @@ async fn pods_that_may_not_be_read_hold_nothing_up_and_operators_that_may_not_ar
             (request.kind.kind == kind)
                 .then(|| Fault::Refuse(Refusal::new(500, "InternalError", "no leader")))
         });
-        let error = read(&client, Some("shop"), Some("db")).await.unwrap_err();
+        let error = read(&Cluster::of(client.clone(), "shop"), Some("shop"), Some("db"))
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("no leader"), "{error}");
     }
     cluster.clear_hooks();
     cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden"))));
-    let error = read(&client, Some("shop"), None).await.unwrap_err();
+    let error = read(&Cluster::of(client.clone(), "shop"), Some("shop"), None)
+        .await
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "cannot list subscriptions in namespace shop: it is forbidden; ask for this right, or see `kubectl auth can-i --list`"
@@ -141,11 +189,12 @@ async fn pods_that_may_not_be_read_hold_nothing_up_and_operators_that_may_not_ar
 
 #[test]
 fn an_operator_that_is_not_there_is_told_with_those_that_are() {
-    let error = trees(&gathered(), Some("shop"), Some("no\u{1b}")).unwrap_err();
+    let commands = CommandLine::default();
+    let error = trees(&gathered(), Some("shop"), Some("no\u{1b}"), &commands).unwrap_err();
     assert_eq!(
         error.to_string(),
         "namespace shop has no operator no\u{1b}: it has new, ready, waits, wrong, etcd.v9.0.0"
     );
-    let error = trees(&Gathered::default(), Some("shop"), Some("db")).unwrap_err();
+    let error = trees(&Gathered::default(), Some("shop"), Some("db"), &commands).unwrap_err();
     assert!(error.to_string().contains("list -A"), "{error}");
 }

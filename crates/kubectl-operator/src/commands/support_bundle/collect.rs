@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::archive::Archive;
 use super::logs::{LINES, MAX_LOG, MAX_READ, Tail};
+use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
 use crate::operators::lines;
@@ -300,7 +301,8 @@ async fn status(client: &Client, namespace: Option<&str>) -> anyhow::Result<Stri
     let trees: Vec<_> = gathered
         .operators()
         .iter()
-        .map(|operator| gathered.tree(operator))
+        // Who reads it is elsewhere.
+        .map(|operator| gathered.tree(operator, &CommandLine::default()))
         .collect();
     Ok(lines(&trees, Colours(false)).join("\n") + "\n")
 }

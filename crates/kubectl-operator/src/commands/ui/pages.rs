@@ -16,8 +16,8 @@ pub(super) use self::graph::graph;
 pub(super) use self::operator::operator;
 pub(super) use self::operators::operators;
 pub(super) use self::plan::{not_approved, plan};
-use super::command_line::CommandLine;
 use super::request::href;
+use crate::command_line::CommandLine;
 use crate::terminal::{Mark, plain};
 
 /// Rows of one table.

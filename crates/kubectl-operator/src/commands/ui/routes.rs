@@ -9,7 +9,6 @@ use hyper::StatusCode;
 use olm_resolver::plan::{Explained, Plan, Question};
 use tokio::task::spawn_blocking;
 
-use super::command_line::CommandLine;
 use super::gate::{Asked, FORGED, Gate, LOGIN, Refusal};
 use super::graph::Graph;
 use super::pages::{self, Frame};
@@ -71,7 +70,6 @@ pub(super) struct App {
     args: ClusterArgs,
     /// The namespace of pages that are asked for without one; none is all.
     namespace: Option<String>,
-    commands: CommandLine,
     gate: Gate,
     operators: Reads<Option<String>, Gathered>,
     operator: Reads<Key, Gathered>,
@@ -92,7 +90,6 @@ impl App {
     pub(super) fn new(cluster: Cluster, args: &UiArgs, gate: Gate) -> Self {
         Self {
             namespace: (!args.all_namespaces).then(|| cluster.namespace.clone()),
-            commands: CommandLine::of(&args.cluster.connection),
             args: args.cluster.clone(),
             cluster,
             gate,
@@ -181,7 +178,7 @@ impl App {
         Frame {
             title,
             namespace,
-            commands: &self.commands,
+            commands: &self.cluster.commands,
         }
     }
 
@@ -255,7 +252,8 @@ impl App {
     /// The plan as `approve` shows it to who says no.
     async fn look(&self, namespace: &str, name: &str) -> anyhow::Result<Shown> {
         let name = format!("{}{name}", approve::PLAN_PREFIX);
-        approve::approve(&self.cluster.client, namespace, &name, &mut |_| Ok(false)).await
+        let cluster = self.cluster.in_namespace(namespace);
+        approve::approve(&cluster, &name, &mut |_| Ok(false)).await
     }
 
     async fn show_catalog(&self, namespace: &str, word: &str) -> Answer {
@@ -281,10 +279,10 @@ impl App {
     }
 
     async fn packages(&self, namespace: &str) -> Read<Vec<Package>> {
-        let client = &self.cluster.client;
+        let (client, commands) = (&self.cluster.client, &self.cluster.commands);
         let key = namespace.to_owned();
         self.packages
-            .get(&key, async || packages::all(client, namespace).await)
+            .get(&key, async || packages::all(client, namespace, commands).await)
             .await
     }
 
@@ -352,7 +350,8 @@ impl App {
         }
         let plan = format!("{}{name}", approve::PLAN_PREFIX);
         let mut answer = |now: &Shown| Ok(digest(now) == shown);
-        let result = approve::approve(&self.cluster.client, namespace, &plan, &mut answer).await;
+        let cluster = self.cluster.in_namespace(namespace);
+        let result = approve::approve(&cluster, &plan, &mut answer).await;
         self.operators.forget();
         self.operator.forget();
         self.plan.forget();

@@ -329,7 +329,7 @@ async fn operators_are_shown_with_what_they_wait_for() {
         Approval Automatic
         Objects
         Subscription  db  RequiresApproval (1.0.0 installed)  waits for approval of InstallPlan install-1
-        InstallPlan install-1 RequiresApproval  waits for approval, see kubectl operator approve
+        InstallPlan install-1 RequiresApproval  waits for approval, see kubectl operator approve install-1 -n shop
         ClusterServiceVersion  etcd.v1.0.0  Succeeded
         Deployment  etcd  2 of 2 available
         Pod  etcd-1  Ready

@@ -9,10 +9,10 @@ use kube::ResourceExt as _;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 use serde_json::Value;
 
-use super::known;
 use super::plans::{OpenPlan, open_plans};
 use crate::args::change::UninstallArgs;
 use crate::args::shared::quoted;
+use crate::command_line::CommandLine;
 use crate::operators::{Gathered, Operator};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
@@ -122,21 +122,15 @@ pub(super) fn decide(
     doubt: Option<String>,
 ) -> anyhow::Result<Removal> {
     let name = args.name.as_str();
-    let operators = gathered.operators();
-    let mut own = operators
-        .iter()
-        .filter(|operator| operator.namespace() == namespace);
-    let Some(operator) = own.find(|operator| operator.name() == name) else {
-        let known = known(gathered, namespace);
-        bail!("namespace {namespace} has no operator {name}: {known}");
-    };
+    let commands = CommandLine::of(&args.connection);
+    let operator = &gathered.find(namespace, name, &commands)?;
     let mut csvs: Vec<ClusterServiceVersion> = operator.installed.into_iter().cloned().collect();
     let current = operator.current.filter(|current| {
         let is_same = |csv: &ClusterServiceVersion| csv.name_any() == current.name_any();
         !csvs.iter().any(is_same)
     });
     csvs.extend(current.cloned());
-    let flags = args.connection.flags(namespace);
+    let flags = commands.flags(Some(namespace));
     let names = names_of(operator, &csvs);
     let mut notes: Vec<String> = Vec::new();
     let (mut own_plans, mut shared) = (Vec::new(), BTreeSet::new());
@@ -339,10 +333,13 @@ impl fmt::Display for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = plain(&self.name);
         let verb = if self.is_deleted { "deletes" } else { "leaves " };
-        let lost = match (self.is_deleted, self.is_cleaned) {
-            (true, _) => "which are lost",
-            (false, true) => "which are LOST all the same, as the operator has OLM clean up after it",
-            (false, false) => "which stay",
+        let (one_lost, lost) = match (self.is_deleted, self.is_cleaned) {
+            (true, _) => ("which is lost", "which are lost"),
+            (false, true) => (
+                "which is LOST all the same, as the operator has OLM clean up after it",
+                "which are LOST all the same, as the operator has OLM clean up after it",
+            ),
+            (false, false) => ("which stays", "which stay"),
         };
         let others = match self.others.is_empty() {
             true => String::new(),
@@ -373,7 +370,10 @@ impl fmt::Display for Definition {
                 let more = if *at_least { "at least " } else { "" };
                 let named: Vec<String> = names.iter().map(|name| plain(name)).collect();
                 let dots = if *count > named.len() { ", …" } else { "" };
-                let objects = if *count == 1 { "object" } else { "objects" };
+                let (objects, lost) = match count {
+                    1 => ("object", one_lost),
+                    _ => ("objects", lost),
+                };
                 writeln!(
                     f,
                     "{verb}  CustomResourceDefinition {name} with {more}{count} {objects}, {lost}: {}{dots}{others}",
@@ -382,7 +382,11 @@ impl fmt::Display for Definition {
                 if *with_finalizers > 0 && !self.is_deleted {
                     writeln!(
                         f,
-                        "note: {with_finalizers} of them have finalizers; without the operator they cannot be deleted as they should be"
+                        "note: {}; without the operator they cannot be deleted as they should be",
+                        match with_finalizers {
+                            1 => "one has finalizers".to_owned(),
+                            _ => format!("{with_finalizers} of them have finalizers"),
+                        }
                     )?;
                 }
             }

@@ -56,7 +56,7 @@ async fn looked(cluster: &FakeCluster, crds: &[&str]) -> anyhow::Result<Removal>
     let mut args = uninstall_args("db", &["--context", "a b", "--kubeconfig", "/k"]);
     args.delete_crd = crds.iter().map(|name| (*name).to_owned()).collect();
     let (client, _link) = cluster.connect();
-    look(&client, "shop", &args).await
+    look(&Cluster::of(client, "shop"), &args).await
 }
 
 async fn removed(cluster: &FakeCluster, removal: &Removal) -> (bool, Vec<String>) {
@@ -274,7 +274,7 @@ async fn what_was_made_anew_is_not_deleted() {
 async fn an_operator_that_is_not_there_is_told_with_those_that_are() {
     let (client, _link) = cluster().connect();
     let args = uninstall_args("nope", &[]);
-    let error = look(&client, "shop", &args).await.unwrap_err();
+    let error = look(&Cluster::of(client, "shop"), &args).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "namespace shop has no operator nope: it has db"
@@ -430,7 +430,7 @@ async fn a_refused_step_tells_how_to_go_on() {
         cluster.clear_hooks();
         let (client, _link) = cluster.connect();
         let args = uninstall_args("etcd.v1.0.0", &[]);
-        look(&client, "shop", &args).await.unwrap();
+        look(&Cluster::of(client, "shop"), &args).await.unwrap();
     }
     // Where there is no ClusterServiceVersion yet.
     let cluster = upgrading(true);

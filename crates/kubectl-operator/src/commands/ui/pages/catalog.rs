@@ -52,7 +52,7 @@ pub(in super::super) fn catalog(
             }
             @if found.len() > MAX_ROWS { p { "and " (found.len() - MAX_ROWS) " more; search for those" } }
         }
-        (shell("The same in a terminal", frame.commands.text("list-available", &[], Some(namespace))))
+        (shell("The same in a terminal", frame.commands.offered("list-available", &[], Some(namespace))))
     };
     page(frame, Live::No, &body)
 }
@@ -96,7 +96,7 @@ pub(in super::super) fn package(frame: &Frame<'_>, namespace: &str, package: &Pa
             @for line in description.iter().take(MAX_LINES) { @if !line.trim().is_empty() { p.line { (plain(line)) } } }
             @if description.len() > MAX_LINES { p { "and " (description.len() - MAX_LINES) " lines more" } }
         }
-        (shell("The same in a terminal", frame.commands.text("describe {} --catalog {}", &names, Some(namespace))))
+        (shell("The same in a terminal", frame.commands.offered("describe {} --catalog {}", &names, Some(namespace))))
     };
     page(frame, Live::No, &body)
 }
@@ -106,7 +106,7 @@ fn lane(frame: &Frame<'_>, namespace: &str, package: &Package, channel: &Channel
     let names = [package.name.as_str(), catalog.as_str(), channel.name.as_str()];
     let install = frame
         .commands
-        .text("install {} --catalog {} --channel {}", &names, Some(namespace));
+        .offered("install {} --catalog {} --channel {}", &names, Some(namespace));
     let is_default = channel.name == package.default_channel;
     html! {
         h2 { "Channel " (plain(&channel.name)) @if is_default { " (default)" } }

@@ -19,8 +19,8 @@ pub(in super::super) fn explain(
 ) -> String {
     let namespace = &explained.namespace;
     let command = match name {
-        Some(name) => frame.commands.text("explain {}", &[name], Some(namespace)),
-        None => frame.commands.text("explain", &[], Some(namespace)),
+        Some(name) => frame.commands.offered("explain {}", &[name], Some(namespace)),
+        None => frame.commands.offered("explain", &[], Some(namespace)),
     };
     let body = html! {
         p { "As of the last minute." }
@@ -53,7 +53,7 @@ pub(in super::super) fn explain(
             Ok(plan) => (steps(plan)),
             Err(text) => p.message { (plain(text)) },
         }
-        (shell("The same in a terminal", frame.commands.text("plan", &[], Some(namespace))))
+        (shell("The same in a terminal", frame.commands.offered("plan", &[], Some(namespace))))
     };
     page(frame, Live::No, &body)
 }

@@ -17,7 +17,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
     let (row, namespace) = (operator.row(), operator.namespace());
     let place = [("namespace", namespace.as_str()), ("name", name)];
     let commands = frame.commands;
-    let command = |form: &str| commands.text(form, &[name], Some(&namespace));
+    let command = |form: &str| commands.offered(form, &[name], Some(&namespace));
     let plan = operator.plan.filter(|_| row.state == State::RequiresApproval);
     let conditions = operator.subscription.and_then(|found| found.status.as_ref());
     let conditions = conditions
@@ -46,7 +46,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
             }
         }
         h2 { "Objects" }
-        ul.tree { (node(&gathered.tree(operator), &namespace)) }
+        ul.tree { (node(&gathered.tree(operator, commands), &namespace)) }
         (shell("The same in a terminal", command("status {}")))
         @if row.subscribed {
             h2 { "Why it is not further" }

@@ -79,7 +79,7 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
             }
             @if rows.len() > MAX_ROWS { p { "and " (rows.len() - MAX_ROWS) " more; search for those" } }
         }
-        (shell("The same in a terminal", frame.commands.text("list", &[], frame.namespace)))
+        (shell("The same in a terminal", frame.commands.offered("list", &[], frame.namespace)))
     };
     page(frame, Live::Renewed, &body)
 }

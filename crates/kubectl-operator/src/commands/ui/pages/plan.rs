@@ -5,15 +5,15 @@ use olm_api::plan_preview::{PlanPreview, Verb};
 
 use super::super::request::href;
 use super::{Frame, Live, page, shell};
-use crate::commands::approve::text::{kind_and_name, name};
-use crate::commands::approve::{Shown, definition_text, object_text, rule_text};
+use crate::commands::approve::Shown;
+use crate::preview::{definition_text, kind_and_name, name, object_text, rule_texts};
 use crate::terminal::escape;
 
 pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, token: &str) -> String {
     let namespace = shown.namespace.as_str();
     let command = frame
         .commands
-        .text("approve installplan/{}", &[&shown.plan], Some(namespace));
+        .offered("approve installplan/{}", &[&shown.plan], Some(namespace));
     let body = html! {
         @if shown.approved {
             p.message #outcome { "This plan is approved." }
@@ -90,14 +90,8 @@ fn changes(preview: &PlanPreview) -> Markup {
     };
     let rules = |is_gained: bool| {
         preview.permissions.iter().flat_map(move |change| {
-            let place = match change.namespace.as_str() {
-                "" => "in the whole cluster".to_owned(),
-                namespace => format!("in namespace {}", name(namespace)),
-            };
             let rules = if is_gained { &change.gained } else { &change.lost };
-            rules
-                .iter()
-                .map(move |rule| format!("{} {place}: {}", kind_and_name(&change.subject), rule_text(rule)))
+            rule_texts(change, rules)
         })
     };
     html! {

@@ -8,6 +8,7 @@ use olm_testing::samples::ETCD_CATALOG;
 
 use super::*;
 use crate::catalogs::from_directory;
+use crate::command_line::CommandLine;
 use crate::commands::explain::explain;
 use crate::packages::tests::{manifest, served as cluster_with_packages};
 
@@ -148,7 +149,7 @@ fn why_something_does_not_resolve_is_shown_as_a_tree_with_the_way_out() {
     let catalogs = from_directory(folder.path(), &keys).unwrap();
     let question = objects.question("shop", "olm", catalogs.contents);
     let plan = olm_resolver::plan::answer(&question, None, &mut |_| {}).map_err(|error| error.to_string());
-    let commands = command_line::CommandLine::default();
+    let commands = CommandLine::default();
     let frame = pages::Frame {
         title: "Why",
         namespace: Some("shop"),

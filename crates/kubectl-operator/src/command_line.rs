@@ -1,0 +1,114 @@
+//! Commands that are told to be copied: they lead to the cluster that whoever reads them has asked. Pure.
+
+use crate::args::ConnectionArgs;
+use crate::args::shared::quoted;
+
+/// Commands for the cluster that is looked at.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CommandLine {
+    /// Flags that find the cluster, each with a blank before it.
+    flags: String,
+}
+
+impl CommandLine {
+    pub(crate) fn of(connection: &ConnectionArgs) -> Self {
+        let context = connection
+            .context
+            .iter()
+            .map(|context| ("--context", context.clone()));
+        let file = connection.kubeconfig.iter();
+        let file = file.map(|file| ("--kubeconfig", file.display().to_string()));
+        let flags = context
+            .chain(file)
+            .map(|(flag, value)| format!(" {flag} {}", quoted(&value)));
+        Self {
+            flags: flags.collect(),
+        }
+    }
+
+    /// The flags that lead to the same cluster, and to a namespace or all.
+    pub(crate) fn flags(&self, namespace: Option<&str>) -> String {
+        let place = namespace.map_or_else(
+            || "-A".to_owned(),
+            |namespace| format!("-n {}", quoted(namespace)),
+        );
+        format!("{place}{}", self.flags)
+    }
+
+    /// What is to be added to the commands in a text that does not know of the cluster; none where there is nothing to add, or no command.
+    pub(crate) fn note(&self, text: &str) -> Option<String> {
+        let has_command = text.contains("kubectl ") && !self.flags.is_empty();
+        has_command.then(|| format!("Commands above lead to this cluster with{}", self.flags))
+    }
+
+    /// A command about a namespace or all, with a name in place of each `{}`.
+    pub(crate) fn told(&self, form: &str, names: &[&str], namespace: Option<&str>) -> String {
+        let mut names = names.iter();
+        let (mut text, mut rest) = (String::new(), form);
+        while let Some((before, after)) = rest.split_once("{}") {
+            let name = names.next().map(|name| quoted(name)).unwrap_or_default();
+            text.push_str(before);
+            text.push_str(&name);
+            rest = after;
+        }
+        format!("kubectl operator {text}{rest} {}", self.flags(namespace))
+    }
+
+    /// The same for pages; none where a name is not fit for a shell: it is written by a catalog or a cluster.
+    pub(crate) fn offered(&self, form: &str, names: &[&str], namespace: Option<&str>) -> Option<String> {
+        let fit = names.iter().copied().chain(namespace).all(is_name);
+        fit.then(|| self.told(form, names, namespace))
+    }
+}
+
+/// A word that needs no quotes, and no flag, either.
+fn is_name(text: &str) -> bool {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-/".contains(letter);
+    !text.is_empty() && text.chars().all(fits) && !text.starts_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_for_the_same_cluster_and_never_of_a_catalogs_making() {
+        let plain = CommandLine::default();
+        let text = plain.offered("status {}", &["db"], Some("shop"));
+        assert_eq!(text.as_deref(), Some("kubectl operator status db -n shop"));
+        assert_eq!(
+            plain.offered("list", &[], None).as_deref(),
+            Some("kubectl operator list -A")
+        );
+        for word in ["a; rm -rf .", "$(x)", "a\nb", "", "'", "--yes", "{}"] {
+            assert_eq!(
+                plain.offered("describe {}", &[word], Some("shop")),
+                None,
+                "{word}"
+            );
+        }
+        assert_eq!(plain.note("kubectl get csv"), None);
+        let other = CommandLine::of(&ConnectionArgs {
+            namespace: None,
+            context: Some("it's mine".to_owned()),
+            kubeconfig: Some("/tmp/config".into()),
+        });
+        assert_eq!(
+            other.offered("list", &[], None).as_deref(),
+            Some(r"kubectl operator list -A --context 'it'\''s mine' --kubeconfig /tmp/config")
+        );
+        assert_eq!(other.note("nothing to do"), None);
+        assert_eq!(
+            other.note("kubectl get csv").as_deref(),
+            Some(
+                r"Commands above lead to this cluster with --context 'it'\''s mine' --kubeconfig /tmp/config"
+            )
+        );
+    }
+
+    #[test]
+    fn a_name_in_a_command_that_is_told_is_one_word() {
+        let told = CommandLine::default().told("install {} --channel {}", &["{}", "a;b"], Some("$(x)"));
+        assert_eq!(told, "kubectl operator install '{}' --channel 'a;b' -n '$(x)'");
+    }
+}

@@ -1,0 +1,219 @@
+//! What a plan changes, in words. Names are whoever's who may write plans or publish bundles: who reads is not to take one for more than a
+//! name. Pure.
+
+use olm_api::plan_preview::{DefinitionChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb};
+
+/// Of what is told as the plan brings it.
+const NOT_COMPARED: &str = " (whatever is there now)";
+/// Changes that are told in few lines.
+const MAX_CHANGES: usize = 12;
+
+/// How the preview names all roles of some labels.
+const SELECTED: &str = "ClusterRoles with ";
+/// What it says of a selector that asks for nothing.
+const ALL_SELECTED: &str = "any labels";
+
+/// One name, quoted where it could be read as more than one word of the text around it: there are letters enough that look like blanks.
+pub(crate) fn name(name: &str) -> String {
+    let is_word = |letter: char| letter.is_ascii_graphic() && letter != '"' && letter != ',';
+    match !name.is_empty() && name.chars().all(is_word) {
+        true => name.to_owned(),
+        false => format!("{name:?}"),
+    }
+}
+
+/// Names, one after the other.
+pub(crate) fn names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    let names: Vec<String> = names.into_iter().map(|one| name(one)).collect();
+    names.join(", ")
+}
+
+/// A kind and the name of one of it, as the preview has subjects and roles.
+pub(crate) fn kind_and_name(text: &str) -> String {
+    if let Some(labels) = text.strip_prefix(SELECTED) {
+        return match labels {
+            ALL_SELECTED => text.to_owned(),
+            _ => format!("{SELECTED}{}", name(labels)),
+        };
+    }
+    match text.split_once(' ') {
+        Some((kind, rest)) => format!("{} {}", name(kind), name(rest)),
+        None => name(text),
+    }
+}
+
+/// A field after the version it is in, as the preview has those that a definition loses.
+fn version_and_field(text: &str) -> String {
+    match text.split_once(": ") {
+        Some((version, field)) => format!("{}: {}", name(version), name(field)),
+        None => name(text),
+    }
+}
+
+pub(crate) fn object_text(object: &ObjectChange) -> String {
+    let (kind, own) = (name(&object.kind), name(&object.name));
+    let mut text = match object.namespace.as_str() {
+        "" => format!("{kind} {own}"),
+        namespace => format!("{kind} {}/{own}", name(namespace)),
+    };
+    if !object.fields.is_empty() {
+        text = format!("{text}: {}", names(&object.fields));
+    }
+    if object.keys_removed > 0 {
+        text = format!("{text}; {} other keys go", object.keys_removed);
+    }
+    if object.not_compared {
+        text += NOT_COMPARED;
+    }
+    if object.foreign {
+        text += " (stood before OLM)";
+    }
+    text
+}
+
+pub(crate) fn definition_text(definition: &DefinitionChange) -> String {
+    let lost: Vec<String> = definition
+        .fields_removed
+        .iter()
+        .map(|field| version_and_field(field))
+        .collect();
+    let parts = [
+        ("serves", names(&definition.versions_added)),
+        ("serves no more", names(&definition.versions_removed)),
+        ("loses", lost.join(", ")),
+        ("changes", names(&definition.fields)),
+    ];
+    let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+    let texts: Vec<String> = parts.map(|(word, names)| format!("{word} {names}")).collect();
+    let mut text = format!("{}: {}", name(&definition.name), texts.join("; "));
+    if definition.not_compared {
+        text += NOT_COMPARED;
+    }
+    text
+}
+
+fn rule_text(rule: &Rule) -> String {
+    if !rule.role.is_empty() {
+        return format!("whatever {} allows", kind_and_name(&rule.role));
+    }
+    let verbs = names(&rule.verbs);
+    if !rule.url.is_empty() {
+        return format!("{verbs} {}", name(&rule.url));
+    }
+    let resource = match rule.group.as_str() {
+        "" => name(&rule.resource),
+        group => name(&format!("{}.{group}", rule.resource)),
+    };
+    match rule.resource_name.as_str() {
+        "" => format!("{verbs} {resource}"),
+        one => format!("{verbs} {resource} {}", name(one)),
+    }
+}
+
+/// What a plan changes in a few lines, as a diff has it: what is lost first, then what is allowed anew, then objects.
+pub(crate) fn diff(preview: &PlanPreview) -> Vec<String> {
+    let of_rules = |sign: char, is_gained: bool| {
+        preview.permissions.iter().flat_map(move |change| {
+            let rules = if is_gained { &change.gained } else { &change.lost };
+            rule_texts(change, rules).map(move |text| format!("{sign} {text}"))
+        })
+    };
+    let definitions = preview.definitions.iter();
+    let definitions =
+        definitions.map(|found| format!("~ CustomResourceDefinition {}", definition_text(found)));
+    let objects = |verb: Verb, sign: char| {
+        let objects = preview.objects.iter().filter(move |object| object.verb == verb);
+        objects.map(move |object| format!("{sign} {}", object_text(object)))
+    };
+    let all = of_rules('-', false)
+        .chain(definitions)
+        .chain(of_rules('+', true))
+        .chain(objects(Verb::Change, '~'))
+        .chain(objects(Verb::Create, '+'));
+    let mut lines: Vec<String> = all.collect();
+    let more = lines.len().saturating_sub(MAX_CHANGES);
+    lines.truncate(MAX_CHANGES);
+    if more > 0 {
+        lines.push(format!("… and {more} changes more"));
+    }
+    lines
+}
+
+/// What an account gains or loses, a line for each rule.
+pub(crate) fn rule_texts<'a>(
+    change: &'a PermissionChange,
+    rules: &'a [Rule],
+) -> impl Iterator<Item = String> + 'a {
+    let subject = kind_and_name(&change.subject);
+    let place = match change.namespace.as_str() {
+        "" => "in the whole cluster".to_owned(),
+        namespace => format!("in namespace {}", name(namespace)),
+    };
+    rules
+        .iter()
+        .map(move |rule| format!("{subject} {place}: {}", rule_text(rule)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_lost_is_told_first_and_not_without_end() {
+        let rule = |resource: &str| json!({"resource": resource, "verbs": ["get"]});
+        let objects: Vec<_> = (0..100)
+            .map(|number| json!({"verb": "create", "kind": "Role", "name": format!("r{number}"), "namespace": "shop"}))
+            .collect();
+        let preview: PlanPreview = serde_json::from_value(json!({
+            "version": 1, "objects": objects,
+            "definitions": [{"name": "etcds.example.com", "fieldsRemoved": ["v1: spec.size"]}],
+            "permissions": [{"subject": "ServiceAccount etcd", "namespace": "shop", "gained": [rule("pods")], "lost": [rule("jobs, + x")]}]
+        }))
+        .unwrap();
+        let lines = diff(&preview);
+        insta::assert_snapshot!(lines[..4].join("\n"), @r#"
+        - ServiceAccount etcd in namespace shop: get "jobs, + x"
+        ~ CustomResourceDefinition etcds.example.com: loses v1: spec.size
+        + ServiceAccount etcd in namespace shop: get pods
+        + Role shop/r0
+        "#);
+        assert_eq!(lines.len(), MAX_CHANGES + 1);
+        assert_eq!(lines[MAX_CHANGES], "… and 91 changes more");
+    }
+
+    #[test]
+    fn a_name_is_not_read_as_more_than_a_name() {
+        assert_eq!(name("system:serviceaccount:a:b"), "system:serviceaccount:a:b");
+        assert_eq!(name(""), "\"\"");
+        for blank in ["\u{3164}", "\u{115f}", "\u{2800}", "\u{a0}"] {
+            let told = name(&format!("get{blank}pods"));
+            assert!(told.starts_with('"') && told.ends_with('"'), "{told}");
+        }
+        assert_eq!(name("get, list"), "\"get, list\"");
+        assert_eq!(names(&["get".to_owned(), "a,b".to_owned()]), "get, \"a,b\"");
+        for (text, expected) in [
+            ("ServiceAccount demo", "ServiceAccount demo"),
+            ("ServiceAccount other/demo", "ServiceAccount other/demo"),
+            (
+                "User demo in namespace shop: get pods",
+                "User \"demo in namespace shop: get pods\"",
+            ),
+            ("ClusterRoles with any labels", "ClusterRoles with any labels"),
+            ("ClusterRoles with a=b", "ClusterRoles with a=b"),
+            (
+                "ClusterRoles with a=b, c Exists",
+                "ClusterRoles with \"a=b, c Exists\"",
+            ),
+            ("User", "User"),
+        ] {
+            assert_eq!(kind_and_name(text), expected);
+        }
+        assert_eq!(version_and_field("v1: spec.size"), "v1: spec.size");
+        assert_eq!(
+            version_and_field("v1: spec.a; serves v2"),
+            "v1: \"spec.a; serves v2\""
+        );
+    }
+}
