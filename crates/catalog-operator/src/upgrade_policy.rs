@@ -69,8 +69,8 @@ pub(crate) struct Upgrade<'a> {
     pub from: Option<&'a InstalledVersion>,
     /// The upgrade before it failed.
     pub after_failure: bool,
-    /// What the upgrade before it brought, where that has neither succeeded so far nor failed.
-    pub unsettled: Option<&'a str>,
+    /// What is installed has neither succeeded so far nor failed.
+    pub is_unsettled: bool,
 }
 
 /// What a Subscription has.
@@ -137,7 +137,7 @@ impl UpgradePolicy {
             to,
             from,
             after_failure,
-            unsettled,
+            is_unsettled,
         } = *upgrade;
         let mut until = None;
         let what = match &rule.demand {
@@ -160,7 +160,10 @@ impl UpgradePolicy {
                 format!("the maintenance window opens at {opens}")
             }
             Ok(Demand::NoFailure) if after_failure => "the last upgrade failed".to_owned(),
-            Ok(Demand::NoFailure) => format!("{} has not succeeded so far", unsettled?),
+            Ok(Demand::NoFailure) => {
+                let from = from.filter(|_| is_unsettled)?;
+                format!("{} has not succeeded so far", from.csv)
+            }
             Err(error) => format!("the annotation cannot be read ({error})"),
         };
         let (annotation, value) = (rule.key, &rule.value);
@@ -238,7 +241,7 @@ mod tests {
             to: to.as_ref(),
             from: (!from.is_empty()).then_some(&installed),
             after_failure,
-            unsettled: None,
+            is_unsettled: false,
         };
         policy(annotations).waits(&upgrade, NOW.parse().unwrap())
     }

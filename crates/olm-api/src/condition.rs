@@ -164,6 +164,8 @@ pub mod subscription {
     pub const CLUSTER_UNSUITABLE: &str = "ClusterUnsuitable";
     /// Event (ours): an annotation about upgrades cannot be read, and counts as the most careful one.
     pub const UPGRADE_POLICY_INVALID: &str = "UpgradePolicyInvalid";
+    /// Event (ours): a plan was changed on its way in, so that it waits for something else than it was to, or for nothing.
+    pub const INSTALL_PLAN_REWRITTEN: &str = "InstallPlanRewritten";
     /// Event (ours): an annotation asks for more or less than is allowed.
     pub const ANNOTATION_OUT_OF_BOUNDS: &str = "AnnotationOutOfBounds";
     /// Reason of [`RESOLUTION_FAILED`]: the wishes contradict each other or the catalogs.

@@ -19,6 +19,7 @@ mod open_enum;
 pub mod packages;
 pub mod permission;
 pub mod plan_preview;
+pub mod pod;
 pub mod proxy;
 mod schema;
 pub mod sparse;

@@ -121,8 +121,8 @@ impl Executor {
     /// Gives the stores what a write returned.
     fn absorb(&self, action: &Action, object: &Value) {
         match action {
-            Action::Delete { target, uid, .. } => {
-                self.stores.absorb_deletion(target, uid.as_deref(), object);
+            Action::Delete { target, guard, .. } => {
+                self.stores.absorb_deletion(target, guard.uid.as_deref(), object);
             }
             _ => self.stores.absorb(object),
         }
@@ -202,6 +202,11 @@ fn failed(action: &Action, class: FailureClass, code: u16, message: String) -> O
     })
 }
 
+/// Whether nothing but another uid can be in the way.
+fn is_of_uid_alone(guard: &Guard) -> bool {
+    guard.uid.is_some() && guard.resource_version.is_none()
+}
+
 fn outcome_of_error(action: &Action, error: &kube::Error) -> Outcome {
     let kube::Error::Api(status) = error else {
         return failed(action, FailureClass::Retry, 0, error.to_string());
@@ -215,8 +220,9 @@ fn outcome_of_error(action: &Action, error: &kube::Error) -> Outcome {
             FailureClass::AlreadyExists,
         ) => Outcome::Kept,
         (Action::Delete { .. }, FailureClass::NotFound) => Outcome::Gone,
-        // Another uid: what was to be deleted is gone, a namesake stands in its place.
-        (Action::Delete { uid: Some(_), .. }, FailureClass::Conflict) => Outcome::Gone,
+        // Another uid: what was to be deleted is gone, a namesake stands in its place. Where the version counts as well, it may be
+        // the same object, changed since it was looked at.
+        (Action::Delete { guard, .. }, FailureClass::Conflict) if is_of_uid_alone(guard) => Outcome::Gone,
         _ => failed(action, class, status.code, status.message.clone()),
     }
 }
@@ -282,7 +288,7 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
         } => replace_request(target, object, *subresource)?,
         Action::Delete {
             target,
-            uid,
+            guard,
             grace_seconds,
             propagation,
             ..
@@ -294,9 +300,9 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
                     Propagation::Foreground => PropagationPolicy::Foreground,
                     Propagation::Orphan => PropagationPolicy::Orphan,
                 }),
-                preconditions: uid.clone().map(|uid| Preconditions {
-                    uid: Some(uid),
-                    resource_version: None,
+                preconditions: (*guard != Guard::default()).then(|| Preconditions {
+                    uid: guard.uid.clone(),
+                    resource_version: guard.resource_version.clone(),
                 }),
                 ..DeleteParams::default()
             };

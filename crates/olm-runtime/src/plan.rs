@@ -120,7 +120,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// Preconditions of a patch, checked by the API server.
+/// Preconditions of a patch or a deletion, checked by the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guard {
     /// The object must still have this uid: a namesake made in between is left alone.
@@ -195,8 +195,8 @@ pub enum Action {
     Delete {
         /// The object.
         target: Target,
-        /// Delete only the object with this uid.
-        uid: Option<String>,
+        /// Preconditions.
+        guard: Guard,
         /// Grace period in seconds.
         grace_seconds: Option<u32>,
         /// What becomes of its dependents.
@@ -315,10 +315,10 @@ impl Action {
         }
     }
 
-    /// The same, only if the object still has this `resourceVersion`; it says nothing to actions other than patches.
+    /// The same, only if the object still has this `resourceVersion`; it says nothing to actions other than patches and deletions.
     #[must_use]
     pub fn only_at(mut self, version: Option<String>) -> Self {
-        if let Self::Patch { guard, .. } = &mut self {
+        if let Self::Patch { guard, .. } | Self::Delete { guard, .. } = &mut self {
             guard.resource_version = version;
         }
         self
@@ -328,7 +328,10 @@ impl Action {
     pub fn delete(target: Target, uid: Option<String>) -> Self {
         Self::Delete {
             target,
-            uid,
+            guard: Guard {
+                uid,
+                resource_version: None,
+            },
             grace_seconds: None,
             propagation: Propagation::Background,
             identity: Identity::Operator,

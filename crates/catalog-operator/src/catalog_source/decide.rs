@@ -22,7 +22,7 @@ use serde_json::json;
 use super::account;
 use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy, name};
 use super::observed::Observed;
-use super::pod::{build_config_map_pod, build_pod};
+use super::pod::{accept_any_content, build_config_map_pod, build_pod, is_of_config_map};
 use super::pod_state;
 use super::source::Source;
 use super::update::{self, Step};
@@ -40,7 +40,11 @@ const GOOD_LIFE: Duration = Duration::from_secs(600);
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// Time that a pod has to start although it is outdated already: who edits a catalog every second has no pod made every second.
 const OUTDATED_START: Duration = Duration::from_secs(20);
-/// Longest such time, as kubelets have it for containers.
+/// Pods of a ConfigMap that may be outdated one after the other before they have started. The next serves what its node has mounted.
+const MAX_OUTDATED: u32 = 3;
+/// Time that this one has to start: what others write is no reason to take it away.
+const ANY_CONTENT_START: Duration = Duration::from_secs(300);
+/// Longest pause after pods that died young, as kubelets have it for containers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What an action is for; tells the status how to word its failure.
@@ -141,16 +145,12 @@ impl Draft {
         };
         let meta = &source.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let patch = Action::Patch {
-            target: Target::of::<CatalogSource>(namespace, &name(source)),
-            patch: json!({"spec": {"image": image}}),
-            subresource: None,
-            guard: Guard {
-                uid: meta.uid.clone(),
-                resource_version: meta.resource_version.clone(),
-            },
-            identity: Identity::Operator,
+        let target = Target::of::<CatalogSource>(namespace, &name(source));
+        let guard = Guard {
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
         };
+        let patch = Action::patch(target, json!({"spec": {"image": image}}), guard);
         self.actions.push((Purpose::Image, patch));
     }
 
@@ -190,13 +190,7 @@ impl Draft {
                     // The list of pull secrets is written whole: what others change meanwhile must not be lost.
                     resource_version: live.metadata.resource_version.clone(),
                 };
-                account::mend(live, wanted).map(|patch| Action::Patch {
-                    target: target_of(wanted),
-                    patch,
-                    subresource: None,
-                    guard,
-                    identity: Identity::Operator,
-                })
+                account::mend(live, wanted).map(|patch| Action::patch(target_of(wanted), patch, guard))
             },
         );
         let service = build_service(source);
@@ -284,10 +278,14 @@ impl Draft {
         let up = wrong.iter().position(|pod| pod_state::is_up(pod));
         let serving = up.filter(|_| !replaced);
         let mut starting = None;
+        let mut outdated = 0;
         for (index, pod) in wrong.into_iter().enumerate() {
             let left = time_to_start(pod, now).filter(|_| right.is_empty());
             if serving != Some(index) && left.is_none() {
                 self.delete_pod(pod, 1);
+            }
+            if !pod_state::is_up(pod) {
+                outdated = outdated.max(outdated_with(pod));
             }
             starting = starting.max(left);
         }
@@ -298,7 +296,7 @@ impl Draft {
                     reason: "an outdated registry pod is starting",
                 };
             }
-            (None, None) => self.replace_dead(wanted, &next),
+            (None, None) => self.replace_dead(&following(observed, wanted, outdated), &next),
             (Some(pod), _) if !replaced => self.watch_start(pod, now),
             (Some(_), _) => {}
         }
@@ -391,7 +389,10 @@ impl Draft {
         let name = pod_state::name(pod);
         let delete = Action::Delete {
             target: Target::of::<Pod>(namespace, name),
-            uid: pod.metadata.uid.clone(),
+            guard: Guard {
+                uid: pod.metadata.uid.clone(),
+                resource_version: None,
+            },
             grace_seconds: Some(grace_seconds),
             propagation: Propagation::Background,
             identity: Identity::Operator,
@@ -436,13 +437,41 @@ enum Successor<'a> {
     },
 }
 
+/// How many pods have been outdated one after the other with this one. That which serves any content ends the row.
+fn outdated_with(pod: &Pod) -> u32 {
+    let before = pod_state::outdated_before(pod);
+    if before < MAX_OUTDATED { before + 1 } else { 0 }
+}
+
+/// The pod that follows so many of a ConfigMap that were outdated before they had started. Where its author never rests, it serves what
+/// there is when it starts, or there would be nothing new ever.
+fn following(observed: &Observed, wanted: &Pod, outdated: u32) -> Pod {
+    let mut pod = wanted.clone();
+    let annotations = pod.metadata.annotations.get_or_insert_default();
+    // The catalog's own annotations are on its pods.
+    annotations.remove(labels::POD_OUTDATED);
+    if outdated == 0 || !is_of_config_map(wanted) {
+        return pod;
+    }
+    annotations.insert(labels::POD_OUTDATED.to_owned(), outdated.to_string());
+    if outdated >= MAX_OUTDATED {
+        accept_any_content(&mut pod, &observed.source);
+    }
+    pod
+}
+
 /// What an outdated pod has left to start; none for one that is up or cannot start.
 fn time_to_start(pod: &Pod, now: Timestamp) -> Option<Duration> {
     if pod_state::is_up(pod) || pod_state::trouble(pod).is_some() {
         return None;
     }
     let age = Duration::try_from(now.duration_since(pod_state::created(pod)?)).unwrap_or_default();
-    OUTDATED_START.checked_sub(age).filter(|left| !left.is_zero())
+    let time = if pod_state::outdated_before(pod) >= MAX_OUTDATED {
+        ANY_CONTENT_START
+    } else {
+        OUTDATED_START
+    };
+    time.checked_sub(age).filter(|left| !left.is_zero())
 }
 
 /// The first death is repaired at once: nodes are drained. From the second in a row on there are pauses.

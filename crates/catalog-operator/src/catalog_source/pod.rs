@@ -31,6 +31,8 @@ const UTILITIES: &str = "utilities";
 const CONTENT: &str = "catalog-content";
 const EXTRACTED: &str = "/extracted-catalog";
 const CONFIG_MAP: &str = "configmap";
+/// Argument of its server: nothing but this content is served.
+const CONTENT_HASH: &str = "--content-hash=";
 const MOUNTED: &str = "/configmap";
 
 /// What a catalog pod depends on besides its CatalogSource.
@@ -76,6 +78,28 @@ pub(crate) fn build_config_map_pod(
         version.resource_version.clone(),
     );
     pod
+}
+
+/// Has the pod of a ConfigMap serve whatever content its node has mounted. It is never taken for the pod of some version, so that
+/// one follows as soon as a version stays.
+pub(crate) fn accept_any_content(pod: &mut Pod, source: &CatalogSource) {
+    let Some(spec) = &mut pod.spec else { return };
+    for args in spec
+        .containers
+        .iter_mut()
+        .filter_map(|container| container.args.as_mut())
+    {
+        args.retain(|arg| !arg.starts_with(CONTENT_HASH));
+    }
+    let hash = pod_hash(spec, source);
+    let labels = pod.metadata.labels.get_or_insert_default();
+    labels.insert(labels::POD_SPEC_HASH.to_owned(), hash);
+}
+
+/// Whether a pod serves a ConfigMap.
+pub(crate) fn is_of_config_map(pod: &Pod) -> bool {
+    let labels = pod.metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.contains_key(labels::CONFIG_MAP_RESOURCE_VERSION))
 }
 
 fn pod_of(mut spec: PodSpec, source: &CatalogSource, config: &PodConfig, settings: &PodSettings) -> Pod {
@@ -187,7 +211,7 @@ fn config_map_spec(name: &str, version: &Version, settings: &PodSettings) -> Pod
         "serve-configmap".to_owned(),
         MOUNTED.to_owned(),
         // A node may have mounted an older version, and brings the present one later.
-        format!("--content-hash={}", version.content_hash),
+        format!("{CONTENT_HASH}{}", version.content_hash),
     ]);
     server.volume_mounts = Some(vec![VolumeMount {
         read_only: Some(true),

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use olm_api::labels;
+use olm_api::pod::{is_pull_failure, pull_cause, why_unscheduled};
 
 use super::pod::{EXTRACT_CONTAINER, SERVER_CONTAINER};
 
@@ -59,6 +60,15 @@ pub(crate) fn failures_before(pod: &Pod) -> u32 {
         .unwrap_or(0)
 }
 
+/// How many pods were outdated one after the other before they had started, before this one.
+pub(crate) fn outdated_before(pod: &Pod) -> u32 {
+    let annotations = pod.metadata.annotations.as_ref();
+    annotations
+        .and_then(|annotations| annotations.get(labels::POD_OUTDATED))
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(0)
+}
+
 /// Why a dead pod died, as far as it says: a node that refuses a pod says so here.
 pub(crate) fn last_words(pod: &Pod) -> String {
     let status = pod.status.as_ref();
@@ -109,12 +119,8 @@ pub(crate) fn is_extracted(pod: &Pod) -> bool {
 ///
 /// The text stays the same while the kubelet alternates between trying and backing off.
 pub(crate) fn trouble(pod: &Pod) -> Option<String> {
-    let unschedulable = conditions(pod).find(|condition| {
-        condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
-    });
-    if let Some(condition) = unschedulable {
-        let message = condition.message.as_deref().unwrap_or_default();
-        return Some(format!("pod {} cannot be scheduled: {message}", name(pod)));
+    if let Some(why) = why_unscheduled(pod) {
+        return Some(format!("pod {} cannot be scheduled: {why}", name(pod)));
     }
     let status = pod.status.as_ref()?;
     let containers = status
@@ -143,12 +149,11 @@ fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
         .as_deref()
         .filter(|reason| TROUBLES.contains(reason))?;
     let message = waiting.message.as_deref().unwrap_or_default();
-    Some(match reason {
-        "ErrImagePull" | "ImagePullBackOff" => {
-            let cause = pull_failure(message);
-            format!("{place} cannot pull image {}: {cause}", container.image)
-        }
-        _ => format!("{place} is waiting: {reason}: {message}"),
+    Some(if is_pull_failure(reason) {
+        let cause = pull_cause(message);
+        format!("{place} cannot pull image {}: {cause}", container.image)
+    } else {
+        format!("{place} is waiting: {reason}: {message}")
     })
 }
 
@@ -167,13 +172,6 @@ fn keeps_ending(container: &ContainerStatus) -> Option<ContainerStateTerminated>
     let before = || container.last_state.clone()?.terminated;
     let ended = state.terminated.or_else(before);
     ended.or_else(|| is_backing_off.then(ContainerStateTerminated::default))
-}
-
-/// The cause out of either of the two messages the kubelet alternates between.
-fn pull_failure(message: &str) -> &str {
-    message
-        .split_once("ErrImagePull: ")
-        .map_or(message, |(_, cause)| cause)
 }
 
 /// A crashed server's last words; what came before is its log.

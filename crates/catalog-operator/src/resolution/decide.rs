@@ -7,6 +7,7 @@
 //! A crash in between therefore leads to the same second round; a plan that was given its status but not yet referred to
 //! is adopted likewise. What a later plan may take over is decided in [`find_adoptable`].
 
+mod adoption;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +17,11 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
-use olm_api::v1alpha1::{Approval, InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch, to_value};
 
+use self::adoption::{adopted, find_adoptable, is_unadopted, rewriting};
 pub(crate) use self::waiting::{Discard, Marking, PlanApproval};
 use super::gate::{self, Gate, GateKey};
 use super::memory::Memory;
@@ -27,10 +29,10 @@ use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundl
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
-use super::plan_object::{WantedPlan, counted, is_made_here, is_owned_by, plan_name, waits_by_policy};
+use super::plan_object::{Terms, WantedPlan, counted, deletion, plan_name, waits_by_policy};
 use super::waiting::waiting_plans;
 use crate::install_plan::retention::find_surplus;
-use crate::subscription::{ResolutionOutcome, plan_of, settle};
+use crate::subscription::ResolutionOutcome;
 
 /// Plans that wait and are made in one round, so that what begins to wait together has its plans before the driver takes so many rounds
 /// for a circle. The others come in the next ones.
@@ -66,6 +68,8 @@ pub(crate) struct Verdict {
 pub(crate) struct Move {
     /// Which of the round's actions makes the plan: its creation, or its first status. None when it is made.
     pub making: Option<usize>,
+    /// What its creation asks for.
+    pub asked: Option<Terms>,
     /// The plan as it is once that is done; none when it is only created in this round, and adopted in the next.
     pub plan: Option<Arc<InstallPlan>>,
     /// Who moves, and to which ClusterServiceVersion.
@@ -95,17 +99,15 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
     };
     draft.plan.requeue = debounce_requeue(observed);
     draft.warn(observed.warnings.clone());
-    let (moving, makings): (Vec<Move>, Vec<Option<Action>>) = draft.settle_plans().into_iter().unzip();
-    draft.verdict.moving = moving;
+    let settled = draft.settle_plans();
     let waiting = waiting_plans(observed, now);
     draft.settle_waiting(waiting.plans);
-    draft.collect_garbage(waiting.forsaken);
+    let moves: Vec<&Move> = settled.iter().map(|(moving, _)| moving).collect();
+    draft.collect_garbage(waiting.forsaken, &moves);
     // Room is made before it is taken.
-    for (index, making) in makings.into_iter().enumerate() {
+    for (moving, making) in settled {
         let making = making.map(|action| draft.push(action));
-        if let Some(moving) = draft.verdict.moving.get_mut(index) {
-            moving.making = making;
-        }
+        draft.verdict.moving.push(Move { making, ..moving });
     }
     // Each stands for itself: a plan that is refused keeps no other from its window.
     draft.plan.independent = draft.plan.actions.len();
@@ -121,13 +123,17 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
 pub(crate) fn plans_to_preview(observed: &Observed, now: Timestamp) -> Vec<InstallPlan> {
     let mut ready = ready_components(observed);
     take_late_components(observed, &mut ready);
-    // Not known here is who was refused, and is behind: who comes before them then has no preview.
-    let (groups, _) = next_groups(observed, ready, now, &BTreeMap::new());
+    // How often each was refused is not known here; that one was stands in the conditions of its Subscriptions, and it is behind.
+    let was_refused = |_: &Gate, ready: &[ReadyComponent<'_>]| {
+        let mut updates = ready.iter().flat_map(|(component, _)| &component.updates);
+        u32::from(updates.any(|update| tells_of_refusal(observed, &update.subscription)))
+    };
+    let (groups, _) = next_groups(observed, ready, now, was_refused);
     let waiting = groups.into_iter().filter(|(gate, _)| !gate.is_open());
     let plans = waiting.filter_map(|(gate, ready)| {
         let (wanted, updates) = wanted_plan(observed, &gate, &ready)?;
         let moved = moved(observed, &updates);
-        if find_adoptable(observed, &wanted, &moved).is_some() {
+        if find_adoptable(observed, &wanted, &moved, &BTreeMap::new()).is_some() {
             return None;
         }
         Some(InstallPlan {
@@ -150,10 +156,10 @@ fn next_groups<'a>(
     observed: &Observed,
     ready: Vec<ReadyComponent<'a>>,
     now: Timestamp,
-    refused: &BTreeMap<GateKey, u32>,
+    times_refused: impl Fn(&Gate, &[ReadyComponent<'a>]) -> u32,
 ) -> (Vec<Group<'a>>, Vec<Group<'a>>) {
     let mut groups = gate::group(observed, ready, |ready| ready.0, now);
-    groups.sort_by_key(|(gate, _)| refused.get(&gate.key()).copied().unwrap_or(0));
+    groups.sort_by_cached_key(|(gate, ready)| times_refused(gate, ready));
     let is_open = |(gate, _): &Group<'a>| gate.is_open();
     let count = if groups.first().is_some_and(is_open) {
         1
@@ -163,6 +169,15 @@ fn next_groups<'a>(
     };
     let later = groups.split_off(count);
     (groups, later)
+}
+
+/// Whether a Subscription is told that its plan could not be made.
+fn tells_of_refusal(observed: &Observed, name: &str) -> bool {
+    let status = observed
+        .subscription(name)
+        .and_then(|found| found.status.as_ref());
+    let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+    conditions.any(|condition| condition.reason.as_deref() == Some(reasons::ENSURE_INSTALL_PLAN_FAILED))
 }
 
 /// The Subscriptions that these move.
@@ -191,12 +206,24 @@ impl Draft<'_> {
                 .untouched
                 .extend(updates.map(|update| update.subscription.clone()));
         }
-        let (groups, later) = next_groups(self.observed, ready, self.now, &self.verdict.last.refused);
+        let refused = &self.verdict.last.refused;
+        let times_refused =
+            |gate: &Gate, _: &[ReadyComponent<'_>]| refused.get(&gate.key()).copied().unwrap_or(0);
+        let (groups, later) = next_groups(self.observed, ready, self.now, times_refused);
         let current = groups.iter().chain(&later);
         self.forget_refusals(&current.map(|(gate, _)| gate.key()).collect());
         let later = later.into_iter().flat_map(|(_, ready)| ready);
         let updates = later.flat_map(|(component, _)| &component.updates);
         self.verdict.behind = updates.map(|update| update.subscription.clone()).collect();
+        let unadopted = self
+            .observed
+            .plans()
+            .filter(|plan| is_unadopted(plan, self.observed));
+        let unadopted: BTreeSet<String> = unadopted.filter_map(|plan| plan.uid()).collect();
+        self.verdict
+            .last
+            .rewritten
+            .retain(|uid, _| unadopted.contains(uid));
         let mut generation = self.last_generation();
         let mut settled = Vec::new();
         for (gate, ready) in groups {
@@ -230,25 +257,34 @@ impl Draft<'_> {
     ) -> Option<(Move, Option<Action>)> {
         let (wanted, updates) = wanted_plan(self.observed, gate, ready)?;
         let moved = moved(self.observed, &updates);
-        let Some(found) = find_adoptable(self.observed, &wanted, &moved).cloned() else {
+        let rewritten = &self.verdict.last.rewritten;
+        let Some(found) = find_adoptable(self.observed, &wanted, &moved, rewritten).cloned() else {
             if let Some(first) = moved.first() {
                 self.warn(obstacle_events(first, ready));
             }
             *generation = self.next_generation(*generation);
             let moving = Move {
                 making: None,
+                asked: Some(wanted.terms()),
                 plan: None,
                 updates,
                 gate: gate.key(),
             };
             return Some((moving, Some(self.creation(&wanted, *generation))));
         };
+        let rewriting = rewriting(&found, rewritten);
+        let event = moved
+            .first()
+            .zip(rewriting)
+            .map(|(first, text)| subscription_warning(first, reasons::INSTALL_PLAN_REWRITTEN, &text));
+        self.warn(event.into_iter().collect());
         let plan_name = found.name_any();
         let names = updates.iter().map(|update| &update.subscription);
         self.wait(names, |name| gate.text(name, &plan_name), gate.requeue(self.now));
         let first_status = self.first_status(&found, &wanted);
         let moving = Move {
             making: None,
+            asked: None,
             plan: Some(adopted(found, &wanted)),
             updates,
             gate: gate.key(),
@@ -338,8 +374,7 @@ impl Draft<'_> {
 
     /// Removes surplus plans, those that waited for who moved on or went, and those that were created for an answer that is no
     /// longer wanted before they were adopted.
-    fn collect_garbage(&mut self, forsaken: Vec<Arc<InstallPlan>>) {
-        let moving = &self.verdict.moving;
+    fn collect_garbage(&mut self, forsaken: Vec<Arc<InstallPlan>>, moving: &[&Move]) {
         let assigned = moving.iter().filter_map(|moving| moving.plan.as_ref());
         let assigned: BTreeMap<String, &Arc<InstallPlan>> =
             assigned.map(|plan| (plan.name_any(), plan)).collect();
@@ -358,25 +393,9 @@ impl Draft<'_> {
             .chain(abandoned)
             .filter(|plan| !assigned.contains_key(&plan.name_any()));
         for plan in gone {
-            let target = Target::of::<InstallPlan>(&self.observed.namespace, &plan.name_any());
-            self.plan.actions.push(Action::delete(target, plan.uid()));
+            self.plan.actions.push(deletion(&plan));
         }
     }
-}
-
-/// The plan with the status it has or is about to have; of one that it is about to have, what Subscriptions tell of it.
-fn adopted(found: Arc<InstallPlan>, wanted: &WantedPlan) -> Arc<InstallPlan> {
-    if found.phase() != InstallPlanPhase::None {
-        return found;
-    }
-    let status = InstallPlanStatus {
-        plan: Vec::new().into(),
-        ..wanted.status(found.spec.approved)
-    };
-    Arc::new(InstallPlan {
-        status: Some(status),
-        ..InstallPlan::clone(&found)
-    })
 }
 
 /// A component whose bundles are there.
@@ -466,12 +485,10 @@ fn drawn_along(observed: &Observed, component: &ComponentProgress) -> Vec<Subscr
             .any(|update| update.subscription == *name)
     };
     let waits = |served: &&Served| {
-        let Some(subscription) = observed.subscription(&served.subscription) else {
-            return false;
-        };
-        let status = settle(subscription, &observed.namespace_state);
-        status.current_csv.as_ref() == Some(&served.csv)
-            && plan_of(&status, &observed.namespace_state).is_some_and(waits_by_policy)
+        let found = observed.plan_of(&served.subscription);
+        found.is_some_and(|(plan, status)| {
+            status.current_csv.as_ref() == Some(&served.csv) && waits_by_policy(plan)
+        })
     };
     let served = component.served.iter();
     let along = served.filter(|served| !moves(&served.subscription)).filter(waits);
@@ -488,69 +505,4 @@ fn obstacle_events(subscription: &Subscription, components: &[ReadyComponent<'_>
     obstacles
         .map(|text| subscription_warning(subscription, reasons::CLUSTER_UNSUITABLE, text))
         .collect()
-}
-
-/// A plan made for this very answer that the Subscriptions do not refer to yet, because the process ended in between.
-///
-/// It must be owned by every Subscription that moves on, be newer than what each of them had, hold what is wanted, and not
-/// have failed. One without status must hold nothing else: its status is yet to be written from what is wanted now.
-fn find_adoptable<'a>(
-    observed: &'a Observed,
-    wanted: &WantedPlan,
-    moved: &[&Arc<Subscription>],
-) -> Option<&'a Arc<InstallPlan>> {
-    let fits = |plan: &&Arc<InstallPlan>| {
-        let names = &plan.spec.cluster_service_version_names;
-        let content = match plan.phase() {
-            InstallPlanPhase::None => {
-                *names == wanted.csv_names && is_unadopted(plan, observed) && waits_alike(plan, wanted)
-            }
-            InstallPlanPhase::Failed => false,
-            _ => wanted.csv_names.iter().all(|name| names.contains(name)),
-        };
-        content
-            && moved
-                .iter()
-                .all(|subscription| is_owned_by(plan, subscription) && is_newer(plan, subscription))
-    };
-    observed
-        .plans()
-        .filter(fits)
-        .max_by_key(|plan| plan.spec.generation)
-}
-
-/// Whether a plan that was just made waits for what it would now: a policy may have come, or a window closed. A user who was
-/// quick to approve it has the last word, and so has whoever had it wait on its way in.
-fn waits_alike(plan: &InstallPlan, wanted: &WantedPlan) -> bool {
-    let is_approved = plan.spec.approved;
-    let mark = plan.annotations().get(labels::UPGRADE_WAITS);
-    // None is made with a mark and approved.
-    let by_user = is_approved && (plan.spec.approval == Approval::Manual || mark.is_some());
-    // What loses its mark on its way in waits for a user, whatever else it would wait for.
-    let for_user = !is_approved && mark.is_none();
-    let is_careful = !is_approved || !wanted.manual;
-    by_user || for_user || (is_careful && mark == wanted.waits_by_policy.as_ref())
-}
-
-/// Made here, by its name and its owners, and without a status.
-fn is_unadopted(plan: &InstallPlan, observed: &Observed) -> bool {
-    plan.phase() == InstallPlanPhase::None
-        && plan
-            .status
-            .as_ref()
-            .is_none_or(|status| status.plan.is_empty() && status.bundle_lookups.is_empty())
-        && is_made_here(plan)
-        && observed
-            .subscriptions
-            .iter()
-            .any(|subscription| is_owned_by(plan, subscription))
-}
-
-fn is_newer(plan: &InstallPlan, subscription: &Subscription) -> bool {
-    let had = subscription
-        .status
-        .as_ref()
-        .and_then(|status| counted(status.install_plan_generation))
-        .unwrap_or(0);
-    counted(plan.spec.generation).is_some_and(|generation| generation > had)
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use go_compat::semver::Version;
 use jiff::Timestamp;
-use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1alpha1::Subscription;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
@@ -18,7 +17,6 @@ use olm_runtime::plan::Requeue;
 
 use super::observed::{ComponentProgress, Observed, PolicyFacts};
 use super::plan_object::{mark, stopped, waits_by_policy};
-use crate::subscription::{plan_of, settle};
 use crate::upgrade_policy::{Upgrade, Wait};
 
 /// Longest time without a look at the clock while a window is waited for: timers do not notice that it was put, nor that the
@@ -117,7 +115,7 @@ impl Gate {
             to,
             from: facts.installed.as_ref(),
             after_failure: facts.failed || was_stopped,
-            unsettled: facts.unsettled.as_deref(),
+            is_unsettled: facts.is_unsettled,
         };
         for wait in facts.policy.waits(&upgrade, now) {
             if wait.annotation == labels::UPGRADE_STOP_AFTER_FAILURE && upgrade.after_failure {
@@ -146,21 +144,14 @@ pub(crate) fn is_manual<'a>(
 
 /// Whether the plan that a Subscription waits for says that its last upgrade failed: the next one waits for a user as well.
 fn was_stopped(observed: &Observed, name: &str) -> bool {
-    let state = &observed.namespace_state;
-    let Some(subscription) = observed.subscription(name) else {
-        return false;
-    };
-    let status = settle(subscription, state);
-    let plan = plan_of(&status, state).filter(|plan| waits_by_policy(plan));
-    plan.is_some_and(|plan| stopped(plan).contains(name))
+    let plan = observed.plan_of(name).map(|(plan, _)| plan);
+    plan.is_some_and(|plan| waits_by_policy(plan) && stopped(plan).contains(name))
 }
 
 /// The gate of a component's plan.
 pub(crate) fn of_component(observed: &Observed, component: &ComponentProgress, now: Timestamp) -> Gate {
-    let concerned = observed
-        .subscriptions
-        .iter()
-        .filter(|subscription| component.subscriptions.contains(&subscription.name_any()));
+    let names = component.subscriptions.iter();
+    let concerned = names.filter_map(|name| observed.subscription(name));
     let mut gate = Gate::manual(is_manual(observed, concerned));
     if gate.manual {
         return gate;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::gate::GateKey;
+use super::plan_object::Terms;
 
 /// What no object holds and the next round has to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,4 +23,7 @@ pub(crate) struct Memory {
     pub discarded: Vec<Vec<String>>,
     /// What plans were marked with while they waited, by name.
     pub marks: BTreeMap<String, String>,
+    /// Plans whose terms were changed on their way in, as a webhook does, by uid: what they were asked for with. They are taken as they
+    /// are, as long as they would be asked for so again: others would be changed, too.
+    pub rewritten: BTreeMap<String, Terms>,
 }

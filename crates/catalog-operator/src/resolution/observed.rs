@@ -5,20 +5,19 @@
 //! answer changes). What comes of it is a value like any other, so that deciding stays cheap, pure and easy to test.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use go_compat::semver::Version;
-use kube::ResourceExt;
-use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription};
+use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription, SubscriptionStatus};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::EventDraft;
 
 use super::choices::Choices;
 use super::plan_contents::PlanContents;
-use crate::subscription::NamespaceState;
 use crate::subscription::catalog_health::CatalogFact;
 use crate::subscription::deprecation::DeprecationFact;
+use crate::subscription::{NamespaceState, plan_of, settle};
 use crate::upgrade_policy::{InstalledVersion, UpgradePolicy};
 
 /// Facts about one namespace.
@@ -52,7 +51,12 @@ pub(crate) struct Observed {
     pub contents: BTreeMap<String, Arc<PlanContents>>,
     /// What the plans that are to be made will change; none for plans that wait for nothing.
     pub previews: Vec<Preview>,
+    /// The Subscriptions with their references as they are now, once somebody asks.
+    pub settled: OnceLock<Arc<[SettledSubscription]>>,
 }
+
+/// A Subscription with its references as they are now.
+pub(crate) type SettledSubscription = (Arc<Subscription>, SubscriptionStatus);
 
 /// What a plan will change.
 #[derive(Debug, Clone)]
@@ -74,8 +78,8 @@ pub(crate) struct PolicyFacts {
     pub installed: Option<InstalledVersion>,
     /// Its last plan, or what that brought, failed.
     pub failed: bool,
-    /// What it has installed, where that has neither succeeded so far nor failed.
-    pub unsettled: Option<String>,
+    /// What it has installed has neither succeeded so far nor failed.
+    pub is_unsettled: bool,
 }
 
 /// How far the resolution of a namespace is.
@@ -194,7 +198,24 @@ impl Observed {
     pub(crate) fn subscription(&self, name: &str) -> Option<&Arc<Subscription>> {
         self.subscriptions
             .iter()
-            .find(|subscription| subscription.name_any() == name)
+            .find(|subscription| subscription.metadata.name.as_deref() == Some(name))
+    }
+
+    /// The Subscriptions with their references as they are now, worked out once.
+    pub(crate) fn settled(&self) -> &Arc<[SettledSubscription]> {
+        self.settled.get_or_init(|| {
+            let subscriptions = self.subscriptions.iter();
+            subscriptions
+                .map(|object| (Arc::clone(object), settle(object, &self.namespace_state)))
+                .collect()
+        })
+    }
+
+    /// The plan that the Subscription of this name refers to, with its status as it is now.
+    pub(crate) fn plan_of(&self, name: &str) -> Option<(&InstallPlan, &SubscriptionStatus)> {
+        let is_it = |object: &Subscription| object.metadata.name.as_deref() == Some(name);
+        let (_, status) = self.settled().iter().find(|(object, _)| is_it(object))?;
+        Some((plan_of(status, &self.namespace_state)?, status))
     }
 
     /// Plans by name.

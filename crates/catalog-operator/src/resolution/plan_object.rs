@@ -14,6 +14,7 @@ use olm_api::v1alpha1::{
 use olm_api::{hash, labels};
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::{GeneratedSubscription, Operator};
+use olm_runtime::plan::{Action, Target};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -62,6 +63,12 @@ pub(crate) fn is_made_here(plan: &InstallPlan) -> bool {
     plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME)
 }
 
+/// Its deletion, bound to what was looked at: who has approved it since, or has made it anything else, is not to lose it.
+pub(crate) fn deletion(plan: &InstallPlan) -> Action {
+    let target = Target::of::<InstallPlan>(&plan.namespace().unwrap_or_default(), &plan.name_any());
+    Action::delete(target, plan.uid()).only_at(plan.resource_version())
+}
+
 /// Whether it waits, and for no user alone.
 pub(crate) fn waits_by_policy(plan: &InstallPlan) -> bool {
     plan.phase() == InstallPlanPhase::RequiresApproval
@@ -82,6 +89,36 @@ pub(crate) fn stopped(plan: &InstallPlan) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
+/// What decides whether a plan waits, and for whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Terms {
+    approval: Approval,
+    approved: bool,
+    mark: Option<String>,
+}
+
+impl Terms {
+    /// Those of a plan.
+    pub(crate) fn of(plan: &InstallPlan) -> Self {
+        Self {
+            approval: plan.spec.approval.clone(),
+            approved: plan.spec.approved,
+            mark: plan.annotations().get(labels::UPGRADE_WAITS).cloned(),
+        }
+    }
+
+    /// What comes of it, for people.
+    pub(crate) fn meaning(&self) -> &'static str {
+        if self.approved {
+            "begin at once"
+        } else if self.mark.is_some() {
+            "wait by policy"
+        } else {
+            "wait for a user's approval"
+        }
+    }
+}
+
 /// A plan to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WantedPlan {
@@ -98,6 +135,19 @@ pub(crate) struct WantedPlan {
 }
 
 impl WantedPlan {
+    /// What decides whether it waits, as it is asked for.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms {
+            approval: if self.manual {
+                Approval::Manual
+            } else {
+                Approval::Automatic
+            },
+            approved: !self.manual,
+            mark: self.waits_by_policy.clone(),
+        }
+    }
+
     /// The object to create, without its status: the API server drops that on creation.
     pub(crate) fn object(
         &self,
@@ -106,6 +156,7 @@ impl WantedPlan {
         owners: &[Arc<Subscription>],
     ) -> InstallPlan {
         let bundles = self.lookups.iter();
+        let terms = self.terms();
         let components: BTreeMap<String, String> = bundles
             .filter_map(|lookup| Some((component::label_of_bundle(lookup, namespace)?, String::new())))
             .collect();
@@ -116,21 +167,16 @@ impl WantedPlan {
                 generate_name: Some(GENERATE_NAME.to_owned()),
                 namespace: Some(namespace.to_owned()),
                 labels: (!components.is_empty()).then_some(components),
-                annotations: self
-                    .waits_by_policy
-                    .as_ref()
-                    .map(|stopped| [(labels::UPGRADE_WAITS.to_owned(), stopped.clone())].into()),
+                annotations: terms
+                    .mark
+                    .map(|stopped| [(labels::UPGRADE_WAITS.to_owned(), stopped)].into()),
                 owner_references: Some(owners.iter().map(|owner| owner_reference(owner)).collect()),
                 ..ObjectMeta::default()
             },
             spec: InstallPlanSpec {
                 cluster_service_version_names: self.csv_names.clone(),
-                approval: if self.manual {
-                    Approval::Manual
-                } else {
-                    Approval::Automatic
-                },
-                approved: !self.manual,
+                approval: terms.approval,
+                approved: terms.approved,
                 generation: Some(generation),
                 ..InstallPlanSpec::default()
             },

@@ -38,7 +38,7 @@ use crate::install_plan::cluster_reads::ClusterReads;
 use crate::install_plan::preview;
 use crate::snapshots::Snapshots;
 use crate::stores::Stores;
-use crate::subscription::{self, NamespaceState, catalog_health};
+use crate::subscription::{NamespaceState, catalog_health};
 
 /// Reconciles namespaces that have Subscriptions.
 pub(crate) struct ResolutionReconciler {
@@ -252,16 +252,7 @@ impl Reconciler for ResolutionReconciler {
             contents,
             ..Observed::default()
         };
-        let settled: Vec<_> = observed
-            .subscriptions
-            .iter()
-            .map(|object| {
-                (
-                    Arc::clone(object),
-                    subscription::settle(object, &observed.namespace_state),
-                )
-            })
-            .collect();
+        let settled = Arc::clone(observed.settled());
         // Whatever else is wrong in the namespace, its plans wait for what they did.
         observed.policies = self.policies(namespace, &settled);
         let settings = match settings {

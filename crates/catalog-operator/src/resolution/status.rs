@@ -7,20 +7,29 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
-use olm_api::v1alpha1::Subscription;
+use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{Requeue, Target, status_patch};
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::decide::{Discard, Marking, Move, PlanApproval, Verdict};
 use super::memory::Memory;
 use super::observed::Observed;
 use super::outcome::{resolution_event, unpack_event};
+use super::plan_object::Terms;
 use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
 
 /// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// When a plan is approved again whose approval was taken back as it was written.
+const APPROVAL_UNDONE: Requeue = Requeue::After {
+    delay: Duration::from_secs(600),
+    reason: "an approval that does not stay",
+};
 
 /// Plans of a namespace of which it is remembered that they were discarded.
 const MAX_DISCARDED: usize = 32;
@@ -35,13 +44,17 @@ pub(crate) fn status(
     let mut update = StatusUpdate::default();
     let (mut assignments, mut failing_since) = (BTreeMap::new(), None);
     let mut refused = std::mem::take(&mut verdict.last.refused);
+    let mut rewritten = std::mem::take(&mut verdict.last.rewritten);
     for moving in std::mem::take(&mut verdict.moving) {
         let made = moving.making.map(|index| outcomes.get(index));
-        if moving.plan.is_none() && matches!(made, Some(Outcome::Done(_))) {
+        if moving.plan.is_none()
+            && let Some(Outcome::Done(stored)) = made
+        {
             update.requeue = Requeue::After {
                 delay: Duration::ZERO,
                 reason: "adoption of the new InstallPlan",
             };
+            rewritten.extend(find_rewritten(&moving, stored));
         }
         let since = verdict.last.failing_since;
         let refusal = refusal(made, since, now);
@@ -60,7 +73,7 @@ pub(crate) fn status(
     }
     // Their turn comes, and what they are told with it.
     verdict.untouched.append(&mut verdict.behind);
-    let approvals_failing = tell_approvals(&mut verdict, outcomes, now);
+    let approvals_failing = tell_approvals(&mut verdict, outcomes, now, &mut update.requeue);
     let mut marks = std::mem::take(&mut verdict.last.marks);
     for Marking { action, plan, mark } in std::mem::take(&mut verdict.markings) {
         if matches!(outcomes.get(action), Outcome::Done(_)) {
@@ -108,9 +121,18 @@ pub(crate) fn status(
         approvals_failing,
         discarded,
         marks,
+        rewritten,
     };
     update.memory = (memory != Memory::default()).then_some(memory);
     update
+}
+
+/// The uid of a plan that was stored with other terms than it was asked for with, and those.
+fn find_rewritten(moving: &Move, stored: &Value) -> Option<(String, Terms)> {
+    let asked = moving.asked.clone()?;
+    let stored = InstallPlan::deserialize(stored).ok()?;
+    let uid = stored.uid()?;
+    (Terms::of(&stored) != asked).then_some((uid, asked))
 }
 
 /// Why the plan cannot be made, if that is to be told. What passes by itself is, once it has not passed for a while; `since` is
@@ -137,7 +159,12 @@ fn is_overdue(since: Option<Timestamp>, now: Timestamp) -> bool {
 
 /// Since when which plans that wait for nothing could not be approved. Who waits for one that is approved moves on with it in a
 /// moment; of one that is not, it is told why.
-fn tell_approvals(verdict: &mut Verdict, outcomes: &Outcomes, now: Timestamp) -> BTreeMap<String, Timestamp> {
+fn tell_approvals(
+    verdict: &mut Verdict,
+    outcomes: &Outcomes,
+    now: Timestamp,
+    requeue: &mut Requeue,
+) -> BTreeMap<String, Timestamp> {
     let mut failing = BTreeMap::new();
     for approval in std::mem::take(&mut verdict.approvals) {
         let PlanApproval {
@@ -158,6 +185,14 @@ fn tell_approvals(verdict: &mut Verdict, outcomes: &Outcomes, now: Timestamp) ->
                 cut(&text, EVENT_LIMIT)
             });
             failing.insert(plan, since.unwrap_or(now));
+        } else if let Outcome::Done(stored) = outcomes.get(action)
+            && stored.pointer("/spec/approved") == Some(&Value::Bool(false))
+        {
+            // Nothing tells when that is over.
+            *requeue = requeue.sooner(APPROVAL_UNDONE);
+            told = Some(format!(
+                "InstallPlan {plan} cannot be approved: it is stored without its approval, as a webhook has it"
+            ));
         }
         match told {
             Some(text) => {
@@ -184,8 +219,15 @@ fn tell_discards(
         texts,
     } in std::mem::take(&mut verdict.discards)
     {
-        if matches!(outcomes.get(action), Outcome::Done(_) | Outcome::Gone) {
+        let outcome = outcomes.get(action);
+        let is_gone = matches!(outcome, Outcome::Done(_) | Outcome::Gone);
+        // Somebody was quicker, who may have approved it: it is looked at again in a moment.
+        let is_changed =
+            matches!(outcome, Outcome::Failed(failure) if failure.class == FailureClass::Conflict);
+        if is_gone {
             discarded.push(csv_names);
+        }
+        if is_gone || is_changed {
             let waiting = texts.into_keys().filter(|name| !assignments.contains_key(name));
             verdict.untouched.extend(waiting);
         } else {
@@ -228,10 +270,9 @@ fn assigned(
 #[cfg(test)]
 mod tests {
     use kube::core::ObjectMeta;
-    use olm_api::v1alpha1::InstallPlan;
     use olm_resolver::SubscriptionUpdate;
     use olm_runtime::outcome::{Failure, outcomes_for_tests};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::super::gate::GateKey;
     use super::*;
@@ -258,6 +299,7 @@ mod tests {
         let verdict = Verdict {
             moving: vec![Move {
                 making: Some(0),
+                asked: None,
                 plan,
                 updates: vec![update],
                 gate: GateKey::default(),

@@ -1,6 +1,7 @@
 //! From the bundles of a component of a solution to the steps that install them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -55,18 +56,20 @@ pub(crate) async fn progress(
         })
     };
     let requests: Vec<Option<UnpackRequest>> = component.operators.iter().map(request).collect();
-    let states = ask(unpacker, &requests);
+    let (mut ready, mut missing) = (Vec::new(), Vec::new());
+    for asked in ask(unpacker, &component, &requests, now) {
+        match asked {
+            Ok(bundle) => ready.push(bundle),
+            Err(result) => missing.push(result),
+        }
+    }
     let subscriptions = component.subscriptions().into_iter().map(str::to_owned).collect();
     let updates = component.updates.clone();
     let served = served(&component);
     // Bundles may have many MiB, and a namespace may be looked at several times a second: none is read in vain, nor here.
-    let operators = component.operators.iter().zip(&states);
-    let missing: Vec<BundleResult> = operators
-        .filter_map(|(operator, state)| missing(&operator.entry.name, state, now))
-        .collect();
     let bundles = if missing.is_empty() {
         let (namespace, kubernetes) = (namespace.to_owned(), kubernetes.map(str::to_owned));
-        isolation::blocking_in_round(move || read(&component, states, &namespace, kubernetes.as_deref()))
+        isolation::blocking_in_round(move || read(&component, &ready, &namespace, kubernetes.as_deref()))
             .await
     } else {
         combine(&component, namespace, missing, Vec::new())
@@ -79,28 +82,49 @@ pub(crate) async fn progress(
     }
 }
 
-/// Where a bundle of a component stands.
-enum Asked {
-    State(UnpackState),
-    /// It is not asked for as long as another one fails.
-    Left,
-    /// There is nothing to ask for.
-    Nowhere,
-}
-
-fn ask(unpacker: &Unpacker, requests: &[Option<UnpackRequest>]) -> Vec<Asked> {
+/// The bundles of a component, or what to tell of those that are not there.
+fn ask(
+    unpacker: &Unpacker,
+    component: &Component,
+    requests: &[Option<UnpackRequest>],
+    now: Timestamp,
+) -> Vec<Result<Arc<PackedBundle>, BundleResult>> {
     let known = |request: &Option<UnpackRequest>| match request {
         Some(request) => unpacker.known(request),
         None => Known::Failing,
     };
     let known: Vec<Known> = requests.iter().map(known).collect();
     let one_fails = known.contains(&Known::Failing);
-    let asked = requests.iter().zip(known).map(|(request, known)| match request {
-        None => Asked::Nowhere,
-        Some(_) if one_fails && known == Known::Nothing => Asked::Left,
-        Some(request) => Asked::State(unpacker.request(request)),
+    let operators = component.operators.iter().zip(requests).zip(known);
+    let asked = operators.map(|((operator, request), known)| match request {
+        None => {
+            let cause = "the catalog names no image of it and carries no manifests";
+            let error = UnpackError::new(UnpackClass::NoManifests, cause);
+            Err(failed(&error.of_bundle(&operator.entry.name)))
+        }
+        // It is not asked for as long as another one fails.
+        Some(_) if one_fails && known == Known::Nothing => Err(BundleResult::Pending {
+            trouble: None,
+            debounce: Some(STATUS_DEBOUNCE),
+        }),
+        Some(request) => answer(unpacker.request(request), now),
     });
     asked.collect()
+}
+
+fn answer(state: UnpackState, now: Timestamp) -> Result<Arc<PackedBundle>, BundleResult> {
+    match state {
+        UnpackState::Ready(bundle) => Ok(bundle),
+        UnpackState::Unpacking { since, trouble } => {
+            let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+            let left = debounce_left(elapsed);
+            Err(BundleResult::Pending {
+                debounce: left.filter(|_| trouble.is_none()),
+                trouble,
+            })
+        }
+        UnpackState::Failed { error, .. } => Err(failed(&error)),
+    }
 }
 
 /// Where the manifests of an operator without an image are.
@@ -129,19 +153,16 @@ fn served(component: &Component) -> Vec<Served> {
 }
 
 /// The steps of a component whose bundles are all there as text.
-fn read(component: &Component, states: Vec<Asked>, namespace: &str, kubernetes: Option<&str>) -> Bundles {
+fn read(
+    component: &Component,
+    bundles: &[Arc<PackedBundle>],
+    namespace: &str,
+    kubernetes: Option<&str>,
+) -> Bundles {
     let mut obstacles = Vec::new();
-    let operators = component.operators.iter().zip(states);
-    let results = operators.map(|(operator, state)| match state {
-        Asked::State(UnpackState::Ready(bundle)) => {
-            ready_result(operator, &bundle, namespace, kubernetes, &mut obstacles)
-        }
-        // Whoever calls has seen to that.
-        _ => BundleResult::Pending {
-            trouble: None,
-            debounce: None,
-        },
-    });
+    let operators = component.operators.iter().zip(bundles);
+    let results = operators
+        .map(|(operator, bundle)| ready_result(operator, bundle, namespace, kubernetes, &mut obstacles));
     let results = results.collect();
     combine(component, namespace, results, obstacles)
 }
@@ -190,36 +211,6 @@ fn find_twins(brought: &[Brought]) -> Option<String> {
             )
         })
     })
-}
-
-/// What to tell of a bundle that is not there.
-fn missing(bundle: &str, asked: &Asked, now: Timestamp) -> Option<BundleResult> {
-    let state = match asked {
-        Asked::State(state) => state,
-        Asked::Left => {
-            return Some(BundleResult::Pending {
-                trouble: None,
-                debounce: Some(STATUS_DEBOUNCE),
-            });
-        }
-        Asked::Nowhere => {
-            let cause = "the catalog names no image of it and carries no manifests";
-            let error = UnpackError::new(UnpackClass::NoManifests, cause);
-            return Some(failed(&error.of_bundle(bundle)));
-        }
-    };
-    match state {
-        UnpackState::Unpacking { since, trouble } => {
-            let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
-            let left = debounce_left(elapsed);
-            Some(BundleResult::Pending {
-                trouble: trouble.clone(),
-                debounce: left.filter(|_| trouble.is_none()),
-            })
-        }
-        UnpackState::Failed { error, .. } => Some(failed(error)),
-        UnpackState::Ready(_) => None,
-    }
 }
 
 fn ready_result(

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 
 use super::choices::{Choice, Choices};
 use super::gate::{Gate, is_manual};
-use super::observed::Observed;
+use super::observed::{Observed, SettledSubscription};
 use super::plan_contents::{BroughtSubscription, PlanContents};
 use super::plan_object::{self, is_made_here, waits_by_policy};
-use crate::subscription::{plan_of, settle};
+use crate::subscription::plan_of;
 
 /// The plans of a namespace that wait by policy.
 #[derive(Debug, Clone, Default)]
@@ -73,9 +73,9 @@ impl WaitingPlan {
         &self.plan.spec.cluster_service_version_names
     }
 
-    /// Its uid.
-    pub(crate) fn uid(&self) -> Option<String> {
-        self.plan.uid()
+    /// Its deletion, bound like its approval.
+    pub(crate) fn deletion(&self) -> Action {
+        plan_object::deletion(&self.plan)
     }
 
     /// The approval. It is bound to what was looked at.
@@ -133,11 +133,8 @@ pub(crate) fn waiting_plans(observed: &Observed, now: Timestamp) -> WaitingPlans
         return waiting;
     }
     let state = &observed.namespace_state;
-    let settled = observed.subscriptions.iter();
-    let settled: Vec<Settled<'_>> = settled.map(|object| (object, settle(object, state))).collect();
-    let settled = SettledIndex::of(&settled);
     let mut referring: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (object, status) in settled.all {
+    for (object, status) in observed.settled().iter() {
         if let Some(plan) = plan_of(status, state) {
             referring
                 .entry(plan.name_any())
@@ -145,6 +142,7 @@ pub(crate) fn waiting_plans(observed: &Observed, now: Timestamp) -> WaitingPlans
                 .push(object.name_any());
         }
     }
+    let settled = SettledIndex::of(observed.settled());
     for plan in plans {
         if let Some(subscriptions) = referring.remove(&plan.name_any()) {
             // Read in the same round, of the same plans.
@@ -164,19 +162,15 @@ pub(crate) fn waiting_plans(observed: &Observed, now: Timestamp) -> WaitingPlans
     waiting
 }
 
-/// A Subscription with its references as they are now.
-type Settled<'a> = (&'a Arc<Subscription>, SubscriptionStatus);
-
 /// The Subscriptions of a namespace, by what plans ask for: there may be thousands of either.
 struct SettledIndex<'a> {
-    all: &'a [Settled<'a>],
     /// By the ClusterServiceVersion that each is to have.
-    by_csv: BTreeMap<&'a str, Vec<&'a Settled<'a>>>,
-    by_package: BTreeMap<&'a str, Vec<&'a Settled<'a>>>,
+    by_csv: BTreeMap<&'a str, Vec<&'a SettledSubscription>>,
+    by_package: BTreeMap<&'a str, Vec<&'a SettledSubscription>>,
 }
 
 impl<'a> SettledIndex<'a> {
-    fn of(all: &'a [Settled<'a>]) -> Self {
+    fn of(all: &'a [SettledSubscription]) -> Self {
         let (mut by_csv, mut by_package) = (BTreeMap::new(), BTreeMap::new());
         for settled in all {
             let (object, status) = settled;
@@ -187,18 +181,14 @@ impl<'a> SettledIndex<'a> {
             let package = object.spec.name.as_str();
             by_package.entry(package).or_insert_with(Vec::new).push(settled);
         }
-        Self {
-            all,
-            by_csv,
-            by_package,
-        }
+        Self { by_csv, by_package }
     }
 
-    fn of_csv(&self, csv: &str) -> impl Iterator<Item = &'a Settled<'a>> {
+    fn of_csv(&self, csv: &str) -> impl Iterator<Item = &'a SettledSubscription> {
         self.by_csv.get(csv).into_iter().flatten().copied()
     }
 
-    fn of_package(&self, package: &str) -> impl Iterator<Item = &'a Settled<'a>> {
+    fn of_package(&self, package: &str) -> impl Iterator<Item = &'a SettledSubscription> {
         self.by_package.get(package).into_iter().flatten().copied()
     }
 }
@@ -259,14 +249,14 @@ impl Waiting<'_> {
         let names = &self.plan.spec.cluster_service_version_names;
         let to_have = names.iter().flat_map(|csv| {
             let settled = settled.of_csv(csv);
-            settled.map(|(object, _)| (*object, csv.as_str()))
+            settled.map(|(object, _)| (object, csv.as_str()))
         });
         let is_to_have =
             |status: &SubscriptionStatus| status.current_csv.as_ref().is_some_and(|csv| names.contains(csv));
         let of_package = self.contents.packages.iter().flat_map(|(csv, package)| {
             let settled = settled.of_package(&package.package_name);
             let others = settled.filter(|(_, status)| !is_to_have(status));
-            others.map(|(object, _)| (*object, csv.as_str()))
+            others.map(|(object, _)| (object, csv.as_str()))
         });
         to_have.chain(of_package).collect()
     }

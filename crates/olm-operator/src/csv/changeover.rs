@@ -109,7 +109,10 @@ impl Changeover<'_> {
         }
         actions.push(Action::Delete {
             target: Target::of::<Deployment>(observed.namespace(), &self.old.name_any()),
-            uid: self.old.uid(),
+            guard: Guard {
+                uid: self.old.uid(),
+                resource_version: None,
+            },
             grace_seconds: None,
             propagation,
             identity: objects::identity(observed),

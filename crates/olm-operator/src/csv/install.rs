@@ -257,7 +257,10 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
     }
     actions.extend(orphans(observed).map(|orphan| Action::Delete {
         target: Target::of::<Deployment>(observed.namespace(), &orphan.name_any()),
-        uid: orphan.uid(),
+        guard: Guard {
+            uid: orphan.uid(),
+            resource_version: None,
+        },
         grace_seconds: Some(ORPHAN_GRACE_SECONDS),
         propagation: Propagation::Foreground,
         identity: identity(observed),

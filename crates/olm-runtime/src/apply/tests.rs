@@ -115,6 +115,17 @@ fn an_existing_object_is_kept_and_a_missing_one_is_gone() {
         outcome_of_error(&delete, &refusal(409, "Conflict")),
         Outcome::Gone
     ));
+    // It may be there, changed by somebody: who decided is to look again.
+    let delete = delete.only_at(Some("7".into()));
+    assert!(matches!(
+        outcome_of_error(&delete, &refusal(404, "NotFound")),
+        Outcome::Gone
+    ));
+    let outcome = outcome_of_error(&delete, &refusal(409, "Conflict"));
+    let Outcome::Failed(failure) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(failure.class, FailureClass::Conflict);
 }
 
 /// A write whose answer says that the server gave up may have been carried out. The next round must not decide on what was
@@ -211,13 +222,16 @@ async fn what_is_deleted_leaves_the_stores_at_once() {
 /// A namesake that came since is somebody else's.
 #[test]
 fn a_deletion_is_of_what_was_seen() {
-    let preconditions = |uid: Option<&str>| {
-        let request = request_of(&Action::delete(target(), uid.map(str::to_owned))).unwrap();
+    let preconditions = |uid: Option<&str>, version: Option<&str>| {
+        let delete = Action::delete(target(), uid.map(str::to_owned)).only_at(version.map(str::to_owned));
+        let request = request_of(&delete).unwrap();
         let body: Value = serde_json::from_slice(request.body()).unwrap();
         body["preconditions"].clone()
     };
-    assert_eq!(preconditions(Some("u")), json!({"uid": "u"}));
-    assert_eq!(preconditions(None), Value::Null);
+    assert_eq!(preconditions(Some("u"), None), json!({"uid": "u"}));
+    let both = json!({"uid": "u", "resourceVersion": "7"});
+    assert_eq!(preconditions(Some("u"), Some("7")), both);
+    assert_eq!(preconditions(None, None), Value::Null);
 }
 
 /// Names come from bundles and statuses; one with a slash would be another path, and so another object.

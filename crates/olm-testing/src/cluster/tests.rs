@@ -70,14 +70,21 @@ async fn objects_are_made_read_changed_and_deleted() {
         code(api.patch("a", &PatchParams::default(), &stale).await),
         (409, "Conflict".into())
     );
-    let other = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: Some("other".into()),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
+    let other = Preconditions {
+        uid: Some("other".into()),
+        resource_version: None,
     };
-    assert_eq!(code(api.delete("a", &other).await), (409, "Conflict".into()));
+    let older = Preconditions {
+        uid: made.uid(),
+        resource_version: made.resource_version(),
+    };
+    for preconditions in [other, older] {
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
+        assert_eq!(code(api.delete("a", &params).await), (409, "Conflict".into()));
+    }
     api.delete("a", &DeleteParams::default()).await.unwrap();
     assert!(api.get_opt("a").await.unwrap().is_none());
 }

@@ -332,3 +332,120 @@ fn a_pod_that_is_outdated_while_it_starts_gets_some_time() {
         "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n"
     );
 }
+
+/// A catalog of a ConfigMap whose author edits it every second, and its pods, second by second. A pod whose content is there is ready
+/// five seconds after it was made.
+struct Edited {
+    observed: Observed,
+    second: i64,
+    /// Pods that were made.
+    made: u32,
+}
+
+impl Edited {
+    fn new() -> Self {
+        Self {
+            observed: converge(with(version(1, "first"))),
+            second: 0,
+            made: 0,
+        }
+    }
+
+    fn pass(&mut self, edit: Option<&str>) {
+        self.second += 1;
+        let at = now() + Duration::from_secs(self.second.unsigned_abs());
+        if let Some(content) = edit {
+            self.observed.config_map = version(u32::try_from(self.second).unwrap() + 1, content);
+        }
+        for action in decide::decide(&self.observed, at).0.actions {
+            match action {
+                Action::Create { object, .. } => {
+                    self.made += 1;
+                    let pod = serde_json::from_value(object).unwrap();
+                    let mut pod = starting(named(pod, &format!("new-{}", self.made)));
+                    pod.metadata.creation_timestamp = Some(Time(at));
+                    self.observed.pods.push(Arc::new(pod));
+                }
+                Action::Delete { target, .. } => {
+                    let pods = &mut self.observed.pods;
+                    pods.retain(|pod| pod.metadata.name.as_ref() != Some(&target.name));
+                }
+                other => panic!("{other}"),
+            }
+        }
+        let is_there = |pod: &Pod| !is_strict(pod) || edit.is_none();
+        for pod in &mut self.observed.pods {
+            let age = at.duration_since(pod.metadata.creation_timestamp.as_ref().unwrap().0);
+            if is_there(pod) && age.as_secs() >= 5 {
+                *pod = Arc::new(ready(Pod::clone(pod)));
+            }
+        }
+    }
+
+    /// Whether anything later than the first content is served.
+    fn serves_newer(&self) -> bool {
+        let ready: Vec<_> = self
+            .observed
+            .pods
+            .iter()
+            .filter(|pod| pod_state::is_ready(pod))
+            .collect();
+        assert!(!ready.is_empty(), "it is served without a gap");
+        ready.iter().any(|pod| pod_state::name(pod) != "cat-1")
+    }
+}
+
+/// Whether a pod serves one content alone.
+fn is_strict(pod: &Pod) -> bool {
+    let mut args = pod.spec.as_ref().unwrap().containers[0].args.iter().flatten();
+    args.any(|arg| arg.starts_with("--content-hash="))
+}
+
+/// What its pods were made for is never what is there when they start.
+#[test]
+fn cat_009_a_config_map_that_is_edited_without_end_is_served_all_the_same() {
+    let mut edited = Edited::new();
+    while !edited.serves_newer() {
+        assert!(edited.second < 70, "{} pods", edited.made);
+        edited.pass(Some(&edited.second.to_string()));
+    }
+    // So it goes on: one is served after the other, and no pod is made for each edit.
+    let (made, began) = (edited.made, edited.second);
+    let served = pod_state::name(edited.observed.pods.last().unwrap()).to_owned();
+    for _ in 0..100 {
+        edited.pass(Some(&edited.second.to_string()));
+    }
+    assert!(
+        edited.made - made <= 8,
+        "{made} pods in {began} s, then {}",
+        edited.made - made
+    );
+    let pods = &edited.observed.pods;
+    assert!(pods.iter().all(|pod| pod_state::name(pod) != served), "{served}");
+    // And with the last edit what was meant is served.
+    for _ in 0..30 {
+        edited.pass(None);
+    }
+    let [pod] = &edited.observed.pods[..] else {
+        panic!("{} pods", edited.observed.pods.len())
+    };
+    assert!(is_strict(pod) && pod_state::is_ready(pod));
+    assert_eq!(plan_text(&edited.observed), "");
+}
+
+/// Whoever may write a CatalogSource has no other pod made by an annotation that pods have.
+#[test]
+fn what_a_pod_says_of_those_before_it_is_not_taken_from_its_catalog() {
+    let mut observed = with(version(7, "hash"));
+    let annotations = [(labels::POD_OUTDATED.to_owned(), "9".to_owned())];
+    Arc::make_mut(&mut observed.source).metadata.annotations = Some(annotations.into());
+    let made = decide::decide(&observed, now()).0.actions.pop().unwrap();
+    let Action::Create { object, .. } = made else {
+        panic!("{made}")
+    };
+    assert_eq!(
+        object["metadata"]["annotations"][labels::POD_OUTDATED],
+        Value::Null
+    );
+    assert!(is_strict(&serde_json::from_value(object).unwrap()));
+}

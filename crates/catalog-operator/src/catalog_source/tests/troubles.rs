@@ -49,14 +49,19 @@ fn other_troubles_name_pod_and_cause() {
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"},
         ]}),
     );
+    let gated = with_status(
+        pod.clone(),
+        json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}),
+    );
     let invalid = waiting(pod, "InvalidImageName", "couldn't parse image");
-    let texts: Vec<String> = [crashing, unschedulable, invalid]
+    let texts: Vec<String> = [crashing, unschedulable, gated, invalid]
         .into_iter()
         .map(|pod| told(pod).message.unwrap())
         .collect();
     insta::assert_snapshot!(texts.join("\n"), @r"
     registry server is not ready - pod cat-1 container registry-server keeps ending (exit code 1): permission denied: /configs
     registry server is not ready - pod cat-1 cannot be scheduled: 0/1 nodes are available
+    registry server is not ready - pod cat-1 cannot be scheduled: SchedulingGated
     registry server is not ready - pod cat-1 container registry-server is waiting: InvalidImageName: couldn't parse image
     ");
 }

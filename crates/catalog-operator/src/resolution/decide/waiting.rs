@@ -2,9 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::v1alpha1::InstallPlan;
-use olm_runtime::plan::{Action, Target};
-
 use super::super::waiting::WaitingPlan;
 use super::Draft;
 
@@ -95,9 +92,8 @@ impl Draft<'_> {
         let texts = waiting.subscriptions.iter();
         let texts = texts.filter_map(|name| Some((name.clone(), waiting.text(name)?)));
         let texts = texts.collect();
-        let target = Target::of::<InstallPlan>(&self.observed.namespace, &waiting.name());
         let discard = Discard {
-            action: self.push(Action::delete(target, waiting.uid())),
+            action: self.push(waiting.deletion()),
             csv_names: waiting.csv_names().to_vec(),
             texts,
         };

@@ -33,7 +33,7 @@ impl ResolutionReconciler {
             let facts = PolicyFacts {
                 subscription: name.clone(),
                 policy,
-                unsettled: installed.clone().filter(|_| is_unsettled),
+                is_unsettled,
                 installed: installed.map(|name| InstalledVersion {
                     version: csv(&status.installed_csv).and_then(|csv| version_of(&csv)),
                     csv: name,

@@ -59,7 +59,7 @@ fn namespace(drawn: &[(usize, bool)], separate: bool) -> Observed {
                     version: "1.0.0".parse().ok(),
                 }),
                 failed: false,
-                unsettled: None,
+                is_unsettled: false,
             }),
         );
     }

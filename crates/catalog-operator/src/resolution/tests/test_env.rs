@@ -170,6 +170,18 @@ impl TestEnv {
         }));
     }
 
+    /// A user approves each InstallPlan in the moment before its deletion arrives.
+    pub fn approve_before_deletion(&self) {
+        let cluster = self.cluster.clone();
+        self.cluster.on_request(move |request| {
+            if request.verb == Verb::Delete && request.kind.kind == "InstallPlan" {
+                let approved = json!({"spec": {"approved": true}});
+                cluster.edit("InstallPlan", NAMESPACE, &request.name, &approved);
+            }
+            None
+        });
+    }
+
     /// Changes every object that is stored from now on, as a mutating webhook does.
     pub fn set_webhook(&self, webhook: impl Fn(&mut Value) + Send + 'static) {
         self.cluster.set_webhook(webhook);

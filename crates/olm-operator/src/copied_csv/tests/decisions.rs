@@ -215,10 +215,10 @@ fn copy_004_copy_005_a_copy_goes_with_its_reason() {
         "",
     );
     let action = &decide(&Case::copied().with(|it| it.original = None).observed()).actions[0];
-    let olm_runtime::plan::Action::Delete { uid, .. } = action else {
+    let olm_runtime::plan::Action::Delete { guard, .. } = action else {
         panic!("{action}")
     };
-    assert_eq!(uid.as_deref(), Some("copy"));
+    assert_eq!(guard.uid.as_deref(), Some("copy"));
 }
 
 /// Whoever may update a ClusterServiceVersion can write the label.

@@ -92,10 +92,10 @@ fn only_the_one_that_was_seen_is_deleted() {
     let (mut observed, now) = at_rest();
     put_in(&mut observed, "Deleting", reason::REPLACED, "", now);
     let (plan, _) = decide(&observed, now);
-    let [Action::Delete { uid, .. }] = plan.actions.as_slice() else {
+    let [Action::Delete { guard, .. }] = plan.actions.as_slice() else {
         panic!("{plan}")
     };
-    assert_eq!(uid.as_deref(), Some(observed.uid()));
+    assert_eq!(guard.uid.as_deref(), Some(observed.uid()));
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn only_leftovers_that_were_seen_are_removed_and_what_others_keep_is_looked_for_
         is_kept: false,
     }];
     let (plan, _) = decide(&observed, now);
-    let Some(Action::Delete { uid, .. }) = plan.actions.first() else {
+    let Some(Action::Delete { guard, .. }) = plan.actions.first() else {
         panic!("{plan}")
     };
-    assert_eq!(uid.as_deref(), Some("uid-left"));
+    assert_eq!(guard.uid.as_deref(), Some("uid-left"));
     assert_eq!(delay(&plan), None);
     // Nothing tells when others take their finalizers off: these objects are watched by nobody.
     observed.leftovers[0].is_kept = true;

@@ -1,5 +1,11 @@
 //! Plans that admission refuses, for what is in them, beside others that it takes; and those that it changes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kube::ResourceExt as _;
+use olm_api::condition::subscription::INSTALL_PLAN_REWRITTEN;
+
 use super::*;
 
 const REFUSED: &str = "EnsureInstallPlanFailed";
@@ -53,6 +59,13 @@ fn a_plan_that_could_begin_and_is_refused_keeps_no_others_behind_it() {
     release(&mut env, &["alone", "demo"]);
     env.advance(Duration::from_secs(60));
     assert_open_plans(&env, &[("demo.v2", false)]);
+    // It came before its turn, and whoever looks at it sees what it will change all the same.
+    let plan = env.plans().pop().unwrap();
+    assert!(
+        plan.annotations().contains_key(labels::PLAN_PREVIEW),
+        "{:?}",
+        plan.metadata
+    );
     let told = env.describe();
     assert_eq!(told.matches(REFUSED).count(), 1, "{told}");
     env.refuse_plans_with.clear();
@@ -82,7 +95,8 @@ fn a_plan_that_a_webhook_changes_is_made_once() {
             true,
         ),
     ];
-    for (changes, approved) in rows {
+    let with_and_without_crash = rows.iter().flat_map(|row| [(row, false), (row, true)]);
+    for ((changes, approved), crashes) in with_and_without_crash {
         let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
         let of_webhook = changes.to_vec();
         env.set_webhook(move |plan| {
@@ -90,13 +104,87 @@ fn a_plan_that_a_webhook_changes_is_made_once() {
                 change(plan, path, value.clone());
             }
         });
+        // When the plan is made, and what was asked for is forgotten.
+        env.crash_after = crashes.then_some(env.writes.len() + 1);
         release(&mut env, &["demo"]);
+        if crashes {
+            env.restart();
+        }
         env.advance(HOUR);
-        assert_open_plans(&env, &[("demo.v2", approved)]);
+        assert_open_plans(&env, &[("demo.v2", *approved)]);
         let created = env
             .writes
             .iter()
             .filter(|write| write.starts_with("create InstallPlan"));
         assert_eq!(created.count(), 2, "{:#?}", env.writes);
+        assert_eq!(
+            told_of_rewriting(&env).len(),
+            usize::from(!crashes),
+            "{:#?}",
+            env.events
+        );
     }
+}
+
+/// Every plan is stored as one that nobody has approved, whoever did: it is told, and asked for again in ten minutes.
+#[test]
+fn an_approval_that_a_webhook_takes_back_is_told() {
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
+    let is_in_the_way = Arc::new(AtomicBool::new(true));
+    let webhook = Arc::clone(&is_in_the_way);
+    env.set_webhook(move |plan| {
+        if plan["kind"] == "InstallPlan" && webhook.load(Ordering::Relaxed) {
+            plan["spec"]["approved"] = json!(false);
+        }
+    });
+    release(&mut env, &["demo"]);
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("demo.v2", false)]);
+    let text = "cannot be approved: it is stored without its approval, as a webhook has it";
+    assert!(env.describe().contains(text), "{}", env.describe());
+    let written = env.writes.len();
+    env.advance(Duration::from_secs(1800));
+    assert!(env.writes.len() - written <= 4, "{:#?}", env.writes);
+    is_in_the_way.store(false, Ordering::Relaxed);
+    env.advance(Duration::from_secs(600));
+    assert_open_plans(&env, &[("demo.v2", true)]);
+    assert!(!env.describe().contains(text), "{}", env.describe());
+}
+
+/// What Events tell of plans that were changed on their way in.
+fn told_of_rewriting(env: &TestEnv) -> Vec<&str> {
+    let events = env.events.iter();
+    let told = events.filter(|event| event["reason"] == INSTALL_PLAN_REWRITTEN);
+    told.map(|event| event["note"].as_str().unwrap()).collect()
+}
+
+/// As one that is to spare a team the approvals. Made anew it would be changed again, and again.
+#[test]
+fn a_manual_plan_that_a_webhook_makes_automatic_is_made_once_and_told() {
+    let mut env = TestEnv::with_catalog([bundle("demo.v1")]);
+    env.set_webhook(|plan| {
+        if plan["kind"] == "InstallPlan" {
+            plan["spec"]["approval"] = json!("Automatic");
+            plan["spec"]["approved"] = json!(true);
+        }
+    });
+    env.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
+    env.settle();
+    env.advance(HOUR);
+    assert_open_plans(&env, &[("demo.v1", true)]);
+    let created = env
+        .writes
+        .iter()
+        .filter(|write| write.starts_with("create InstallPlan"));
+    assert_eq!(created.count(), 1, "{:#?}", env.writes);
+    let name = env.plans()[0].metadata.name.clone().unwrap();
+    assert_eq!(
+        told_of_rewriting(&env),
+        [format!(
+            "InstallPlan {name} was to wait for a user's approval, and was changed on its way in, as a webhook does: it is to begin at once"
+        )]
+    );
+    env.carry_out_plans();
+    env.settle();
+    assert!(env.describe().contains("installed=demo.v1"), "{}", env.describe());
 }

@@ -313,6 +313,42 @@ fn who_moves_on_alone_keeps_no_other_from_its_window() {
     assert_open_plans(&env, &[("upper.v3", true), ("demo.v2", true)]);
 }
 
+/// In the moment before it would go, whichever way it became of no use.
+#[test]
+fn an_approval_that_comes_before_the_deletion_of_its_plan_is_not_lost() {
+    let mut env = with_policies(&[
+        ("demo", json!({labels::UPGRADE_APPROVE: "patch"})),
+        ("idle", json!({})),
+    ]);
+    publish(&mut env, &[("demo", 2), ("idle", 1)]);
+    env.approve_before_deletion();
+    publish(&mut env, &[("demo", 3), ("idle", 1)]);
+    assert_open_plans(&env, &[("demo.v2", true), ("demo.v3", false)]);
+
+    let mut env = tied(&json!({labels::UPGRADE_WINDOW: SATURDAY}));
+    let rows = [
+        bundle("demo.v1").provides("A"),
+        bundle("upper.v1").requires("A"),
+        bundle("demo.v2").replaces("demo.v1").provides("B"),
+        bundle("upper.v2").replaces("upper.v1").requires("B"),
+        bundle("upper.v3").replaces("upper.v2").skip_range("<3.0.0"),
+    ];
+    env.approve_before_deletion();
+    env.serve(NAMESPACE, "cat", rows);
+    env.settle();
+    assert_open_plans(&env, &[("demo.v2,upper.v2", true), ("upper.v3", false)]);
+    assert!(!told(&env, "demo").contains("to have another one made"));
+    let statuses = env
+        .writes
+        .iter()
+        .filter(|write| write.contains("to have another one made"));
+    assert_eq!(statuses.count(), 0, "{:#?}", env.writes);
+    let written = env.writes.len();
+    env.round();
+    env.advance(Duration::from_secs(600));
+    assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
+}
+
 /// Who has to approve it is who may delete it.
 #[test]
 fn a_plan_that_waits_for_a_user_after_a_failure_is_left_to_users() {
