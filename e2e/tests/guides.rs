@@ -220,8 +220,10 @@ fn pkg_006_the_guide_to_global_operators_works() -> anyhow::Result<()> {
     try_guide("global-operators.md")
 }
 
+/// Its catalog is rendered, validated, made an image and pushed by `opm`, runs in the cluster, and its operator is installed from it. That an
+/// image of the generated Dockerfile serves the same is `opm_002`.
 #[test]
-fn pkg_007_the_guide_to_catalogs_in_ci_works() -> anyhow::Result<()> {
+fn pkg_007_opm_006_the_guide_to_catalogs_in_ci_works() -> anyhow::Result<()> {
     try_guide("catalogs-in-ci.md")
 }
 

@@ -18,7 +18,9 @@ use k8s_openapi::{
 };
 use kube::{Client, core::PartialObjectMeta};
 use olm_api::{
-    labels, permission,
+    labels,
+    manifest::mend_rbac_manifest,
+    permission,
     v1::{OLMConfig, OperatorGroup},
     v1alpha1::{
         ClusterServiceVersion, InstallPlan, InstallPlanPhase, InstallPlanSpec, Step, StepStatus, Subscription,
@@ -290,7 +292,12 @@ fn permissions_hash(step: &Step) -> Option<String> {
         subjects: Option<Vec<Subject>>,
     }
     let text = step.resource.manifest.as_deref().unwrap_or_default();
-    let Ok(carried) = serde_json::from_str::<Carried>(text) else {
+    let carried = serde_json::from_str(text).and_then(|mut manifest| {
+        // As it was when it was carried out.
+        mend_rbac_manifest(&mut manifest);
+        serde_json::from_value::<Carried>(manifest)
+    });
+    let Ok(carried) = carried else {
         return Some(String::new());
     };
     match carried.kind.as_str() {

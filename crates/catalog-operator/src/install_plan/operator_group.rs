@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{ResourceExt, core::Selector};
 use olm_api::v1::OperatorGroup;
+use olm_runtime::NamespacedName;
 use olm_runtime::plan::Identity;
 
 /// Why a plan cannot be carried out in its namespace. The texts are upstream's, users search for them.
@@ -57,7 +58,7 @@ pub(crate) fn find_service_account(
         .filter(|found| found.name.as_deref() == Some(wanted));
     found.map(Some).ok_or_else(|| GroupError::ServiceAccountMissing {
         service_account: wanted.to_owned(),
-        group: full_name(group),
+        group: NamespacedName::from_object(group.as_ref()).to_string(),
     })
 }
 
@@ -78,11 +79,15 @@ fn why_none(groups: &[Arc<OperatorGroup>]) -> String {
         1 => String::new(),
         all => format!(", and {} more", all.saturating_sub(1)),
     };
-    format!(": OperatorGroup {} {}{more}", full_name(first), why_idle(first))
+    format!(
+        ": OperatorGroup {} {}{more}",
+        NamespacedName::from_object(first.as_ref()),
+        why_idle(first)
+    )
 }
 
 /// Why a group that has found no namespace has none.
-pub(crate) fn why_idle(group: &OperatorGroup) -> String {
+fn why_idle(group: &OperatorGroup) -> String {
     let status = group.status.as_ref();
     if status.is_none_or(|status| status.last_updated.is_none()) {
         return "has not been looked at yet (that is done by olm-operator)".to_owned();
@@ -110,12 +115,11 @@ pub(crate) fn of_group(groups: &[Arc<OperatorGroup>], refusal: &str) -> String {
         !account.is_empty() && refusal.contains(&user)
     });
     group.map_or_else(String::new, |group| {
-        format!(" (account of OperatorGroup {})", full_name(group))
+        format!(
+            " (account of OperatorGroup {})",
+            NamespacedName::from_object(group.as_ref())
+        )
     })
-}
-
-fn full_name(group: &OperatorGroup) -> String {
-    format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any())
 }
 
 /// The identity that writes in a ServiceAccount's name.

@@ -235,18 +235,14 @@ fn add_object(
     };
     let mut wanted = known.object.clone();
     object::strip_server_fields(&mut wanted);
-    if kind == StepKind::CustomResourceDefinition && observed.is_limited() {
-        return preview
-            .definitions
-            .push(brought_definition(&step.resource.name, &wanted));
-    }
     if kind == StepKind::CustomResourceDefinition {
-        return preview.definitions.extend(definition_change(
-            observed,
-            &step.resource.name,
-            current,
-            &wanted,
-        ));
+        let name = &step.resource.name;
+        let definition = if observed.is_limited() {
+            Some(brought_definition(name, &wanted))
+        } else {
+            definition_change(observed, name, current, &wanted)
+        };
+        return preview.definitions.extend(definition);
     }
     change.verb = Verb::Change;
     change.foreign = kind.has_owner() && !object::is_of_a_csv(current);

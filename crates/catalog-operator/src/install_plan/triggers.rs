@@ -13,7 +13,6 @@ use olm_runtime::store::{Change, Store};
 
 use super::adoption;
 use super::observe::{is_done, steps};
-use super::operator_group::why_idle;
 use super::restoration::is_staying;
 use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
@@ -71,8 +70,13 @@ pub(crate) fn operator_group_changed(
         let has_namespaces = status.is_some_and(|status| !status.namespaces.is_empty());
         (
             has_namespaces,
-            // The plan tells it.
-            (!has_namespaces).then(|| why_idle(group)),
+            // The plan tells why.
+            (!has_namespaces).then(|| {
+                (
+                    status.is_some_and(|status| status.last_updated.is_some()),
+                    group.spec.selector.clone(),
+                )
+            }),
             group.spec.service_account_name.clone(),
             status.and_then(|status| status.service_account_ref.clone()),
         )

@@ -12,6 +12,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodSpec};
 use kube::core::ObjectMeta;
 use kube::{Client, Resource as _};
+use olm_api::pod::{is_starting, why_unscheduled};
 use olm_api::{labels, unpacked_bundle};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::{Index, Projected, Projection, Store, StoreSet, Watch};
@@ -297,7 +298,7 @@ impl Projection for KeptPod {
         Self {
             job: owner_uid(metadata, "Job", None),
             programs: pod.spec.as_ref().map(Programs::of).unwrap_or_default(),
-            unschedulable: unschedulable(&pod),
+            unschedulable: why_unscheduled(&pod).map(clipped),
             waiting: waiting.take(MAX_WAITING).collect(),
             failure: statuses(&pod).find_map(last_words),
             proof: proof(&pod),
@@ -306,30 +307,17 @@ impl Projection for KeptPod {
     }
 }
 
-fn unschedulable(pod: &Pod) -> Option<Box<str>> {
-    let conditions = pod.status.as_ref()?.conditions.iter().flatten();
-    let mut refused = conditions.filter(|condition| {
-        condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
-    });
-    Some(clipped(refused.next()?.message.as_deref().unwrap_or_default()))
-}
-
 fn waiting(container: &ContainerStatus) -> Option<WaitingContainer> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let reason = waiting
         .reason
         .as_deref()
-        .filter(|reason| !is_on_its_way(reason))?;
+        .filter(|reason| !reason.is_empty() && !is_starting(reason))?;
     Some(WaitingContainer {
         name: clipped(&container.name),
         reason: clipped(reason),
         message: clipped(waiting.message.as_deref().unwrap_or_default()),
     })
-}
-
-/// Reasons that every container has for a moment.
-fn is_on_its_way(reason: &str) -> bool {
-    matches!(reason, "PodInitializing" | "ContainerCreating" | "")
 }
 
 fn last_words(container: &ContainerStatus) -> Option<LastWords> {

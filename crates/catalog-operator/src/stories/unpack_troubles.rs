@@ -1,6 +1,7 @@
 //! Unpack Jobs among tenants, refusals and forgers, on a cluster in memory.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use olm_api::labels;
@@ -223,12 +224,15 @@ fn a_job_without_a_pod_says_what_may_refuse_it() {
     assert!(text.contains("unpack job not completed; this process"), "{text}");
 }
 
-/// As one that has all images pulled from a mirror does: none of these Jobs is believed, and it is told why.
+/// As one that has all images pulled from a mirror does: none of these Jobs is believed, and it is told why. Each try makes one, in the
+/// place of the one before.
 #[test]
 fn a_job_that_a_webhook_rewrites_is_told() {
     let mut env = TestEnv::new();
-    env.cluster.set_webhook(|object| {
-        if object["kind"] == "Job" {
+    let is_exempt = Arc::new(AtomicBool::new(false));
+    let exempt = Arc::clone(&is_exempt);
+    env.cluster.set_webhook(move |object| {
+        if object["kind"] == "Job" && !exempt.load(Ordering::Relaxed) {
             object["spec"]["template"]["spec"]["containers"][0]["image"] = json!("mirror/opm");
         }
     });
@@ -243,6 +247,19 @@ fn a_job_that_a_webhook_rewrites_is_told() {
         "{text}"
     );
     assert!(!text.contains("there is no unpack Job"), "{text}");
+    assert_eq!(made(&env, "Job"), 1, "{:?}", env.writes);
+    let writes = env.own_writes();
+    env.settle_for(60);
+    assert_eq!(env.own_writes(), writes, "{:?}", env.writes);
+    // A try takes two minutes, and the next begins a minute later.
+    env.settle_for(1800);
+    assert!(made(&env, "Job") <= 11, "{:?}", env.writes);
+    assert_eq!(env.all("Job").len(), 1);
+    is_exempt.store(true, Ordering::Relaxed);
+    env.settle_for(300);
+    assert_eq!(env.pull_by_node("demo.v1"), 1);
+    env.settle_for(3);
+    assert!(is_installed(&env));
 }
 
 /// A Job that goes after minutes is made again, and its unpack has not failed.

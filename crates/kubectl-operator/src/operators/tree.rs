@@ -6,6 +6,7 @@ use kube::ResourceExt as _;
 use olm_api::condition::{self, requirement};
 use olm_api::labels::{self, OWNER_KIND_CSV};
 use olm_api::plan_preview::PlanPreview;
+use olm_api::pod::{is_starting, why_unscheduled};
 use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
 };
@@ -436,10 +437,7 @@ pub(crate) fn pod_node(pod: &Pod) -> Node {
         let mark = if is_bad { Mark::Bad } else { Mark::Waits };
         return Node::new("Pod", &name, mark, phase).with(text);
     }
-    let unscheduled = conditions()
-        .find(|found| found.type_ == "PodScheduled" && found.status == condition::FALSE)
-        .and_then(|found| found.message.clone());
-    let message = unscheduled.map_or_else(
+    let message = why_unscheduled(pod).map_or_else(
         || "waits for its readiness".to_owned(),
         |text| format!("waits for a node: {text}"),
     );
@@ -451,7 +449,7 @@ fn container_trouble(container: &ContainerStatus) -> Option<(bool, String)> {
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
         let reason = waiting.reason.as_deref().unwrap_or("waiting");
-        let is_bad = !matches!(reason, "ContainerCreating" | "PodInitializing");
+        let is_bad = !is_starting(reason);
         let text = match waiting.message.as_deref().unwrap_or_default() {
             "" => format!("container {}: {reason}", container.name),
             message => format!("container {}: {reason} ({message})", container.name),

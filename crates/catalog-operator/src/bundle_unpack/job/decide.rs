@@ -14,7 +14,7 @@ use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::key::reference;
-use olm_runtime::outcome::Outcomes;
+use olm_runtime::outcome::{Outcome, Outcomes};
 use olm_runtime::plan::{Action, EventDraft, Guard, Plan, Requeue, Target, to_value};
 use serde_json::json;
 
@@ -22,6 +22,7 @@ use super::JobWish;
 use super::objects::{build_account, build_config_map, build_job, build_role, build_role_binding, pod_spec};
 use super::observed::Observed;
 use super::progress::{current, is_failed, is_over, uid};
+use crate::object;
 use crate::pruning::{binding_hash, content_hash, kept_hash};
 use crate::stores::unpacks::{JobSketch, Programs, RunSettings};
 
@@ -38,17 +39,23 @@ const MAX_FAILED: usize = 5;
 const LEAVING: Duration = Duration::from_secs(5);
 
 /// What a round leaves for the next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Memory {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
     /// Since when nobody has waited for the Job that goes on.
-    Unwanted(Timestamp),
+    unwanted: Option<Timestamp>,
     /// What the Job that goes on was last given. Where something else changes it on its way in, this does not happen again.
-    Adjusted(RunSettings),
+    adjusted: Option<RunSettings>,
+    /// Uid of the Job that was made last, as long as there is none that counts: where something else makes another of it on its way
+    /// in, more of them are no better.
+    made: Option<String>,
 }
 
 /// What `decide` concluded for `status`.
+#[derive(Default)]
 pub(crate) struct Verdict {
-    memory: Option<Memory>,
+    memory: Memory,
+    /// Which of the round's actions makes a Job.
+    making: Option<usize>,
 }
 
 /// Decides what to make, or to remove.
@@ -57,7 +64,7 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
         (None, _) => leftovers(observed, memory, now),
         (Some(wish), Some(source)) => wanted(observed, wish, source, memory),
         // The catalog is gone, and what it owned goes by itself.
-        (Some(_), None) => (Plan::default(), Verdict { memory: None }),
+        (Some(_), None) => (Plan::default(), Verdict::default()),
     }
 }
 
@@ -69,7 +76,7 @@ fn wanted(
     memory: Option<&Memory>,
 ) -> (Plan, Verdict) {
     let key = &observed.key;
-    let without_memory = |plan| (plan, Verdict { memory: None });
+    let without_memory = |plan| (plan, Verdict::default());
     let Some(found) = &observed.config_map else {
         let target = Target::of::<ConfigMap>(&key.namespace, &key.name);
         let object = build_config_map(key, source);
@@ -94,12 +101,16 @@ fn wanted(
     else {
         return without_memory(Plan::default());
     };
-    let (of_job, memory) = job(observed, uid, wish, source, memory);
+    let (mut actions, memory) = (rights(observed, uid), memory.cloned().unwrap_or_default());
+    let (of_job, verdict) = job(observed, uid, wish, source, memory);
+    let before = actions.len();
+    actions.extend(of_job);
     let plan = Plan {
-        actions: rights(observed, uid).into_iter().chain(of_job).collect(),
+        actions,
         ..Plan::default()
     };
-    (plan, Verdict { memory })
+    let making = verdict.making.map(|index| index + before);
+    (plan, Verdict { making, ..verdict })
 }
 
 /// Makes room for a ConfigMap that a Job can fill.
@@ -163,8 +174,8 @@ fn job(
     owner: &str,
     wish: &JobWish,
     source: &CatalogSource,
-    memory: Option<&Memory>,
-) -> (Vec<Action>, Option<Memory>) {
+    memory: Memory,
+) -> (Vec<Action>, Verdict) {
     let key = &observed.key;
     let runs = Programs::of(&pod_spec(key, &wish.image, source, &observed.settings));
     let mut others: Vec<String> = observed.jobs.iter().map(|job| uid(job)).collect();
@@ -172,37 +183,60 @@ fn job(
     let new = build_job(key, owner, &others, wish, source, &observed.settings);
     let settings = new.spec.as_ref().map(RunSettings::of).unwrap_or_default();
     if let Some(found) = current(wish, &runs, &observed.jobs) {
-        let adjusted = Memory::Adjusted(settings.clone());
-        if memory == Some(&adjusted) {
-            return (Vec::new(), Some(adjusted));
-        }
-        let adjust = adjust(found, &settings);
-        let memory = adjust.is_some().then_some(adjusted);
-        return (adjust.into_iter().collect(), memory);
+        let is_adjusted = memory.adjusted.as_ref() == Some(&settings);
+        let adjust = adjust(found, &settings).filter(|_| !is_adjusted);
+        let memory = Memory {
+            adjusted: (is_adjusted || adjust.is_some()).then_some(settings),
+            ..Memory::default()
+        };
+        let verdict = Verdict { memory, making: None };
+        return (adjust.into_iter().collect(), verdict);
+    }
+    let altered = altered(observed, wish, &memory);
+    // Who asks anew has another one made: what changes Jobs may do so no more.
+    if altered.is_some() && memory.unwanted.is_none() {
+        return (Vec::new(), Verdict { memory, making: None });
     }
     let target = Target::of::<Job>(&key.namespace, new.metadata.name.as_deref().unwrap_or_default());
     let mut actions = surplus(observed);
+    actions.extend(altered.map(|job| deletion(job)));
+    let making = Some(actions.len());
     actions.push(Action::create_or_keep(target, to_value(&new)));
     // One that was replaced is not replaced again by what changes Jobs on their way in.
-    let adjusted = Memory::Adjusted(settings);
-    let memory = (memory == Some(&adjusted)).then_some(adjusted);
-    (actions, memory)
+    let memory = Memory {
+        adjusted: memory.adjusted.filter(|adjusted| *adjusted == settings),
+        ..Memory::default()
+    };
+    (actions, Verdict { memory, making })
+}
+
+/// The Job that was made last, where it is there and does not count. It is known by its uid: whoever may make Jobs can make some that
+/// look like it.
+fn altered<'a>(observed: &'a Observed, wish: &JobWish, memory: &Memory) -> Option<&'a Arc<JobSketch>> {
+    let made = memory.made.as_deref()?;
+    let mut jobs = observed.jobs.iter().filter(|job| !job.is_deleting());
+    jobs.find(|job| job.uid().as_deref() == Some(made))
+        .filter(|_| !wish.passed_over.contains(made))
+}
+
+fn deletion(job: &JobSketch) -> Action {
+    Action::delete(Target::of::<Job>(job.namespace(), job.name()), job.uid())
 }
 
 /// Pull secrets are part of what no Job can change of itself, so that it makes room for another; a deadline is not, and who waits
 /// beside the one whose deadline has changed loses nothing by it.
 fn adjust(found: &JobSketch, wanted: &RunSettings) -> Option<Action> {
-    let target = Target::of::<Job>(found.namespace(), found.name());
     if is_over(found) {
         None
     } else if !found.settings.has_secrets_of(wanted) {
-        Some(Action::delete(target, found.uid()))
+        Some(deletion(found))
     } else if found.settings.deadline != wanted.deadline {
         let patch = json!({"spec": {"activeDeadlineSeconds": wanted.deadline}});
         let guard = Guard {
             uid: found.uid(),
             resource_version: None,
         };
+        let target = Target::of::<Job>(found.namespace(), found.name());
         Some(Action::patch(target, patch, guard))
     } else {
         None
@@ -216,32 +250,32 @@ fn surplus(observed: &Observed) -> Vec<Action> {
     failed.sort_by_key(|job| job.created);
     // One is about to be made.
     let surplus = (failed.len() + 1).saturating_sub(MAX_FAILED);
-    let delete = |job: &Arc<JobSketch>| {
-        let target = Target::of::<Job>(&observed.key.namespace, job.name());
-        Action::delete(target, job.uid())
-    };
-    failed.into_iter().take(surplus).map(delete).collect()
+    let surplus = failed.into_iter().take(surplus);
+    surplus.map(|job| deletion(job)).collect()
 }
 
 /// What nobody waits for goes when its Jobs are gone, or when one of them has no end.
 fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
-    let nothing = |memory| (Plan::default(), Verdict { memory });
+    let nothing = || (Plan::default(), Verdict::default());
     let Some(found) = &observed.config_map else {
-        return nothing(None);
+        return nothing();
     };
+    let since = memory.and_then(|memory| memory.unwanted).unwrap_or(now);
+    let made = memory.and_then(|memory| memory.made.clone());
     if !is_made_here(&found.metadata) {
-        return nothing(None);
+        let memory = Memory {
+            unwanted: made.is_some().then_some(since),
+            made,
+            adjusted: None,
+        };
+        return (Plan::default(), Verdict { memory, making: None });
     }
     let goes_on = observed.jobs.iter().any(|job| !is_over(job));
     if !goes_on && !observed.jobs.is_empty() {
         // They go by themselves, and that is told.
-        return nothing(None);
+        return nothing();
     }
     if goes_on {
-        let since = match memory {
-            Some(Memory::Unwanted(since)) => *since,
-            Some(Memory::Adjusted(_)) | None => now,
-        };
         let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
         if let Some(left) = UNWANTED.checked_sub(elapsed).filter(|left| !left.is_zero()) {
             let requeue = Requeue::After {
@@ -252,8 +286,12 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
                 requeue,
                 ..Plan::default()
             };
-            let memory = Some(Memory::Unwanted(since));
-            return (plan, Verdict { memory });
+            let memory = Memory {
+                unwanted: Some(since),
+                made,
+                adjusted: None,
+            };
+            return (plan, Verdict { memory, making: None });
         }
     }
     let target = Target::of::<ConfigMap>(&observed.key.namespace, &observed.key.name);
@@ -261,14 +299,18 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
         actions: vec![Action::delete(target, found.metadata.uid.clone())],
         ..Plan::default()
     };
-    (plan, Verdict { memory: None })
+    (plan, Verdict::default())
 }
 
 /// What the API server refuses is told on the catalog; who waits is told where to look.
 pub(crate) fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes) -> StatusUpdate<Memory> {
     let refused = outcomes.failures().map(|(_, failure)| failure);
+    let Verdict { mut memory, making } = verdict;
     // What could not be done is tried again.
-    let is_kept = |memory: &Memory| outcomes.all_done() || matches!(memory, Memory::Unwanted(_));
+    memory.adjusted = memory.adjusted.filter(|_| outcomes.all_done());
+    if let Some(Outcome::Done(made)) = making.map(|index| outcomes.get(index)) {
+        memory.made = object::metadata_text(made, "uid").map(str::to_owned);
+    }
     let event = observed
         .source
         .as_ref()
@@ -289,7 +331,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes)
         });
     StatusUpdate {
         events: event.flatten().into_iter().collect(),
-        memory: verdict.memory.filter(is_kept),
+        memory: (memory != Memory::default()).then_some(memory),
         ..StatusUpdate::default()
     }
 }

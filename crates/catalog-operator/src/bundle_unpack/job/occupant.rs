@@ -7,6 +7,7 @@ use olm_api::v1alpha1::CatalogSource;
 use serde_json::Value;
 
 use super::result::is_of_source;
+use crate::object;
 
 /// What can be done with a ConfigMap that stands where a bundle is to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +28,7 @@ pub(crate) fn occupant(
     is_vouched: bool,
     is_filled_now: bool,
 ) -> Occupant {
-    let is_leaving = !config_map["metadata"]["deletionTimestamp"].is_null();
-    if is_leaving || !is_of_source(config_map, source) {
+    if is_leaving(config_map) || !is_of_source(config_map, source) {
         return Occupant::Foreign;
     }
     let is_immutable = config_map["immutable"] == true;
@@ -53,16 +53,16 @@ pub(crate) fn occupant(
     }
 }
 
+/// Whether it is on its way out.
+pub(crate) fn is_leaving(config_map: &Value) -> bool {
+    object::metadata_text(config_map, "deletionTimestamp").is_some()
+}
+
 /// Whether it bears the label that ours have.
 fn is_ours(config_map: &Value) -> bool {
     let metadata = &config_map["metadata"];
     let label = &metadata["labels"][labels::BUNDLE_UNPACK_REF];
     label.is_string() && *label == metadata["name"]
-}
-
-/// Uid of a ConfigMap.
-pub(crate) fn uid(config_map: &Value) -> Option<&str> {
-    config_map.pointer("/metadata/uid").and_then(Value::as_str)
 }
 
 #[cfg(test)]

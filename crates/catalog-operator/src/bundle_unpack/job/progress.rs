@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use olm_api::pod::is_pull_failure;
+
 use super::super::error::UnpackClass;
 use super::JobWish;
 use crate::stores::unpacks::{Ending, JobSketch, LastWords, PodSketch, Programs};
@@ -22,6 +24,8 @@ pub(crate) enum Progress {
     Pending {
         /// What helps if that takes long.
         class: UnpackClass,
+        /// What keeps it.
+        trouble: Trouble,
         /// Why that takes long, if it is known.
         message: String,
     },
@@ -36,6 +40,24 @@ pub(crate) enum Progress {
         /// Whether a container has said anything.
         is_explained: bool,
     },
+}
+
+/// What keeps a Job that goes on, as far as texts of it come in turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// A node cannot pull an image, and tells of its tries and of its pauses.
+    Pulling,
+    /// No node takes a pod, and the scheduler counts the nodes, of which there are others in each moment.
+    Scheduling,
+    /// Something else, or nothing.
+    Other,
+}
+
+impl Trouble {
+    /// Whether another text of it, after that of `before`, is no news.
+    pub(crate) fn is_same(self, before: Self) -> bool {
+        self == before && self != Self::Other
+    }
 }
 
 /// How far the wish is, given the Jobs of its key and their pods. `runs` is what a Job of ours runs.
@@ -127,10 +149,19 @@ fn failed(job: &JobSketch, ending: &Ending, pods: &[&Arc<PodSketch>]) -> Progres
 }
 
 fn pending(pods: &[&Arc<PodSketch>]) -> Progress {
-    let of = |class, message| Progress::Pending { class, message };
     if let Some(text) = unschedulable(pods) {
-        return of(UnpackClass::JobHeldUp, format!("{INCOMPLETE}: {text}"));
+        return Progress::Pending {
+            class: UnpackClass::JobHeldUp,
+            trouble: Trouble::Scheduling,
+            message: format!("{INCOMPLETE}: {text}"),
+        };
     }
+    let mut waiting_containers = pods.iter().flat_map(|pod| &pod.waiting);
+    let trouble = if waiting_containers.any(|container| is_pull_failure(&container.reason)) {
+        Trouble::Pulling
+    } else {
+        Trouble::Other
+    };
     let message = match (waiting(pods), last_words(pods)) {
         (Some(waiting), _) => format!("{INCOMPLETE}: {waiting}"),
         (None, Some(LastWords { container, said, .. })) => {
@@ -138,13 +169,17 @@ fn pending(pods: &[&Arc<PodSketch>]) -> Progress {
         }
         (None, None) => INCOMPLETE.to_owned(),
     };
-    of(UnpackClass::JobIncomplete, message)
+    Progress::Pending {
+        class: UnpackClass::JobIncomplete,
+        trouble,
+        message,
+    }
 }
 
 fn unschedulable(pods: &[&Arc<PodSketch>]) -> Option<String> {
     pods.iter().find_map(|pod| {
         let message = pod.unschedulable.as_deref()?;
-        Some(format!("pod {} {UNSCHEDULABLE}: {message}", pod.key()))
+        Some(format!("pod {} cannot be scheduled: {message}", pod.key()))
     })
 }
 
@@ -167,18 +202,4 @@ fn waiting(pods: &[&Arc<PodSketch>]) -> Option<String> {
 
 fn last_words<'a>(pods: &[&'a Arc<PodSketch>]) -> Option<&'a LastWords> {
     pods.iter().find_map(|pod| pod.failure.as_ref())
-}
-
-const UNSCHEDULABLE: &str = "cannot be scheduled";
-
-/// Whether two texts tell of the same trouble in other words. A node that cannot pull tells of its tries and of its pauses in
-/// turns; a scheduler counts the nodes, of which there are others in each moment.
-pub(crate) fn is_same_trouble(one: &str, other: &str) -> bool {
-    let is_of_pull = |text: &str| {
-        ["ErrImagePull", "ImagePullBackOff"]
-            .iter()
-            .any(|word| text.contains(word))
-    };
-    let is_of_scheduler = |text: &str| text.contains(UNSCHEDULABLE);
-    (is_of_pull(one) && is_of_pull(other)) || (is_of_scheduler(one) && is_of_scheduler(other))
 }

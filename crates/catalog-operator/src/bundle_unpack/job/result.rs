@@ -1,6 +1,6 @@
 //! Whose bundle is in a ConfigMap, and whether that can be believed. Pure.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use olm_api::v1alpha1::CatalogSource;
 use olm_api::{labels, unpacked_bundle};
@@ -13,6 +13,7 @@ use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
 use super::JobWish;
 use super::progress::pods_of;
+use crate::object;
 use crate::stores::unpacks::{JobSketch, PodSketch, Programs, Proof};
 
 /// What vouches for the content of a ConfigMap.
@@ -27,6 +28,8 @@ pub(crate) struct Evidence<'a> {
     pub job: &'a JobSketch,
     /// Pods that name the key.
     pub pods: &'a [Arc<PodSketch>],
+    /// Hash of what is in the ConfigMap, once it is asked for: it has a MiB, and any number of Jobs may have succeeded.
+    pub hash: &'a OnceLock<String>,
 }
 
 impl Evidence<'_> {
@@ -57,7 +60,7 @@ pub(crate) fn vouched_image(
     if !is_of_source(config_map, evidence.source) {
         return Err(refused("is not of the CatalogSource that asked for it"));
     }
-    let uid = config_map.pointer("/metadata/uid").and_then(Value::as_str);
+    let uid = object::metadata_text(config_map, "uid");
     if uid.is_none() || uid != evidence.job.config_map.as_deref() {
         return Err(refused("is not the one that its Job was made for"));
     }
@@ -67,8 +70,10 @@ pub(crate) fn vouched_image(
              not be changed on their way in",
         ));
     }
-    let hash = unpacked_bundle::content_hash(config_map);
-    let Some(proof) = evidence.proofs().find(|proof| *proof.hash == *hash) else {
+    let hash = evidence
+        .hash
+        .get_or_init(|| unpacked_bundle::content_hash(config_map));
+    let Some(proof) = evidence.proofs().find(|proof| *proof.hash == **hash) else {
         return Err(refused("was changed by somebody else than its Job"));
     };
     let image = config_map

@@ -4,7 +4,7 @@ mod decisions;
 mod progress;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use olm_api::labels;
@@ -204,6 +204,7 @@ impl Left {
             runs: &runs,
             job: &job,
             pods: &pods,
+            hash: &OnceLock::new(),
         };
         let image = vouched_image(&self.config_map, &wish(self.image, 600), &evidence);
         let config_map = self.config_map.clone();

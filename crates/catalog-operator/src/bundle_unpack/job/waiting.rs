@@ -1,6 +1,7 @@
 //! Waiting for a Job: for its turn, for its end, and for what it left.
 
 use std::pin::pin;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use olm_api::labels;
@@ -9,7 +10,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::error::{UnpackClass, UnpackError};
-use super::progress::{INCOMPLETE, Progress, is_same_trouble, progress, uid};
+use super::occupant::is_leaving;
+use super::progress::{INCOMPLETE, Progress, Trouble, progress, uid};
 use super::result::{Evidence, VouchedBundle, is_of_source, vouched_image};
 use super::wishes::{UnpackJobs, Waiting};
 use super::{JOBS_OF_A_CATALOG_NAMESPACE, JOBS_OF_A_NAMESPACE, JobWish};
@@ -71,17 +73,17 @@ impl UnpackJobs {
             Ok(waiting) => waiting,
             Err(error) => return Some(Err(error)),
         };
-        let (mut since, mut told) = (Since::default(), String::new());
+        let (mut since, mut told) = (Since::default(), (Trouble::Other, String::new()));
         loop {
             waiting.set_deadline(waiters.deadline());
             match self.look(&waiting, &mut since).await {
                 Ok(Look::Done(bundle)) => return Some(Ok(*bundle)),
                 Ok(Look::Soon) => {}
-                Ok(Look::Pending(class, text)) => {
-                    if !is_same_trouble(&told, &text) {
-                        told = text;
+                Ok(Look::Pending(class, trouble, text)) => {
+                    if !trouble.is_same(told.0) {
+                        told = (trouble, text);
                     }
-                    if !pending(class, &told) {
+                    if !pending(class, &told.1) {
                         return None;
                     }
                 }
@@ -160,17 +162,21 @@ impl UnpackJobs {
                 }
                 failed(class, message)
             }
-            Progress::Pending { class, message } => Ok(Look::Pending(class, message)),
+            Progress::Pending {
+                class,
+                trouble,
+                message,
+            } => Ok(Look::Pending(class, trouble, message)),
             Progress::NoPod => {
                 let since = *since.no_pod.get_or_insert_with(Instant::now);
                 if since.elapsed() < NONE_TOLD {
-                    return Ok(Look::Pending(UnpackClass::JobIncomplete, INCOMPLETE.to_owned()));
+                    return Ok(other(UnpackClass::JobIncomplete, INCOMPLETE.to_owned()));
                 }
                 let namespace = &key.namespace;
                 let text = format!(
                     "{INCOMPLETE}: it has made no pod; quotas, pod security or webhooks of namespace {namespace} may refuse it"
                 );
-                Ok(Look::Pending(UnpackClass::JobHeldUp, text))
+                Ok(other(UnpackClass::JobHeldUp, text))
             }
             Progress::NoJob => {
                 let since = *since.no_job.get_or_insert_with(Instant::now);
@@ -183,6 +189,7 @@ impl UnpackJobs {
                     runs: &runs,
                     job: &job,
                     pods: &pods,
+                    hash: &OnceLock::new(),
                 };
                 let since = *since.over.get_or_insert_with(Instant::now);
                 if !evidence.has_proof() && since.elapsed() < PROOF_WITHIN {
@@ -209,12 +216,11 @@ impl UnpackJobs {
     async fn without_job(&self, waiting: &Waiting, elapsed: Duration) -> Result<Look, UnpackError> {
         if elapsed < NONE_TOLD {
             let text = "unpack job not yet started".to_owned();
-            return Ok(Look::Pending(UnpackClass::JobIncomplete, text));
+            return Ok(other(UnpackClass::JobIncomplete, text));
         }
         let (key, catalog) = (&waiting.key, &waiting.registered.wish.catalog);
         let found = self.read(key).await?;
         let source = self.sources().get_key(catalog);
-        let is_leaving = |found: &Value| !found["metadata"]["deletionTimestamp"].is_null();
         let is_others = |found: &Value| source.as_ref().is_some_and(|source| !is_of_source(found, source));
         let cause = if found.as_ref().is_some_and(is_leaving) {
             format!(
@@ -234,17 +240,21 @@ impl UnpackJobs {
             format!("there is no unpack Job {key}; events of CatalogSource {catalog} tell why")
         };
         if elapsed < NO_JOB_FOR {
-            return Ok(Look::Pending(UnpackClass::JobHeldUp, cause));
+            return Ok(other(UnpackClass::JobHeldUp, cause));
         }
         Err(UnpackError::new(UnpackClass::JobFailed, cause))
     }
+}
+
+fn other(class: UnpackClass, text: String) -> Look {
+    Look::Pending(class, Trouble::Other, text)
 }
 
 /// What a look showed.
 enum Look {
     Done(Box<VouchedBundle>),
     /// Why there is nothing yet.
-    Pending(UnpackClass, String),
+    Pending(UnpackClass, Trouble, String),
     /// The Job is over, and what became of it will be known at once.
     Soon,
 }

@@ -1,9 +1,9 @@
 //! Who waits for which Job, and where what it brings is to go.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -19,13 +19,14 @@ use tokio::sync::Notify;
 
 use super::super::error::{UnpackClass, UnpackError};
 use super::objects::{JobSettings, pod_spec};
-use super::occupant::{self, Occupant, occupant};
+use super::occupant::{Occupant, occupant};
 use super::progress::{is_failed, is_ours, is_over, uid};
 use super::result::{Evidence, vouched_image};
 use super::{
     JOBS, JOBS_OF_A_CATALOG_NAMESPACE, JOBS_OF_A_NAMESPACE, JobWish, name_for_catalog, name_of_image,
 };
 use crate::fair_permits::FairPermits;
+use crate::object;
 use crate::stores::unpacks::{JobSketch, Programs, UnpackStores};
 
 /// The stores that tell of Jobs.
@@ -61,6 +62,16 @@ pub(super) struct Shared {
 pub(super) struct Registered {
     pub(super) wish: Arc<JobWish>,
     pub(super) changed: Arc<Notify>,
+}
+
+/// Where a bundle is to go.
+struct Place {
+    key: NamespacedName,
+    /// The ConfigMap that stands there.
+    found: Option<Value>,
+    /// Jobs, by uid, that have left it as it is, so that it would be believed.
+    vouched: BTreeSet<String>,
+    occupant: Occupant,
 }
 
 /// A wish that ends when this is dropped.
@@ -178,20 +189,24 @@ impl UnpackJobs {
         let parsed = wish.image.parse::<Reference>();
         let image = parsed.map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
         let source = self.sources().get_key(&wish.catalog);
-        let (key, found) = self.place(&wish, source.as_deref()).await?;
+        let place = self.place(&wish, source.as_deref()).await?;
         let is_fixed = image.digest().is_some();
         let is_passed_over = |job: &JobSketch| {
             // Behind a tag there may be something else by now.
-            let counts = is_fixed && self.is_vouched(&key, &wish, source.as_deref(), &found, job);
+            let counts = is_fixed && place.vouched.contains(&uid(job));
             is_failed(job) || (is_over(job) && !counts)
         };
-        let jobs = self.jobs_of(&key);
+        let Place {
+            key, found, occupant, ..
+        } = &place;
+        let jobs = self.jobs_of(key);
         let passed_over = jobs.iter().filter(|job| is_passed_over(job));
-        let passed_over = passed_over.map(|job| uid(job)).collect();
-        wish.passed_over = passed_over;
-        wish.discarded = source
-            .filter(|source| self.occupant(&key, &wish, source, &found) != Occupant::Usable)
-            .and_then(|_| found.as_ref().and_then(occupant::uid).map(str::to_owned));
+        wish.passed_over = passed_over.map(|job| uid(job)).collect();
+        wish.discarded = found
+            .as_ref()
+            .filter(|_| *occupant != Occupant::Usable)
+            .and_then(|found| object::metadata_text(found, "uid").map(str::to_owned));
+        let key = key.clone();
         let registered = Registered {
             wish: Arc::new(wish),
             changed: Arc::default(),
@@ -214,76 +229,65 @@ impl UnpackJobs {
         })
     }
 
-    /// The key of the image, unless another catalog of the namespace or somebody else has it, and the ConfigMap that stands there. Of
-    /// the other name everybody can know that it is for this catalog alone, and what stands there in the way has no right to.
-    async fn place(
-        &self,
-        wish: &JobWish,
-        source: Option<&CatalogSource>,
-    ) -> Result<(NamespacedName, Option<Value>), UnpackError> {
+    /// The place of the image, unless another catalog of the namespace or somebody else has it. Of the other name everybody can know
+    /// that it is for this catalog alone, and what stands there in the way has no right to.
+    async fn place(&self, wish: &JobWish, source: Option<&CatalogSource>) -> Result<Place, UnpackError> {
         let usual = NamespacedName::new(&*wish.catalog.namespace, name_of_image(&wish.image));
         let is_anothers = self
             .wish(&usual)
             .is_some_and(|other| other.catalog != wish.catalog);
         let found = self.read(&usual).await?;
-        let is_foreign =
-            source.is_some_and(|source| self.occupant(&usual, wish, source, &found) == Occupant::Foreign);
-        if !is_foreign && !is_anothers {
-            return Ok((usual, found));
+        let place = self.look_at(usual, wish, source, found);
+        if place.occupant != Occupant::Foreign && !is_anothers {
+            return Ok(place);
         }
         let name = name_for_catalog(&wish.image, &wish.catalog.name);
         let own = NamespacedName::new(&*wish.catalog.namespace, name);
         let found = self.read(&own).await?;
-        Ok((own, found))
+        Ok(self.look_at(own, wish, source, found))
     }
 
-    fn occupant(
+    /// What stands in a place, `found`, and which Jobs it is from. Whoever may make Jobs and pods may make many, so that each is looked at
+    /// once.
+    fn look_at(
         &self,
-        key: &NamespacedName,
-        wish: &JobWish,
-        source: &CatalogSource,
-        found: &Option<Value>,
-    ) -> Occupant {
-        let Some(config_map) = found else {
-            return Occupant::Usable;
-        };
-        let runs = self.programs(key, wish, source);
-        let jobs = self.jobs_of(key);
-        let is_vouched = |job: &Arc<JobSketch>| self.is_vouched(key, wish, Some(source), found, job);
-        let goes_on = |job: &Arc<JobSketch>| is_ours(&runs, job) && !is_over(job) && !job.is_deleting();
-        occupant(
-            config_map,
-            source,
-            jobs.iter().any(is_vouched),
-            jobs.iter().any(goes_on),
-        )
-    }
-
-    /// Whether what stands there is what this Job left, so that it would be believed.
-    fn is_vouched(
-        &self,
-        key: &NamespacedName,
+        key: NamespacedName,
         wish: &JobWish,
         source: Option<&CatalogSource>,
-        found: &Option<Value>,
-        job: &JobSketch,
-    ) -> bool {
-        let (Some(source), Some(config_map)) = (source, found) else {
-            return false;
+        found: Option<Value>,
+    ) -> Place {
+        let (Some(source), Some(config_map)) = (source, &found) else {
+            return Place {
+                key,
+                found,
+                vouched: BTreeSet::new(),
+                occupant: Occupant::Usable,
+            };
         };
-        // First what costs nothing: whoever may make Jobs may make many.
-        if !is_over(job) || is_failed(job) {
-            return false;
-        }
-        let runs = self.programs(key, wish, source);
-        let evidence = Evidence {
+        let runs = self.programs(&key, wish, source);
+        let (jobs, pods) = (self.jobs_of(&key), self.shared.stores.unpacks.pods_of(&key));
+        let hash = OnceLock::new();
+        let is_vouched = |job: &&Arc<JobSketch>| {
+            let evidence = Evidence {
+                key: &key,
+                source,
+                runs: &runs,
+                job,
+                pods: &pods,
+                hash: &hash,
+            };
+            is_over(job) && !is_failed(job) && vouched_image(config_map, wish, &evidence).is_ok()
+        };
+        let vouched: BTreeSet<String> = jobs.iter().filter(is_vouched).map(|job| uid(job)).collect();
+        let goes_on = |job: &Arc<JobSketch>| is_ours(&runs, job) && !is_over(job) && !job.is_deleting();
+        let is_filled_now = jobs.iter().any(goes_on);
+        let occupant = occupant(config_map, source, !vouched.is_empty(), is_filled_now);
+        Place {
             key,
-            source,
-            runs: &runs,
-            job,
-            pods: &self.shared.stores.unpacks.pods_of(key),
-        };
-        vouched_image(config_map, wish, &evidence).is_ok()
+            found,
+            vouched,
+            occupant,
+        }
     }
 
     /// The ConfigMap, live: it is read once or twice in its life.

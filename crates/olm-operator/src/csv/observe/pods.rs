@@ -11,17 +11,13 @@ use kube::{
     api::ListParams,
     core::{PartialObjectMeta, Selector},
 };
-use olm_api::condition;
+use olm_api::pod::{is_pull_failure, is_starting, pull_cause, why_unscheduled};
 use olm_runtime::{discovery::deadline, error::ObserveError};
 
 use crate::csv::observed::Observed;
 
-/// States every container passes through.
-const NORMAL: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 /// What the kubelet calls the pause before it starts a process again that ended.
 const CRASH_LOOP: &str = "CrashLoopBackOff";
-/// Two words for one trouble, between which the kubelet alternates.
-const PULL_FAILED: [&str; 2] = ["ErrImagePull", "ImagePullBackOff"];
 
 /// How Kubernetes numbers the ReplicaSets of a Deployment: the highest has the pods that are wanted now.
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -107,17 +103,10 @@ fn trouble(mut pods: Vec<Pod>) -> Option<String> {
     pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
     pods.sort_by_key(|pod| std::cmp::Reverse(pod.creation_timestamp().map(|time| time.0)));
     pods.iter().find_map(|pod| {
-        let status = pod.status.clone().unwrap_or_default();
-        let unschedulable = status
-            .conditions
-            .iter()
-            .flatten()
-            .find(|condition| condition.type_ == "PodScheduled" && condition.status == condition::FALSE);
-        if let Some(condition) = unschedulable {
-            let told = condition.message.clone().filter(|text| !text.is_empty());
-            let why = told.or_else(|| condition.reason.clone()).unwrap_or_default();
+        if let Some(why) = why_unscheduled(pod) {
             return Some(format!("pod {} cannot be scheduled: {why}", pod.name_any()));
         }
+        let status = pod.status.clone().unwrap_or_default();
         let init = status.init_container_statuses.into_iter().flatten();
         let containers = init.chain(status.container_statuses.into_iter().flatten());
         containers
@@ -135,7 +124,7 @@ fn container_trouble(pod: &str, container: &ContainerStatus) -> Option<String> {
     let state = container.state.clone().unwrap_or_default();
     let reason = state.waiting.as_ref().and_then(|waiting| {
         let reason = waiting.reason.as_deref();
-        reason.filter(|reason| !NORMAL.contains(reason) && *reason != CRASH_LOOP)
+        reason.filter(|reason| !is_starting(reason) && *reason != CRASH_LOOP)
     });
     if let (Some(waiting), Some(reason)) = (&state.waiting, reason) {
         return Some(format!("{place}: {}", held_up(waiting, reason, &container.image)));
@@ -166,13 +155,10 @@ fn held_up(waiting: &ContainerStateWaiting, reason: &str, image: &str) -> String
         "" => String::new(),
         text => format!(": {text}"),
     };
-    if !PULL_FAILED.contains(&reason) {
+    if !is_pull_failure(reason) {
         return format!("{reason}{}", behind(message));
     }
-    // The back-off quotes the failure it backs off from.
-    let cause = message
-        .split_once("ErrImagePull: ")
-        .map_or(message, |(_, cause)| cause);
+    let cause = pull_cause(message);
     let cause = if cause.starts_with("Back-off") { "" } else { cause };
     format!(
         "ImagePullBackOff: image {image} cannot be pulled{}",

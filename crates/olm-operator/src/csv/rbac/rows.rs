@@ -147,6 +147,15 @@ fn a_step_proves_what_it_carried_once_it_was_carried_out() {
     );
     assert_eq!(
         kept("Complete", "Present", recipe::API_GROUP, &role),
+        Some(Some(hash.clone()))
+    );
+    // As somebody has written it, with other capital letters, and as it was made of that.
+    let mut odd = role.clone();
+    let groups = odd["rules"][0]["apiGroups"].take();
+    odd["rules"][0].as_object_mut().unwrap().remove("apiGroups");
+    odd["rules"][0]["apigroups"] = groups;
+    assert_eq!(
+        kept("Complete", "Created", recipe::API_GROUP, &odd),
         Some(Some(hash))
     );
     assert_eq!(kept("Complete", "Unknown", recipe::API_GROUP, &role), None);

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use olm_runtime::outcome::{Outcome, outcomes_for_tests};
-use olm_runtime::plan::Plan;
+use olm_runtime::plan::{Action, Plan};
 
 use super::super::decide::{Memory, decide, status};
 use super::super::observed::Observed;
@@ -61,7 +61,7 @@ fn decided(observed: &Observed, memory: Option<&Memory>) -> (Plan, Option<Memory
     let done = plan
         .actions
         .iter()
-        .map(|_| Outcome::Done(Arc::new(Value::Null)))
+        .map(|_| Outcome::Done(Arc::new(json!({"metadata": {"uid": "made"}}))))
         .collect();
     let memory = status(observed, verdict, &outcomes_for_tests(done)).memory;
     (plan, memory)
@@ -69,10 +69,7 @@ fn decided(observed: &Observed, memory: Option<&Memory>) -> (Plan, Option<Memory
 
 fn writes(observed: &Observed, memory: Option<&Memory>) -> Vec<String> {
     let (plan, _) = decided(observed, memory);
-    plan.actions
-        .iter()
-        .map(olm_runtime::plan::Action::brief)
-        .collect()
+    plan.actions.iter().map(Action::brief).collect()
 }
 
 /// The ConfigMap is another one since: what it does not own the collector takes away while the Job needs it.
@@ -151,6 +148,50 @@ fn a_job_that_goes_on_is_given_what_has_changed() {
     let status = json!({"conditions": [{"type": "Complete", "status": "True"}]});
     over.jobs = vec![found_job(&over.key, &json!([]), 600, &status)];
     assert_eq!(writes(&over, None), nothing);
+}
+
+/// A webhook has Jobs run something else. A Job of somebody else in its place is not taken for ours.
+#[test]
+fn a_job_that_was_changed_on_its_way_in_is_made_once_for_each_who_asks() {
+    let found = |uid: &str| {
+        let mut job = to_value(&build_job(
+            &key("r/b:v1"),
+            "cm",
+            &[],
+            &wish("r/b:v1", 600),
+            &source(&json!([])),
+            &settings(),
+        ));
+        job["metadata"]["uid"] = json!(uid);
+        job["spec"]["template"]["spec"]["containers"][0]["image"] = json!("mirror/opm");
+        job_sketch(&job)
+    };
+    let with = |jobs: Vec<Arc<JobSketch>>| Observed {
+        jobs,
+        ..going(&json!([]), 600)
+    };
+    let verbs = |observed: &Observed, memory: Option<&Memory>| {
+        let (plan, memory) = decided(observed, memory);
+        let verbs: Vec<&str> = plan.actions.iter().map(|action| action.verb()).collect();
+        (verbs.join(" "), memory)
+    };
+    let (written, memory) = verbs(&with(vec![found("forged")]), None);
+    assert_eq!(written, "create");
+    let both = || with(vec![found("forged"), found("made")]);
+    assert_eq!(verbs(&both(), memory.as_ref()), (String::new(), memory.clone()));
+    // It is gone: whoever took it away may want another one.
+    assert_eq!(verbs(&with(vec![found("forged")]), memory.as_ref()).0, "create");
+    // Who waited gave up, and asks again: one that is as it should be may come of it now.
+    let unwanted = Observed { wish: None, ..both() };
+    let (written, memory) = verbs(&unwanted, memory.as_ref());
+    assert_eq!(written, "");
+    let (plan, _) = decided(&both(), memory.as_ref());
+    let uids = plan.actions.iter().filter_map(|action| match action {
+        Action::Delete { guard, .. } => guard.uid.clone(),
+        _ => None,
+    });
+    assert_eq!(uids.collect::<Vec<_>>(), ["made"]);
+    assert_eq!(verbs(&both(), memory.as_ref()).0, "delete create");
 }
 
 /// The Job that follows the one that was replaced is not replaced for the same.

@@ -1,10 +1,19 @@
 //! What is told while a Job goes on.
 
 use super::super::super::error::UnpackClass;
-use super::super::progress::{Progress, is_same_trouble, progress};
+use super::super::progress::{Progress, progress};
 use super::*;
 
 fn told(pod: Option<Value>, status: &Value) -> (Option<UnpackClass>, String) {
+    match found(pod, status) {
+        Progress::Pending { class, message, .. } => (Some(class), message),
+        Progress::NoPod => (None, "no pod".to_owned()),
+        Progress::Failed { class, message, .. } => (Some(class), message),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn found(pod: Option<Value>, status: &Value) -> Progress {
     let left = Left::of("r/b:v1");
     let mut job = left.job.clone();
     job["status"] = status.clone();
@@ -22,12 +31,7 @@ fn told(pod: Option<Value>, status: &Value) -> (Option<UnpackClass>, String) {
         &source(&json!([])),
         &settings(),
     ));
-    match progress(&wish("r/b:v1", 600), &runs, &[job_sketch(&job)], &pods) {
-        Progress::Pending { class, message } => (Some(class), message),
-        Progress::NoPod => (None, "no pod".to_owned()),
-        Progress::Failed { class, message, .. } => (Some(class), message),
-        other => panic!("{other:?}"),
-    }
+    progress(&wish("r/b:v1", 600), &runs, &[job_sketch(&job)], &pods)
 }
 
 #[test]
@@ -76,15 +80,39 @@ fn why_a_job_takes_long_is_told() {
     }
 }
 
+/// A node that cannot pull tells of its tries and of its pauses in turns, a scheduler of the nodes that it has just then. What else stands
+/// in a message makes it nothing of the kind.
 #[test]
 fn the_same_trouble_in_other_words_is_no_news() {
+    let trouble = |status: Value| match found(Some(status), &Value::Null) {
+        Progress::Pending { trouble, .. } => trouble,
+        other => panic!("{other:?}"),
+    };
+    let waiting = |reason: &str, message: &str| {
+        trouble(
+            json!({"initContainerStatuses": [{"name": "pull", "state": {"waiting": {"reason": reason, "message": message}}}]}),
+        )
+    };
+    let unscheduled = |message: &str| {
+        trouble(json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": message}]}))
+    };
+    let pull = || waiting("ErrImagePull", "denied");
+    let nodes = || unscheduled("0/3 nodes");
+    let nothing = || waiting("PodInitializing", "");
     let rows = [
-        ("a ErrImagePull", "a ImagePullBackOff", true),
-        ("cannot be scheduled: 0/3", "cannot be scheduled: 0/4", true),
-        ("a ErrImagePull", "cannot be scheduled: 0/4", false),
-        ("", "cannot be scheduled: 0/4", false),
+        (pull(), waiting("ImagePullBackOff", "Back-off"), true),
+        (nodes(), unscheduled("0/4 nodes"), true),
+        (nodes(), unscheduled("ErrImagePull"), true),
+        (pull(), nodes(), false),
+        (nothing(), nodes(), false),
+        (nothing(), nothing(), false),
+        (
+            waiting("CreateContainerError", "no ErrImagePull"),
+            waiting("CreateContainerError", "cannot be scheduled, ErrImagePull"),
+            false,
+        ),
     ];
-    for (one, other, is_same) in rows {
-        assert_eq!(is_same_trouble(one, other), is_same, "{one} {other}");
+    for (before, now, is_same) in rows {
+        assert_eq!(now.is_same(before), is_same, "{before:?} {now:?}");
     }
 }
