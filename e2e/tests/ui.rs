@@ -85,6 +85,70 @@ fn shows(text: &str) -> String {
     format!("document.getElementById('main').innerText.includes({text})")
 }
 
+/// Has the page answered like this from now on, and counts how often it asks.
+fn answered(browser: &mut Browser, answer: &str) -> anyhow::Result<()> {
+    let script = format!(
+        "window.real ??= window.fetch; window.asked = 0; window.fetch = async () => {{ window.asked++; {answer} }}; true"
+    );
+    browser.say(&script).map(drop)
+}
+
+fn notice(text: &str) -> String {
+    let text = serde_json::Value::from(text);
+    format!("document.getElementById('notice').innerText.includes({text})")
+}
+
+/// A plan that nobody could look at for a moment is as it was.
+fn hiccups(browser: &mut Browser) -> anyhow::Result<()> {
+    let page = |status: u16, text: &str| {
+        let main = format!("<p class=message>{text}</p>");
+        format!(
+            "const seal = document.documentElement.dataset.seal; \
+             return new Response(`<html data-seal=\"${{seal}}\"><main id=main>{main}</main>`, {{status: {status}}});"
+        )
+    };
+    answered(browser, &page(502, "no route to it"))?;
+    browser.wait_for(&notice("no route to it"), SOON)?;
+    answered(browser, "return new Response('', {status: 504});")?;
+    browser.wait_for(&notice("The cluster gives no answer."), SOON)?;
+    ensure!(browser.say("document.getElementById('approve').disabled")? == false);
+    browser.say("window.fetch = window.real; true")?;
+    browser.wait_for("document.getElementById('notice').hidden", SOON)
+}
+
+/// Whoever has the port after the plugin has ended is neither shown nor asked again.
+fn strangers(browser: &mut Browser, namespace: &str) -> anyhow::Result<()> {
+    for (answer, expected) in [
+        (
+            "return new Response('<main id=main>Log in here</main>');",
+            "not served to you",
+        ),
+        ("return new Response('Log in here');", "not served to you"),
+        ("return new Response('no', {status: 403});", "not served to you"),
+        (
+            "throw new TypeError('refused');",
+            "gives no answer, and is not asked again",
+        ),
+    ] {
+        browser.say(&format!(
+            "window.isOld = true; location.assign('operators?namespace={namespace}')"
+        ))?;
+        let is_there =
+            "location.pathname.endsWith('/operators') && !window.isOld && document.readyState == 'complete'";
+        browser.wait_for(is_there, SOON)?;
+        answered(browser, answer)?;
+        browser.wait_for(&notice(expected), SOON)?;
+        ensure!(
+            browser.say("document.body.innerText.includes('Log in here')")? == false,
+            "{answer}"
+        );
+        // Longer than the pause between two looks.
+        browser.say("new Promise(done => setTimeout(done, 4000))")?;
+        assert_eq!(browser.say("window.asked")?, 1, "{answer}");
+    }
+    Ok(())
+}
+
 #[test]
 fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
     ensure_installed()?;
@@ -119,6 +183,7 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
     browser.resize(360, 740)?;
     browser.wait_for("document.documentElement.scrollWidth <= innerWidth", SOON)?;
     browser.screenshot(&picture("plan-narrow"))?;
+    hiccups(&mut browser)?;
     ensure!(
         namespace.own_csvs()?.is_empty(),
         "nobody has approved anything yet"
@@ -158,8 +223,18 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
         namespace.name()
     );
     browser.say(&graph)?;
-    browser.wait_for("document.querySelectorAll('svg .installed').length > 0", PATIENCE)?;
+    browser.wait_for(
+        "document.querySelectorAll('svg[role=img] .installed').length > 0",
+        PATIENCE,
+    )?;
+    let command = format!(
+        "kubectl operator graph {PACKAGE} --catalog {0}/catalog -n {0}",
+        namespace.name()
+    );
+    browser.wait_for(&shows(&command), SOON)?;
+    browser.wait_for("document.documentElement.scrollWidth <= innerWidth", SOON)?;
     browser.screenshot(&picture("graph"))?;
+    strangers(&mut browser, namespace.name())?;
     assert_eq!(
         browser.complaints(),
         [""; 0],

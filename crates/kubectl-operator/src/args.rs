@@ -210,11 +210,14 @@ pub(crate) enum Command {
     /// They are served on 127.0.0.1 only, with your kubeconfig and rights; nothing runs in the cluster. The link that is printed lets in once: whoever
     /// opens it can do on these pages what you can. No browser is opened, as its arguments would show the link to other users of the machine.
     ///
-    /// Exit codes: 0 after Ctrl-C, 1 if the pages cannot be served.
+    /// They are served until Ctrl-C, or until nobody has looked for 8 hours. A second Ctrl-C ends it at once. Over ssh use -t: without a
+    /// terminal Ctrl-C does not get there.
+    ///
+    /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the pages cannot be served, 130 after a second Ctrl-C.
     #[command(after_help = "Examples:\n  \
         kubectl operator ui                              # then open the link\n  \
         kubectl operator ui -A --port 8001               # all namespaces, on a port of your choice\n  \
-        ssh -L 8001:127.0.0.1:8001 host kubectl operator ui --port 8001   # for a browser elsewhere")]
+        ssh -t -L 8001:127.0.0.1:8001 host kubectl operator ui --port 8001   # for a browser elsewhere")]
     Ui(UiArgs),
     /// Uninstall an operator: its Subscription and ClusterServiceVersion, after showing what is left or lost
     ///

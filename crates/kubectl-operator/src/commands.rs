@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         Command::Plan(args) => runtime.block_on(plan::run(&args)),
         Command::Status(args) => runtime.block_on(status::run(&args)),
         Command::SupportBundle(args) => runtime.block_on(support_bundle::run(&args)),
-        Command::Ui(args) => runtime.block_on(ui::run(&args)),
+        Command::Ui(args) => ui::run(runtime, &args),
         Command::Uninstall(args) => runtime.block_on(uninstall::run(&args)),
         Command::Upgrade(args) => runtime.block_on(upgrade::run(&args)),
     }

@@ -1,5 +1,7 @@
 //! Reads what there is of operators.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::Selector;
@@ -7,8 +9,11 @@ use kube::{Client, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, SubscriptionState};
 
-use crate::operators::{Gathered, Operator, Workload, deployments, plan_name};
+use crate::operators::{Gathered, Key, Operator, Workload, deployments, plan_name};
 use crate::reader::{get, is_forbidden, list, list_readable};
+
+/// InstallPlans that are asked for one by one. Whoever writes the status of a Subscription names any.
+const MAX_ASKED: usize = 200;
 
 /// Subscriptions and ClusterServiceVersions of one namespace or all, and the InstallPlans of Subscriptions that have something
 /// on its way.
@@ -33,9 +38,8 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
         let name = plan_name(status).filter(|_| status.state != SubscriptionState::AtLatestKnown)?;
         Some((subscription.namespace()?, name.to_owned()))
     });
-    for (namespace, name) in waiting.collect::<Vec<_>>() {
-        plan(client, &mut gathered, namespace, name).await?;
-    }
+    let waiting = waiting.collect();
+    plans(client, &mut gathered, waiting).await?;
     Ok(gathered)
 }
 
@@ -44,19 +48,32 @@ pub(crate) fn originals() -> String {
     format!("!{}", labels::COPIED_FROM)
 }
 
-async fn plan(
-    client: &Client,
-    gathered: &mut Gathered,
-    namespace: String,
-    name: String,
-) -> anyhow::Result<()> {
-    let key = (namespace, name);
-    if !gathered.plans.contains_key(&key)
-        && let Some(plan) = get(client, &key.0, &key.1).await?
-    {
-        gathered.plans.insert(key, plan);
+/// Asks for those that are not there yet, for each once.
+async fn plans(client: &Client, gathered: &mut Gathered, keys: BTreeSet<Key>) -> anyhow::Result<()> {
+    let mut asked = in_turn(keys);
+    asked.retain(|key| !gathered.plans.contains_key(key));
+    gathered
+        .unasked
+        .extend(asked.split_off(MAX_ASKED.min(asked.len())));
+    for key in asked {
+        gathered.unasked.remove(&key);
+        if let Some(plan) = get(client, &key.0, &key.1).await? {
+            gathered.plans.insert(key, plan);
+        }
     }
     Ok(())
+}
+
+/// The first of every namespace, then the second of each: nobody's many come before all of somebody else's.
+fn in_turn(keys: BTreeSet<Key>) -> Vec<Key> {
+    let mut turns = BTreeMap::<String, usize>::new();
+    let in_turns = keys.into_iter().map(|key| {
+        let turn = turns.entry(key.0.clone()).or_default();
+        *turn += 1;
+        (*turn, key)
+    });
+    let in_order: BTreeSet<(usize, Key)> = in_turns.collect();
+    in_order.into_iter().map(|(_, key)| key).collect()
 }
 
 /// The same with InstallPlans, Deployments and pods of those operators that are wanted.
@@ -69,13 +86,13 @@ pub(crate) async fn with_workloads(
     is_wanted: impl Fn(&Operator<'_>) -> bool,
 ) -> anyhow::Result<Gathered> {
     let mut gathered = operators(client, namespace).await?;
-    let (mut plans, mut workloads) = (Vec::new(), Vec::new());
+    let (mut own_plans, mut workloads) = (BTreeSet::new(), Vec::new());
     for operator in gathered.operators().iter().filter(|operator| is_wanted(operator)) {
         let namespace = operator.namespace();
         let status = operator
             .subscription
             .and_then(|subscription| subscription.status.as_ref());
-        plans.extend(
+        own_plans.extend(
             status
                 .and_then(plan_name)
                 .map(|name| (namespace.clone(), name.to_owned())),
@@ -89,9 +106,7 @@ pub(crate) async fn with_workloads(
     }
     workloads.sort();
     workloads.dedup();
-    for (namespace, name) in plans {
-        plan(client, &mut gathered, namespace, name).await?;
-    }
+    plans(client, &mut gathered, own_plans).await?;
     for (namespace, name) in workloads {
         let workload = workload(client, &namespace, &name).await?;
         gathered.workloads.insert((namespace, name), workload);
@@ -137,5 +152,82 @@ fn forbidden(error: anyhow::Error) -> anyhow::Result<String> {
     match is_forbidden(&error) {
         true => Ok(format!("{error:#}")),
         false => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_testing::cluster::FakeCluster;
+    use serde_json::json;
+
+    use super::*;
+    use crate::command_line::CommandLine;
+    use crate::operators::tests::{plan, subscription};
+
+    /// A Subscription of a namespace that names a plan.
+    fn put(cluster: &FakeCluster, namespace: &str, name: &str, plan: &str) {
+        let status = json!({"state": "UpgradePending", "installPlanRef": {"name": plan}});
+        let mut of = subscription(name, &status);
+        of["metadata"]["namespace"] = json!(namespace);
+        cluster.put(of);
+    }
+
+    fn asked(cluster: &FakeCluster) -> usize {
+        cluster.log().counts[&("get", "InstallPlan".to_owned())]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plan_that_is_gone_is_asked_for_once_however_many_name_it() {
+        let cluster = FakeCluster::new();
+        for number in 0..20 {
+            put(&cluster, "shop", &format!("db-{number}"), "gone");
+        }
+        let (client, _link) = cluster.connect();
+        let gathered = operators(&client, None).await.unwrap();
+        assert_eq!((asked(&cluster), gathered.plans.len()), (1, 0));
+        assert!(gathered.notes().next().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_names_thousands_of_plans_keeps_nobody_elses_from_being_looked_at() {
+        let cluster = FakeCluster::new();
+        for number in 0..2 * MAX_ASKED {
+            put(
+                &cluster,
+                "evil",
+                &format!("db-{number}"),
+                &format!("gone-{number:04}"),
+            );
+        }
+        put(&cluster, "shop", "db", "install-1");
+        cluster.put(plan("install-1", "RequiresApproval", false));
+        let (client, _link) = cluster.connect();
+        let gathered = operators(&client, None).await.unwrap();
+        assert_eq!(asked(&cluster), MAX_ASKED);
+        assert!(
+            gathered
+                .plans
+                .contains_key(&("shop".to_owned(), "install-1".to_owned()))
+        );
+        let notes: Vec<String> = gathered.notes().collect();
+        assert_eq!(notes, ["201 InstallPlans are not looked at: there are too many"]);
+        // What is asked about is looked at all the same.
+        let last = format!("db-{}", 2 * MAX_ASKED - 1);
+        let gathered = with_workloads(&client, Some("evil"), |operator| operator.name() == last)
+            .await
+            .unwrap();
+        assert_eq!(asked(&cluster), 2 * MAX_ASKED + 1);
+        assert_eq!(gathered.unasked.len(), MAX_ASKED - 1);
+        let operators = gathered.operators();
+        let of = |name: &str| operators.iter().find(|operator| operator.name() == name).unwrap();
+        let state = |name: &str| {
+            gathered.tree(of(name), &CommandLine::default()).objects[0]
+                .state
+                .clone()
+        };
+        assert_eq!(
+            (state(&last), state("db-250")),
+            ("Gone".to_owned(), "Unknown".to_owned())
+        );
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Gathered {
     pub subscriptions: Vec<Subscription>,
     /// InstallPlans that Subscriptions refer to, as far as they matter.
     pub plans: BTreeMap<Key, InstallPlan>,
+    /// The same that were not asked for, as there are too many.
+    pub unasked: BTreeSet<Key>,
     /// ClusterServiceVersions that are no copies.
     pub csvs: BTreeMap<Key, ClusterServiceVersion>,
     /// Deployments of ClusterServiceVersions, with their pods.
@@ -67,9 +69,18 @@ pub(crate) struct Operator<'a> {
 impl Gathered {
     /// Tells what is left out of all that follows.
     pub(crate) fn warn(&self) {
-        for object in &self.unreadable {
-            printer::warning(&object.text);
+        for note in self.notes() {
+            printer::warning(&note);
         }
+    }
+
+    /// What is not known of what there is.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        let unreadable = self.unreadable.iter().map(|object| object.text.clone());
+        let unasked = self.unasked.len();
+        let unasked =
+            (unasked > 0).then(|| format!("{unasked} InstallPlans are not looked at: there are too many"));
+        unreadable.chain(unasked)
     }
 
     /// All operators by namespace and name, those with Subscriptions first.

@@ -213,7 +213,7 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["graph"], "-o svg > etcd.svg"),
         (&["support-bundle"], "Secrets are not read at all"),
         (&["uninstall"], "--delete-crd etcds.example.com --yes"),
-        (&["ui"], "ssh -L 8001:127.0.0.1:8001"),
+        (&["ui"], "ssh -t -L 8001:127.0.0.1:8001"),
     ] {
         let help = plugin(&[command, &["--help"]].concat());
         assert_eq!(help.status.code(), Some(0), "{command:?}");

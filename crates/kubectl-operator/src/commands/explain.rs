@@ -1,10 +1,14 @@
 //! `kubectl operator explain`: why subscriptions are not served or not upgraded.
 
+use std::collections::BTreeSet;
+
 use anyhow::bail;
+use olm_resolver::CatalogKey;
 use olm_resolver::objects::Objects;
 use olm_resolver::plan::{Explained, Question};
 
 use crate::args::{ClusterArgs, ExplainArgs};
+use crate::catalogs::Contents;
 use crate::cluster::Cluster;
 use crate::{Verdict, catalogs, printer};
 
@@ -33,12 +37,26 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
 ///
 /// # Errors
 /// The cluster cannot be read.
-pub(super) async fn question(cluster: &Cluster, args: &ClusterArgs) -> anyhow::Result<Question> {
+async fn question(cluster: &Cluster, args: &ClusterArgs) -> anyhow::Result<Question> {
+    let contents =
+        async |keys: &BTreeSet<CatalogKey>| Box::pin(catalogs::read(&cluster.client, keys)).await.contents;
+    question_with(cluster, args, contents).await
+}
+
+/// The same with the contents of catalogs from elsewhere.
+///
+/// # Errors
+/// The cluster cannot be read.
+pub(super) async fn question_with(
+    cluster: &Cluster,
+    args: &ClusterArgs,
+    contents: impl AsyncFnOnce(&BTreeSet<CatalogKey>) -> Contents,
+) -> anyhow::Result<Question> {
     let global = &args.global_catalog_namespace;
     let objects = Objects::of(cluster.objects(global).await?)?;
     let namespace = objects.namespace(Some(&cluster.namespace))?;
-    let catalogs = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
-    let mut question = objects.question(&namespace, global, catalogs.contents);
+    let contents = contents(&objects.catalog_keys(&namespace)).await;
+    let mut question = objects.question(&namespace, global, contents);
     question.problem.runtime_constraints = args.runtime_constraints()?;
     Ok(question)
 }

@@ -190,6 +190,10 @@ impl Gathered {
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
                 Some(plan) => plan_node(plan, &operator.namespace(), commands),
+                None if self.unasked.contains(&(operator.namespace(), name.to_owned())) => {
+                    Node::new("InstallPlan", name, Mark::Waits, "Unknown")
+                        .with("not looked at, as there are too many")
+                }
                 // A plan may be taken away when it has done its work.
                 None => Node::new("InstallPlan", name, Mark::Fine, "Gone"),
             });

@@ -15,6 +15,8 @@ use hyper::{Method, StatusCode};
 /// Where the token is exchanged for a cookie.
 pub(super) const LOGIN: &str = "/login";
 const COOKIE: &str = "kubectl-operator-ui";
+/// The port that browsers do not name.
+const USUAL_PORT: u16 = 80;
 
 /// 32 bytes nobody can guess.
 pub(super) type Secret = [u8; 32];
@@ -87,8 +89,7 @@ pub(super) const FORGED: Refusal = refused(
     "This form is not of a page that was shown; open the page again.",
 );
 
-/// Lets in whoever has the link, and then whoever has the cookie.
-#[derive(Debug)]
+/// Lets in whoever has the link, and then whoever has the cookie. It has no `Debug`, which would print both.
 pub(super) struct Gate {
     port: u16,
     /// Once it is used there is none.
@@ -173,10 +174,11 @@ impl Gate {
     }
 
     fn check_host(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
-        let expected = [
-            format!("127.0.0.1:{}", self.port),
-            format!("localhost:{}", self.port),
-        ];
+        let names = ["127.0.0.1", "localhost"];
+        let mut expected: Vec<String> = names.map(|name| format!("{name}:{}", self.port)).into();
+        if self.port == USUAL_PORT {
+            expected.extend(names.map(str::to_owned));
+        }
         match asked.host {
             Some(host) if expected.iter().any(|expected| expected == host) => Ok(()),
             _ => Err(OTHER_HOST),
@@ -198,6 +200,12 @@ impl Gate {
             true => Ok(()),
             false => Err(NO_FORM),
         }
+    }
+
+    /// What pages are known by as those of this server, by whoever was shown one of them: once it has ended, another program may have its
+    /// port, and is sent the cookie and the path by pages that are still open.
+    pub(super) fn seal(&self) -> String {
+        self.signed(&["seal"]).to_hex().to_string()
     }
 
     /// What a form bears that was made by this server for this session, about these texts.
@@ -335,6 +343,56 @@ mod tests {
             assert_eq!(admitted(|asked| asked.host = Some(host)), Err(421), "{host}");
         }
         assert_eq!(admitted(|asked| asked.host = None), Err(421));
+    }
+
+    /// Browsers leave out the port that is usual.
+    #[test]
+    fn port_80_is_answered_without_its_name() {
+        let of = |port: u16, host: &str| {
+            let gate = Gate::new(port, [1; 32], [2; 32], [3; 32], [4; 32]);
+            let request = Asked {
+                host: Some(host),
+                ..asked(Method::GET, LOGIN)
+            };
+            gate.log_in(&request, &token()).map(drop)
+        };
+        for host in ["127.0.0.1", "localhost", "127.0.0.1:80"] {
+            assert_eq!(of(80, host), Ok(()), "{host}");
+            assert_eq!(of(PORT, host), Err(OTHER_HOST), "{host}");
+        }
+        assert_eq!(of(80, "evil.example"), Err(OTHER_HOST));
+    }
+
+    /// Whether a type has `Debug`: what is of the type itself goes before what is of a trait.
+    struct Probe<T>(std::marker::PhantomData<T>);
+    trait Silent {
+        const IS_PRINTED: bool = false;
+    }
+    impl<T> Silent for Probe<T> {}
+    impl<T: std::fmt::Debug> Probe<T> {
+        const IS_PRINTED: bool = true;
+    }
+
+    #[test]
+    fn what_has_the_secrets_cannot_be_printed() {
+        let printed = [
+            Probe::<Refusal>::IS_PRINTED,
+            Probe::<Gate>::IS_PRINTED,
+            Probe::<super::super::routes::Answer>::IS_PRINTED,
+        ];
+        assert_eq!(printed, [true, false, false]);
+    }
+
+    #[test]
+    fn a_seal_is_of_one_server_and_approves_nothing() {
+        let (gate, other) = (gate(), Gate::new(PORT, [1; 32], [2; 32], [3; 32], [5; 32]));
+        assert_eq!(gate.seal(), gate.seal());
+        assert_ne!(gate.seal(), other.seal());
+        for sent in [hex([2; 32]), gate.base()] {
+            assert!(!gate.seal().contains(&sent), "whoever is asked is sent it");
+        }
+        let about = ["shop", "install-1", "hash"];
+        assert_eq!(gate.check_form(&about, &gate.seal()), Err(FORGED));
     }
 
     #[test]

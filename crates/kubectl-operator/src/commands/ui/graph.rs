@@ -1,13 +1,16 @@
 //! The upgrade graph of a package as a drawing: channels as lanes, versions from left to right. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use go_compat::semver::Range;
 use maud::{Markup, html};
+use olm_fbc::entry::BundleEntry;
 use olm_resolver::Snapshot;
 
 use crate::terminal::plain;
 
-/// Versions that are drawn, the newest; what is installed is always among them.
+/// Versions that are drawn, the newest, and as many again of those that are installed or on the way.
 const MAX_COLUMNS: usize = 40;
 /// Channels that are drawn, the default first.
 const MAX_LANES: usize = 40;
@@ -15,6 +18,14 @@ const MAX_LANES: usize = 40;
 const MAX_EDGES: usize = 2_000;
 /// Letters of a label; all of it is in the list below the drawing.
 const MAX_LABEL: usize = 14;
+/// Bytes of a name. No longer one can be a ClusterServiceVersion's.
+const MAX_NAME: usize = 253;
+/// Names of one list of what is skipped that are looked at.
+const MAX_SKIPS: usize = 10_000;
+/// Names of it that are told.
+pub(super) const MAX_TOLD: usize = 20;
+/// Bytes of a range that is looked through.
+const MAX_RANGE: usize = 4_096;
 
 const COLUMN: usize = 120;
 const LANE: usize = 110;
@@ -27,7 +38,7 @@ pub(super) struct Graph {
     /// Channels, the default one first.
     pub lanes: Vec<Lane>,
     /// Versions, the oldest first, by ClusterServiceVersion.
-    columns: Vec<String>,
+    columns: Vec<Arc<str>>,
     /// Versions and channels for which there is no room.
     pub left_out: usize,
     /// Where the resolver goes from what is installed: channels and ClusterServiceVersions.
@@ -37,134 +48,179 @@ pub(super) struct Graph {
 /// A channel.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Lane {
-    pub name: String,
+    pub name: Arc<str>,
     pub is_default: bool,
-    pub deprecated: Option<String>,
+    pub deprecated: Option<Arc<str>>,
     /// The newest first.
     pub nodes: Vec<Node>,
 }
 
-/// A version in a channel.
+/// A version in a channel. Texts are those of the catalog, not copies: what is short there may be in each of thousands of places here.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Node {
-    pub name: String,
-    pub version: String,
+    pub name: Arc<str>,
+    pub version: Arc<str>,
     pub is_installed: bool,
     /// Nothing follows it.
     pub is_head: bool,
-    pub deprecated: Option<String>,
-    pub replaces: Option<String>,
-    pub skips: Vec<String>,
-    pub skip_range: Option<String>,
-    /// Versions of the channel within that range.
-    ranged: Vec<String>,
+    pub deprecated: Option<Arc<str>>,
+    pub replaces: Option<Arc<str>>,
+    /// The first [`MAX_TOLD`] of what it skips.
+    pub skips: Vec<Arc<str>>,
+    /// How many there are beside those.
+    pub more_skips: usize,
+    pub skip_range: Option<Arc<Range>>,
+    /// What is drawn of the channel and skipped by name.
+    skipped: Vec<Arc<str>>,
+    /// The same by that range, of a head. Of all others it would be the same web again.
+    ranged: Vec<Arc<str>>,
     /// Whether another says that nobody needs it on the way.
     pub is_skipped: bool,
 }
 
+/// What a catalog says of a channel, each name once.
+struct Offered<'a> {
+    name: &'a Arc<str>,
+    entries: Vec<&'a BundleEntry>,
+}
+
+/// A place for each version that is drawn, and its number.
+type Columns<'a> = BTreeMap<&'a str, (usize, Arc<str>)>;
+
 impl Graph {
-    /// The graph of a package; without lanes if the catalog has none of that name.
+    /// The graph of a package; without lanes if the catalog has none of that name. What there is no room for is left out before anything
+    /// is made of the rest: a catalog is whoever's who publishes it, and says a few words in thousands of places at no cost.
     pub(super) fn of(
         snapshot: &Snapshot,
         package: &str,
         installed: &BTreeSet<String>,
         path: Vec<(String, String)>,
     ) -> Self {
-        let entries: Vec<_> = snapshot
-            .entries()
-            .iter()
-            .filter(|entry| &*entry.package == package)
-            .collect();
+        let (offered, more) = offered(snapshot, package);
         let mut versions = BTreeMap::new();
-        for entry in &entries {
-            versions.insert(&*entry.name, entry.version.clone());
+        for entry in offered.iter().flat_map(|channel| &channel.entries) {
+            versions
+                .entry(&*entry.name)
+                .or_insert((entry.version.as_ref(), &entry.name));
         }
-        let mut columns: Vec<_> = versions
-            .into_iter()
-            .map(|(name, version)| (version, name))
-            .collect();
-        columns.sort();
-        let older = columns.len().saturating_sub(MAX_COLUMNS);
-        let on_the_way = |name: &str| installed.contains(name) || path.iter().any(|(_, step)| step == name);
-        let shown = columns
+        let steps = path.iter().map(|(_, name)| name.as_str());
+        let way = installed.iter().map(String::as_str).chain(steps);
+        let way = way.filter(|name| versions.contains_key(name));
+        let way: BTreeSet<String> = way.take(MAX_COLUMNS).map(str::to_owned).collect();
+        let on_the_way = |name: &str| way.contains(name);
+        let mut order: Vec<_> = versions.into_values().collect();
+        order.sort();
+        let older = order.len().saturating_sub(MAX_COLUMNS);
+        let shown = order
             .iter()
             .enumerate()
             .filter(|(at, (_, name))| *at >= older || on_the_way(name));
-        let shown: Vec<String> = shown.map(|(_, (_, name))| (*name).to_owned()).collect();
-        let mut lanes: Vec<Lane> = Vec::new();
-        for entry in &entries {
-            if lanes.last().is_none_or(|lane| lane.name != *entry.channel) {
-                let deprecation = entry.deprecation.as_ref();
-                lanes.push(Lane {
-                    name: entry.channel.to_string(),
-                    is_default: entry.default_channel,
-                    deprecated: deprecation.and_then(|told| told.channel.as_deref().map(str::to_owned)),
-                    nodes: Vec::new(),
-                });
-            }
-            let Some(lane) = lanes
-                .last_mut()
-                .filter(|_| shown.contains(&(*entry.name).to_owned()))
-            else {
-                continue;
-            };
-            let of_lane = entries
-                .iter()
-                .filter(|other| other.channel == entry.channel && other.name != entry.name);
-            let in_range = of_lane.filter(|other| {
-                let range = entry.skip_range.as_ref().zip(other.version.as_ref());
-                range.is_some_and(|(range, version)| range.contains(version))
-            });
-            lane.nodes.push(Node {
-                name: entry.name.to_string(),
-                version: entry
-                    .version
-                    .as_ref()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
-                is_installed: installed.contains(&*entry.name),
-                deprecated: entry
-                    .deprecation
-                    .as_ref()
-                    .and_then(|told| told.bundle.as_deref().map(str::to_owned)),
-                replaces: entry.replaces.as_deref().map(str::to_owned),
-                skips: entry.skips.iter().map(ToString::to_string).collect(),
-                skip_range: entry.skip_range.as_ref().map(ToString::to_string),
-                ranged: in_range.map(|other| other.name.to_string()).collect(),
-                ..Node::default()
-            });
-        }
-        let more = lanes.len().saturating_sub(MAX_LANES);
-        lanes.truncate(MAX_LANES);
-        lanes.iter_mut().for_each(|lane| lane.settle(&shown));
+        let shown: Vec<_> = shown.map(|(_, found)| *found).collect();
+        let numbered = shown.iter().enumerate().map(|(at, (version, name))| {
+            let version = version.map(ToString::to_string).unwrap_or_default();
+            (&***name, (at, Arc::from(version)))
+        });
+        let columns: Columns<'_> = numbered.collect();
         Self {
-            lanes,
-            left_out: columns.len() - shown.len() + more,
-            columns: shown,
+            lanes: offered
+                .iter()
+                .map(|channel| lane(channel, &columns, installed))
+                .collect(),
+            left_out: order.len() - shown.len() + more,
+            columns: shown.iter().map(|(_, name)| Arc::clone(name)).collect(),
             path,
         }
     }
 }
 
-impl Lane {
-    /// What each is to the others.
-    fn settle(&mut self, order: &[String]) {
-        let skipped: BTreeSet<String> = self
-            .nodes
-            .iter()
-            .flat_map(|node| node.skips.iter().cloned())
-            .collect();
-        let replaced: BTreeSet<String> = self
-            .nodes
-            .iter()
-            .filter_map(|node| node.replaces.clone())
-            .collect();
-        for node in &mut self.nodes {
-            node.is_skipped = skipped.contains(&node.name);
-            node.is_head = !node.is_skipped && !replaced.contains(&node.name);
+/// The channels of a package that are drawn, and how many others and names that are none there are.
+fn offered<'a>(snapshot: &'a Snapshot, package: &str) -> (Vec<Offered<'a>>, usize) {
+    let (mut offered, mut more) = (Vec::<Offered<'a>>::new(), 0);
+    let (mut channel, mut names) = (None, BTreeSet::new());
+    for entry in snapshot.entries() {
+        let entry: &BundleEntry = entry;
+        if &*entry.package != package {
+            continue;
         }
-        self.nodes
-            .sort_by_key(|node| std::cmp::Reverse(order.iter().position(|name| *name == node.name)));
+        // Entries of a channel stand together.
+        if channel != Some(&entry.channel) {
+            channel = Some(&entry.channel);
+            names.clear();
+            match offered.len() < MAX_LANES {
+                true => offered.push(Offered {
+                    name: &entry.channel,
+                    entries: Vec::new(),
+                }),
+                false => more += 1,
+            }
+        }
+        let Some(last) = offered.last_mut().filter(|last| *last.name == entry.channel) else {
+            continue;
+        };
+        match entry.name.len() <= MAX_NAME {
+            true if names.insert(&entry.name) => last.entries.push(entry),
+            true => {}
+            false => more += 1,
+        }
+    }
+    (offered, more)
+}
+
+/// A channel with what each is to the others, as far as they are drawn.
+fn lane(channel: &Offered<'_>, columns: &Columns<'_>, installed: &BTreeSet<String>) -> Lane {
+    let shown = channel.entries.iter().filter_map(|entry| {
+        let (at, version) = columns.get(&*entry.name)?;
+        Some((*at, version, *entry))
+    });
+    let mut shown: Vec<_> = shown.collect();
+    shown.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
+    let names: BTreeSet<&Arc<str>> = shown.iter().map(|(.., entry)| &entry.name).collect();
+    let skips_of = |entry: &BundleEntry| {
+        let looked_at = entry.skips.iter().take(MAX_SKIPS);
+        let here = looked_at.filter(|name| names.contains(name));
+        here.cloned().collect::<BTreeSet<Arc<str>>>()
+    };
+    let skips: Vec<_> = shown.iter().map(|(.., entry)| skips_of(entry)).collect();
+    let skipped: BTreeSet<&Arc<str>> = skips.iter().flatten().collect();
+    let replaced: BTreeSet<&Arc<str>> = shown
+        .iter()
+        .filter_map(|(.., entry)| entry.replaces.as_ref())
+        .collect();
+    let nodes = shown.iter().zip(&skips).map(|((_, version, entry), skips)| {
+        let mut node = Node {
+            name: Arc::clone(&entry.name),
+            version: Arc::clone(version),
+            is_installed: installed.contains(&*entry.name),
+            is_skipped: skipped.contains(&entry.name),
+            deprecated: entry
+                .deprecation
+                .as_ref()
+                .and_then(|message| message.bundle.clone()),
+            replaces: entry.replaces.clone(),
+            skips: entry.skips.iter().take(MAX_TOLD).cloned().collect(),
+            more_skips: entry.skips.len().saturating_sub(MAX_TOLD),
+            skip_range: entry.skip_range.clone(),
+            skipped: skips.iter().cloned().collect(),
+            ..Node::default()
+        };
+        node.is_head = !node.is_skipped && !replaced.contains(&node.name);
+        let range = node.skip_range.as_ref().filter(|_| node.is_head);
+        if let Some(range) = range.filter(|range| range.as_str().len() <= MAX_RANGE) {
+            let others = shown.iter().filter(|(.., other)| other.name != entry.name);
+            let in_range = others.filter(|(.., other)| {
+                let version = other.version.as_ref();
+                version.is_some_and(|version| range.contains(version))
+            });
+            node.ranged = in_range.map(|(.., other)| Arc::clone(&other.name)).collect();
+        }
+        node
+    });
+    let first = channel.entries.first();
+    Lane {
+        name: Arc::clone(channel.name),
+        is_default: first.is_some_and(|entry| entry.default_channel),
+        deprecated: first.and_then(|entry| entry.deprecation.as_ref()?.channel.clone()),
+        nodes: nodes.collect(),
     }
 }
 
@@ -197,7 +253,7 @@ pub(super) fn svg(graph: &Graph, label: &str) -> Markup {
         .columns
         .iter()
         .enumerate()
-        .map(|(at, name)| (name.as_str(), at))
+        .map(|(at, name)| (&**name, at))
         .collect();
     let point = |lane: usize, name: &str| -> Option<Point> {
         let at = column.get(name)?;
@@ -206,7 +262,7 @@ pub(super) fn svg(graph: &Graph, label: &str) -> Markup {
             .get(lane)?
             .nodes
             .iter()
-            .find(|node| node.name == name)?;
+            .find(|node| &*node.name == name)?;
         Some((LEFT + at * COLUMN + COLUMN / 2, lane * LANE + LANE / 2))
     };
     let (mut replaces, mut skips, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
@@ -215,17 +271,14 @@ pub(super) fn svg(graph: &Graph, label: &str) -> Markup {
             let Some(to) = point(lane, &node.name) else {
                 continue;
             };
-            let from = |name: &String| point(lane, name).map(|from| (from, to));
+            let from = |name: &Arc<str>| point(lane, name).map(|from| (from, to));
             replaces.extend(node.replaces.iter().filter_map(from));
-            skips.extend(node.skips.iter().filter_map(from));
-            // Of all others it would be the same web again.
-            if node.is_head {
-                ranges.extend(node.ranged.iter().filter_map(from));
-            }
+            skips.extend(node.skipped.iter().filter_map(from));
+            ranges.extend(node.ranged.iter().filter_map(from));
         }
     }
     let way = graph.path.windows(2).filter_map(|pair| {
-        let lane = |channel: &str| graph.lanes.iter().position(|lane| lane.name == channel);
+        let lane = |channel: &str| graph.lanes.iter().position(|lane| &*lane.name == channel);
         let to = point(lane(&pair[1].0)?, &pair[1].1)?;
         // What is installed has no channel of its own.
         let of_step = lane(&pair[0].0)
@@ -284,7 +337,8 @@ fn curve((x1, y1): Point, (x2, y2): Point, bow: i32) -> String {
     }
     let middle = x1.midpoint(x2);
     let above = y1.saturating_sub(LANE / 2);
-    let y = if bow > 0 { y1 + LANE / 3 } else { above };
+    // Below the labels.
+    let y = if bow > 0 { y1 + 2 * LANE / 3 } else { above };
     format!("M {x1} {y1} Q {middle} {y} {x2} {y2}")
 }
 
@@ -392,5 +446,91 @@ mod tests {
         assert!(graph.lanes[0].nodes.iter().any(|node| node.is_installed));
         let drawn = svg(&graph, "etcd").into_string();
         assert!(drawn.len() < 64 << 10, "{}", drawn.len());
+    }
+
+    fn entry(channel: &str, number: usize) -> BundleEntry {
+        BundleEntry {
+            name: format!("etcd.v1.{number}.0").into(),
+            package: "etcd".into(),
+            channel: channel.into(),
+            version: format!("1.{number}.0").parse().ok(),
+            skip_range: ">=0.0.0".parse().ok().map(Arc::new),
+            ..BundleEntry::default()
+        }
+    }
+
+    fn drawn(entries: impl IntoIterator<Item = BundleEntry>) -> Graph {
+        Graph::of(&Snapshot::new(entries), "etcd", &BTreeSet::new(), Vec::new())
+    }
+
+    #[test]
+    fn what_a_catalog_repeats_is_drawn_once() {
+        let graph = drawn((0..400).map(|at| entry("stable", at % 40)));
+        assert_eq!((graph.lanes[0].nodes.len(), graph.left_out), (40, 0));
+        for node in &graph.lanes[0].nodes {
+            assert_eq!(node.ranged.len(), 39);
+        }
+        let chain = (0..40_usize).map(|at| BundleEntry {
+            replaces: at.checked_sub(1).map(|before| entry("stable", before).name),
+            ..entry("stable", at)
+        });
+        let graph = drawn(chain);
+        let ranged = graph.lanes[0].nodes.iter().filter(|node| !node.ranged.is_empty());
+        let ranged: Vec<&str> = ranged.map(|node| &*node.name).collect();
+        assert_eq!(ranged, ["etcd.v1.39.0"], "nothing is made that is not drawn");
+    }
+
+    /// Thousands of channels with a few versions each.
+    #[test]
+    fn channels_that_are_not_drawn_are_left_out_before_anything_is_made_of_them() {
+        let channels = 500;
+        let entries =
+            (0..channels).flat_map(|channel| (0..3).map(move |at| entry(&format!("c{channel:03}"), at)));
+        let snapshot = Snapshot::new(entries);
+        let (offered, more) = offered(&snapshot, "etcd");
+        assert_eq!((offered.len(), more), (MAX_LANES, channels - MAX_LANES));
+        assert!(offered.iter().all(|channel| channel.entries.len() == 3));
+        let graph = drawn((0..channels).map(|channel| entry(&format!("c{channel:03}"), channel)));
+        assert_eq!(
+            graph.columns.len(),
+            MAX_COLUMNS,
+            "versions are of channels that are drawn"
+        );
+        assert!(graph.lanes.iter().all(|lane| lane.nodes.len() == 1));
+    }
+
+    /// A list, a range or a name that all versions share costs the catalog nothing.
+    #[test]
+    fn what_is_long_is_neither_copied_nor_looked_through() {
+        let many = 3 * MAX_SKIPS;
+        let skips: Arc<[Arc<str>]> = (0..many).map(|at| Arc::from(format!("none.v{at}"))).collect();
+        let range: Arc<Range> = Arc::new(vec![">=0.0.0"; MAX_RANGE].join(" || ").parse().unwrap());
+        let long = BundleEntry {
+            name: "x".repeat(MAX_NAME + 1).into(),
+            ..entry("stable", 1000)
+        };
+        // One less than there is room for.
+        let count = MAX_COLUMNS - 1;
+        let entries = (0..count).map(|at| BundleEntry {
+            skips: Arc::clone(&skips),
+            skip_range: Some(Arc::clone(&range)),
+            ..entry("stable", at)
+        });
+        let graph = drawn(entries.chain([long]));
+        assert_eq!((graph.lanes[0].nodes.len(), graph.left_out), (count, 1));
+        for node in &graph.lanes[0].nodes {
+            assert_eq!((node.skips.len(), node.more_skips), (MAX_TOLD, many - MAX_TOLD));
+            assert!(node.ranged.is_empty());
+            assert!(Arc::ptr_eq(node.skip_range.as_ref().unwrap(), &range));
+        }
+    }
+
+    #[test]
+    fn however_much_is_installed_there_is_room() {
+        let installed: BTreeSet<String> = (0..500).map(|at| entry("stable", at).name.to_string()).collect();
+        let snapshot = Snapshot::new((0..500).map(|at| entry("stable", at)));
+        let graph = Graph::of(&snapshot, "etcd", &installed, Vec::new());
+        assert!(graph.columns.len() <= 2 * MAX_COLUMNS, "{}", graph.columns.len());
+        assert_eq!(graph.columns.len() + graph.left_out, 500);
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Frame<'a> {
     /// The namespace that is looked at; none is all.
     pub namespace: Option<&'a str>,
     pub commands: &'a CommandLine,
+    /// What this server's pages are known by.
+    pub seal: &'a str,
 }
 
 impl Frame<'_> {
@@ -58,7 +60,7 @@ fn page(frame: &Frame<'_>, live: Live<'_>, body: &Markup) -> String {
     };
     html! {
         (DOCTYPE)
-        html lang="en" {
+        html lang="en" data-seal=(frame.seal) {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";

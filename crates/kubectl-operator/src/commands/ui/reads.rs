@@ -13,7 +13,7 @@ pub(super) const FRESH: Duration = Duration::from_secs(2);
 /// What is read with whole catalogs is shown longer.
 pub(super) const CATALOG_FRESH: Duration = Duration::from_secs(60);
 /// Answers that are kept; the one that was not asked for longest goes.
-const MAX_KEPT: usize = 16;
+pub(super) const MAX_KEPT: usize = 16;
 
 /// An answer, or why there is none.
 pub(super) type Read<V> = Result<Rc<V>, String>;
@@ -45,7 +45,7 @@ impl<K: Ord + Clone, V> Reads<K, V> {
         let answer = self.answer(key);
         let mut answer = answer.lock().await;
         if let Some((at, known)) = &*answer
-            && at.elapsed() < self.fresh
+            && self.is_fresh(*at)
         {
             return known.clone();
         }
@@ -54,12 +54,35 @@ impl<K: Ord + Clone, V> Reads<K, V> {
         found
     }
 
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.kept.borrow().len()
+    }
+
     /// What was written is seen.
     pub(super) fn forget(&self) {
         self.kept.borrow_mut().clear();
     }
 
+    fn is_fresh(&self, at: Instant) -> bool {
+        at.elapsed() < self.fresh
+    }
+
+    /// What is too old to be shown is not kept, either.
+    pub(super) fn sweep(&self) {
+        let is_used = |kept: &Kept<V>| match kept.answer.try_lock() {
+            Ok(answer) => match &*answer {
+                Some((at, _)) => self.is_fresh(*at),
+                None => Rc::strong_count(&kept.answer) > 1,
+            },
+            // It is being read.
+            Err(_) => true,
+        };
+        self.kept.borrow_mut().retain(|_, kept| is_used(kept));
+    }
+
     fn answer(&self, key: &K) -> Slot<V> {
+        self.sweep();
         let mut kept = self.kept.borrow_mut();
         let now = Instant::now();
         if !kept.contains_key(key) && kept.len() >= MAX_KEPT {
@@ -133,6 +156,22 @@ mod tests {
         for number in 0..10 * MAX_KEPT {
             reads.get(&number, async || Ok(number)).await.unwrap();
         }
-        assert_eq!(reads.kept.borrow().len(), MAX_KEPT);
+        assert_eq!(reads.count(), MAX_KEPT);
+        tokio::time::sleep(CATALOG_FRESH).await;
+        reads.get(&0, async || Ok(0)).await.unwrap();
+        assert_eq!(reads.count(), 1, "what is old is not kept");
+        let never = reads.get(&1, async || std::future::pending().await);
+        let look = async {
+            reads.sweep();
+            assert_eq!(reads.count(), 2, "what is being read is waited for");
+        };
+        tokio::select! {
+            biased;
+            _ = never => panic!("it never comes"),
+            () = look => {}
+        }
+        tokio::time::sleep(CATALOG_FRESH).await;
+        reads.sweep();
+        assert_eq!(reads.count(), 0, "whoever asked has left");
     }
 }

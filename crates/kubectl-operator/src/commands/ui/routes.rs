@@ -1,21 +1,28 @@
 //! Which page shows what: reads, and hands the values to the pages.
 
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use futures::StreamExt as _;
 use hyper::StatusCode;
 use olm_resolver::plan::{Explained, Plan, Question};
-use tokio::task::spawn_blocking;
+use olm_resolver::{CatalogKey, Snapshot};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::gate::{Asked, FORGED, Gate, LOGIN, Refusal};
 use super::graph::Graph;
 use super::pages::{self, Frame};
 use super::reads::{CATALOG_FRESH, FRESH, Read, Reads};
 use super::request::{Fields, href};
+use super::works::{PLACES, Works};
 use crate::args::ClusterArgs;
 use crate::args::ui::UiArgs;
+use crate::catalogs::{self, Contents};
 use crate::cluster::Cluster;
 use crate::commands::approve::{self, Shown};
 use crate::commands::explain;
@@ -23,8 +30,11 @@ use crate::gather;
 use crate::operators::{Gathered, Key};
 use crate::packages::{self, Package};
 
-/// An answer to a browser.
-#[derive(Debug, Default)]
+/// Catalogs that are read at once.
+const CATALOGS_AT_ONCE: usize = 4;
+
+/// An answer to a browser. It has no `Debug`, which would print the cookie.
+#[derive(Default)]
 pub(super) struct Answer {
     pub status: StatusCode,
     pub media_type: &'static str,
@@ -71,56 +81,105 @@ pub(super) struct App {
     /// The namespace of pages that are asked for without one; none is all.
     namespace: Option<String>,
     gate: Gate,
+    seal: String,
+    /// When somebody who may was last here.
+    used: Cell<Instant>,
     operators: Reads<Option<String>, Gathered>,
     operator: Reads<Key, Gathered>,
     plan: Reads<Key, Shown>,
     packages: Reads<String, Vec<Package>>,
-    outlook: Reads<String, Outlook>,
-    explained: Reads<(String, Option<String>), Explained>,
+    reading: Semaphore,
+    /// Shared by all namespaces that use a catalog.
+    contents: Reads<CatalogKey, Content>,
+    outlook: Works<String, Outlook>,
+    explained: Works<(Of, Option<String>), Explained>,
+    graph: Works<(Of, String, String), Graph>,
 }
+
+/// What a catalog has, or why that is not known.
+type Content = Result<Arc<Snapshot>, String>;
+
+/// The namespace whose outlook something follows from, and when that was had.
+type Of = (String, Instant);
 
 /// What is in a namespace with its catalogs, and where that leads.
 struct Outlook {
     question: Arc<Question>,
     /// None where the namespace as a whole cannot be resolved, for this reason.
     plan: Result<Plan, String>,
+    at: Instant,
 }
 
 impl App {
     pub(super) fn new(cluster: Cluster, args: &UiArgs, gate: Gate) -> Self {
+        let places = Arc::new(Semaphore::new(PLACES));
         Self {
             namespace: (!args.all_namespaces).then(|| cluster.namespace.clone()),
             args: args.cluster.clone(),
             cluster,
+            seal: gate.seal(),
             gate,
+            used: Cell::new(Instant::now()),
             operators: Reads::new(FRESH),
             operator: Reads::new(FRESH),
             plan: Reads::new(FRESH),
             packages: Reads::new(CATALOG_FRESH),
-            outlook: Reads::new(CATALOG_FRESH),
-            explained: Reads::new(CATALOG_FRESH),
+            reading: Semaphore::new(CATALOGS_AT_ONCE),
+            contents: Reads::new(CATALOG_FRESH),
+            outlook: Works::new(&places),
+            explained: Works::new(&places),
+            graph: Works::new(&places),
         }
+    }
+
+    /// For how long nobody who may has asked for anything.
+    pub(super) fn idle(&self) -> Duration {
+        self.used.get().elapsed()
+    }
+
+    /// Catalogs and what follows from them, as far as it is kept.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> [usize; 3] {
+        [
+            self.contents.count(),
+            self.outlook.count(),
+            self.explained.count(),
+        ]
+    }
+
+    /// What is too old to be shown is not kept, either: whole catalogs are among it.
+    pub(super) fn sweep(&self) {
+        self.operators.sweep();
+        self.operator.sweep();
+        self.plan.sweep();
+        self.packages.sweep();
+        self.contents.sweep();
+        self.outlook.sweep();
+        self.explained.sweep();
+        self.graph.sweep();
     }
 
     /// The page that is asked for, or the answer for whoever may not ask, or logs in.
     pub(super) fn admit<'a>(&self, asked: &Asked<'a>, query: &str) -> Result<&'a str, Answer> {
         let refused = |refusal: Refusal| Answer::refused(refusal.status, refusal.text);
         if asked.path != LOGIN {
-            return self.gate.admit(asked).map_err(refused);
+            let page = self.gate.admit(asked).map_err(refused)?;
+            self.used.set(Instant::now());
+            return Ok(page);
         }
         let token = Fields::of(query.as_bytes());
-        Err(match self.gate.log_in(asked, token.text("token")) {
-            // A redirect would still be of the page that has the link, whose requests get no cookie.
-            Ok(cookie) => Answer {
-                cookie: Some(cookie),
-                ..Answer::html(pages::welcome(&format!("{}operators", self.gate.base())))
-            },
-            Err(refusal) => refused(refusal),
+        let cookie = self.gate.log_in(asked, token.text("token"));
+        let cookie = cookie.map_err(refused)?;
+        self.used.set(Instant::now());
+        // A redirect would still be of the page that has the link, whose requests get no cookie.
+        Err(Answer {
+            cookie: Some(cookie),
+            ..Answer::html(pages::welcome(&format!("{}operators", self.gate.base())))
         })
     }
 
     /// Shows a page.
-    pub(super) async fn show(&self, page: &str, query: &str) -> Answer {
+    pub(super) async fn show(self: &Rc<Self>, page: &str, query: &str) -> Answer {
         let fields = Fields::of(query.as_bytes());
         let Some(namespace) = fields.namespace(self.namespace.as_deref()) else {
             let frame = self.frame("Namespace", self.namespace.as_deref());
@@ -179,6 +238,7 @@ impl App {
             title,
             namespace,
             commands: &self.cluster.commands,
+            seal: &self.seal,
         }
     }
 
@@ -286,7 +346,7 @@ impl App {
             .await
     }
 
-    async fn show_explanation(&self, namespace: &str, name: Option<&str>) -> Answer {
+    async fn show_explanation(self: &Rc<Self>, namespace: &str, name: Option<&str>) -> Answer {
         let title = name.map_or_else(|| format!("Why in {namespace}"), |name| format!("Why: {name}"));
         let outlook = match self.outlook(namespace).await {
             Ok(outlook) => outlook,
@@ -296,51 +356,81 @@ impl App {
                 });
             }
         };
-        let key = (namespace.to_owned(), name.map(str::to_owned));
+        let key = ((namespace.to_owned(), outlook.at), name.map(str::to_owned));
         let (question, asked) = (Arc::clone(&outlook.question), key.1.clone());
-        let read = self.explained.get(&key, async move || {
-            let explained = spawn_blocking(move || explain::explain(&question, asked.as_deref())).await;
-            explained.context("the explanation came to no end")?
+        let read = self.explained.get(&key, async { Ok(question) }, move |question| {
+            explain::explain(&question, asked.as_deref())
         });
         self.page(&title, Some(namespace), &read.await, |frame, explained| {
             pages::explain(frame, explained, &outlook.plan, name)
         })
     }
 
-    async fn show_graph(&self, namespace: &str, catalog: &str, name: &str) -> Answer {
+    async fn show_graph(self: &Rc<Self>, namespace: &str, catalog: &str, name: &str) -> Answer {
         let title = format!("Upgrade graph of {name}");
-        let read = self.outlook(namespace).await;
-        let contents = |outlook: &Outlook| {
-            let catalogs = &outlook.question.problem.catalogs;
-            let found = catalogs.iter().find(|found| found.key.to_string() == catalog);
-            found.map(|found| found.content.clone())
+        let read = match self.outlook(namespace).await {
+            Ok(outlook) => self.graph(namespace, &outlook, catalog, name).await,
+            Err(text) => Err(text),
         };
-        let content = read.as_ref().map_err(Clone::clone).and_then(|outlook| {
-            let content = contents(outlook)
-                .ok_or_else(|| format!("There is no catalog {catalog} that this namespace can use."))?;
-            Ok((Rc::clone(outlook), content?))
-        });
-        let read = content.map(|(outlook, content)| {
-            let (installed, path) = way(&outlook, catalog, name);
-            Rc::new(Graph::of(&content, name, &installed, path))
-        });
         self.page(&title, Some(namespace), &read, |frame, graph| {
-            pages::graph(frame, graph, name, catalog)
+            pages::graph(frame, namespace, graph, name, catalog)
         })
     }
 
-    async fn outlook(&self, namespace: &str) -> Read<Outlook> {
-        let read = async || {
-            let cluster = self.cluster.in_namespace(namespace);
-            let question = Arc::new(explain::question(&cluster, &self.args).await?);
-            let asked = Arc::clone(&question);
-            // Resolution is work, during which other pages are to be answered.
-            let plan = spawn_blocking(move || olm_resolver::plan::answer(&asked, None, &mut |_| {})).await;
-            let plan = plan.context("the plan came to no end")?;
-            let plan = plan.map_err(|error| error.to_string());
-            Ok(Outlook { question, plan })
+    async fn graph(&self, namespace: &str, outlook: &Outlook, catalog: &str, name: &str) -> Read<Graph> {
+        let catalogs = &outlook.question.problem.catalogs;
+        let found = catalogs.iter().find(|found| found.key.to_string() == catalog);
+        let content = found.map(|found| found.content.clone());
+        let content = content
+            .ok_or_else(|| format!("There is no catalog {catalog} that this namespace can use."))??;
+        let (installed, path) = way(outlook, catalog, name);
+        let of = (namespace.to_owned(), outlook.at);
+        let package = name.to_owned();
+        let work = move |content: Arc<Snapshot>| Ok(Graph::of(&content, &package, &installed, path));
+        self.graph
+            .get(
+                &(of, catalog.to_owned(), name.to_owned()),
+                async { Ok(content) },
+                work,
+            )
+            .await
+    }
+
+    async fn outlook(self: &Rc<Self>, namespace: &str) -> Read<Outlook> {
+        let (app, of) = (Rc::clone(self), namespace.to_owned());
+        let prepare = async move {
+            let cluster = app.cluster.in_namespace(&of);
+            let contents = async |keys: &BTreeSet<CatalogKey>| app.contents(keys).await;
+            explain::question_with(&cluster, &app.args, contents).await
         };
-        self.outlook.get(&namespace.to_owned(), read).await
+        // Resolution is work, during which other pages are to be answered.
+        let work = |question: Question| {
+            let plan = olm_resolver::plan::answer(&question, None, &mut |_| {});
+            Ok(Outlook {
+                plan: plan.map_err(|error| error.to_string()),
+                question: Arc::new(question),
+                at: Instant::now(),
+            })
+        };
+        self.outlook.get(&namespace.to_owned(), prepare, work).await
+    }
+
+    async fn contents(&self, keys: &BTreeSet<CatalogKey>) -> Contents {
+        let reads = futures::stream::iter(keys).map(async |key| (key.clone(), self.content(key).await));
+        let read: BTreeMap<_, _> = reads.buffer_unordered(CATALOGS_AT_ONCE).collect().await;
+        read
+    }
+
+    async fn content(&self, key: &CatalogKey) -> Content {
+        let client = &self.cluster.client;
+        let read = async || {
+            let _place = self.reading.acquire().await?;
+            let keys = BTreeSet::from([key.clone()]);
+            let mut read = Box::pin(catalogs::read(client, &keys)).await;
+            read.contents.remove(key).context("it was not read")
+        };
+        let read = self.contents.get(key, read).await?;
+        (*read).clone()
     }
 
     /// Approves a plan if it is what was shown.
@@ -357,6 +447,7 @@ impl App {
         self.plan.forget();
         self.outlook.forget();
         self.explained.forget();
+        self.graph.forget();
         let frame = self.frame(name, Some(namespace));
         let text = match result {
             Ok(now) if now.approved => {

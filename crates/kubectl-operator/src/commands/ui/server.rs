@@ -109,7 +109,7 @@ async fn connection(stream: TcpStream, app: Rc<App>) {
         .await;
 }
 
-async fn answer(app: &App, head: &Parts, body: Incoming) -> Answer {
+async fn answer(app: &Rc<App>, head: &Parts, body: Incoming) -> Answer {
     let text = |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
     let asked = Asked {
         method: head.method.clone(),

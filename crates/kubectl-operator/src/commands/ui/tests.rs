@@ -1,6 +1,7 @@
 //! The pages over a socket of the loopback address, with a cluster in memory behind them.
 
 mod catalogs;
+mod ending;
 
 use std::rc::Rc;
 use std::sync::Arc;

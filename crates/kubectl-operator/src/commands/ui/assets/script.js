@@ -30,14 +30,29 @@ function isBusy() {
 }
 
 let shown = main.innerHTML;
+let isOver = false;
+
+// Nothing is asked for any more: whoever has the port now may be somebody else.
+function end(text) {
+  isOver = true;
+  say(text);
+  const button = document.getElementById("approve");
+  if (button) button.disabled = true;
+}
 
 async function renew() {
   if (document.hidden || isBusy()) return;
   const answer = await fetch(location.href);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const next = page.getElementById("main");
-  if (!next) {
-    say("This page is not served to you any more. Open the link of a new kubectl operator ui.");
+  const isOurs = page.documentElement.dataset.seal === document.documentElement.dataset.seal;
+  if (answer.status === 403 || answer.status === 421 || (next && !isOurs) || (!next && answer.ok)) {
+    end("This page is not served to you any more. Open the link of a new kubectl operator ui.");
+    return;
+  }
+  // What is shown is not known to be wrong.
+  if (!next || answer.status >= 500) {
+    say(next?.querySelector(".message")?.textContent ?? "The cluster gives no answer.");
     return;
   }
   if (main.dataset.digest !== undefined) {
@@ -59,9 +74,9 @@ async function goOn() {
   try {
     await renew();
   } catch {
-    say("No answer. Is kubectl operator ui still running?");
+    end("kubectl operator ui gives no answer, and is not asked again. Start it again, and open its link.");
   }
-  setTimeout(goOn, PAUSE);
+  if (!isOver) setTimeout(goOn, PAUSE);
 }
 
 addCopyButtons();

@@ -23,7 +23,7 @@ pub(in super::super) fn explain(
         None => frame.commands.offered("explain", &[], Some(namespace)),
     };
     let body = html! {
-        p { "As of the last minute." }
+        p { "As of the last two minutes." }
         @for failure in &explained.unsatisfiable {
             section.doubts {
                 h2 { (plain(&failure.concerned().join(", "))) ": cannot be resolved" }

@@ -154,6 +154,7 @@ fn why_something_does_not_resolve_is_shown_as_a_tree_with_the_way_out() {
         title: "Why",
         namespace: Some("shop"),
         commands: &commands,
+        seal: "seal",
     };
     let of = |name: Option<&str>| {
         let explained = explain(&question, name).unwrap();
@@ -167,7 +168,7 @@ fn why_something_does_not_resolve_is_shown_as_a_tree_with_the_way_out() {
     };
     insta::assert_snapshot!(of(Some("other")), @r"
     Why
-    As of the last minute.
+    As of the last two minutes.
     other: cannot be resolved
     constraints not satisfiable: no operators found in channel &lt;i&gt;beta of package etcd in the catalog referenced by subscription other, subscription other exists
     subscription other: no operators found in channel &lt;i&gt;beta of package etcd in the catalog referenced by subscription other
@@ -182,7 +183,7 @@ fn why_something_does_not_resolve_is_shown_as_a_tree_with_the_way_out() {
     ");
     insta::assert_snapshot!(of(Some("db")), @r"
     Why
-    As of the last minute.
+    As of the last two minutes.
     db
     resolves to etcd.v1.0.0
     The same in a terminal kubectl operator explain db -n shop
@@ -192,6 +193,48 @@ fn why_something_does_not_resolve_is_shown_as_a_tree_with_the_way_out() {
     The same in a terminal kubectl operator plan -n shop
     ");
     assert!(of(None).contains("other: cannot be resolved"), "{}", of(None));
+}
+
+#[test]
+fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("catalog.yaml"), ETCD_CATALOG).unwrap();
+    let (_, fetched) = olm_registry::snapshot::of_directory(folder.path()).unwrap();
+    let snapshot = olm_resolver::Snapshot::from(&fetched.snapshot);
+    let graph = graph::Graph::of(&snapshot, "etcd", &BTreeSet::new(), Vec::new());
+    let commands = CommandLine::default();
+    let frame = pages::Frame {
+        title: "Upgrade graph",
+        namespace: Some("shop"),
+        commands: &commands,
+        seal: "seal",
+    };
+    let of = |package: &str| Seen {
+        status: 200,
+        head: String::new(),
+        body: pages::graph(&frame, "shop", &graph, package, "olm/cat"),
+    };
+    let text = text_of(&of("etcd"));
+    for part in [
+        "The same in a terminal kubectl operator graph etcd --catalog olm/cat -n shop",
+        "installed head of its channel skipped by a newer one deprecated any other",
+        "replaces skips skips by range the way OLM goes",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let body = of("etcd").body;
+    for class in ["installed", "head", "skipped", "deprecated"] {
+        let key = format!("<g class=\"{class}\"><circle");
+        assert!(body.contains(&key), "{key}: {body}");
+        assert!(
+            include_str!("../assets/style.css").contains(&format!(".graph .{class} ")),
+            "{class}"
+        );
+    }
+    assert!(
+        !of("$(x)").body.contains("kubectl operator graph"),
+        "it is of a catalog's making"
+    );
 }
 
 #[tokio::test]
