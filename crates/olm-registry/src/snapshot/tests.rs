@@ -249,6 +249,10 @@ fn manifests_of_a_bundle_without_image_are_known_by_their_hash_and_not_kept() {
     let digests = [fast, stable].map(|entry| Arc::as_ptr(entry.inline.as_ref().unwrap()));
     assert_eq!(digests[0], digests[1]);
     assert_ne!(
+        manifest_digest(&["a".to_owned()]),
+        manifest_digest(&["b".to_owned()])
+    );
+    assert_ne!(
         manifest_digest(&["ab".to_owned(), "c".to_owned()]),
         manifest_digest(&["a".to_owned(), "bc".to_owned()])
     );
