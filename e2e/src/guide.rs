@@ -12,6 +12,8 @@
 //!
 //! Blocks of other languages are there to be looked at.
 
+use olm_testing::guides::blocks;
+
 /// A command of a guide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
@@ -48,34 +50,12 @@ enum Mode {
 /// no command, a here-document without end.
 pub fn read(text: &str) -> Result<Guide, String> {
     let mut guide = Guide::default();
-    let mut mode = None;
-    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
-    while let Some((number, line)) = lines.next() {
-        if let Some(comment) = line.strip_prefix("<!-- test: ") {
-            let known = comment.strip_suffix(" -->").and_then(parse_mode);
-            mode = Some(known.ok_or_else(|| format!("line {number}: unknown comment: {line}"))?);
-            continue;
-        }
-        let Some(language) = line.strip_prefix("```") else {
-            if mode.is_some() {
-                return Err(format!(
-                    "line {number}: a comment for tests belongs right before a block"
-                ));
-            }
-            continue;
-        };
-        let mut block = Vec::new();
-        loop {
-            match lines.next() {
-                Some((_, "```")) => break,
-                Some(line) => block.push(line),
-                None => return Err(format!("line {number}: a block without end")),
-            }
-        }
-        match (language, mode.take()) {
+    for block in blocks(text, parse_mode)? {
+        let number = block.line;
+        match (block.language, block.mode) {
             ("console" | "sh", Some(Mode::NotRun(reason))) => guide.not_run.push((number, reason)),
             ("console", mode) => {
-                let mut commands = commands(&block)?;
+                let mut commands = commands(&block.lines)?;
                 if let Some(Mode::FailsWith(code)) = mode {
                     let [command] = commands.as_mut_slice() else {
                         return Err(format!(

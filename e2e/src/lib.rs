@@ -12,6 +12,7 @@ pub mod guide;
 pub mod lab;
 pub mod normalise;
 pub mod operator;
+pub mod plugin;
 pub mod terminal;
 pub mod trial;
 pub mod variant;

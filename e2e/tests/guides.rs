@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, ensure};
 use e2e::guide;
 use e2e::lab::Lab;
+use e2e::plugin;
 use e2e::terminal::Terminal;
 use e2e::trial::Trial;
 use xtask::oci_layout::{self, ImageConfig, LayerFile};
-use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
 /// Guides that this program tries, with the namespaces they make.
@@ -56,18 +56,7 @@ fn tools() -> anyhow::Result<&'static Path> {
 fn make_tools() -> anyhow::Result<PathBuf> {
     let lab = Lab::shared()?;
     let folder = lab.folder("guides-tools")?;
-    let plugin = match std::env::var_os(PLUGIN_VARIABLE) {
-        Some(built) => PathBuf::from(built),
-        None => {
-            let built = workspace::cargo()
-                .args(["build", "--quiet", "--package", "kubectl-operator"])
-                .status()
-                .context("cannot run cargo")?;
-            ensure!(built.success(), "the plugin could not be built");
-            workspace::target().join("debug/kubectl-operator")
-        }
-    };
-    symlink(plugin, folder.join("kubectl-operator")).context("cannot link the plugin")?;
+    symlink(plugin::program()?, folder.join("kubectl-operator")).context("cannot link the plugin")?;
     // An image made around this very program needs a static one, which it is not while it is being worked on.
     let script = format!(
         "#!/bin/sh\ncase \"$1 $2 $3\" in\n\"alpha image catalog\") shift 3; exec {opm} alpha image catalog --opm-image {image} \"$@\" ;;\n\

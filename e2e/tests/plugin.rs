@@ -1,40 +1,18 @@
 //! `kubectl operator` against a live cluster: what it foretells is what happens.
 
-use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::sync::OnceLock;
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::Context as _;
 use e2e::demo::{FIRST, SECOND, greeting, install};
 use e2e::lab::{Lab, Namespace, subscription};
+use e2e::plugin;
 use serde_json::{Value, json};
 use xtask::demo::PACKAGE;
-use xtask::test::PLUGIN_VARIABLE;
-use xtask::workspace;
-
-/// The plugin, built once for all calls of this test program unless whoever runs it has built it.
-fn plugin() -> anyhow::Result<&'static Path> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
-    built.as_deref().map_err(|error| anyhow!("{error}"))
-}
-
-fn build() -> anyhow::Result<PathBuf> {
-    if let Some(built) = std::env::var_os(PLUGIN_VARIABLE) {
-        return Ok(built.into());
-    }
-    let built = workspace::cargo()
-        .args(["build", "--quiet", "--package", "kubectl-operator"])
-        .status()
-        .context("cannot run cargo")?;
-    ensure!(built.success(), "the plugin could not be built");
-    Ok(workspace::target().join("debug/kubectl-operator"))
-}
 
 fn operator(namespace: &Namespace<'_>, arguments: &[&str]) -> anyhow::Result<Output> {
     Lab::shared()?
         .cluster()
-        .command(plugin()?)
+        .command(plugin::program()?)
         .args(arguments)
         .args(["-n", namespace.name()])
         .stdin(Stdio::null())

@@ -10,27 +10,14 @@ use anyhow::{Context as _, ensure};
 use e2e::browser::{Browser, ensure_installed};
 use e2e::demo::{FIRST, SECOND, install};
 use e2e::lab::{Lab, Namespace, PATIENCE};
+use e2e::plugin;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use xtask::demo::PACKAGE;
-use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
 /// How long a page of what is known already may take.
 const SOON: Duration = Duration::from_secs(30);
-
-/// The plugin, built unless whoever runs this has built it.
-fn plugin() -> anyhow::Result<PathBuf> {
-    if let Some(built) = std::env::var_os(PLUGIN_VARIABLE) {
-        return Ok(built.into());
-    }
-    let built = workspace::cargo()
-        .args(["build", "--quiet", "--package", "kubectl-operator"])
-        .status()
-        .context("cannot run cargo")?;
-    ensure!(built.success(), "the plugin could not be built");
-    Ok(workspace::target().join("debug/kubectl-operator"))
-}
 
 /// The pages of a namespace, while they are served.
 struct Pages {
@@ -159,7 +146,7 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
         wanted["spec"]["startingCSV"] = json!(FIRST);
     })?;
     let plan = namespace.wait_for_plan(FIRST, "RequiresApproval")?;
-    let pages = Pages::serve(&namespace, &plugin()?)?;
+    let pages = Pages::serve(&namespace, plugin::program()?)?;
     let mut browser = Browser::start(lab.cluster().command("sh"))?;
     browser.resize(1200, 800)?;
 

@@ -20,7 +20,7 @@ use crate::printer;
 use crate::reader::Unreadable;
 
 pub(crate) use self::state::{State, Verdict};
-pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
+pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, unmet};
 
 /// A namespace and a name.
 pub(crate) type Key = (String, String);

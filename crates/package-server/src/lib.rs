@@ -7,32 +7,32 @@
 //! **Invariant:** what was read last is served until something else was read whole.
 //! **Invariant:** nothing is written to the cluster; the API server is asked who somebody is and what they may do.
 
-pub mod age;
-pub mod api;
+mod age;
+mod api;
 pub mod args;
-pub mod attributes;
-pub mod catalogs;
-pub mod certificates;
-pub mod discovery;
-pub mod failure;
-pub mod front_proxy;
-pub mod index;
+mod attributes;
+mod catalogs;
+mod certificates;
+mod discovery;
+mod failure;
+mod front_proxy;
+mod index;
 mod json;
-pub mod kube_reviewer;
-pub mod limits;
-pub mod media_type;
+mod kube_reviewer;
+mod limits;
+mod media_type;
 mod metrics;
-pub mod openapi;
-pub mod package_manifest;
-pub mod pages;
-pub mod readiness;
-pub mod rendering;
-pub mod request;
-pub mod reviews;
+mod openapi;
+mod package_manifest;
+mod pages;
+mod readiness;
+mod rendering;
+mod request;
+mod reviews;
 pub mod run;
-pub mod selectors;
-pub mod serving;
+mod selectors;
+mod serving;
 mod stores;
 #[cfg(test)]
 mod test_env;
-pub mod user;
+mod user;

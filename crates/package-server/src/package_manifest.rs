@@ -19,7 +19,7 @@ use olm_fbc::property::kinds;
 use olm_registry::proto;
 use serde::Serialize;
 
-pub use self::description::{Head, HeadError};
+pub use self::description::Head;
 pub use self::icon::Icon;
 use crate::json;
 use crate::limits::{PACKAGE_LABEL_BYTES, PACKAGE_MANIFEST_BYTES};

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
@@ -39,6 +41,8 @@ const PROGRAMS: [&str; 7] = [
 ];
 /// Certificate authorities for talking to real registries.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// How often one hears of a compiler that goes on.
+const TELL_EVERY: Duration = Duration::from_secs(20);
 /// The user images run as.
 const USER: &str = "1001";
 
@@ -151,7 +155,7 @@ fn target() -> String {
 /// # Errors
 /// When the compiler fails, a program is not static, or the certificate authorities are missing.
 pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Built> {
-    progress.stage("static programs built", || compile(profile, &PROGRAMS))?;
+    progress.stage("static programs built", || compile(profile, &PROGRAMS, progress))?;
     write(progress, profile.programs(), &[])
 }
 
@@ -163,7 +167,7 @@ pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Bui
 pub(crate) fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>) -> anyhow::Result<Built> {
     // Images of others have nothing but these programs.
     progress.stage("static programs for images of others built", || {
-        compile(Profile::Tested, &STATIC)
+        compile(Profile::Tested, &STATIC, progress)
     })?;
     let copies = folder().join("programs");
     fs::create_dir_all(&copies)?;
@@ -266,12 +270,13 @@ fn write(progress: &Progress, programs: PathBuf, libraries: &[PathBuf]) -> anyho
 /// glibc is linked in, so that an image needs nothing but the program; naming the target keeps build
 /// scripts and procedural macros dynamic, which they must be. Without relocations at start the tables in a program stay
 /// pages of its file, instead of becoming memory of each process (1.6 MiB in the catalog operator).
-fn compile(profile: Profile, packages: &[&str]) -> anyhow::Result<()> {
+fn compile(profile: Profile, packages: &[&str], progress: &Progress) -> anyhow::Result<()> {
     let mut command = workspace::cargo();
     command
         .args([
             "build",
             "--quiet",
+            "--message-format=json-render-diagnostics",
             "--profile",
             profile.name(),
             "--target",
@@ -281,7 +286,8 @@ fn compile(profile: Profile, packages: &[&str]) -> anyhow::Result<()> {
             "RUSTFLAGS",
             "-C target-feature=+crt-static -C relocation-model=static",
         )
-        .stdin(Stdio::null());
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
     // Kernels of that architecture have pages of 4, 16 or 64 KiB, and jemalloc works with all that are not larger than its own.
     if std::env::consts::ARCH == "aarch64" {
         command.env("JEMALLOC_SYS_WITH_LG_PAGE", "16");
@@ -289,12 +295,22 @@ fn compile(profile: Profile, packages: &[&str]) -> anyhow::Result<()> {
     for program in packages {
         command.args(["--package", program]);
     }
-    // Its output is talk, not data.
-    let status = command
-        .stdout(std::io::stderr())
-        .status()
-        .context("cannot run cargo")?;
-    if !status.success() {
+    let mut child = command.spawn().context("cannot run cargo")?;
+    let output = child.stdout.take().context("cargo's output was not captured")?;
+    let (mut compiled, mut told) = (0_usize, Instant::now());
+    for line in BufReader::new(output).lines() {
+        compiled += usize::from(
+            line.context("cargo's output broke off")?
+                .contains(r#""reason":"compiler-artifact""#),
+        );
+        if told.elapsed() >= TELL_EVERY {
+            progress.note(&format!(
+                "still compiling: {compiled} crates are done (some 400, optimised; the first time takes minutes)"
+            ));
+            told = Instant::now();
+        }
+    }
+    if !child.wait().context("lost cargo")?.success() {
         bail!("the programs could not be built; the compiler's words are above");
     }
     Ok(())

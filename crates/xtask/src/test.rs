@@ -31,6 +31,9 @@ use crate::{deploy, images, workspace};
 /// Where the corpus and recorded answers are.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
 
+/// What a run from nothing takes of the disk: compiled tests and programs, images, and what the cluster unpacks.
+const ROOM_GIB: u64 = 40;
+
 /// Asks tests for their long form; `olm_testing::long` reads it.
 const LONG_VARIABLE: &str = "OLM_LONG";
 /// One in so many is done without `--long`.
@@ -62,6 +65,7 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
     require_shared(&progress)?;
+    note_room(&progress);
     let timing = Timing::start();
     let runner = Runner {
         timing: &timing,
@@ -372,6 +376,29 @@ pub(crate) fn shared_folder() -> PathBuf {
     std::env::var_os(SHARED_VARIABLE).map_or_else(|| workspace::root().join("../shared"), PathBuf::from)
 }
 
+/// Says so when the disk has less room than a run may take: a full one looks like a broken linker.
+fn note_room(progress: &Progress) {
+    let free = Command::new("df")
+        .args(["--output=avail", "--block-size=1G"])
+        .arg(workspace::root())
+        .output();
+    let free = free
+        .ok()
+        .and_then(|output| gib_free(&String::from_utf8_lossy(&output.stdout)));
+    if let Some(free) = free.filter(|free| *free < ROOM_GIB) {
+        progress.note(&format!(
+            "only {free} GiB are free at {}: all tests from nothing take up to {ROOM_GIB} GiB; `cargo clean` and \
+             `cargo xtask cluster down` make room",
+            workspace::root().display()
+        ));
+    }
+}
+
+/// The number in the answer of `df`, below its heading.
+fn gib_free(answer: &str) -> Option<u64> {
+    answer.lines().nth(1)?.trim().parse().ok()
+}
+
 fn require_shared(progress: &Progress) -> anyhow::Result<()> {
     let folder = shared_folder();
     if folder.join("corpus").is_dir() && folder.join("golden").is_dir() {
@@ -388,4 +415,16 @@ fn require_shared(progress: &Progress) -> anyhow::Result<()> {
         "{missing}: the tests that compare with them say so and do not run"
     ));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_on_the_disk_is_read_below_the_heading() {
+        assert_eq!(gib_free("Avail\n  71G\n"), None);
+        assert_eq!(gib_free("Avail\n   71\n"), Some(71));
+        assert_eq!(gib_free(""), None);
+    }
 }

@@ -33,13 +33,10 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
         namespace,
         commands,
     )?;
-    let own = match args.output {
-        Some(_) => Vec::new(),
-        None => subscriptions(&cluster).await,
-    };
     match args.output {
         Some(format) => printer::document(&json!({"packages": packages}), format)?,
         None => {
+            let own = subscriptions(&cluster).await;
             let texts: Vec<String> = packages
                 .iter()
                 .map(|package| text(package, namespace, commands, &own))

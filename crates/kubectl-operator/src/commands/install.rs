@@ -5,6 +5,7 @@ mod decide;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anyhow::bail;
 use k8s_openapi::api::core::v1::Namespace;
@@ -127,6 +128,12 @@ fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
             catalog_namespace: catalog.namespace.clone(),
             ..Package::default()
         });
+        let deprecation = entry.deprecation.as_deref();
+        let said = |message: Option<&Arc<str>>| message.map(ToString::to_string);
+        package.deprecated = package
+            .deprecated
+            .take()
+            .or_else(|| deprecation.and_then(|found| said(found.package.as_ref())));
         if entry.default_channel {
             package.default_channel = entry.channel.to_string();
         }
@@ -137,7 +144,7 @@ fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
                 .map(ToString::to_string)
                 .unwrap_or_default(),
             name: entry.name.to_string(),
-            deprecated: None,
+            deprecated: deprecation.and_then(|found| said(found.bundle.as_ref())),
         };
         match package
             .channels
@@ -150,6 +157,7 @@ fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
                 name: entry.channel.to_string(),
                 head: version.name.clone(),
                 head_version: version.version.clone(),
+                deprecated: deprecation.and_then(|found| said(found.channel.as_ref())),
                 versions: vec![version],
                 ..Channel::default()
             }),

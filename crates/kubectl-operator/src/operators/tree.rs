@@ -249,10 +249,13 @@ impl Gathered {
         };
         let message = match mark {
             Mark::Fine => String::new(),
-            _ => missing(csv).unwrap_or_else(|| {
-                let message = status.and_then(|status| status.message.clone());
-                message.unwrap_or_else(|| "waits for OLM to look at it".to_owned())
-            }),
+            _ => match unmet(csv, MAX_REQUIREMENTS) {
+                Some(unmet) => format!("waits for {unmet}"),
+                None => {
+                    let message = status.and_then(|status| status.message.clone());
+                    message.unwrap_or_else(|| "waits for OLM to look at it".to_owned())
+                }
+            },
         };
         let mut node = Node::new(OWNER_KIND_CSV, &csv.name_any(), mark, state).with(message);
         // What a replaced one leaves belongs to its successor by then.
@@ -276,8 +279,8 @@ pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &
         .map(|deployment| deployment.name.as_str())
 }
 
-/// The requirements that are not met.
-fn missing(csv: &ClusterServiceVersion) -> Option<String> {
+/// The requirements that are not met, up to `most` by name; none where OLM does not wait for any.
+pub(crate) fn unmet(csv: &ClusterServiceVersion, most: usize) -> Option<String> {
     if *csv.phase() != Phase::Pending {
         return None;
     }
@@ -290,19 +293,19 @@ fn missing(csv: &ClusterServiceVersion) -> Option<String> {
         .status
         .iter()
         .flat_map(|status| status.requirement_status.iter());
-    let missing: Vec<String> = all
+    let unmet: Vec<String> = all
         .filter(|found| !met.contains(&found.status.as_str()))
         .map(|found| match found.message.as_str() {
             "" => format!("{} {}", found.kind, found.name),
             message => format!("{} {} ({message})", found.kind, found.name),
         })
         .collect();
-    let more = missing.len().saturating_sub(MAX_REQUIREMENTS);
-    let named: Vec<String> = missing.into_iter().take(MAX_REQUIREMENTS).collect();
-    match (named.is_empty(), more) {
+    let more = unmet.len().saturating_sub(most);
+    let named = unmet.get(..most).unwrap_or(&unmet).join("; ");
+    match (unmet.is_empty(), more) {
         (true, _) => None,
-        (false, 0) => Some(format!("waits for {}", named.join("; "))),
-        (false, more) => Some(format!("waits for {}; and {more} more", named.join("; "))),
+        (false, 0) => Some(named),
+        (false, more) => Some(format!("{named}; and {more} more")),
     }
 }
 

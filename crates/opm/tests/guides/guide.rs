@@ -10,6 +10,8 @@
 //!
 //! Blocks of other languages are there to be looked at.
 
+use olm_testing::guides::blocks;
+
 /// A block of shell.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step {
@@ -42,40 +44,19 @@ pub enum Mode {
 /// A comment for tests that is not understood or has no block, output without a step, a block without end.
 pub fn steps(text: &str) -> Result<Vec<Step>, String> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut mode = None;
-    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
-    while let Some((number, line)) = lines.next() {
-        if let Some(comment) = line.strip_prefix("<!-- test: ") {
-            let known = comment.strip_suffix(" -->").and_then(parse_mode);
-            mode = Some(known.ok_or_else(|| format!("line {number}: unknown comment: {line}"))?);
-            continue;
-        }
-        let Some(language) = line.strip_prefix("```") else {
-            if mode.is_some() {
-                return Err(format!(
-                    "line {number}: a comment for tests belongs right before a block"
-                ));
-            }
-            continue;
-        };
-        let mut block = String::new();
-        loop {
-            match lines.next() {
-                Some((_, "```")) => break,
-                Some((_, line)) => block.push_str(&format!("{line}\n")),
-                None => return Err(format!("line {number}: a block without end")),
-            }
-        }
-        match (language, mode.take()) {
+    for block in blocks(text, parse_mode)? {
+        let number = block.line;
+        let content: String = block.lines.iter().map(|(_, line)| format!("{line}\n")).collect();
+        match (block.language, block.mode) {
             ("sh", mode) => steps.push(Step {
                 line: number,
                 mode: mode.unwrap_or(Mode::Ends(0)),
-                script: block,
+                script: content,
                 output: None,
             }),
             (_, Some(_)) => return Err(format!("line {number}: a comment for tests before no shell")),
             ("text", None) => match steps.last_mut() {
-                Some(step) if step.output.is_none() => step.output = Some(block),
+                Some(step) if step.output.is_none() => step.output = Some(content),
                 _ => return Err(format!("line {number}: output of no step")),
             },
             _ => {}

@@ -1,6 +1,7 @@
 use olm_testing::shared::shared_path;
 use serde_json::{Value, json};
 
+use super::description::HeadError;
 use super::*;
 
 /// A head of this name, with `more` in its spec and these labels.

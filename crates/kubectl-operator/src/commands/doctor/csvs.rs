@@ -1,13 +1,14 @@
 //! ClusterServiceVersions that do not run, and what outlived them. Pure.
 
 use kube::ResourceExt as _;
-use olm_api::condition::{csv as reason, requirement};
+use olm_api::condition::csv as reason;
 use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 
 use super::age::{age, seconds};
 use super::finding::{Finding, Severity, object, word};
 use super::observed::{Observed, Unread};
+use crate::operators::unmet;
 use crate::terminal::plain;
 
 /// What OLM does by itself takes no longer, in seconds.
@@ -74,35 +75,10 @@ fn cause(csv: &ClusterServiceVersion) -> String {
         .and_then(|status| status.message.clone())
         .filter(|said| !said.is_empty());
     let said = said.unwrap_or_else(|| "OLM has not looked at it".to_owned());
-    let missing: Vec<String> = match csv.phase() {
-        Phase::Pending => missing(csv).collect(),
-        _ => Vec::new(),
-    };
-    let more = missing.len().saturating_sub(MAX_REQUIREMENTS);
-    let named = missing.get(..MAX_REQUIREMENTS).unwrap_or(&missing).join("; ");
-    match (missing.is_empty(), more) {
-        (true, _) => said,
-        (false, 0) => format!("{said}; missing: {named}"),
-        (false, more) => format!("{said}; missing: {named}; and {more} more"),
+    match unmet(csv, MAX_REQUIREMENTS) {
+        None => said,
+        Some(unmet) => format!("{said}; missing: {unmet}"),
     }
-}
-
-/// Requirements that are not met.
-fn missing(csv: &ClusterServiceVersion) -> impl Iterator<Item = String> {
-    let met = [
-        requirement::PRESENT,
-        requirement::SATISFIED,
-        requirement::DEPLOYMENT_FOUND,
-    ];
-    let all = csv
-        .status
-        .iter()
-        .flat_map(|status| status.requirement_status.iter());
-    all.filter(move |found| !met.contains(&found.status.as_str()))
-        .map(|found| match found.message.as_str() {
-            "" => format!("{} {}", found.kind, found.name),
-            message => format!("{} {} ({message})", found.kind, found.name),
-        })
 }
 
 fn remedy(csv: &ClusterServiceVersion, at: &str, namespace: &str) -> String {

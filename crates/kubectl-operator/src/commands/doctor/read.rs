@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use super::catalogs::is_ready;
 use super::finding::is_name;
 use super::observed::{Bound, Copied, Observed, Owned, Read};
+use crate::gather::originals;
 use crate::operators::{Key, plan_name};
 use crate::reader::{answer, api, get, list, place};
 
@@ -68,7 +69,7 @@ pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global
         false => reader.bound().await,
     };
     let plans = reader.plans(known).await;
-    let originals = format!("!{}", labels::COPIED_FROM);
+    let originals = originals();
     let csvs = reader.all::<ClusterServiceVersion>(namespace, &originals).await;
     let copies = reader.copies(namespace).await;
     let originals = reader
@@ -371,7 +372,7 @@ impl Reader<'_> {
         for from in elsewhere.into_iter().take(MAX_ASKED) {
             let csvs = api::<ClusterServiceVersion>(self.client, Some(from));
             let place = format!(" in {}", place(Some(from)));
-            let selector = format!("!{}", labels::COPIED_FROM);
+            let selector = originals();
             let names = self
                 .metadata(&csvs, &place, &selector, |metadata| metadata.name)
                 .await;

@@ -2,12 +2,13 @@ use std::sync::Arc;
 
 use kube::Client;
 use olm_fbc::entry::{BundleEntry, Deprecation};
-use olm_testing::cluster::{FakeCluster, Kind};
+use olm_testing::cluster::FakeCluster;
 use serde_json::json;
 
 use super::*;
 use crate::args::{Args, Command};
 use crate::operators::tests::subscription;
+use crate::packages::tests::served;
 
 fn entry(channel: &str, version: &str, replaces: &str, skips: &[&str], range: &str) -> BundleEntry {
     BundleEntry {
@@ -214,16 +215,7 @@ async fn chosen(client: &Client, words: &[&str], subscriptions: &[Subscription])
 
 #[tokio::test(start_paused = true)]
 async fn the_catalog_is_the_one_that_is_named_or_subscribed_to_or_the_only_one() {
-    let cluster = FakeCluster::new();
-    cluster.serve(Kind {
-        group: "packages.operators.coreos.com".to_owned(),
-        versions: vec!["v1".to_owned()],
-        kind: "PackageManifest".to_owned(),
-        plural: "packagemanifests".to_owned(),
-        namespaced: true,
-        status: false,
-        custom: true,
-    });
+    let cluster = served();
     let (client, _link) = cluster.connect();
     cluster.put(
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",

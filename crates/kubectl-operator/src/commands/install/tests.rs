@@ -307,21 +307,44 @@ fn a_group_for_the_whole_cluster_is_told_before_it_is_made() {
     );
 }
 
-#[test]
-fn a_catalog_tells_its_packages_itself() {
+/// What is read of a catalog where no package-server tells it.
+fn packages_of(catalog: &str) -> Vec<Package> {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(
-        folder.path().join("catalog.yaml"),
-        olm_testing::samples::ETCD_CATALOG,
-    )
-    .unwrap();
+    std::fs::write(folder.path().join("catalog.yaml"), catalog).unwrap();
     let key = CatalogKey {
         name: "cat".to_owned(),
         namespace: "olm".to_owned(),
     };
     let mut catalogs = catalogs::from_directory(folder.path(), &BTreeSet::from([key.clone()])).unwrap();
     let snapshot = catalogs.contents.remove(&key).unwrap().unwrap();
-    let packages = of_snapshot(&key, &snapshot);
+    of_snapshot(&key, &snapshot)
+}
+
+#[test]
+fn what_a_catalog_deprecates_is_warned_of_without_a_package_server() {
+    let catalog = format!(
+        "{}---\nschema: olm.deprecations\npackage: etcd\nentries:\n\
+         - {{reference: {{schema: olm.package}}, message: take valkey}}\n\
+         - {{reference: {{schema: olm.channel, name: stable}}, message: stable ends}}\n\
+         - {{reference: {{schema: olm.bundle, name: etcd.v1.0.0}}, message: has a hole}}\n",
+        olm_testing::samples::ETCD_CATALOG
+    );
+    let packages = packages_of(&catalog);
+    let asked = install_args(&["--version", "1.0.0"]);
+    let notes = decide(&asked, "shop", &packages, &[group("og")], &[])
+        .unwrap()
+        .notes;
+    for message in ["take valkey", "stable ends", "has a hole"] {
+        assert!(
+            notes.iter().any(|note| note.contains(message)),
+            "{message}: {notes:?}"
+        );
+    }
+}
+
+#[test]
+fn a_catalog_tells_its_packages_itself() {
+    let packages = packages_of(olm_testing::samples::ETCD_CATALOG);
     let text = serde_json::to_string_pretty(&packages).unwrap();
     let wanted = decide(
         &install_args(&["--version", "1.0.0"]),

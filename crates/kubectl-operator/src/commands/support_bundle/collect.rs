@@ -50,7 +50,7 @@ pub(super) async fn collect(
     archive: &mut Archive,
 ) {
     let places = places(namespace, global);
-    let originals = format!("!{}", labels::COPIED_FROM);
+    let originals = gather::originals();
     kind::<CatalogSource>(reader, archive, &places, "").await;
     kind::<Subscription>(reader, archive, &places, "").await;
     kind::<InstallPlan>(reader, archive, &places, "").await;

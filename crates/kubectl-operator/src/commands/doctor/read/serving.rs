@@ -8,6 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Api, Resource as _, ResourceExt as _};
 use olm_api::condition;
@@ -33,27 +34,11 @@ impl Reader<'_> {
         let selector = owned_by(namespace);
         let validating = |found: ValidatingWebhookConfiguration| {
             let webhooks = found.webhooks.into_iter().flatten();
-            let targets = webhooks
-                .filter_map(|webhook| target(webhook.client_config))
-                .collect();
-            Some(Caller {
-                owner: owner(&found.metadata)?,
-                name: found.metadata.name?,
-                targets,
-                trouble: None,
-            })
+            caller(found.metadata, webhooks.map(|webhook| webhook.client_config))
         };
         let mutating = |found: MutatingWebhookConfiguration| {
             let webhooks = found.webhooks.into_iter().flatten();
-            let targets = webhooks
-                .filter_map(|webhook| target(webhook.client_config))
-                .collect();
-            Some(Caller {
-                owner: owner(&found.metadata)?,
-                name: found.metadata.name?,
-                targets,
-                trouble: None,
-            })
+            caller(found.metadata, webhooks.map(|webhook| webhook.client_config))
         };
         vec![
             (
@@ -159,6 +144,15 @@ impl Reader<'_> {
         });
         Ok(ServiceState::Ready(ready.count()))
     }
+}
+
+fn caller(metadata: ObjectMeta, configs: impl Iterator<Item = WebhookClientConfig>) -> Option<Caller> {
+    Some(Caller {
+        owner: owner(&metadata)?,
+        name: metadata.name?,
+        targets: configs.filter_map(target).collect(),
+        trouble: None,
+    })
 }
 
 fn target(config: WebhookClientConfig) -> Option<Target> {
