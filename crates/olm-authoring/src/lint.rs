@@ -16,6 +16,7 @@ use crate::manifest_validator::{ManifestValidator, ShapeValidator};
 
 mod blob;
 mod graph;
+mod negation;
 mod required;
 
 /// What a finding is about. The names are stable: they are given to `--allow`.
@@ -51,6 +52,8 @@ pub enum Rule {
     RequiredRange,
     /// An expression or compound that cannot be a constraint.
     Constraint,
+    /// A constraint with `not`.
+    Negation,
     /// A schema or package name that the registry cannot serve.
     SchemaName,
     /// A bundle larger than clients take.
@@ -64,7 +67,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::NoUpgradePath,
         Self::Downgrade,
         Self::DanglingReplaces,
@@ -80,6 +83,7 @@ impl Rule {
         Self::EmptyProperty,
         Self::RequiredRange,
         Self::Constraint,
+        Self::Negation,
         Self::SchemaName,
         Self::LargeBundle,
         Self::UnmetRange,
@@ -104,6 +108,7 @@ impl Rule {
             Self::EmptyProperty => "empty-property",
             Self::RequiredRange => "required-range",
             Self::Constraint => "constraint",
+            Self::Negation => "negation",
             Self::SchemaName => "schema-name",
             Self::LargeBundle => "large-bundle",
             Self::UnmetRange => "unmet-range",
@@ -129,6 +134,7 @@ impl Rule {
             Self::EmptyProperty => "properties without type or value",
             Self::RequiredRange => "required versions that cannot be parsed",
             Self::Constraint => "constraints that can never be met",
+            Self::Negation => "constraints with `not`, which rarely asks for what is meant",
             Self::SchemaName => "names that the registry cannot serve",
             Self::LargeBundle => "bundles larger than clients take",
             Self::UnmetRange => "required ranges that no version of the package in the catalog is in",

@@ -21,8 +21,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::api_status::ApiStatus;
 use crate::attributes::Attributes;
-use crate::failure::Failure;
 use crate::front_proxy;
 use crate::index::Index;
 use crate::limits::{ANSWER_TIME, TOKEN_BYTES};
@@ -55,7 +55,7 @@ pub struct Peer {
 /// Everything that answers are made of.
 pub struct Api {
     index: watch::Receiver<Arc<Index>>,
-    front_proxy: watch::Receiver<front_proxy::Known>,
+    front_proxy: watch::Receiver<front_proxy::FrontProxyConfig>,
     reviews: Reviews,
     readiness: Readiness,
     documents: Documents,
@@ -110,7 +110,7 @@ impl Api {
     /// Answers from `index`, to whom `front_proxy` and `reviews` know.
     pub fn new(
         index: watch::Receiver<Arc<Index>>,
-        front_proxy: watch::Receiver<front_proxy::Known>,
+        front_proxy: watch::Receiver<front_proxy::FrontProxyConfig>,
         reviews: Reviews,
         readiness: Readiness,
         metrics: &Metrics,
@@ -152,7 +152,7 @@ impl Api {
             self.admit(peer, headers, &asked).await?;
             self.respond(&asked, headers)
         };
-        let answered: Result<Result<Response<Body>, Failure>, Failure> = bounded(answered).await;
+        let answered: Result<Result<Response<Body>, ApiStatus>, ApiStatus> = bounded(answered).await;
         let mut response = answered
             .and_then(|answered| answered)
             .unwrap_or_else(|failure| failed(&failure));
@@ -164,14 +164,14 @@ impl Api {
     }
 
     /// Nothing, if the caller may have the answer.
-    async fn admit(&self, peer: &Peer, headers: &HeaderMap, asked: &RequestInfo) -> Result<(), Failure> {
+    async fn admit(&self, peer: &Peer, headers: &HeaderMap, asked: &RequestInfo) -> Result<(), ApiStatus> {
         if asked.access == Access::Everybody {
             return Ok(());
         }
         let user = self
             .user(peer, headers)
             .await?
-            .ok_or_else(Failure::unauthorized)?;
+            .ok_or_else(ApiStatus::unauthorized)?;
         let Access::Allowed(attributes) = &asked.access else {
             return Ok(());
         };
@@ -181,18 +181,18 @@ impl Api {
         let decision = self.reviews.decide(&user, attributes).await;
         let decision = decision.map_err(|error| {
             tracing::warn!(user = user.name, %error, "not known whether this is allowed");
-            Failure::unavailable(format!("it cannot be found out whether this is allowed: {error}"))
+            ApiStatus::unavailable(format!("it cannot be found out whether this is allowed: {error}"))
         })?;
         if decision.is_allowed {
             Ok(())
         } else {
-            Err(Failure::forbidden(&user.name, attributes, &decision.reason))
+            Err(ApiStatus::forbidden(&user.name, attributes, &decision.reason))
         }
     }
 
     /// Who calls: whom the API server names, else whose token it is. What anybody else writes into the headers of the API server
     /// is not read.
-    async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<User>, Failure> {
+    async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<User>, ApiStatus> {
         if self.is_front_proxy(peer) {
             let known = self.front_proxy.borrow().clone();
             if let Some(user) = known.and_then(|known| known.user(headers)) {
@@ -203,12 +203,13 @@ impl Api {
             return Ok(None);
         };
         let user = self.reviews.identify(token).await;
-        let user = user
-            .map_err(|error| Failure::unavailable(format!("it cannot be found out who this is: {error}")))?;
+        let user = user.map_err(|error| {
+            ApiStatus::unavailable(format!("it cannot be found out who this is: {error}"))
+        })?;
         Ok(user.map(User::authenticated))
     }
 
-    fn respond(&self, asked: &RequestInfo, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
+    fn respond(&self, asked: &RequestInfo, headers: &HeaderMap) -> Result<Response<Body>, ApiStatus> {
         if !asked.is_read {
             return Err(not_read(&asked.access));
         }
@@ -223,7 +224,7 @@ impl Api {
             }),
             Route::Metrics => match self.metrics.text() {
                 Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, text.into())),
-                Err(_) => Err(Failure::internal()),
+                Err(_) => Err(ApiStatus::internal()),
             },
             Route::Version => document(accept, &Bytes::from(version())),
             Route::Groups => self.groups(accept, headers),
@@ -235,11 +236,11 @@ impl Api {
             Route::List(namespace) => self.list(asked, accept, namespace.as_deref()),
             Route::Get { namespace, name } => self.get(asked, accept, namespace, name),
             Route::Icon { namespace, name } => Ok(self.icon(headers, namespace, name)),
-            Route::Nothing => Err(Failure::no_path()),
+            Route::Nothing => Err(ApiStatus::no_path()),
         }
     }
 
-    fn groups(&self, accept: Option<&str>, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
+    fn groups(&self, accept: Option<&str>, headers: &HeaderMap) -> Result<Response<Body>, ApiStatus> {
         let (syntax, form) = media_type::of_discovery(accept).map_err(not_acceptable)?;
         let (text, media_type) = match form {
             Discovery::Legacy => (&self.documents.groups, syntax.media_type().to_owned()),
@@ -271,10 +272,10 @@ impl Api {
         asked: &RequestInfo,
         accept: Option<&str>,
         namespace: Option<&str>,
-    ) -> Result<Response<Body>, Failure> {
+    ) -> Result<Response<Body>, ApiStatus> {
         if asked.is_watch {
             // Clients that find this list, and look again when they want to know more.
-            return Err(Failure::read_only("watch"));
+            return Err(ApiStatus::read_only("watch"));
         }
         let options = asked.list_options()?;
         let (rendering, media_type) = rendering(asked, accept)?;
@@ -296,12 +297,12 @@ impl Api {
         accept: Option<&str>,
         namespace: &str,
         name: &str,
-    ) -> Result<Response<Body>, Failure> {
+    ) -> Result<Response<Body>, ApiStatus> {
         let (rendering, media_type) = rendering(asked, accept)?;
         let index = self.index.borrow().clone();
         let item = index
             .get(namespace, name)
-            .ok_or_else(|| Failure::no_package(name))?;
+            .ok_or_else(|| ApiStatus::no_package(name))?;
         Ok(streamed(media_type, rendering.single(item)))
     }
 
@@ -343,14 +344,14 @@ impl Api {
 }
 
 /// The answer of `work`, in time and without a panic.
-async fn bounded<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+async fn bounded<T>(work: impl Future<Output = T>) -> Result<T, ApiStatus> {
     match timeout(ANSWER_TIME, isolated(work)).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(panicked)) => {
             tracing::error!(%panicked, "a fault in answering a request");
-            Err(Failure::internal())
+            Err(ApiStatus::internal())
         }
-        Err(_) => Err(Failure::timeout()),
+        Err(_) => Err(ApiStatus::timeout()),
     }
 }
 
@@ -383,23 +384,23 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     is_usable.then_some(token)
 }
 
-fn not_read(access: &Access) -> Failure {
+fn not_read(access: &Access) -> ApiStatus {
     match access {
-        Access::Allowed(Attributes::Resource { verb, .. }) => Failure::read_only(verb),
-        _ => Failure::read_only("this method"),
+        Access::Allowed(Attributes::Resource { verb, .. }) => ApiStatus::read_only(verb),
+        _ => ApiStatus::read_only("this method"),
     }
 }
 
-fn not_acceptable(_: NotAcceptable) -> Failure {
-    Failure::not_acceptable()
+fn not_acceptable(_: NotAcceptable) -> ApiStatus {
+    ApiStatus::not_acceptable()
 }
 
-fn rendering(asked: &RequestInfo, accept: Option<&str>) -> Result<(Rendering, &'static str), Failure> {
+fn rendering(asked: &RequestInfo, accept: Option<&str>) -> Result<(Rendering, &'static str), ApiStatus> {
     let (syntax, shape) = media_type::of_objects(accept).map_err(not_acceptable)?;
     let include = asked.parameter("includeObject").unwrap_or_default();
     let include = match shape {
         Shape::Table => Include::parse(include)
-            .ok_or_else(|| Failure::bad_request("includeObject is None, Metadata or Object"))?,
+            .ok_or_else(|| ApiStatus::bad_request("includeObject is None, Metadata or Object"))?,
         Shape::Object | Shape::Metadata => Include::None,
     };
     let now: Timestamp = clock::now();
@@ -414,12 +415,12 @@ fn version() -> String {
     serde_json::json!({"major": major, "minor": minor, "gitVersion": format!("v{version}")}).to_string()
 }
 
-fn document(accept: Option<&str>, text: &Bytes) -> Result<Response<Body>, Failure> {
+fn document(accept: Option<&str>, text: &Bytes) -> Result<Response<Body>, ApiStatus> {
     let syntax = media_type::of_documents(accept).map_err(not_acceptable)?;
     Ok(response(StatusCode::OK, syntax.media_type(), text.clone()))
 }
 
-fn tagged(accept: Option<&str>, headers: &HeaderMap, document: &Tagged) -> Result<Response<Body>, Failure> {
+fn tagged(accept: Option<&str>, headers: &HeaderMap, document: &Tagged) -> Result<Response<Body>, ApiStatus> {
     let syntax = media_type::of_documents(accept).map_err(not_acceptable)?;
     Ok(with_tag(headers, document, syntax.media_type()))
 }
@@ -451,7 +452,7 @@ fn knows(headers: &HeaderMap, tag: &str) -> bool {
         .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-fn failed(failure: &Failure) -> Response<Body> {
+fn failed(failure: &ApiStatus) -> Response<Body> {
     let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = response(code, "application/json", failure.body().into());
     let headers = answer.headers_mut();

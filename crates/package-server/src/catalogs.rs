@@ -3,7 +3,7 @@
 //! # Expected flow
 //! A CatalogSource that says where its registry is gets a task. It connects, reads the whole catalog and publishes it, and keeps the
 //! connection: its end means that something else may be served now. It reads again when the CatalogSource says that its registry is
-//! another one, or was connected to anew, and after the interval. A failure is tried again with growing delays.
+//! another one, or was connected to anew, and after the interval. A failure is tried again with backoff delays.
 //!
 //! # Guarantees
 //! - What was read last is served until something else has been read whole, however long the registry is away, and until the
@@ -15,8 +15,8 @@
 //! - A registry that hangs up soon after it was read is not read again at once.
 
 mod dial;
+mod memory_quota;
 mod reader;
-mod room;
 mod source;
 
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 pub use self::dial::{Dial, Dialled, Tcp};
+use self::memory_quota::{Bounds, MemoryQuota};
 pub use self::reader::ReadError;
-use self::room::{Bounds, Room};
 pub use self::source::Target;
 use crate::index::{Catalog, Index, Packages};
 use crate::limits::{
@@ -212,7 +212,7 @@ impl Catalogs {
 
     fn start(&self, key: &NamespacedName, uid: Option<String>, target: Target) -> Entry {
         let (sender, receiver) = watch::channel(target);
-        let task = Follower {
+        let task = CatalogTask {
             shared: Arc::downgrade(&self.shared),
             key: key.clone(),
             uid: uid.clone(),
@@ -251,9 +251,9 @@ impl Shared {
     }
 
     /// What may be kept of a catalog beside the others.
-    fn room(&self, entries: &BTreeMap<NamespacedName, Entry>, key: &NamespacedName) -> Room {
+    fn room(&self, entries: &BTreeMap<NamespacedName, Entry>, key: &NamespacedName) -> MemoryQuota {
         let global = Arc::clone(&self.index.borrow().global_namespace);
-        room::room(kept(entries), key, &global, self.bounds)
+        memory_quota::room(kept(entries), key, &global, self.bounds)
     }
 
     /// Serves what was read, if its CatalogSource is still there.
@@ -285,14 +285,14 @@ impl Shared {
                 Arc::make_mut(catalog).packages = packages;
             }
         });
-        self.make_room(&mut entries);
+        self.evict(&mut entries);
         Ok(())
     }
 
     /// Lets go what tenants keep beyond their part, where others need the room.
-    fn make_room(&self, entries: &mut BTreeMap<NamespacedName, Entry>) {
+    fn evict(&self, entries: &mut BTreeMap<NamespacedName, Entry>) {
         let global = Arc::clone(&self.index.borrow().global_namespace);
-        for key in room::superfluous(kept(entries), &global, self.bounds) {
+        for key in memory_quota::over_quota(kept(entries), &global, self.bounds) {
             tracing::warn!(catalog = %key, "no longer served: other namespaces need the room");
             if let Some(entry) = entries.get_mut(&key) {
                 entry.state = CatalogState {
@@ -321,7 +321,7 @@ impl Shared {
     }
 
     /// Tells of a failure. What was read before stays.
-    fn note_failure(&self, key: &NamespacedName, uid: Option<&str>, failure: Failure) {
+    fn note_failure(&self, key: &NamespacedName, uid: Option<&str>, failure: ReadFailure) {
         let mut entries = self.lock();
         if let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) {
             entry.state.was_tried = true;
@@ -336,7 +336,7 @@ fn kept(entries: &BTreeMap<NamespacedName, Entry>) -> impl Iterator<Item = (&Nam
 }
 
 /// The task of one CatalogSource.
-struct Follower {
+struct CatalogTask {
     shared: Weak<Shared>,
     key: NamespacedName,
     uid: Option<String>,
@@ -345,7 +345,7 @@ struct Follower {
 }
 
 /// Why a wait ended.
-enum Woken {
+enum Wake {
     /// Something may be there to be read.
     Read,
     /// The same: the connection ended.
@@ -355,13 +355,13 @@ enum Woken {
 }
 
 /// Why a catalog was not read.
-struct Failure {
+struct ReadFailure {
     text: String,
     /// There is no room for it, which soon passes only if it changes.
     is_full: bool,
 }
 
-impl From<String> for Failure {
+impl From<String> for ReadFailure {
     fn from(text: String) -> Self {
         // An address is as long as its author likes.
         let text = text.chars().take(ERROR_CHARACTERS).collect();
@@ -369,7 +369,7 @@ impl From<String> for Failure {
     }
 }
 
-impl From<ReadError> for Failure {
+impl From<ReadError> for ReadFailure {
     fn from(error: ReadError) -> Self {
         Self {
             is_full: matches!(error, ReadError::TooLarge { .. } | ReadError::NoRoom(_)),
@@ -378,7 +378,7 @@ impl From<ReadError> for Failure {
     }
 }
 
-impl Follower {
+impl CatalogTask {
     async fn run(mut self) {
         let mut failures = 0_u32;
         loop {
@@ -395,16 +395,16 @@ impl Follower {
                     let since = Instant::now();
                     let woken = self.rest(connection, &target, began).await;
                     // A registry that hangs up when it was read would be read for ever without a pause.
-                    let hangs_up = matches!(woken, Woken::Lost) && since.elapsed() < STEADY;
+                    let hangs_up = matches!(woken, Wake::Lost) && since.elapsed() < STEADY;
                     if hangs_up {
-                        self.pause(growing(&mut failures)).await
+                        self.pause(backoff(&mut failures)).await
                     } else {
                         failures = 0;
                         woken
                     }
                 }
                 Some(Err(failure)) => {
-                    let pause = growing(&mut failures);
+                    let pause = backoff(&mut failures);
                     let pause = if failure.is_full {
                         READ_AGAIN_WHEN_FULL
                     } else {
@@ -413,15 +413,15 @@ impl Follower {
                     self.failed(failure, pause);
                     self.pause(pause).await
                 }
-                None => Woken::Forgotten,
+                None => Wake::Forgotten,
             };
-            if let Woken::Forgotten = woken {
+            if let Wake::Forgotten = woken {
                 return;
             }
         }
     }
 
-    fn failed(&self, failure: Failure, pause: Duration) {
+    fn failed(&self, failure: ReadFailure, pause: Duration) {
         let retry_s = pause.as_secs();
         tracing::warn!(catalog = %self.key, error = failure.text, retry_s, "catalog not read, what was read before is served");
         if let Some(shared) = self.shared.upgrade() {
@@ -430,7 +430,7 @@ impl Follower {
     }
 
     /// Connects and reads; what was read is published. `None` when the process ends.
-    async fn read(&self, address: &str) -> Option<Result<Dialled, Failure>> {
+    async fn read(&self, address: &str) -> Option<Result<Dialled, ReadFailure>> {
         let shared = self.shared.upgrade()?;
         // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
         let (turn, permit) = if shared.is_global(&self.key.namespace) {
@@ -443,13 +443,13 @@ impl Follower {
         let room = shared.room(&shared.lock(), &self.key);
         let dial = Arc::clone(&shared.dial);
         let read = async {
-            let mut dialled = dial.connect(address).await.map_err(Failure::from)?;
+            let mut dialled = dial.connect(address).await.map_err(ReadFailure::from)?;
             // A fault of ours in reading one catalog must not end the process, nor leave it as being read for ever.
             let reading = isolated(reader::read(&dialled.channel, room, &shared.parsing));
             let read = unless_lost(&mut dialled.lost, reading).await;
             let read = read.ok_or_else(|| "the connection to the registry was lost".to_owned())?;
             let read = read.map_err(|panicked| panicked.to_string())??;
-            Ok::<_, Failure>((dialled, read))
+            Ok::<_, ReadFailure>((dialled, read))
         };
         let late = |_| {
             let text = format!("the catalog was not read within {} s", READ_TIME.as_secs());
@@ -467,7 +467,7 @@ impl Follower {
     }
 
     /// Waits with a living connection until something else may be served.
-    async fn rest(&mut self, mut dialled: Dialled, read: &Target, began: Timestamp) -> Woken {
+    async fn rest(&mut self, mut dialled: Dialled, read: &Target, began: Timestamp) -> Wake {
         let since = Instant::now();
         loop {
             let due = since + *self.interval.borrow_and_update();
@@ -475,23 +475,23 @@ impl Follower {
             tokio::select! {
                 _ = &mut dialled.lost => {
                     tracing::info!(catalog = %self.key, "connection to registry lost");
-                    return Woken::Lost;
+                    return Wake::Lost;
                 }
                 () = sleep_until(due.min(look)) => {
                     let keeps_nothing = || self.shared.upgrade().is_some_and(|shared| shared.keeps_nothing(&self.key));
                     if due <= Instant::now() || keeps_nothing() {
-                        return Woken::Read;
+                        return Wake::Read;
                     }
                 }
                 changed = self.interval.changed() => if changed.is_err() {
-                    return Woken::Forgotten;
+                    return Wake::Forgotten;
                 },
                 changed = self.target.changed() => {
                     if changed.is_err() {
-                        return Woken::Forgotten;
+                        return Wake::Forgotten;
                     }
                     if self.target.borrow_and_update().is_news(read, began) {
-                        return Woken::Read;
+                        return Wake::Read;
                     }
                 }
             }
@@ -499,12 +499,12 @@ impl Follower {
     }
 
     /// Waits after a failure, or until the CatalogSource says something new of its registry.
-    async fn pause(&mut self, pause: Duration) -> Woken {
+    async fn pause(&mut self, pause: Duration) -> Wake {
         tokio::select! {
-            () = sleep(pause) => Woken::Read,
+            () = sleep(pause) => Wake::Read,
             changed = self.target.changed() => match changed {
-                Ok(()) => Woken::Read,
-                Err(_) => Woken::Forgotten,
+                Ok(()) => Wake::Read,
+                Err(_) => Wake::Forgotten,
             },
         }
     }
@@ -521,7 +521,7 @@ async fn unless_lost<T>(lost: &mut oneshot::Receiver<()>, reading: impl Future<O
 }
 
 /// The pause after one more failure.
-fn growing(failures: &mut u32) -> Duration {
+fn backoff(failures: &mut u32) -> Duration {
     let pause = FIRST_RETRY.saturating_mul(1 << (*failures).min(10));
     *failures = failures.saturating_add(1);
     pause.min(LONGEST_RETRY)

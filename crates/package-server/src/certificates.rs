@@ -161,7 +161,7 @@ impl Certificates {
     /// The certificate cannot be used.
     pub fn serve(
         mut self,
-        mut known: watch::Receiver<front_proxy::Known>,
+        mut known: watch::Receiver<front_proxy::FrontProxyConfig>,
     ) -> Result<
         (
             watch::Receiver<Arc<ServerConfig>>,

@@ -120,7 +120,7 @@ fn text(value: &http::HeaderValue) -> Option<String> {
 }
 
 /// What is known of the API server now; nothing until the ConfigMap was read.
-pub type Known = Option<Arc<FrontProxy>>;
+pub type FrontProxyConfig = Option<Arc<FrontProxy>>;
 
 #[cfg(test)]
 mod tests {

@@ -9,12 +9,12 @@
 
 mod age;
 mod api;
+mod api_status;
 pub mod args;
 mod attributes;
 mod catalogs;
 mod certificates;
 mod discovery;
-mod failure;
 mod front_proxy;
 mod index;
 mod json;

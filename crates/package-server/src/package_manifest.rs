@@ -61,7 +61,7 @@ pub struct Entries(Vec<ChannelEntry>);
 
 /// Why a package is left out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Elided {
+pub enum Excluded {
     /// None of its channels has a head that can be read.
     #[error("packagemanifest has no valid channels")]
     NoChannels,
@@ -144,7 +144,7 @@ impl Package {
     ///
     /// # Errors
     /// No channel is left, or there is more of it than of one package may be.
-    pub fn new(package: proto::Package, channels: &BTreeMap<String, Channel>) -> Result<Self, Elided> {
+    pub fn new(package: proto::Package, channels: &BTreeMap<String, Channel>) -> Result<Self, Excluded> {
         let mut deprecations: BTreeMap<String, Option<Deprecation>> = BTreeMap::new();
         for channel in package.channels {
             if channels.contains_key(&channel.name) {
@@ -152,7 +152,7 @@ impl Package {
                 told.or_insert_with(|| channel.deprecation.map(deprecation));
             }
         }
-        let first = deprecations.keys().next().cloned().ok_or(Elided::NoChannels)?;
+        let first = deprecations.keys().next().cloned().ok_or(Excluded::NoChannels)?;
         let default = if deprecations.contains_key(&package.default_channel_name) {
             package.default_channel_name.clone()
         } else if package.default_channel_name.is_empty() {
@@ -162,7 +162,7 @@ impl Package {
         };
         // A catalog may name no default channel; then the first one speaks for the package.
         let speaking = if default.is_empty() { &first } else { &default };
-        let head = &channels.get(speaking).ok_or(Elided::NoChannels)?.head;
+        let head = &channels.get(speaking).ok_or(Excluded::NoChannels)?.head;
         let content = content(
             &package.name,
             package.deprecation.map(deprecation).as_ref(),
@@ -174,13 +174,13 @@ impl Package {
         );
         let length = content.iter().map(Bytes::len).sum();
         if length > PACKAGE_MANIFEST_BYTES {
-            return Err(Elided::TooLarge(length));
+            return Err(Excluded::TooLarge(length));
         }
         let labels = labels(head);
         let texts = labels.iter().flat_map(|(key, value)| [key, value]);
         let length = texts.map(String::len).sum::<usize>() + package.name.len();
         if length > PACKAGE_LABEL_BYTES {
-            return Err(Elided::TooManyLabels(length));
+            return Err(Excluded::TooManyLabels(length));
         }
         let icon = (!default.is_empty()).then(|| head.icon.clone()).flatten();
         Ok(Self {
@@ -238,7 +238,7 @@ fn content<'a>(
     default_channel: &str,
     channels: impl Iterator<Item = (&'a str, Option<&'a Deprecation>, &'a Channel)>,
 ) -> Vec<Bytes> {
-    let mut out = Pieces::default();
+    let mut out = JsonBuilder::default();
     out.member("\"provider\":", provider);
     out.member(",\"packageName\":", name);
     if let Some(deprecation) = deprecation {
@@ -268,12 +268,12 @@ fn content<'a>(
 
 /// JSON in pieces, of which some are shared.
 #[derive(Default)]
-struct Pieces {
+struct JsonBuilder {
     done: Vec<Bytes>,
     open: Vec<u8>,
 }
 
-impl Pieces {
+impl JsonBuilder {
     fn text(&mut self, text: &str) {
         json::text(&mut self.open, text);
     }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::failure::Failure;
+use crate::api_status::ApiStatus;
 use crate::index::{Item, Position};
 use crate::rendering::ListMetadata;
 
@@ -17,9 +17,9 @@ pub fn page(
     limit: Option<usize>,
     token: Option<&str>,
     counts_all: bool,
-) -> Result<(Vec<Item>, ListMetadata), Failure> {
+) -> Result<(Vec<Item>, ListMetadata), ApiStatus> {
     if let Some(token) = token {
-        let last = parse(token).ok_or_else(|| Failure::bad_request("continue key is not valid"))?;
+        let last = parse(token).ok_or_else(|| ApiStatus::bad_request("continue key is not valid"))?;
         items.retain(|item| item.position() > last);
     }
     let Some(limit) = limit.filter(|limit| *limit < items.len()) else {

@@ -92,18 +92,18 @@ struct CatalogStatus<'a> {
 
 impl Rendering {
     /// One PackageManifest.
-    pub fn single(self, item: Item) -> Pieces {
+    pub fn single(self, item: Item) -> BodyChunks {
         match self.shape {
-            Shape::Object | Shape::Metadata => Pieces::new(self, Vec::new(), vec![item], ""),
+            Shape::Object | Shape::Metadata => BodyChunks::new(self, Vec::new(), vec![item], ""),
             Shape::Table => self.list(vec![item], &ListMetadata::default()),
         }
     }
 
     /// A list.
-    pub fn list(self, items: Vec<Item>, metadata: &ListMetadata) -> Pieces {
+    pub fn list(self, items: Vec<Item>, metadata: &ListMetadata) -> BodyChunks {
         let mut head = Vec::new();
         self.write_head(metadata, &mut head);
-        Pieces::new(self, head, items, "]}")
+        BodyChunks::new(self, head, items, "]}")
     }
 
     fn write_head(&self, metadata: &ListMetadata, out: &mut Vec<u8>) {
@@ -171,7 +171,7 @@ impl Rendering {
 }
 
 /// The pieces of an answer, one after the other.
-pub struct Pieces {
+pub struct BodyChunks {
     rendering: Rendering,
     items: vec::IntoIter<Item>,
     is_first: bool,
@@ -185,7 +185,7 @@ pub struct Pieces {
     tail: Option<&'static str>,
 }
 
-impl Pieces {
+impl BodyChunks {
     fn new(rendering: Rendering, head: Vec<u8>, items: Vec<Item>, tail: &'static str) -> Self {
         Self {
             rendering,
@@ -227,7 +227,7 @@ impl Pieces {
     }
 }
 
-impl Iterator for Pieces {
+impl Iterator for BodyChunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {

@@ -3,8 +3,8 @@
 use olm_api::packages::{GROUP, ICON, RESOURCE, VERSION};
 use percent_encoding::percent_decode_str;
 
+use crate::api_status::ApiStatus;
 use crate::attributes::Attributes;
-use crate::failure::Failure;
 use crate::selectors::{FieldSelector, LabelSelector};
 
 /// What is asked for.
@@ -95,10 +95,10 @@ impl RequestInfo {
     ///
     /// # Errors
     /// The path is no text when it is decoded.
-    pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Self, Failure> {
+    pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Self, ApiStatus> {
         let decoded = |text: &str| match percent_decode_str(text).decode_utf8() {
             Ok(text) => Ok(text.into_owned()),
-            Err(_) => Err(Failure::bad_request("the path is not percent-encoded UTF-8")),
+            Err(_) => Err(ApiStatus::bad_request("the path is not percent-encoded UTF-8")),
         };
         let segments: Vec<String> = path
             .split('/')
@@ -144,18 +144,18 @@ impl RequestInfo {
     ///
     /// # Errors
     /// A parameter cannot be read.
-    pub fn list_options(&self) -> Result<ListOptions, Failure> {
+    pub fn list_options(&self) -> Result<ListOptions, ApiStatus> {
         let text = |name| self.parameter(name).unwrap_or_default();
         let limit = match text("limit") {
             "" => None,
             number => {
                 let number: i64 = number
                     .parse()
-                    .map_err(|_| Failure::bad_request(&format!("limit: {number:?} is no number")))?;
+                    .map_err(|_| ApiStatus::bad_request(&format!("limit: {number:?} is no number")))?;
                 usize::try_from(number).ok().filter(|limit| *limit > 0)
             }
         };
-        let unusable = |error: crate::selectors::SelectorError| Failure::bad_request(&error.to_string());
+        let unusable = |error: crate::selectors::SelectorError| ApiStatus::bad_request(&error.to_string());
         Ok(ListOptions {
             labels: LabelSelector::parse(text("labelSelector")).map_err(unusable)?,
             fields: FieldSelector::parse(text("fieldSelector")).map_err(unusable)?,

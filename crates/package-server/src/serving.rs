@@ -137,9 +137,9 @@ fn push(pool: &mut VecDeque<(u64, AbortHandle)>, entry: (u64, AbortHandle), most
 /// Runs the requests of HTTP/2 connections, each no longer than [`REQUEST_TIME`]. What was held for one that is late goes, and its
 /// stream is reset once what is left of it in the buffer ([`SEND_BYTES`]) is taken.
 #[derive(Clone, Copy)]
-struct InTime;
+struct DeadlineExecutor;
 
-impl<F: Future + Send + 'static> Executor<F> for InTime {
+impl<F: Future + Send + 'static> Executor<F> for DeadlineExecutor {
     fn execute(&self, request: F) {
         tokio::spawn(async move {
             if timeout(REQUEST_TIME, request).await.is_err() {
@@ -205,7 +205,7 @@ impl Connection {
         };
         // A connection that is to end gets no new requests, and as long for those in hand as at the end of the process.
         if is_http2 {
-            let connection = http2::Builder::new(InTime)
+            let connection = http2::Builder::new(DeadlineExecutor)
                 .timer(TokioTimer::new())
                 .keep_alive_interval(PING_EVERY)
                 .max_concurrent_streams(if is_trusted { STREAMS } else { OTHER_STREAMS })

@@ -80,7 +80,7 @@ pub(crate) struct FrontProxyWatch {
 pub(crate) fn front_proxy(
     set: &StoreSet,
     client: &Client,
-    known: watch::Sender<front_proxy::Known>,
+    known: watch::Sender<front_proxy::FrontProxyConfig>,
     readiness: Readiness,
 ) -> FrontProxyWatch {
     let watches: OnDemand<Settings> = set.on_demand(client);

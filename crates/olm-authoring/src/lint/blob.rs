@@ -7,6 +7,7 @@ use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::schema::{Bundle, Other, Package};
 
+use super::negation::negations;
 use super::{Linter, Rule};
 use crate::bundle::object;
 use crate::icon;
@@ -71,6 +72,9 @@ impl Linter<'_> {
                 Ok(Typed::Constraint(value)) => {
                     if let Some(problem) = constraint_problem(&value, validator) {
                         tell(Rule::Constraint, format!("property[{index}]: {problem}"));
+                    }
+                    for negation in negations(&value) {
+                        tell(Rule::Negation, format!("property[{index}]: {negation}"));
                     }
                 }
                 Ok(Typed::CsvMetadata(_)) => has_csv = true,

@@ -257,6 +257,20 @@ fn constraints() {
     assert_eq!(findings(constraint(good)), Vec::<String>::new());
 }
 
+#[test]
+fn con_013_a_not_is_found_by_lint() {
+    let value = json!({"all": {"constraints": [
+        {"gvk": {"group": "g", "kind": "K", "version": "v1"}},
+        {"not": {"constraints": [{"gvk": {"group": "g", "kind": "L", "version": "v1"}}]}},
+    ]}});
+    let property = json!({"type": "olm.constraint", "value": value});
+    finds(
+        Rule::Negation,
+        ": all.constraints[1].not: it says",
+        with_property(property),
+    );
+}
+
 /// D15: lint ended at what validate refuses, and told nothing of the rest.
 #[test]
 fn what_does_not_validate_is_linted_all_the_same() {

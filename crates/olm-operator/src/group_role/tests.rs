@@ -213,9 +213,22 @@ fn what_is_edited_comes_back_and_what_others_add_stays() {
     assert!(env.get("ClusterRole", "", &name).is_some());
 }
 
+#[test]
+fn rbac_003_groups_of_one_name_in_two_namespaces_have_roles_of_their_own() {
+    let mut env = installed();
+    let first = own(&env);
+    env.put(group("elsewhere", "og", &["elsewhere"]));
+    env.settle_for(120);
+    let both = own(&env);
+    assert_eq!((first.len(), both.len()), (3, 6), "{both:?}");
+    env.delete("OperatorGroup", "elsewhere", "og");
+    env.settle_for(20);
+    assert_eq!(own(&env), first, "what is left is the other's, whole");
+}
+
 /// A ClusterRole without OLM's mark is somebody's: neither written nor deleted.
 #[test]
-fn a_role_of_somebody_else_is_left_alone_and_told_once() {
+fn rbac_003_a_role_of_somebody_else_is_left_alone_and_told_once() {
     let env = installed();
     let name = own(&env).remove(0).trim_start_matches('/').to_owned();
     let theirs = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},

@@ -15,7 +15,7 @@ const BASE: &str = "/apis/packages.operators.coreos.com/v1";
 struct Lab {
     api: Api,
     reviewer: Arc<ByName>,
-    known: watch::Sender<front_proxy::Known>,
+    known: watch::Sender<front_proxy::FrontProxyConfig>,
     readiness: Readiness,
     _index: watch::Sender<Arc<Index>>,
 }
@@ -401,11 +401,11 @@ async fn a_fault_or_a_late_answer_is_that_requests_alone() {
     assert_eq!(bounded(async { 7 }).await, Ok(7));
     assert_eq!(
         bounded(async { panic!("a fault") }).await,
-        Err::<(), _>(Failure::internal())
+        Err::<(), _>(ApiStatus::internal())
     );
     assert_eq!(
         bounded(std::future::pending::<()>()).await,
-        Err(Failure::timeout())
+        Err(ApiStatus::timeout())
     );
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tonic::transport::Channel as Connection;
 use tonic::{Code, Status};
 
-use super::room::Room;
+use super::memory_quota::MemoryQuota;
 use crate::index::Packages;
 use crate::limits::{REGISTRY_MESSAGE_BYTES, TOLD_LEFT_OUT};
 use crate::package_manifest::{Channel, EntryLists, Head, Package};
@@ -58,7 +58,7 @@ pub enum ReadError {
     },
     /// There is no memory for it.
     #[error("the catalog takes more memory than there is: {0}")]
-    NoRoom(Room),
+    NoRoom(MemoryQuota),
 }
 
 impl Read {
@@ -87,7 +87,7 @@ fn short(text: &str) -> String {
 /// There is too much of it, or it ends before its end.
 pub(super) async fn read(
     connection: &Connection,
-    room: Room,
+    room: MemoryQuota,
     parsing: &Arc<Semaphore>,
 ) -> Result<Read, ReadError> {
     let client =
@@ -136,7 +136,7 @@ pub(super) async fn read(
     Ok(read)
 }
 
-async fn entries(client: &Client, room: Room, limits: &ReadLimits) -> Result<EntryLists, ReadError> {
+async fn entries(client: &Client, room: MemoryQuota, limits: &ReadLimits) -> Result<EntryLists, ReadError> {
     let failed = |status| ReadError::Call {
         what: "list bundles",
         status: Box::new(status),
@@ -165,7 +165,7 @@ async fn channels(
     package: &proto::Package,
     entries: &mut EntryLists,
     read: &mut Read,
-    room: Room,
+    room: MemoryQuota,
 ) -> Result<BTreeMap<String, Channel>, ReadError> {
     let mut heads: BTreeMap<&str, Option<Arc<Head>>> = BTreeMap::new();
     let mut channels = BTreeMap::new();

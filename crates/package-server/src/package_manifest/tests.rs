@@ -267,7 +267,7 @@ fn what_is_kept_of_a_version_is_counted() {
         ..bundle("stable", "demo.v1", "1.0.0")
     });
     assert!(named > plain + 900, "{named}");
-    // Room for four, a map and what holds it.
+    // MemoryQuota for four, a map and what holds it.
     assert!(first > plain + 1000, "{first}");
     let channel = lists.add(bundle("fast", "demo.v1", "1.0.0"));
     assert!(first > channel && channel > plain + 400, "{channel}");
@@ -437,7 +437,7 @@ fn a_package_that_is_more_than_one_answer_is_left_out() {
         Package::new(registry_package("c0", &listed), &known)
     };
     assert!(package(2).is_ok());
-    assert!(matches!(package(3).unwrap_err(), Elided::TooLarge(_)));
+    assert!(matches!(package(3).unwrap_err(), Excluded::TooLarge(_)));
 }
 
 #[test]
@@ -452,7 +452,7 @@ fn a_package_with_more_labels_than_are_worth_repeating_is_left_out() {
     assert!(package(PACKAGE_LABEL_BYTES / 2).is_ok());
     assert!(matches!(
         package(PACKAGE_LABEL_BYTES).unwrap_err(),
-        Elided::TooManyLabels(_)
+        Excluded::TooManyLabels(_)
     ));
 }
 

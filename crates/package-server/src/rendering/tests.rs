@@ -49,7 +49,7 @@ fn listed(rendering: Rendering, items: Vec<Item>, metadata: &ListMetadata) -> Va
     read(rendering.list(items, metadata))
 }
 
-fn read(pieces: Pieces) -> Value {
+fn read(pieces: BodyChunks) -> Value {
     let pieces: Vec<Bytes> = pieces.collect();
     serde_json::from_slice(&pieces.concat()).unwrap()
 }

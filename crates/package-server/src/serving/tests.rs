@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 use super::*;
 use crate::args::Args;
 use crate::certificates::{Certificates, Source};
-use crate::front_proxy::{FrontProxy, Known};
+use crate::front_proxy::{FrontProxy, FrontProxyConfig};
 use crate::index::{Catalog, CatalogFacts, Index, Packages};
 use crate::package_manifest::Package;
 use crate::readiness::Readiness;
@@ -37,7 +37,7 @@ struct Server {
     _folder: TempDir,
     authority: Authority,
     proxies: Authority,
-    known: watch::Sender<Known>,
+    known: watch::Sender<FrontProxyConfig>,
     readiness: Readiness,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -294,7 +294,7 @@ async fn without_files_localhost_is_served() {
     let versions = clap::Parser::parse_from(["package-server"]);
     let source = Source::FilesOrSelfSigned { certificate, key };
     let certificates = Certificates::load(source, Args::tls_versions(&versions)).unwrap();
-    let known: Known = Some(Arc::new(FrontProxy::default()));
+    let known: FrontProxyConfig = Some(Arc::new(FrontProxy::default()));
     assert!(certificates.serve(watch::channel(known).1).is_ok());
 }
 

@@ -185,3 +185,34 @@ fn tpl_008_the_version_of_the_cluster_is_looked_at_again() {
     assert_eq!(requeue(TEMPLATE, None), Some(60));
     assert_eq!(requeue("", None), None);
 }
+
+/// Whoever upgrades a cluster before the image is pushed keeps the catalog that was there, and is told.
+#[test]
+fn tpl_009_an_image_that_is_not_there_when_the_cluster_is_upgraded_is_told_and_the_old_one_serves() {
+    let before = converge(observed(templated(TEMPLATE, None), Some("v1.25.3")));
+    let mut after = converge(observed(templated(TEMPLATE, None), Some("v1.26.0")));
+    let new = named(Pod::clone(&after.pods[0]), "cat-2");
+    let image = "quay.io/example-org/example-catalog:v1.26";
+    let made = |pods: Vec<Arc<Pod>>, observed: &mut Observed| {
+        observed.pods = pods;
+        let actions = decide::decide(observed, now()).0.actions.into_iter();
+        let briefs = actions.map(|action| action.brief());
+        briefs.filter(|brief| brief.contains(" Pod ")).collect::<Vec<_>>()
+    };
+    let old = Arc::clone(&before.pods[0]);
+    assert_eq!(made(vec![Arc::clone(&old)], &mut after), ["create Pod ns/cat.a-"]);
+    let missing = Arc::new(with_status(
+        new.clone(),
+        json!({"phase": "Pending", "containerStatuses": [{
+            "name": "registry-server", "image": image, "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": {"reason": "ErrImagePull", "message": "manifest unknown"}}}]}),
+    ));
+    assert_eq!(made(vec![Arc::clone(&old), missing], &mut after), [""; 0]);
+    let message = status_of(&after).message.unwrap_or_default();
+    assert!(
+        message.contains(image) && message.contains("manifest unknown"),
+        "{message}"
+    );
+    let arrived = Arc::new(ready(new));
+    assert_eq!(made(vec![old, arrived], &mut after), ["delete Pod ns/cat-1"]);
+}

@@ -213,6 +213,12 @@ fn group(
             "OperatorGroup {namespace}/{GROUP_NAME} is made for all namespaces: whatever is installed in {namespace} works in the whole cluster"
         ));
     }
+    if targets.len() > 1 {
+        notes.push(format!(
+            "OperatorGroup {namespace}/{GROUP_NAME} is made for several namespaces, which a later version of OLM may no longer have: \
+             install it in each of them, or for all namespaces, where that does as well"
+        ));
+    }
     if args.version.is_some() && !supported.is_empty() {
         notes.push(format!(
             "which namespaces it can work for is known of {} alone, the head of its channel",

@@ -189,6 +189,34 @@ fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
     );
 }
 
+#[test]
+fn og_020_a_group_of_several_namespaces_is_made_and_advised_against() {
+    let mut package = package("etcd", "cat");
+    for channel in &mut package.channels {
+        channel.install_modes = vec!["MultiNamespace".to_owned(), "SingleNamespace".to_owned()];
+    }
+    let notes = |more: &[&str]| {
+        let wanted = decide(
+            &install_args(more),
+            "shop",
+            std::slice::from_ref(&package),
+            &[],
+            &[],
+        )
+        .unwrap();
+        assert!(wanted.group.is_some());
+        wanted.notes.join("\n")
+    };
+    let (single, multi) = (
+        "--create-operator-group=SingleNamespace",
+        "--create-operator-group=MultiNamespace",
+    );
+    let (one, other) = (["--target-namespace", "a"], ["--target-namespace", "b"]);
+    let several = notes(&[&[multi][..], &one, &other].concat());
+    assert!(several.contains("several namespaces"), "{several}");
+    assert_eq!(notes(&[&[single][..], &one].concat()), "");
+}
+
 async fn installed(cluster: &FakeCluster, more: &[&str]) -> (Vec<String>, anyhow::Result<()>) {
     let (client, _link) = cluster.connect();
     let args = install_args(more);

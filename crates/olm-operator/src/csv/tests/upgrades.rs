@@ -184,6 +184,25 @@ fn oc_005_an_operator_that_is_not_upgradeable_holds_its_successor_back() {
     assert_eq!(deployment["metadata"]["labels"]["olm.owner"], "a");
 }
 
+/// What is installed is changed all the same, and its pods with it.
+#[test]
+fn oc_008_an_operator_that_is_not_upgradeable_is_rolled_out_as_ever() {
+    let mut env = installed();
+    condition_of(&mut env, "a", "False");
+    env.settle();
+    let pods = |env: &TestEnv| {
+        env.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["spec"]["containers"][0]["image"]
+            .clone()
+    };
+    assert_eq!(pods(&env), "demo:1");
+    let fixed = json!([deployment("demo", "demo:2")]);
+    let edit = json!({"spec": {"install": {"spec": {"deployments": fixed}}}});
+    env.edit("ClusterServiceVersion", "ns", "a", edit);
+    env.settle();
+    assert_eq!(pods(&env), "demo:2");
+    succeeded(&env, "a");
+}
+
 #[test]
 fn oc_006_a_successor_goes_on_once_the_operator_is_upgradeable() {
     let mut env = installed();

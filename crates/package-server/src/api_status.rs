@@ -7,7 +7,7 @@ use crate::attributes::Attributes;
 
 /// Why there is no other answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct ApiStatus {
     /// Status code of HTTP.
     pub code: u16,
     /// The reason for programs.
@@ -20,7 +20,7 @@ pub struct Failure {
     pub retry_after: Option<u32>,
 }
 
-impl Failure {
+impl ApiStatus {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -145,7 +145,7 @@ impl Failure {
             details.insert("retryAfterSeconds".to_owned(), json!(seconds));
         }
         let mut status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "ApiStatus",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
         if !details.is_empty() {
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn failures_are_told_as_clients_know_them() {
-        let told = |failure: &Failure| serde_json::from_slice::<Value>(&failure.body()).unwrap();
-        let missing = told(&Failure::no_package("demo"));
+        let told = |failure: &ApiStatus| serde_json::from_slice::<Value>(&failure.body()).unwrap();
+        let missing = told(&ApiStatus::no_package("demo"));
         assert_eq!(
             missing["message"],
             "packagemanifests.packages.operators.coreos.com \"demo\" not found"
@@ -174,9 +174,9 @@ mod tests {
             (&missing["code"], &missing["reason"]),
             (&json!(404), &json!("NotFound"))
         );
-        let later = told(&Failure::unavailable("later"));
+        let later = told(&ApiStatus::unavailable("later"));
         assert_eq!(later["details"]["retryAfterSeconds"], 1);
-        assert!(told(&Failure::unauthorized())["details"].is_null());
+        assert!(told(&ApiStatus::unauthorized())["details"].is_null());
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
             name: "demo".to_owned(),
         };
         assert_eq!(
-            Failure::forbidden("eve", &attributes, "no rule").message,
+            ApiStatus::forbidden("eve", &attributes, "no rule").message,
             "packagemanifests.packages.operators.coreos.com \"demo\" is forbidden: User \"eve\" cannot get resource \
              \"packagemanifests/icon\" in API group \"packages.operators.coreos.com\" in the namespace \"ns\": no rule"
         );
@@ -198,7 +198,7 @@ mod tests {
             path: "/metrics".to_owned(),
         };
         assert_eq!(
-            Failure::forbidden("eve", &path, "").message,
+            ApiStatus::forbidden("eve", &path, "").message,
             "/metrics is forbidden: User \"eve\" cannot get path \"/metrics\""
         );
     }

@@ -26,7 +26,7 @@ pub(super) type Kept<'a> = (&'a NamespacedName, usize);
 
 /// What a catalog may keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct MemoryQuota {
     /// Bytes for this one.
     pub(super) bytes: usize,
     /// Bytes for its namespace.
@@ -35,7 +35,7 @@ pub struct Room {
     beside: usize,
 }
 
-impl Room {
+impl MemoryQuota {
     /// What is left of it for packages.
     pub(super) fn for_packages(self) -> usize {
         self.bytes.saturating_sub(CATALOG_BYTES)
@@ -43,7 +43,7 @@ impl Room {
 }
 
 /// As it is told to whoever wonders why a catalog is not served.
-impl fmt::Display for Room {
+impl fmt::Display for MemoryQuota {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [bytes, of_namespace, beside] =
             [self.bytes, self.of_namespace, self.beside].map(|bytes| bytes >> 10);
@@ -60,7 +60,7 @@ pub(super) fn room<'a>(
     key: &NamespacedName,
     global: &str,
     bounds: Bounds,
-) -> Room {
+) -> MemoryQuota {
     let others = kept.into_iter().filter(|(other, _)| *other != key);
     let mut namespaces = by_namespace(others);
     let beside = namespaces.remove(key.namespace.as_str()).unwrap_or_default();
@@ -72,7 +72,7 @@ pub(super) fn room<'a>(
         let free = bounds.tenants.saturating_sub(namespaces.values().sum());
         bounds.namespace.min(free.max(part))
     };
-    Room {
+    MemoryQuota {
         bytes: of_namespace.saturating_sub(beside),
         of_namespace,
         beside,
@@ -80,7 +80,7 @@ pub(super) fn room<'a>(
 }
 
 /// The catalogs that have to go so that all together fit: the largest first, of namespaces that keep more than their part.
-pub(super) fn superfluous<'a>(
+pub(super) fn over_quota<'a>(
     kept: impl IntoIterator<Item = Kept<'a>>,
     global: &str,
     bounds: Bounds,
@@ -136,7 +136,7 @@ mod tests {
 
     fn gone(kept: &[(&str, &str, usize)]) -> Vec<String> {
         let kept = keys(kept);
-        let gone = superfluous(kept.iter().map(|(key, bytes)| (key, *bytes)), "olm", BOUNDS);
+        let gone = over_quota(kept.iter().map(|(key, bytes)| (key, *bytes)), "olm", BOUNDS);
         gone.iter().map(ToString::to_string).collect()
     }
 

@@ -1,0 +1,102 @@
+//! Where a constraint says `not`, which rarely asks for what its author means.
+//!
+//! A constraint is asked of one candidate at a time (`spec/resolver.md`, compound constraints), and before anything is chosen there is nothing to take away from.
+
+use serde_json::Value;
+
+/// So many are named of one constraint.
+const MAX_NAMED: usize = 5;
+
+/// What stands around a `not`.
+#[derive(Clone, Copy)]
+enum Around {
+    Nothing,
+    All,
+    Any,
+    Not,
+}
+
+/// What each `not` of a constraint comes to, as `all.constraints[1].not: …`. The first few.
+pub(super) fn negations(constraint: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    look(constraint, Around::Nothing, "", &mut found);
+    found
+}
+
+fn look(constraint: &Value, around: Around, place: &str, found: &mut Vec<String>) {
+    for (form, within) in [("all", Around::All), ("any", Around::Any), ("not", Around::Not)] {
+        let Some(compound) = constraint.get(form) else {
+            continue;
+        };
+        if matches!(within, Around::Not) && found.len() < MAX_NAMED {
+            found.push(format!("{place}not: {}", comes_to(around)));
+        }
+        let parts = compound["constraints"].as_array();
+        for (index, part) in parts.into_iter().flatten().enumerate() {
+            let place = format!("{place}{form}.constraints[{index}].");
+            look(part, within, &place, found);
+        }
+    }
+}
+
+/// What a `not` asks for where it stands.
+fn comes_to(around: Around) -> &'static str {
+    match around {
+        Around::All => {
+            "it says what the one operator that meets the other parts of `all` must not be; another one that is installed may be just that"
+        }
+        Around::Nothing | Around::Any => {
+            "before anything is chosen there is nothing to take away from: any operator of any catalog that is something else meets it"
+        }
+        Around::Not => "a `not` of a `not` asks for what stands in it: leave both away",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn con_013_a_not_is_advised_against_wherever_it_stands() {
+        let gvk = json!({"gvk": {"group": "g", "version": "v1", "kind": "K"}});
+        let not = json!({"not": {"constraints": [gvk]}});
+        let of = |form: &str, parts: &[&Value]| json!({form: {"constraints": parts}});
+        assert_eq!(negations(&gvk), Vec::<String>::new());
+        assert_eq!(negations(&of("all", &[&gvk, &gvk])), Vec::<String>::new());
+        for (constraint, place, said) in [
+            (
+                of("all", &[&gvk, &not]),
+                "all.constraints[1].not: ",
+                "the other parts of `all`",
+            ),
+            (
+                of("any", &[&not, &gvk]),
+                "any.constraints[0].not: ",
+                "nothing to take away",
+            ),
+            (not.clone(), "not: ", "nothing to take away"),
+            (of("not", &[&not]), "not.constraints[0].not: ", "leave both away"),
+            (
+                of("any", &[&gvk, &of("all", &[&gvk, &not])]),
+                "any.constraints[1].all.constraints[1].not: ",
+                "the other parts of `all`",
+            ),
+        ] {
+            let found = negations(&constraint);
+            let last = found.last().expect("a finding");
+            assert!(
+                last.starts_with(place) && last.contains(said),
+                "{constraint}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn of_many_the_first_are_named() {
+        let not = json!({"not": {"constraints": [{"cel": {"rule": "true"}}]}});
+        let many = json!({"all": {"constraints": vec![not; 1000]}});
+        assert_eq!(negations(&many).len(), MAX_NAMED);
+    }
+}
