@@ -1,6 +1,6 @@
 //! Reads what there is of operators.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -11,6 +11,7 @@ use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Pha
 
 use crate::operators::{Gathered, Key, Operator, Workload, deployments, plan_name};
 use crate::reader::{get, is_forbidden, list, list_readable};
+use crate::turns::keys_in_turn;
 
 /// InstallPlans that are asked for one by one. Whoever writes the status of a Subscription names any.
 const MAX_ASKED: usize = 200;
@@ -50,7 +51,7 @@ pub(crate) fn originals() -> String {
 
 /// Asks for those that are not there yet, for each once.
 async fn plans(client: &Client, gathered: &mut Gathered, keys: BTreeSet<Key>) -> anyhow::Result<()> {
-    let mut asked = in_turn(keys);
+    let mut asked = keys_in_turn(keys);
     asked.retain(|key| !gathered.plans.contains_key(key));
     gathered
         .unasked
@@ -62,18 +63,6 @@ async fn plans(client: &Client, gathered: &mut Gathered, keys: BTreeSet<Key>) ->
         }
     }
     Ok(())
-}
-
-/// The first of every namespace, then the second of each: nobody's many come before all of somebody else's.
-fn in_turn(keys: BTreeSet<Key>) -> Vec<Key> {
-    let mut turns = BTreeMap::<String, usize>::new();
-    let in_turns = keys.into_iter().map(|key| {
-        let turn = turns.entry(key.0.clone()).or_default();
-        *turn += 1;
-        (*turn, key)
-    });
-    let in_order: BTreeSet<(usize, Key)> = in_turns.collect();
-    in_order.into_iter().map(|(_, key)| key).collect()
 }
 
 /// The same with InstallPlans, Deployments and pods of those operators that are wanted.

@@ -18,6 +18,7 @@ mod printer;
 mod reader;
 mod table;
 mod terminal;
+mod turns;
 mod watch;
 mod writer;
 

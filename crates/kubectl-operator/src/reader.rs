@@ -18,6 +18,8 @@ use crate::terminal::plain;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Objects that are asked for at once.
 const PAGE: u32 = 500;
+/// What no namespace is called: there is nothing in it.
+const NO_NAMESPACE: &str = "-";
 /// Pages of one list. A server that has more has no end.
 const MAX_PAGES: usize = 200;
 
@@ -123,8 +125,16 @@ where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
 {
     match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        Some(namespace) => Api::namespaced(client.clone(), in_path(namespace)),
         None => Api::all(client.clone()),
+    }
+}
+
+/// A namespace as part of a path, where nothing escapes it: what cannot be one is asked for as [`NO_NAMESPACE`].
+fn in_path(namespace: &str) -> &str {
+    match is_name(namespace) {
+        true => namespace,
+        false => NO_NAMESPACE,
     }
 }
 
@@ -158,10 +168,13 @@ where
 /// An object that is not what its kind should be.
 #[derive(Debug, Clone)]
 pub(crate) struct Unreadable {
+    pub kind: String,
     pub namespace: String,
     pub name: String,
     /// All of it.
     pub object: Value,
+    /// Why it cannot be read, without what it says.
+    pub cause: String,
     /// What it is and why it cannot be read.
     pub text: String,
 }
@@ -180,7 +193,7 @@ where
 {
     let kind = ApiResource::erase::<K>(&());
     let api: &Api<DynamicObject> = &match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        Some(namespace) => Api::namespaced_with(client.clone(), in_path(namespace), &kind),
         None => Api::all_with(client.clone(), &kind),
     };
     let page = |params: ListParams| async move { api.list(&params).await };
@@ -190,15 +203,38 @@ where
         let object = serde_json::to_value(object)?;
         match K::deserialize(&object) {
             Ok(object) => found.push(object),
-            Err(error) => unreadable.push(Unreadable {
-                text: format!("{} {namespace}/{name} cannot be read: {error}", K::kind(&())),
-                namespace,
-                name,
-                object,
-            }),
+            Err(error) => {
+                let (kind, cause) = (K::kind(&()).into_owned(), without_value(&error));
+                unreadable.push(Unreadable {
+                    text: format!("{kind} {namespace}/{name} cannot be read: {cause}"),
+                    kind,
+                    namespace,
+                    name,
+                    object,
+                    cause,
+                });
+            }
         }
     }
     Ok((found, unreadable))
+}
+
+/// What was expected, without what there is: whose it is may not want it told.
+fn without_value(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let expected = text.rsplit_once(", expected ").map(|(_, expected)| expected);
+    let begins = |start: &&str| text.starts_with(*start);
+    match (
+        ["invalid type", "invalid value", "invalid length"]
+            .iter()
+            .find(|start| begins(start)),
+        expected,
+    ) {
+        (Some(start), Some(expected)) => format!("{start}, expected {expected}"),
+        // It names a field of ours.
+        _ if text.starts_with("missing field `") => text,
+        _ => "it is not what its kind should be".to_owned(),
+    }
 }
 
 /// All pages of a list of a kind.
@@ -229,7 +265,7 @@ where
     Err(anyhow!("cannot {}: the list has no end", what()))
 }
 
-/// One object, if it is there. What cannot be a name is not asked for: it would be another question.
+/// One object, if it is there. What cannot be a name, or that of a namespace, is not asked for: it would be another question.
 ///
 /// # Errors
 /// It cannot be read.
@@ -237,7 +273,7 @@ pub(crate) async fn get<K>(client: &Client, namespace: &str, name: &str) -> anyh
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    if !is_name(name) {
+    if !is_name(name) || !is_name(namespace) {
         return Ok(None);
     }
     let api = api::<K>(client, Some(namespace));
@@ -269,6 +305,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+    use serde_json::json;
 
     use super::*;
 
@@ -292,6 +329,60 @@ mod tests {
         }
         for name in ["a", "etcd.v1.0.0", "0-9"] {
             assert!(get::<ConfigMap>(&client, "shop", name).await.is_err(), "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_a_namespace_leads_nowhere() {
+        let cluster = FakeCluster::new();
+        cluster.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "kube-system", "name": "x"}}));
+        let (client, _link) = cluster.connect();
+        for namespace in [
+            "../../../../api/v1/namespaces/kube-system/secrets/x?y",
+            "kube-system/secrets/x?",
+            "..",
+            "a/b",
+            "",
+        ] {
+            let found = get::<ConfigMap>(&client, namespace, "x").await;
+            assert!(found.is_ok_and(|found| found.is_none()), "{namespace}");
+            assert!(cluster.log().counts.is_empty(), "{namespace}");
+            let listed = list::<ConfigMap>(&client, Some(namespace), "").await;
+            assert!(listed.is_ok_and(|found| found.is_empty()), "{namespace}");
+            let readable = list_readable::<ConfigMap>(&client, Some(namespace), "").await;
+            assert!(readable.is_ok_and(|(found, _)| found.is_empty()), "{namespace}");
+            let names = list_names::<ConfigMap>(&client, namespace).await;
+            assert!(names.is_ok_and(|found| found.is_empty()), "{namespace}");
+            let counts = cluster.take_log().counts;
+            assert_eq!(
+                counts,
+                [(("list", "ConfigMap".to_owned()), 3)].into(),
+                "{namespace}"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn why_an_object_cannot_be_read_does_not_tell_what_it_says() {
+        let cluster = FakeCluster::new();
+        for (name, data) in [
+            ("a", json!("hunter2, expected x")),
+            ("b", json!({"k": {"hunter2": 1}})),
+            ("c", json!([7_777_777])),
+        ] {
+            cluster.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": name}, "data": data}));
+        }
+        let (client, _link) = cluster.connect();
+        let (_, unreadable) = list_readable::<ConfigMap>(&client, None, "").await.unwrap();
+        assert_eq!(unreadable.len(), 3, "{unreadable:?}");
+        for found in unreadable {
+            assert!(found.text.starts_with("ConfigMap shop/"), "{}", found.text);
+            assert!(found.cause.contains("expected a"), "{}", found.cause);
+            assert!(
+                !found.text.contains("hunter2") && !found.text.contains("7777777"),
+                "{}",
+                found.text
+            );
         }
     }
 

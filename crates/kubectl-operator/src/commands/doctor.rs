@@ -27,13 +27,14 @@ use crate::args::shared::Format;
 use crate::cluster::Cluster;
 use crate::reader::place;
 use crate::terminal::{Colours, Mark};
+use crate::turns::in_turn;
 use crate::{Verdict, printer};
 
 /// From what was read to what is wrong, or why that cannot be said.
 type Check = for<'a> fn(&'a Observed) -> Result<Vec<Finding>, &'a Unread>;
 
 /// All checks, by what is so if they find nothing.
-const CHECKS: [(&str, Check); 21] = [
+const CHECKS: [(&str, Check); 22] = [
     ("OLM runs", cluster_parts::programs),
     ("catalogs are ready", catalogs::ready),
     (
@@ -88,6 +89,7 @@ const CHECKS: [(&str, Check); 21] = [
         "versions in which objects are stored are served",
         cluster_parts::stored_versions,
     ),
+    ("objects are what their kinds should be", cluster_parts::readable),
 ];
 
 /// What all checks say.
@@ -149,7 +151,13 @@ pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
         found.dedup();
         let more = found.len().saturating_sub(MAX_FINDINGS);
         let worst = found.first().map_or(Severity::NotChecked, |first| first.severity);
-        found.truncate(MAX_FINDINGS);
+        // Those of the worst first, and of these not all of whose namespace comes first.
+        let mut found: Vec<Finding> = found
+            .chunk_by(|one, other| one.severity == other.severity)
+            .flat_map(|same| in_turn(same.iter().cloned(), |finding| finding.namespace().to_owned()))
+            .take(MAX_FINDINGS)
+            .collect();
+        found.sort();
         if more > 0 {
             found.push(Finding::new(
                 worst,
@@ -170,6 +178,13 @@ pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
 }
 
 impl Diagnosis {
+    /// Says every cause in other words, made of all of it and not of what is left when it is cut.
+    pub(crate) fn map_causes(&mut self, mut map: impl FnMut(&str) -> String) {
+        self.findings
+            .iter_mut()
+            .for_each(|finding| finding.map_cause(&mut map));
+    }
+
     /// Why nothing is known, if nothing is.
     fn no_answer(&self) -> Option<&str> {
         let unknown = |finding: &Finding| finding.severity == Severity::NotChecked;

@@ -4,6 +4,7 @@ mod archive;
 mod collect;
 mod logs;
 mod redact;
+mod shares;
 #[cfg(test)]
 mod tests;
 

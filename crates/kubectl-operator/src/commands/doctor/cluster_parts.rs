@@ -1,6 +1,9 @@
 //! OLM itself, what it unpacks, and definitions whose objects cannot be read. Pure.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use kube::ResourceExt as _;
 use olm_api::condition;
 
@@ -10,10 +13,16 @@ use crate::terminal::plain;
 
 /// Deployments without which nothing is installed.
 const NEEDED: [&str; 2] = ["catalog-operator", "olm-operator"];
+/// Namespaces that are named in one finding.
+const MAX_NAMED: usize = 3;
 
 /// OLM runs.
 pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let programs = observed.programs.as_ref()?;
+    let (programs, elsewhere): (Vec<&Deployment>, Vec<&Deployment>) = observed
+        .programs
+        .as_ref()?
+        .iter()
+        .partition(|program| program.namespace().as_ref() == Some(&observed.global));
     let unwell = programs.iter().filter_map(|program| {
         let (wanted, available) = replicas(program);
         let (namespace, name) = (program.namespace().unwrap_or_default(), program.name_any());
@@ -37,19 +46,32 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             )
         })
     });
-    let is_there = |name: &&str| {
-        programs
-            .iter()
-            .any(|program| program.labels().get("app").map(String::as_str) == Some(name))
-    };
+    let is_there = |name: &&str| programs.iter().any(|program| app(program) == Some(name));
     let missing = NEEDED.iter().filter(|name| !is_there(name)).map(|name| {
+        let others = elsewhere.iter().filter(|program| app(program) == Some(name));
+        let others: BTreeSet<String> = others.filter_map(|program| program.namespace()).collect();
+        let named: Vec<String> = others.iter().take(MAX_NAMED).map(|namespace| plain(namespace)).collect();
+        let global = plain(&observed.global);
+        let cause = match named.is_empty() {
+            true => format!("no Deployment with this label app was found in namespace {global}: OLM is not installed, or runs elsewhere"),
+            // Whoever may make Deployments may label them so.
+            false => format!(
+                "no Deployment with this label app was found in namespace {global}: OLM is not installed, or runs elsewhere, as the label says in {} other namespaces: {}",
+                others.len(),
+                named.join(", ")
+            ),
+        };
         Finding::warning(
             object("Deployment", "", name),
-            "no Deployment with this label app was found: OLM is not installed, or runs elsewhere",
+            cause,
             format!("kubectl get deployments -A -l app={name}; with OLM in another namespace: --global-catalog-namespace"),
         )
     });
     Ok(unwell.chain(missing).collect())
+}
+
+fn app(program: &Deployment) -> Option<&str> {
+    program.labels().get("app").map(String::as_str)
 }
 
 fn replicas(deployment: &Deployment) -> (i32, i32) {
@@ -66,18 +88,46 @@ fn replicas(deployment: &Deployment) -> (i32, i32) {
     (wanted, available)
 }
 
+/// How a Job failed, if it did.
+pub(super) fn failure(job: &Job) -> Option<&JobCondition> {
+    let mut conditions = job
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|found| found.type_ == "Failed" && found.status == condition::TRUE)
+}
+
+/// Objects are what their kinds should be: of others nothing else is checked.
+pub(super) fn readable(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
+    let findings = observed.unreadable.iter().map(|found| {
+        Finding::error(
+            object(&found.kind, &found.namespace, &found.name),
+            format!(
+                "it cannot be read, and nothing else of it is checked: {}",
+                found.cause
+            ),
+            format!(
+                "correct it: kubectl edit {} {} -n {}",
+                word(&found.kind.to_lowercase()),
+                word(&found.name),
+                word(&found.namespace)
+            ),
+        )
+    });
+    let findings: Vec<Finding> = findings.collect();
+    if findings.is_empty() {
+        // Nothing is known of what was not read.
+        observed.subscriptions.as_ref()?;
+        observed.csvs.as_ref()?;
+    }
+    Ok(findings)
+}
+
 /// Bundles were unpacked.
 pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for job in observed.jobs.as_ref()? {
-        let conditions = job
-            .status
-            .iter()
-            .flat_map(|status| status.conditions.iter().flatten());
-        let failed = conditions
-            .into_iter()
-            .find(|found| found.type_ == "Failed" && found.status == condition::TRUE);
-        let Some(failed) = failed else {
+        let Some(failed) = failure(job) else {
             continue;
         };
         let (namespace, name) = (job.namespace().unwrap_or_default(), job.name_any());
@@ -90,9 +140,14 @@ pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             object("Job", &namespace, &name),
             format!("it failed to unpack a bundle: {said}"),
             format!(
-                "kubectl logs job/{0} -n {1} --all-containers; then kubectl delete job,configmap {0} -n {1}, and it is unpacked anew",
+                "kubectl logs job/{0} -n {1} --all-containers; then kubectl delete {2} {0} -n {1}, and it is unpacked anew",
                 word(&name),
-                word(&namespace)
+                word(&namespace),
+                // A Job is called as somebody likes, and so may be what others need.
+                match observed.unpacked.contains(&(namespace.clone(), name.clone())) {
+                    true => "job,configmap",
+                    false => "job",
+                }
             ),
         ));
     }

@@ -39,8 +39,11 @@ pub(crate) struct Finding {
     pub check: &'static str,
     /// `Kind namespace/name`, or what a check is about where it could not be made.
     pub object: String,
-    /// Why it is not well.
+    /// Why it is not well, in a line.
     pub cause: String,
+    /// The same before it was cut.
+    #[serde(skip)]
+    whole: String,
     /// The command or the edit that mends it.
     pub remedy: String,
 }
@@ -65,13 +68,30 @@ impl Finding {
         cause: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
+        let whole = cause.into();
         Self {
             severity,
             check: "",
             object,
-            cause: plain(&cause.into()),
+            cause: plain(&whole),
+            whole,
             remedy: remedy.into(),
         }
+    }
+
+    /// Says the cause in other words, made of all of it.
+    pub(super) fn map_cause(&mut self, map: impl FnOnce(&str) -> String) {
+        self.whole = map(&self.whole);
+        self.cause = plain(&self.whole);
+    }
+
+    /// Namespace of what it is about; empty where it has none.
+    pub(super) fn namespace(&self) -> &str {
+        let of_object = self
+            .object
+            .split_once(' ')
+            .and_then(|(_, name)| name.split_once('/'));
+        of_object.map_or("", |(namespace, _)| namespace)
     }
 }
 

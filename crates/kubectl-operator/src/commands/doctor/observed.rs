@@ -10,6 +10,7 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
 
 use crate::operators::Key;
+use crate::reader::Unreadable;
 
 /// Why something was not read.
 pub(super) type Unread = String;
@@ -25,8 +26,10 @@ pub(crate) struct Observed {
     /// Whose catalogs every namespace may use.
     pub(super) global: String,
     pub(super) now: Timestamp,
-    /// Deployments of OLM itself.
+    /// Deployments of OLM itself, in the global namespace; elsewhere only if there is none.
     pub(super) programs: Read<Vec<Deployment>>,
+    /// Objects that are not what their kinds should be.
+    pub(super) unreadable: Vec<Unreadable>,
     pub(super) subscriptions: Read<Vec<Subscription>>,
     /// Those of the namespaces, the global ones, and those that Subscriptions name.
     pub(super) catalogs: BTreeMap<Key, Read<Option<CatalogSource>>>,
@@ -48,6 +51,10 @@ pub(crate) struct Observed {
     /// Those that are no copies.
     pub(super) csvs: Read<Vec<ClusterServiceVersion>>,
     pub(super) copies: Read<Vec<Copied>>,
+    /// Whether ClusterServiceVersions are there that no list had: they were asked for again, after what depends on them was read.
+    pub(super) asked_again: BTreeMap<Key, Read<bool>>,
+    /// What Subscriptions that seemed to lack their ClusterServiceVersion had installed afterwards.
+    pub(super) installed_since: BTreeMap<Key, Read<Option<String>>>,
     /// Names of ClusterServiceVersions that are no copies, of namespaces that are not looked at themselves.
     pub(super) originals: BTreeMap<String, Read<BTreeSet<String>>>,
     /// Webhook configurations, by kind.
@@ -56,9 +63,13 @@ pub(crate) struct Observed {
     /// Cluster-wide rights that a ClusterServiceVersion left behind or has, by kind.
     pub(super) roles: Vec<(&'static str, Read<Vec<Owned>>)>,
     pub(super) services: BTreeMap<Key, Read<ServiceState>>,
+    /// Those that OLM made for a ClusterServiceVersion: their certificates are in a Secret of theirs.
+    pub(super) own_services: BTreeSet<Key>,
     pub(super) definitions: Read<Vec<Definition>>,
     /// Jobs that unpack bundles.
     pub(super) jobs: Read<Vec<Job>>,
+    /// ConfigMaps of Jobs that failed, as far as they are known to be of unpacking, too.
+    pub(super) unpacked: BTreeSet<Key>,
 }
 
 /// Subjects of bindings.
@@ -137,8 +148,19 @@ impl Observed {
             && self.copies.as_ref().is_ok_and(Vec::is_empty)
     }
 
-    /// Whether there is such a ClusterServiceVersion that is no copy.
-    pub(super) fn has_csv(&self, (namespace, name): &Key) -> Read<bool> {
+    /// Whether there is such a ClusterServiceVersion that is no copy. One that no list had may have come since.
+    pub(super) fn has_csv(&self, key: &Key) -> Read<bool> {
+        if self.is_listed(key)? {
+            return Ok(true);
+        }
+        match self.asked_again.get(key) {
+            Some(read) => read.clone(),
+            None => Err("it was in no list, and was not asked for again".to_owned()),
+        }
+    }
+
+    /// Whether a list had it.
+    pub(super) fn is_listed(&self, (namespace, name): &Key) -> Read<bool> {
         let is_looked_at = self.namespace.as_ref().is_none_or(|own| own == namespace);
         if is_looked_at {
             let csvs = self.csvs.as_ref().map_err(Clone::clone)?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -25,8 +26,10 @@ use super::finding::is_name;
 use super::observed::{Bound, Copied, Observed, Owned, Read};
 use crate::gather::originals;
 use crate::operators::{Key, plan_name};
-use crate::reader::{answer, api, get, list, place};
+use crate::reader::{Unreadable, answer, api, get, list_readable, place};
+use crate::turns::{in_turn, keys_in_turn};
 
+mod again;
 mod packages;
 mod serving;
 
@@ -43,6 +46,8 @@ pub(crate) const PROGRAMS: &str = "app in (catalog-operator,olm-operator,package
 pub(crate) struct Reader<'a> {
     client: &'a Client,
     deadline: Option<Instant>,
+    /// Objects that stood among what was read and are not what their kinds should be.
+    unreadable: Mutex<Vec<Unreadable>>,
 }
 
 /// Reads one namespace, or all. What cannot be read stands in its place with the cause.
@@ -69,24 +74,31 @@ pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global
         false => reader.bound().await,
     };
     let plans = reader.plans(known).await;
-    let originals = originals();
-    let csvs = reader.all::<ClusterServiceVersion>(namespace, &originals).await;
+    // What depends on ClusterServiceVersions comes before these: one that comes meanwhile is not missed.
     let copies = reader.copies(namespace).await;
+    let webhooks = reader.webhooks(namespace).await;
+    let api_services = reader.api_services(namespace).await;
+    let roles = reader.all_roles(namespace).await;
+    let csvs = reader.all::<ClusterServiceVersion>(namespace, &originals()).await;
     let originals = reader
         .originals(namespace, copies.as_deref().unwrap_or_default())
         .await;
-    let webhooks = reader.webhooks(namespace).await;
-    let api_services = reader.api_services(namespace).await;
     let definitions = reader
         .definitions(namespace, csvs.as_deref().unwrap_or_default())
         .await;
     let targets = serving::targets(&webhooks, &api_services, &definitions);
-    let services = reader.services(&targets).await;
-    Observed {
+    let (services, own_services) = reader.services(&targets).await;
+    let jobs = reader.jobs(namespace, known).await;
+    let unpacked = reader.unpacked(jobs.as_deref().unwrap_or_default()).await;
+    let programs = reader.programs(global).await;
+    let mut observed = Observed {
         namespace: namespace.map(str::to_owned),
         global: global.to_owned(),
         now: now(),
-        programs: reader.programs(global).await,
+        programs,
+        unreadable: Vec::new(),
+        asked_again: BTreeMap::new(),
+        installed_since: BTreeMap::new(),
         catalogs,
         unlisted_catalogs,
         catalog_pods,
@@ -99,20 +111,19 @@ pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global
         csvs,
         copies,
         originals,
-        roles: vec![
-            ("ClusterRole", reader.roles::<ClusterRole>(namespace).await),
-            (
-                "ClusterRoleBinding",
-                reader.roles::<ClusterRoleBinding>(namespace).await,
-            ),
-        ],
+        roles,
         webhooks,
         api_services,
         services,
+        own_services,
         definitions,
-        jobs: reader.jobs(namespace, known).await,
+        jobs,
+        unpacked,
         subscriptions,
-    }
+    };
+    reader.ask_again(&mut observed).await;
+    observed.unreadable = reader.take_unreadable();
+    observed
 }
 
 #[expect(
@@ -129,6 +140,19 @@ impl<'a> Reader<'a> {
         Self {
             client,
             deadline: (!timeout.is_zero()).then(|| Instant::now() + timeout),
+            unreadable: Mutex::default(),
+        }
+    }
+
+    /// One that has half of the time that is left.
+    pub(crate) fn half(&self) -> Self {
+        let now = Instant::now();
+        Self {
+            client: self.client,
+            deadline: self
+                .deadline
+                .map(|end| now + end.saturating_duration_since(now) / 2),
+            unreadable: Mutex::default(),
         }
     }
 
@@ -155,7 +179,18 @@ impl Reader<'_> {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        self.within(list(self.client, namespace, selector)).await
+        let (found, unreadable) = self
+            .within(list_readable(self.client, namespace, selector))
+            .await?;
+        self.unreadable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(unreadable);
+        Ok(found)
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        std::mem::take(&mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Metadata of all objects of a kind that labels select, as far as they are of use.
@@ -209,11 +244,13 @@ impl Reader<'_> {
         .await
     }
 
-    /// Whoever may not see all namespaces may see OLM's.
+    /// Whoever may make Deployments may label them so: those of other namespaces count where OLM's has none.
     async fn programs(&self, global: &str) -> Read<Vec<Deployment>> {
-        match self.all(None, PROGRAMS).await {
-            Ok(found) => Ok(found),
-            Err(_) => self.all(Some(global), PROGRAMS).await,
+        let own: Vec<Deployment> = self.all(Some(global), PROGRAMS).await?;
+        match own.is_empty() {
+            // Not everybody may see all namespaces.
+            true => Ok(self.all(None, PROGRAMS).await.unwrap_or_default()),
+            false => Ok(own),
         }
     }
 
@@ -238,17 +275,22 @@ impl Reader<'_> {
                 Err(cause) => unlisted.push((place(at), cause)),
             }
         }
-        let named: BTreeSet<Key> = subscriptions
-            .iter()
-            .map(|subscription| {
-                (
-                    subscription.spec.source_namespace.clone(),
-                    subscription.spec.source.clone(),
-                )
-            })
-            .filter(|key| !key.0.is_empty() && !key.1.is_empty() && !found.contains_key(key))
-            .collect();
-        for (at, key) in named.into_iter().enumerate() {
+        let in_turn = in_turn(subscriptions, |subscription| {
+            subscription.namespace().unwrap_or_default()
+        });
+        let named = in_turn.into_iter().map(|subscription| {
+            (
+                subscription.spec.source_namespace.clone(),
+                subscription.spec.source.clone(),
+            )
+        });
+        let mut asked = BTreeSet::new();
+        for key in named {
+            let at = asked.len();
+            let is_unnamed = key.0.is_empty() || key.1.is_empty();
+            if is_unnamed || found.contains_key(&key) || !asked.insert(key.clone()) {
+                continue;
+            }
             // A list that was had knows all there are.
             let is_known = unlisted.is_empty()
                 && (namespace.is_none() || [namespace, Some(global)].contains(&Some(&key.0)));
@@ -274,7 +316,10 @@ impl Reader<'_> {
         let unwell = catalogs
             .iter()
             .filter(|(_, read)| matches!(read, Ok(Some(catalog)) if !is_ready(catalog)));
-        for (key, _) in unwell.take(MAX_ASKED) {
+        for (key, _) in in_turn(unwell, |(key, _)| key.0.clone())
+            .into_iter()
+            .take(MAX_ASKED)
+        {
             let selector = format!("{}={}", labels::CATALOG_SOURCE, key.1);
             if let Ok(pods) = self.all::<Pod>(Some(&key.0), &selector).await {
                 found.insert(key.clone(), pods);
@@ -289,7 +334,7 @@ impl Reader<'_> {
             .filter_map(|group| Some((group.namespace()?, group.spec.service_account()?.to_owned())))
             .collect();
         let mut found = BTreeMap::new();
-        for (at, key) in named.into_iter().enumerate() {
+        for (at, key) in keys_in_turn(named).into_iter().enumerate() {
             let read = match at {
                 _ if !is_name(&key.1) => Ok(false),
                 MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
@@ -330,7 +375,7 @@ impl Reader<'_> {
             .filter(|key| is_name(&key.1))
             .collect();
         let mut found = BTreeMap::new();
-        for (at, key) in open.into_iter().enumerate() {
+        for (at, key) in keys_in_turn(open).into_iter().enumerate() {
             let read = match at {
                 MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
                 _ => self.within(get(self.client, &key.0, &key.1)).await,
@@ -379,6 +424,16 @@ impl Reader<'_> {
             found.insert(from.to_owned(), names.map(|names| names.into_iter().collect()));
         }
         found
+    }
+
+    async fn all_roles(&self, namespace: Option<&str>) -> Vec<(&'static str, Read<Vec<Owned>>)> {
+        vec![
+            ("ClusterRole", self.roles::<ClusterRole>(namespace).await),
+            (
+                "ClusterRoleBinding",
+                self.roles::<ClusterRoleBinding>(namespace).await,
+            ),
+        ]
     }
 
     async fn roles<K>(&self, namespace: Option<&str>) -> Read<Vec<Owned>>

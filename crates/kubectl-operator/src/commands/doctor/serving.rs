@@ -112,11 +112,19 @@ fn trust(observed: &Observed, about: String, target: &Target) -> Option<Finding>
         return None;
     }
     let (namespace, name) = &target.service;
-    let remedy = format!(
-        "OLM renews it when its Secret is gone: kubectl delete secret {}-cert -n {}",
-        word(name),
-        word(namespace)
-    );
+    // Of others' services a Secret of that name is others', too.
+    let remedy = match observed.own_services.contains(&target.service) {
+        true => format!(
+            "OLM renews it when its Secret is gone: kubectl delete secret {}-cert -n {}",
+            word(name),
+            word(namespace)
+        ),
+        false => format!(
+            "have whoever made its service renew it: kubectl describe service {} -n {}",
+            word(name),
+            word(namespace)
+        ),
+    };
     let Some(end) = last_end(&target.ca) else {
         return Some(Finding::error(
             about,

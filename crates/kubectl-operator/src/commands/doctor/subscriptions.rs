@@ -184,7 +184,20 @@ pub(super) fn installed(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             continue;
         };
         let key = (subscription.namespace().unwrap_or_default(), csv);
-        if observed.has_csv(&key) == Ok(false) {
+        let own = (key.0.clone(), subscription.name_any());
+        let is_still = match observed.installed_since.get(&own) {
+            Some(Ok(installed)) => installed.as_ref() == Some(&key.1),
+            Some(Err(_)) | None => false,
+        };
+        let has_csv = observed.has_csv(&key);
+        let unsure = has_csv.as_ref().err().or_else(|| {
+            let since = observed.installed_since.get(&own);
+            since.and_then(|since| since.as_ref().err())
+        });
+        if let Some(cause) = unsure {
+            findings.push(Finding::not_checked(about(subscription), cause));
+        }
+        if has_csv == Ok(false) && is_still {
             findings.push(Finding::error(
                 about(subscription),
                 format!(

@@ -1,3 +1,4 @@
+mod advice;
 mod calls;
 
 use std::time::Duration;
@@ -79,7 +80,8 @@ pub(crate) fn cluster() -> FakeCluster {
         json!({"namespace": "other", "name": "etcd.v1.0.0", "labels": {labels::COPIED_FROM: "shop"}});
     copy["status"]["reason"] = json!("Copied");
     cluster.put(copy);
-    cluster.put(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "shop", "name": "etcd-service"}}));
+    cluster.put(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "shop", "name": "etcd-service",
+        "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "etcd.v1.0.0", "uid": "u"}]}}));
     cluster.put(json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"namespace": "shop", "name": "etcd-1", "labels": {"kubernetes.io/service-name": "etcd-service"}},
         "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": true}}]}));
@@ -164,7 +166,7 @@ async fn a_cluster_in_which_nothing_is_wrong_is_fine_and_nothing_is_written() {
     let diagnosis = diagnosed(&cluster).await;
     assert_eq!(
         diagnosis.text(false, Colours(false)),
-        "errors: 0, warnings: 0, not checked: 0, fine: 21\n"
+        "errors: 0, warnings: 0, not checked: 0, fine: 22\n"
     );
     let wide = diagnosis.text(true, Colours(false));
     assert!(wide.starts_with("fine         OLM runs\n"), "{wide}");
@@ -199,7 +201,7 @@ async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
                  → correct spec.image or spec.secrets: kubectl edit catalogsource cat -n olm; its pods: kubectl get pods -n olm -l olm.catalogSource=cat
     warning      InstallPlan shop/install-1: it waits for approval since 3d, for etcd.v2.0.0
                  → kubectl operator approve install-1 -n shop
-    errors: 1, warnings: 1, not checked: 0, fine: 19
+    errors: 1, warnings: 1, not checked: 0, fine: 20
     ");
 }
 

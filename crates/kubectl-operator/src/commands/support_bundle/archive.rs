@@ -9,9 +9,12 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use super::redact::Redactor;
+use crate::terminal::{escape, escape_json};
 
 /// Bytes of all parts together, before they are packed.
 pub(super) const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Bytes of a log or a report.
+pub(super) const MAX_LINES: usize = 8 * 1024 * 1024;
 /// Folder that everything is in.
 const FOLDER: &str = "olm-support-bundle";
 /// Name of the list of parts.
@@ -52,15 +55,42 @@ impl Archive {
         if objects.is_empty() {
             return;
         }
-        objects.iter_mut().for_each(|object| self.redactor.object(object));
+        objects.iter_mut().for_each(|object| self.clean(object));
+        self.cleaned(path, &objects);
+    }
+
+    /// An object without secrets.
+    pub(super) fn clean(&mut self, object: &mut Value) {
+        self.redactor.object(object);
+    }
+
+    /// Objects from which secrets were taken out.
+    pub(super) fn cleaned(&mut self, path: &str, objects: &[Value]) {
+        if objects.is_empty() {
+            return;
+        }
         let text = format!("{:#}\n", json!({"items": objects}));
+        self.part(path, escape_json(&text));
+    }
+
+    /// Lines of a log or a report, without secrets and without what a terminal obeys: somebody will print them.
+    pub(super) fn lines(&mut self, path: &str, text: &str) {
+        let mut text = escape(&self.redactor.lines(text));
+        if text.len() > MAX_LINES {
+            let at = text.floor_char_boundary(MAX_LINES);
+            let end = text
+                .get(..at)
+                .and_then(|text| text.rfind('\n'))
+                .map_or(at, |end| end + 1);
+            text.truncate(end);
+            self.unread(path, &format!("it has more than {MAX_LINES} bytes, and was cut"));
+        }
         self.part(path, text);
     }
 
-    /// A text, without secrets.
-    pub(super) fn text(&mut self, path: &str, text: &str) {
-        let text = self.redactor.text(text);
-        self.part(path, text);
+    /// A text of somebody that is going to be cut, without secrets: what is left of one is not known for it.
+    pub(super) fn redacted(&mut self, text: &str) -> String {
+        self.redactor.text(text)
     }
 
     /// A text as it is.

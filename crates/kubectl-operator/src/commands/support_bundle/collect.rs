@@ -2,15 +2,15 @@
 
 use std::fmt::Debug;
 
-use anyhow::{Context as _, anyhow};
-use futures::AsyncReadExt as _;
+use anyhow::{Context as _, bail};
+use futures::{AsyncRead, AsyncReadExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
 use kube::core::Selector;
-use kube::{Api, Client, Resource};
+use kube::{Api, Resource};
 use olm_api::labels;
 use olm_api::v1::{OLMConfig, Operator, OperatorGroup};
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
@@ -18,18 +18,24 @@ use olm_api::v2::OperatorCondition;
 use serde_json::{Value, json};
 
 use super::archive::Archive;
-use super::logs::{LINES, MAX_LOG, MAX_READ, Tail};
+use super::logs::{LINES, MAX_LOG, MAX_LOGS, MAX_READ, Tail};
+use super::shares::Shares;
 use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
-use crate::operators::lines;
+use crate::operators::{Node, lines};
 use crate::reader::{answer, get, place};
 use crate::terminal::Colours;
+use crate::turns::in_turn;
 
-/// Objects that are asked for at once.
-const PAGE: u32 = 200;
+/// Objects that are asked for at once. Each may have 1.5 MB.
+const PAGE: u32 = 50;
+/// Pages of one list.
+const MAX_PAGES: usize = 400;
 /// Objects of one kind.
 const MAX_OBJECTS: usize = 5000;
+/// Namespaces that are named of those that had too many.
+const MAX_NAMED: usize = 10;
 /// Deployments whose pods are read, and ConfigMaps that are.
 const MAX_ASKED: usize = 200;
 
@@ -42,13 +48,23 @@ fn places<'a>(namespace: Option<&'a str>, global: &'a str) -> Vec<Option<&'a str
     }
 }
 
-/// Reads everything into the archive; what cannot be read is noted there.
+/// Reads everything into the archive; what cannot be read is noted there. What tells most comes first: who fills a namespace with objects
+/// has less of these told.
 pub(super) async fn collect(
     reader: &Reader<'_>,
     namespace: Option<&str>,
     global: &str,
     archive: &mut Archive,
 ) {
+    versions(reader, namespace, global, archive).await;
+    let mut olm = objects::<Deployment>(reader, archive, &[Some(global)], PROGRAMS).await;
+    // Whoever may make Deployments may label them so. They count where there are no others.
+    if olm.is_empty() && namespace.is_none() {
+        olm = objects::<Deployment>(reader, archive, &[None], PROGRAMS).await;
+    }
+    let of_olm = pods(reader, archive, &olm).await;
+    logs(reader, archive, &of_olm).await;
+    reports(&reader.half(), namespace, global, archive).await;
     let places = places(namespace, global);
     let originals = gather::originals();
     kind::<CatalogSource>(reader, archive, &places, "").await;
@@ -59,40 +75,45 @@ pub(super) async fn collect(
     kind::<OperatorCondition>(reader, archive, &places, "").await;
     kind::<Operator>(reader, archive, &[None], "").await;
     kind::<OLMConfig>(reader, archive, &[None], "").await;
-    let jobs = kind::<Job>(reader, archive, &places, labels::BUNDLE_UNPACK_REF).await;
+    let jobs = objects::<Job>(reader, archive, &places, labels::BUNDLE_UNPACK_REF).await;
     config_maps(reader, archive, &jobs).await;
+    archive.objects("objects/jobs.json", jobs);
     kind::<Event>(reader, archive, &places, "").await;
     let of_operators = format!("{}={}", labels::OWNER_KIND, labels::OWNER_KIND_CSV);
-    let mut deployments = objects::<Deployment>(reader, archive, &places, &of_operators).await;
-    let olm = match namespace {
-        None => objects::<Deployment>(reader, archive, &[None], PROGRAMS).await,
-        Some(_) => objects::<Deployment>(reader, archive, &[Some(global)], PROGRAMS).await,
-    };
-    let mut pods = pods(reader, archive, &deployments).await;
-    let of_olm = self::pods(reader, archive, &olm).await;
-    logs(reader, archive, &of_olm).await;
-    deployments.extend(olm);
-    pods.extend(of_olm);
-    pods.extend(objects::<Pod>(reader, archive, &places, labels::CATALOG_SOURCE).await);
-    pods.extend(objects::<Pod>(reader, archive, &places, labels::BUNDLE_UNPACK_REF).await);
-    archive.objects("objects/deployments.json", unique(deployments));
-    archive.objects("objects/pods.json", unique(pods));
-    reports(reader, namespace, global, archive).await;
+    let deployments = objects::<Deployment>(reader, archive, &places, &of_operators).await;
+    let mut all_pods = of_olm;
+    all_pods.extend(pods(reader, archive, &deployments).await);
+    all_pods.extend(objects::<Pod>(reader, archive, &places, labels::CATALOG_SOURCE).await);
+    all_pods.extend(objects::<Pod>(reader, archive, &places, labels::BUNDLE_UNPACK_REF).await);
+    olm.extend(deployments);
+    archive.objects("objects/deployments.json", unique(olm));
+    archive.objects("objects/pods.json", unique(all_pods));
 }
 
-/// One kind as a part; what was read.
-async fn kind<K>(
-    reader: &Reader<'_>,
-    archive: &mut Archive,
-    places: &[Option<&str>],
-    selector: &str,
-) -> Vec<Value>
+/// One kind as a part.
+async fn kind<K>(reader: &Reader<'_>, archive: &mut Archive, places: &[Option<&str>], selector: &str)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     let found = objects::<K>(reader, archive, places, selector).await;
-    archive.objects(&format!("objects/{}.json", K::plural(&())), found.clone());
-    found
+    archive.objects(&format!("objects/{}.json", K::plural(&())), found);
+}
+
+/// Bytes of one kind that are kept, as they are written. Plans and ClusterServiceVersions are large.
+fn share(plural: &str) -> usize {
+    match plural {
+        "installplans" => 48 * 1024 * 1024,
+        "clusterserviceversions" => 32 * 1024 * 1024,
+        _ => 6 * 1024 * 1024,
+    }
+}
+
+/// What an object takes of the share of its kind.
+fn cost(object: &Value, share: usize) -> usize {
+    let text = format!("{object:#}");
+    let lines = text.bytes().filter(|byte| *byte == b'\n').count();
+    // It is written as an item of a list.
+    (text.len() + 4 * lines).max(share / MAX_OBJECTS)
 }
 
 /// Objects of a kind as they stand, of several places.
@@ -105,58 +126,84 @@ async fn objects<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let mut found = Vec::new();
+    let plural = K::plural(&());
+    let share = share(&plural);
+    let mut shares = Shares::new(share);
     for at in places {
         let resource = ApiResource::erase::<K>(&());
         let api: Api<DynamicObject> = match at {
             Some(namespace) => Api::namespaced_with(reader.client().clone(), namespace, &resource),
             None => Api::all_with(reader.client().clone(), &resource),
         };
-        let what = format!("{} in {}", K::plural(&()), place(*at));
-        match reader.within(listed(&api, &what, selector)).await {
-            Ok((objects, is_whole)) => {
+        let what = format!("{plural} in {}", place(*at));
+        let keep = |mut object: Value| {
+            // Items of a list come without them.
+            object["kind"] = K::kind(&()).as_ref().into();
+            object["apiVersion"] = K::api_version(&()).as_ref().into();
+            let cost = cost(&object, share);
+            shares.push(object, cost);
+        };
+        match reader.within(listed(&api, &what, selector, keep)).await {
+            Ok(is_whole) => {
                 archive.answered();
-                found.extend(objects.into_iter().map(|mut object| {
-                    // Items of a list come without them.
-                    object["kind"] = K::kind(&()).as_ref().into();
-                    object["apiVersion"] = K::api_version(&()).as_ref().into();
-                    object
-                }));
                 if !is_whole {
-                    archive.unread(&what, &format!("there are more than {MAX_OBJECTS}"));
+                    archive.unread(&what, &format!("there are more than {MAX_PAGES} pages of {PAGE}"));
                 }
             }
             Err(cause) => archive.unread(&what, &cause),
         }
     }
-    found
+    let dropped = shares.dropped();
+    if !dropped.is_empty() {
+        let count: usize = dropped.values().sum();
+        let names: Vec<&str> = dropped.keys().take(MAX_NAMED).map(String::as_str).collect();
+        archive.unread(
+            &format!("{count} {plural} of {} namespaces, of {} among them", dropped.len(), names.join(", ")),
+            &format!("no more than {share} bytes and {MAX_OBJECTS} objects of a kind are kept, in equal shares for namespaces"),
+        );
+    }
+    shares.into_objects()
 }
 
-async fn listed(api: &Api<DynamicObject>, what: &str, selector: &str) -> anyhow::Result<(Vec<Value>, bool)> {
+/// Whether these were all.
+async fn listed(
+    api: &Api<DynamicObject>,
+    what: &str,
+    selector: &str,
+    mut keep: impl FnMut(Value),
+) -> anyhow::Result<bool> {
     let mut params = ListParams::default().limit(PAGE);
     if !selector.is_empty() {
         params = params.labels(selector);
     }
-    let mut found = Vec::new();
-    loop {
+    for _ in 0..MAX_PAGES {
         let page = answer(|| format!("list {what}"), api.list(&params)).await?;
         let is_empty = page.items.is_empty();
         for object in page.items {
-            found.push(serde_json::to_value(object)?);
+            keep(serde_json::to_value(object)?);
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            None => return Ok((found, true)),
+            None => return Ok(true),
             // A page without objects leads nowhere.
-            Some(_) if is_empty || found.len() >= MAX_OBJECTS => return Ok((found, false)),
+            Some(_) if is_empty => return Ok(false),
             Some(token) => params.continue_token = Some(token),
         }
     }
+    Ok(false)
+}
+
+fn namespace_of(object: &Value) -> String {
+    object["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Keys of the ConfigMaps that bundles were unpacked into: their Jobs have the same names.
 async fn config_maps(reader: &Reader<'_>, archive: &mut Archive, jobs: &[Value]) {
-    let mut found = Vec::new();
-    for job in jobs.iter().take(MAX_ASKED) {
+    let share = share("configmaps");
+    let mut shares = Shares::new(share);
+    for job in in_turn(jobs, |job| namespace_of(job)).into_iter().take(MAX_ASKED) {
         let text = |field: &str| job["metadata"][field].as_str().unwrap_or_default();
         let (namespace, name) = (text("namespace"), text("name"));
         match reader
@@ -166,19 +213,25 @@ async fn config_maps(reader: &Reader<'_>, archive: &mut Archive, jobs: &[Value])
             Ok(Some(map)) => {
                 let mut map = serde_json::to_value(map).unwrap_or_default();
                 map["kind"] = "ConfigMap".into();
-                found.push(map);
+                // What it holds is not kept until all are read.
+                archive.clean(&mut map);
+                let cost = cost(&map, share);
+                shares.push(map, cost);
             }
             Ok(None) => {}
             Err(cause) => archive.unread(&format!("ConfigMap {namespace}/{name}"), &cause),
         }
     }
-    archive.objects("objects/configmaps.json", found);
+    archive.cleaned("objects/configmaps.json", &shares.into_objects());
 }
 
 /// Pods that Deployments select.
 async fn pods(reader: &Reader<'_>, archive: &mut Archive, deployments: &[Value]) -> Vec<Value> {
     let mut found = Vec::new();
-    for deployment in deployments.iter().take(MAX_ASKED) {
+    for deployment in in_turn(deployments, |deployment| namespace_of(deployment))
+        .into_iter()
+        .take(MAX_ASKED)
+    {
         let namespace = deployment["metadata"]["namespace"].as_str();
         let selector = serde_json::from_value(deployment["spec"]["selector"].clone());
         let selector = selector.ok().and_then(
@@ -210,7 +263,8 @@ fn unique(objects: Vec<Value>) -> Vec<Value> {
 }
 
 async fn logs(reader: &Reader<'_>, archive: &mut Archive, pods: &[Value]) {
-    for pod in pods {
+    let mut bytes = 0;
+    for pod in in_turn(pods, |pod| namespace_of(pod)) {
         let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
         let api: Api<Pod> = Api::namespaced(reader.client().clone(), &namespace);
@@ -237,47 +291,56 @@ async fn logs(reader: &Reader<'_>, archive: &mut Archive, pods: &[Value]) {
                     timestamps: true,
                     ..LogParams::default()
                 };
-                match reader.within(log(&api, &name, &params)).await {
-                    Ok(text) => archive.text(&path, &text),
-                    Err(cause) => archive.unread(&path, &cause),
+                if bytes > MAX_LOGS {
+                    archive.unread(&path, &format!("there are more than {MAX_LOGS} bytes of logs"));
+                    continue;
+                }
+                let mut tail = Tail::default();
+                let read = reader.within(log(&api, &name, &params, &mut tail)).await;
+                // What was read up to there is told, too.
+                let text = tail.text();
+                bytes += text.len();
+                if read.is_ok() || !text.is_empty() {
+                    archive.answered();
+                    archive.lines(&path, &text);
+                }
+                if let Err(cause) = read {
+                    archive.unread(&path, &cause);
                 }
             }
         }
     }
 }
 
-async fn log(api: &Api<Pod>, name: &str, params: &LogParams) -> anyhow::Result<String> {
+async fn log(api: &Api<Pod>, name: &str, params: &LogParams, tail: &mut Tail) -> anyhow::Result<()> {
     let what = || format!("read the log of pod {name}");
     let stream = answer(what, api.log_stream(name, params)).await?;
     let mut stream = std::pin::pin!(stream);
-    let (mut tail, mut chunk, mut read) = (Tail::default(), vec![0; 64 * 1024], 0);
+    fill(&mut stream, tail, MAX_READ).await.with_context(what)
+}
+
+/// Reads to the end, if it comes within so many bytes.
+pub(super) async fn fill(
+    stream: &mut (impl AsyncRead + Unpin),
+    tail: &mut Tail,
+    most: usize,
+) -> anyhow::Result<()> {
+    let (mut chunk, mut read) = (vec![0; 64 * 1024], 0);
     loop {
-        let count = stream.read(&mut chunk).await.with_context(what)?;
+        let count = stream.read(&mut chunk).await?;
         let bytes = chunk.get(..count).unwrap_or_default();
         if bytes.is_empty() {
-            return Ok(tail.text());
+            return Ok(());
         }
         tail.push(bytes);
         read += count;
-        if read > MAX_READ {
-            return Err(anyhow!("it has no end"));
+        if read > most {
+            bail!("there are more than {most} bytes, and what follows was not read");
         }
     }
 }
 
-/// What the other commands say, and versions.
-async fn reports(reader: &Reader<'_>, namespace: Option<&str>, global: &str, archive: &mut Archive) {
-    let observed = Box::pin(observe(reader, namespace, global)).await;
-    let diagnosis = diagnose(&observed);
-    archive.text("doctor.txt", &diagnosis.text(true, Colours(false)));
-    archive.objects(
-        "doctor.json",
-        vec![serde_json::to_value(&diagnosis).unwrap_or_default()],
-    );
-    match reader.within(Box::pin(status(reader.client(), namespace))).await {
-        Ok(text) => archive.text("status.txt", &text),
-        Err(cause) => archive.unread("status", &cause),
-    }
+async fn versions(reader: &Reader<'_>, namespace: Option<&str>, global: &str, archive: &mut Archive) {
     let version = reader
         .within(answer(
             || "read the version of Kubernetes".to_owned(),
@@ -293,16 +356,43 @@ async fn reports(reader: &Reader<'_>, namespace: Option<&str>, global: &str, arc
     };
     let versions = json!({"kubernetes": kubernetes, "plugin": env!("CARGO_PKG_VERSION"), "logBytes": MAX_LOG,
         "namespace": namespace, "globalCatalogNamespace": global});
-    archive.text("versions.json", &format!("{versions:#}\n"));
+    archive.lines("versions.json", &format!("{versions:#}\n"));
 }
 
-async fn status(client: &Client, namespace: Option<&str>) -> anyhow::Result<String> {
-    let gathered = gather::with_workloads(client, namespace, |_| true).await?;
-    let trees: Vec<_> = gathered
-        .operators()
-        .iter()
-        // Who reads it is elsewhere.
-        .map(|operator| gathered.tree(operator, &CommandLine::default()))
-        .collect();
-    Ok(lines(&trees, Colours(false)).join("\n") + "\n")
+/// What the other commands say. They cut long texts, of which what is left may not be known for a secret any more.
+async fn reports(reader: &Reader<'_>, namespace: Option<&str>, global: &str, archive: &mut Archive) {
+    let observed = Box::pin(observe(reader, namespace, global)).await;
+    let mut diagnosis = diagnose(&observed);
+    diagnosis.map_causes(|cause| archive.redacted(cause));
+    archive.lines("doctor.txt", &diagnosis.text(true, Colours(false)));
+    archive.objects(
+        "doctor.json",
+        vec![serde_json::to_value(&diagnosis).unwrap_or_default()],
+    );
+    match reader
+        .within(Box::pin(gather::with_workloads(
+            reader.client(),
+            namespace,
+            |_| true,
+        )))
+        .await
+    {
+        Ok(gathered) => {
+            let operators = gathered.operators();
+            // Who reads it is elsewhere.
+            let line = CommandLine::default();
+            let mut trees: Vec<Node> = operators
+                .iter()
+                .map(|operator| gathered.tree(operator, &line))
+                .collect();
+            trees.iter_mut().for_each(|tree| redact(tree, archive));
+            archive.lines("status.txt", &(lines(&trees, Colours(false)).join("\n") + "\n"));
+        }
+        Err(cause) => archive.unread("status", &cause),
+    }
+}
+
+fn redact(node: &mut Node, archive: &mut Archive) {
+    node.message = archive.redacted(&node.message);
+    node.objects.iter_mut().for_each(|node| redact(node, archive));
 }

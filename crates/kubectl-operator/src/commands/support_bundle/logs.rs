@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 pub(super) const MAX_LOG: usize = 2 * 1024 * 1024;
 /// Bytes of one log that are read at most: a server that sends more has no end.
 pub(super) const MAX_READ: usize = 256 * 1024 * 1024;
+/// Bytes of all logs together, after which no other is read.
+pub(super) const MAX_LOGS: usize = 48 * 1024 * 1024;
 /// Lines that are asked for.
 pub(super) const LINES: i64 = 50_000;
 

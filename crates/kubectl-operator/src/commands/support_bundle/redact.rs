@@ -1,38 +1,24 @@
 //! Takes out of objects and texts what is nobody else's business. Pure.
 //!
-//! By place: contents of Secrets and ConfigMaps, values of environment variables, what follows a flag that sounds like a secret, fields that do. By
-//! form, in all texts: user info in URLs, tokens, keys, and what is assigned to a name that sounds like a secret. A text that is JSON
-//! itself is taken as an object: manifests in plans and examples in annotations are.
+//! By place: contents of Secrets and ConfigMaps, values of whatever has a name and a value, as environment variables have, what follows a flag that
+//! sounds like a secret, and all in fields that do. By form, in all texts: user info in URLs, tokens, keys, and what is assigned to a name that
+//! sounds like a secret. A text that is JSON itself is taken as an object: manifests in plans and examples in annotations are.
+
+mod names;
+mod texts;
 
 use std::collections::BTreeMap;
 
 use olm_api::labels;
-use regex::{Captures, Regex};
 use serde_json::{Map, Value};
+
+use self::names::{is_reference, is_reference_with, is_secretive};
+use self::texts::Forms;
+use crate::reader::is_name;
 
 /// What stands in place of what was taken out.
 pub(super) const REDACTED: &str = "REDACTED";
 
-/// Parts of names that sound like a secret.
-const SECRETIVE: [&str; 15] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "pwd",
-    "secret",
-    "token",
-    "credential",
-    "apikey",
-    "api_key",
-    "api-key",
-    "accesskey",
-    "access_key",
-    "privatekey",
-    "private_key",
-    "authorization",
-];
-/// Names of fields that sound so and hold the name of an object.
-const REFERENCES: [&str; 4] = ["secretname", "secrets", "imagepullsecrets", "serviceaccounttoken"];
 /// Environment variables that operators have, and that tell how they were installed.
 const HARMLESS: [&str; 9] = [
     "WATCH_NAMESPACE",
@@ -50,10 +36,13 @@ const HARMLESS_PREFIX: &str = "RELATED_IMAGE_";
 /// Objects inside of texts inside of objects.
 const MAX_DEPTH: usize = 64;
 
+/// Fields of something that has a name and a value.
+const VALUES: [&str; 2] = ["value", "values"];
+
 /// What was taken out, counted.
 pub(super) struct Redactor {
     counts: BTreeMap<&'static str, usize>,
-    forms: Vec<(Regex, &'static str)>,
+    forms: Forms,
 }
 
 impl Redactor {
@@ -62,38 +51,9 @@ impl Redactor {
     /// # Errors
     /// A pattern is wrong, which a test would have found.
     pub(super) fn new() -> anyhow::Result<Self> {
-        let names = r"password|passwd|passphrase|pwd|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key";
-        let value = r#"(?:\\*"(?:[^"\\]|\\[^"])*\\*"|'[^']*'|[^\s"',;&}\]]+)"#;
-        let forms = [
-            (
-                r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)"
-                    .to_owned(),
-                REDACTED,
-            ),
-            (
-                r#"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/?#"'<>]*@"#.to_owned(),
-                "${1}REDACTED@",
-            ),
-            (
-                r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{6,}".to_owned(),
-                "${1} REDACTED",
-            ),
-            (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]+".to_owned(), REDACTED),
-            (
-                format!(r#"(?i)([\w.-]*(?:{names})[\w.-]*\\*["']?\s*[:=]\s*){value}"#),
-                "${1}REDACTED",
-            ),
-            (
-                format!(r#"(?i)(\bauth\\*["']?\s*[:=]\s*){value}"#),
-                "${1}REDACTED",
-            ),
-        ];
-        let forms = forms
-            .into_iter()
-            .map(|(form, with)| Ok((Regex::new(&form)?, with)));
         Ok(Self {
             counts: BTreeMap::new(),
-            forms: forms.collect::<anyhow::Result<_>>()?,
+            forms: Forms::new()?,
         })
     }
 
@@ -131,30 +91,30 @@ impl Redactor {
         }
         match value {
             Value::String(text) => *text = self.nested(text, depth),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item, depth + 1)),
-            Value::Object(fields) => {
-                if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-                    self.metadata(metadata);
-                }
-                let kind = fields
-                    .get("kind")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned();
-                for (name, value) in fields.iter_mut() {
-                    self.field(&kind, name, value, depth + 1);
-                }
-            }
+            Value::Array(items) => self.items(items, depth),
+            Value::Object(fields) => self.fields(fields, depth),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn fields(&mut self, fields: &mut Map<String, Value>, depth: usize) {
+        if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+            self.metadata(metadata);
+        }
+        let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let kind = kind.to_owned();
+        let is_given = is_given(fields);
+        for (name, value) in fields.iter_mut() {
+            match is_given && VALUES.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+                true => self.take(value, "values of environment variables and the like"),
+                false => self.field(&kind, name, value, depth + 1),
+            }
         }
     }
 
     fn field(&mut self, kind: &str, name: &str, value: &mut Value, depth: usize) {
         match (kind, name, &mut *value) {
-            ("Secret", "data" | "stringData", Value::Object(entries)) => {
-                entries.values_mut().for_each(|entry| *entry = REDACTED.into());
-                self.count("contents of Secrets");
-            }
+            ("Secret", "data" | "stringData", contents) => self.take(contents, "contents of Secrets"),
             ("ConfigMap", "data" | "binaryData", Value::Object(entries)) => {
                 for entry in entries.values_mut() {
                     let bytes = entry.as_str().map_or(0, str::len);
@@ -163,77 +123,81 @@ impl Redactor {
                 self.count("contents of ConfigMaps");
             }
             // A manifest in a plan. Only what can be read can be known to hold nothing.
-            ("Secret" | "ConfigMap", "manifest", Value::String(text)) => {
+            ("Secret" | "BundleSecret" | "ConfigMap", "manifest", Value::String(text)) => {
                 match serde_json::from_str::<Value>(text) {
                     Ok(mut manifest) => {
-                        if let Some(fields) = manifest.as_object_mut() {
-                            // What it says it is decides; what the step says decides where it says nothing.
-                            fields.entry("kind").or_insert_with(|| kind.into());
-                        }
-                        self.value(&mut manifest, depth);
+                        self.manifest(kind, &mut manifest, depth);
                         *text = manifest.to_string();
                     }
-                    Err(_) => *value = self.taken("manifests that cannot be read"),
-                }
-            }
-            (_, "env", Value::Array(variables)) => variables
-                .iter_mut()
-                .for_each(|variable| self.variable(variable, depth)),
-            (_, "args" | "command", Value::Array(words)) => self.words(words),
-            (_, _, Value::String(text)) if !text.is_empty() && is_secretive(name) => {
-                *value = self.taken("fields that sound like a secret");
-            }
-            (_, _, Value::Array(items)) if is_secretive(name) => {
-                for item in items {
-                    match item {
-                        Value::String(_) => *item = self.taken("fields that sound like a secret"),
-                        item => self.value(item, depth),
+                    Err(_) => {
+                        *value = REDACTED.into();
+                        self.count("manifests that cannot be read");
                     }
                 }
+            }
+            (_, _, value) if is_secretive(name) && !refers(name, value) => {
+                self.take(value, "fields that sound like a secret");
             }
             _ => self.value(value, depth),
         }
     }
 
-    fn taken(&mut self, what: &'static str) -> Value {
-        self.count(what);
-        REDACTED.into()
-    }
-
-    fn variable(&mut self, variable: &mut Value, depth: usize) {
-        let name = variable["name"].as_str().unwrap_or_default();
-        let is_harmless = HARMLESS.contains(&name) || name.starts_with(HARMLESS_PREFIX);
-        if let Some(Value::String(text)) = variable.get("value")
-            && !text.is_empty()
-            && !is_harmless
-        {
-            variable["value"] = self.taken("values of environment variables");
+    /// The object that a step of a plan brings. The step says of which kind it is, whatever the object says.
+    fn manifest(&mut self, kind: &str, manifest: &mut Value, depth: usize) {
+        let kind = match kind {
+            "BundleSecret" => "Secret",
+            kind => kind,
+        };
+        if let Value::Object(fields) = &mut *manifest {
+            for name in ["data", "stringData", "binaryData"] {
+                if let Some(contents) = fields.get_mut(name) {
+                    self.field(kind, name, contents, depth);
+                }
+            }
         }
-        self.value(variable, depth);
+        self.value(manifest, depth);
     }
 
-    /// Words of a command line: what follows a flag that sounds like a secret is one.
-    fn words(&mut self, words: &mut [Value]) {
+    /// Takes out every value, and leaves what the fields are called and what is no more than yes or no.
+    fn take(&mut self, value: &mut Value, what: &'static str) {
+        // No recursion: whoever wrote it says how deep it is.
+        let mut left = vec![value];
+        while let Some(value) = left.pop() {
+            match value {
+                Value::Null | Value::Bool(_) => {}
+                Value::String(text) if text.is_empty() => {}
+                Value::String(_) | Value::Number(_) => {
+                    *value = REDACTED.into();
+                    self.count(what);
+                }
+                Value::Array(items) => left.extend(items),
+                Value::Object(fields) => left.extend(fields.values_mut()),
+            }
+        }
+    }
+
+    /// Items of a list. It may be a command line: what follows a flag that sounds like a secret is one.
+    fn items(&mut self, items: &mut [Value], depth: usize) {
         let mut is_next = false;
-        for word in words {
-            let Value::String(text) = word else {
+        for item in items {
+            let Value::String(text) = item else {
+                is_next = false;
+                self.value(item, depth + 1);
                 continue;
             };
-            let follows = std::mem::take(&mut is_next) && !text.starts_with("--");
-            if follows {
-                *text = REDACTED.to_owned();
-                self.count("arguments");
-                continue;
-            }
+            let follows = is_next;
+            // A flag that takes no value is followed by another one, which may.
+            is_next = text.starts_with('-') && !text.contains('=') && is_secretive(text);
             match text.split_once('=') {
-                Some((flag, _)) if flag.starts_with('-') && is_secretive(flag) => {
+                _ if follows => {
+                    *text = REDACTED.to_owned();
+                    self.count("arguments");
+                }
+                Some((flag, _)) if is_flag(flag) && is_secretive(flag) => {
                     *text = format!("{flag}={REDACTED}");
                     self.count("arguments");
                 }
-                _ => {
-                    is_next = text.starts_with('-') && is_secretive(text);
-                    *text = self.text(text);
-                }
+                _ => *text = self.nested(text, depth),
             }
         }
     }
@@ -252,27 +216,52 @@ impl Redactor {
 
     /// A text without what looks like a secret.
     pub(super) fn text(&mut self, text: &str) -> String {
-        let mut text = text.to_owned();
-        let mut found = 0;
-        for (form, with) in &self.forms {
-            let replaced = form.replace_all(&text, |captures: &Captures<'_>| {
-                found += 1;
-                let mut to = String::new();
-                captures.expand(with, &mut to);
-                to
-            });
-            if let std::borrow::Cow::Owned(replaced) = replaced {
-                text = replaced;
-            }
-        }
-        if found > 0 {
-            *self.counts.entry("places in texts").or_default() += found;
-        }
+        let (text, found) = self.forms.text(text);
+        self.found(found);
         text
+    }
+
+    /// The same of a log, or of a report: what is said in one line ends with it.
+    pub(super) fn lines(&mut self, text: &str) -> String {
+        let (text, found) = self.forms.log(text);
+        self.found(found);
+        text
+    }
+
+    fn found(&mut self, count: usize) {
+        if count > 0 {
+            *self.counts.entry("places in texts").or_default() += count;
+        }
     }
 }
 
-fn is_secretive(name: &str) -> bool {
-    let name = name.to_lowercase();
-    !REFERENCES.contains(&name.as_str()) && SECRETIVE.iter().any(|part| name.contains(part))
+/// Whether a word may be the name of something that is assigned: `--token=`, `TOKEN=`.
+fn is_flag(word: &str) -> bool {
+    word.chars()
+        .all(|letter| letter.is_alphanumeric() || "._-".contains(letter))
+}
+
+/// Whether the value of something with a name and a value is to be taken out: variables, headers and parameters are such.
+fn is_given(fields: &Map<String, Value>) -> bool {
+    let text = |wanted: &str| {
+        let mut all = fields.iter();
+        let found = all.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.and_then(|(_, value)| value.as_str())
+    };
+    match (text("name"), text("key")) {
+        (Some(name), _) => !HARMLESS.contains(&name) && !name.starts_with(HARMLESS_PREFIX),
+        // Keys are of labels and taints, too.
+        (None, Some(key)) => is_secretive(key),
+        (None, None) => false,
+    }
+}
+
+/// Whether this is no secret but says where one is.
+fn refers(name: &str, value: &Value) -> bool {
+    match value {
+        Value::String(text) => is_reference(name) && is_name(text),
+        Value::Array(items) => is_reference(name) && items.iter().all(|item| refers(name, item)),
+        Value::Object(fields) => is_reference_with(name, fields.keys()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }

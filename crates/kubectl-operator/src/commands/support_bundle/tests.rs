@@ -1,11 +1,14 @@
+mod secrets;
+
 use std::io::Read as _;
 use std::time::Duration;
 
+use olm_api::labels;
 use olm_testing::cluster::{FakeCluster, Fault, Refusal};
 use serde_json::{Value, json};
 
+use self::secrets::{forms, object_with, secret};
 use super::logs::{MAX_LOG, Tail};
-use super::redact::{REDACTED, Redactor};
 use super::*;
 use crate::commands::doctor::tests::cluster;
 use crate::operators::tests::plan;
@@ -50,132 +53,16 @@ fn part<'a>(parts: &'a [(String, String)], name: &str) -> &'a str {
         .1
 }
 
-/// A text that could be a secret: letters that mean something to JSON, shells and expressions among them.
-fn secret(seed: u64) -> String {
-    let letters: Vec<char> = "abcXYZ019 \"'\\/{}[]$&:=;,äß\n".chars().collect();
-    let (mut state, mut text) = (
-        seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
-        format!("s3cr3t{seed}x"),
-    );
-    for _ in 0..24 {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let at = usize::try_from(state % letters.len() as u64).unwrap();
-        text.push(letters[at]);
-    }
-    text
+/// A pod of a program of OLM. The cluster in memory answers with the pod where its log is asked for.
+fn pod(namespace: &str, name: &str, app: &str, said: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "labels": {"app": app},
+        "annotations": {"said": said}}, "spec": {"containers": [{"name": app, "image": "i"}]}, "status": {"phase": "Running"}})
 }
 
-/// An object with a secret in every place that is known.
-fn object_with(secret: &str) -> Value {
-    let manifest = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"any": secret}});
-    let deployment =
-        json!({"kind": "Deployment", "spec": {"containers": [{"env": [{"name": "ANY", "value": secret}]}]}});
-    json!({
-        "kind": "InstallPlan",
-        "metadata": {"managedFields": [{"x": secret}], "annotations": {
-            "kubectl.kubernetes.io/last-applied-configuration": json!({"x": secret}).to_string(),
-            "alm-examples": json!([{"kind": "Db", "spec": {"adminPassword": secret}}]).to_string(),
-        }},
-        "spec": {
-            "containers": [{
-                "env": [{"name": "ANY", "value": secret}, {"name": "DB_PASSWORD", "value": secret}],
-                "args": [format!("--db-password={secret}"), "--token", secret, "--verbose"],
-                "command": ["run", "-client-secret", secret],
-            }],
-            "config": {"env": [{"name": "OTHER", "value": secret}]},
-            "apiKey": secret, "tokens": [secret], "clientSecret": secret,
-        },
-        "status": {"plan": [
-            {"resource": {"kind": "Secret", "manifest": manifest.to_string()}},
-            {"resource": {"kind": "Secret", "manifest": format!("not JSON {secret}")}},
-            {"resource": {"kind": "Secret", "manifest": json!({"data": {"any": secret}}).to_string()}},
-            {"resource": {"kind": "Deployment", "manifest": deployment.to_string()}},
-        ]},
-        "inside": [{"kind": "Secret", "data": {"any": secret}}, {"kind": "ConfigMap", "data": {"any": secret}, "binaryData": {"b": secret}}],
-    })
-}
-
-/// A secret as it is, as JSON writes it, and as JSON in JSON does.
-fn forms(secret: &str) -> Vec<String> {
-    let once = Value::from(secret).to_string();
-    let once = once.trim_matches('"').to_owned();
-    let twice = Value::from(once.as_str())
-        .to_string()
-        .trim_matches('"')
-        .to_owned();
-    // Every one of them begins so.
-    vec![secret.to_owned(), once, twice, secret.chars().take(12).collect()]
-}
-
-#[test]
-fn no_text_of_a_secret_is_left_wherever_it_stood() {
-    for seed in 0..300 {
-        let secret = secret(seed);
-        let mut redactor = Redactor::new().unwrap();
-        let mut object = object_with(&secret);
-        redactor.object(&mut object);
-        let text = object.to_string();
-        for form in forms(&secret) {
-            assert!(!text.contains(&form), "{secret:?}: {text}");
-        }
-        assert!(text.contains(REDACTED));
-        assert!(redactor.counts().len() > 5, "{:?}", redactor.counts());
-    }
-}
-
-#[test]
-fn texts_lose_what_looks_like_a_secret_and_nothing_else() {
-    let mut redactor = Redactor::new().unwrap();
-    for (text, expected) in [
-        (
-            "pull https://me:pass@registry.example.com/x failed",
-            "pull https://REDACTED@registry.example.com/x failed",
-        ),
-        (
-            "https://registry.example.com/a@b",
-            "https://registry.example.com/a@b",
-        ),
-        (
-            "Authorization: Bearer abcdef.123",
-            "Authorization: Bearer REDACTED",
-        ),
-        ("db_password=hunter2 next", "db_password=REDACTED next"),
-        (r#"{"password":"a b","n":1"#, r#"{"password":REDACTED,"n":1"#),
-        (
-            r#"said {\"token\":\"abc\"} to"#,
-            r#"said {\"token\":REDACTED} to"#,
-        ),
-        (
-            "see eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.sig here",
-            "see REDACTED here",
-        ),
-        (
-            "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- x",
-            "REDACTED x",
-        ),
-        ("-----BEGIN PRIVATE KEY-----\nMII", "REDACTED"),
-        (
-            "deployment etcd is available, 2 of 2",
-            "deployment etcd is available, 2 of 2",
-        ),
-    ] {
-        assert_eq!(redactor.text(text), expected, "{text}");
-    }
-}
-
-#[test]
-fn what_tells_how_an_operator_was_installed_stays() {
-    let mut redactor = Redactor::new().unwrap();
-    let object = json!({"kind": "Deployment", "spec": {"env": [{"name": "WATCH_NAMESPACE", "value": "shop"}, {"name": "RELATED_IMAGE_DB", "value": "db:v1"}],
-        "args": ["--leader-elect", "--v=2"], "volumes": [{"secret": {"secretName": "cert"}}], "imagePullSecrets": [{"name": "pull"}],
-        "secrets": ["pull"], "automountServiceAccountToken": true}});
-    let mut redacted = object.clone();
-    redactor.object(&mut redacted);
-    // Names of Secrets are no secrets.
-    assert_eq!(redacted["spec"]["secrets"], json!(["pull"]));
-    assert_eq!(redacted, object);
+/// The same of a program that is labelled as one of OLM's.
+fn program(namespace: &str, name: &str, app: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name, "labels": {"app": app}},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": app}}, "template": {}}, "status": {"availableReplicas": 1}})
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,11 +73,164 @@ async fn a_bundle_has_what_a_maintainer_needs_and_asks_for_no_secret() {
     let mut waits = plan("install-1", "RequiresApproval", false);
     waits["status"]["plan"] = object_with(&hidden)["status"]["plan"].clone();
     cluster.put(waits);
-    cluster.edit(
-        "CatalogSource",
+    let status = json!({"status": {"message": "token=abcdef", "connectionState": {"lastObservedState": "TRANSIENT_FAILURE"}}});
+    assert!(cluster.edit("CatalogSource", "olm", "cat", &status));
+    let failed = json!({"status": {"phase": "Failed", "message": format!("{} https://hidden-in-a-url@registry.example.com", "x".repeat(550))}});
+    assert!(cluster.edit("ClusterServiceVersion", "shop", "etcd.v1.0.0", &failed));
+    cluster.put(program("olm", "catalog-operator", "catalog-operator"));
+    cluster.put(pod(
         "olm",
-        "cat",
-        &json!({"status": {"message": "token=abcdef"}}),
+        "catalog-operator-1",
+        "catalog-operator",
+        "password=l0g-secret\u{202e} next",
+    ));
+    cluster.put(json!({"apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"namespace": "olm", "name": "unpack", "labels": {labels::BUNDLE_UNPACK_REF: "unpack"}}}));
+    cluster.put(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "olm", "name": "unpack"},
+        "data": {"csv.yaml": hidden}}),
+    );
+    for namespace in [None, Some("shop")] {
+        drop(cluster.take_log());
+        let (archive, parts, summary) = bundle_of(&cluster, namespace).await;
+        let log = cluster.log();
+        assert!(
+            !log.counts.keys().any(|(_, kind)| kind == "Secret"),
+            "{:?}",
+            log.counts
+        );
+        assert!(log.writes.is_empty(), "{:?}", log.writes);
+        let text: Vec<&str> = parts.iter().map(|(_, text)| text.as_str()).collect();
+        let text = text.join("\n");
+        for form in
+            forms(&hidden)
+                .iter()
+                .map(String::as_str)
+                .chain(["abcdef", "l0g-secret", "\u{202e}", "hidden-i"])
+        {
+            assert!(!text.contains(form), "{form:?}: {text}");
+        }
+        assert_eq!(archive.no_answer(), None);
+        // Of what it knows, the cluster in memory has no Events alone.
+        let manifest: Value = serde_json::from_str(part(&parts, "manifest.json")).unwrap();
+        let unread = manifest["notRead"].as_array().unwrap();
+        assert!(
+            unread
+                .iter()
+                .all(|unread| unread["what"].as_str().unwrap().starts_with("events in ")),
+            "{unread:?}"
+        );
+        assert!(
+            summary.contains("contents of ConfigMaps") && summary.contains("contents of Secrets"),
+            "{summary}"
+        );
+        for (name, expected) in [
+            ("objects/catalogsources.json", "\"cat\""),
+            ("objects/subscriptions.json", "\"db\""),
+            ("objects/installplans.json", "\"install-1\""),
+            ("objects/clusterserviceversions.json", "\"etcd.v1.0.0\""),
+            ("objects/operatorgroups.json", "\"og\""),
+            ("objects/jobs.json", "\"unpack\""),
+            ("objects/configmaps.json", "\"csv.yaml\": \"REDACTED, "),
+            ("objects/deployments.json", "\"catalog-operator\""),
+            ("objects/pods.json", "\"catalog-operator-1\""),
+            (
+                "logs/olm/catalog-operator-1/catalog-operator.log",
+                "password=REDACTED",
+            ),
+            ("doctor.txt", "CatalogSource olm/cat: it is TRANSIENT_FAILURE"),
+            ("doctor.json", "\"severity\""),
+            ("status.txt", "Subscription shop/db"),
+            ("versions.json", "\"kubernetes\": \"v"),
+        ] {
+            assert!(
+                part(&parts, name).contains(expected),
+                "{name}: {}",
+                part(&parts, name)
+            );
+        }
+        assert!(!part(&parts, "objects/clusterserviceversions.json").contains("\"other\""));
+    }
+}
+
+/// What tells most is read first, and of OLM itself: whoever may make Deployments may label theirs as OLM's.
+#[tokio::test(start_paused = true)]
+async fn no_log_of_a_tenant_takes_the_place_of_olms() {
+    let cluster = cluster();
+    cluster.put(program("aaa", "x", "olm-operator"));
+    cluster.put(pod("aaa", "x-1", "olm-operator", "mine"));
+    cluster.put(program("olm", "olm-operator", "olm-operator"));
+    cluster.put(pod("olm", "olm-operator-1", "olm-operator", "ours"));
+    let (_, parts, _) = bundle_of(&cluster, None).await;
+    let paths: Vec<&str> = parts.iter().map(|(path, _)| path.as_str()).collect();
+    let at = |wanted: &str| paths.iter().position(|path| path.contains(wanted)).unwrap();
+    assert!(!paths.iter().any(|path| path.contains("logs/aaa")), "{paths:?}");
+    for later in [
+        "objects/catalogsources.json",
+        "objects/subscriptions.json",
+        "objects/pods.json",
+    ] {
+        for first in ["versions.json", "logs/olm/", "doctor.txt", "status.txt"] {
+            assert!(at(first) < at(later), "{paths:?}");
+        }
+    }
+}
+
+/// Whoever fills a namespace with large objects takes no place of others, nor of the memory of whoever collects.
+#[tokio::test(start_paused = true)]
+async fn one_namespace_leaves_place_for_others() {
+    let cluster = cluster();
+    for at in 0..10 {
+        let mut large = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+            "metadata": {"namespace": "aaa", "name": format!("large-{at}")}, "spec": {"sourceType": "grpc"}});
+        large["spec"]["description"] = "x".repeat(1_500_000).into();
+        cluster.put(large);
+    }
+    let (archive, parts, _) = bundle_of(&cluster, None).await;
+    let catalogs = part(&parts, "objects/catalogsources.json");
+    assert!(catalogs.contains("\"cat\"") && catalogs.contains("\"large-0\""));
+    assert!(
+        !catalogs.contains("\"large-9\"") && catalogs.len() < 7_000_000,
+        "{}",
+        catalogs.len()
+    );
+    assert!(!archive.is_whole());
+    assert!(
+        part(&parts, "manifest.json").contains("6 catalogsources of 1 namespaces, of aaa among them"),
+        "{}",
+        part(&parts, "manifest.json")
+    );
+}
+
+#[tokio::test]
+async fn of_a_log_that_is_too_long_the_end_of_what_was_read_is_kept() {
+    let mut log = futures::io::Cursor::new("line\n".repeat(100_000));
+    let mut tail = Tail::default();
+    let error = collect::fill(&mut log, &mut tail, 200_000).await.unwrap_err();
+    assert!(error.to_string().contains("more than 200000 bytes"), "{error}");
+    let text = tail.text();
+    assert!(
+        text.starts_with("line\n") && text.len() > 200_000,
+        "{}",
+        text.len()
+    );
+}
+
+#[test]
+fn lines_have_nothing_that_a_terminal_obeys_and_an_end() {
+    let mut archive = Archive::new().unwrap();
+    archive.lines("log", "\u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7} \u{202e}x\n2\n");
+    archive.lines("long", &format!("{}\n", "x".repeat(99)).repeat(90_000));
+    archive.objects("objects", vec![json!({"a": "\u{9b}x\u{202e}"})]);
+    let parts = unpacked(&archive.packed().unwrap());
+    assert_eq!(part(&parts, "log"), "red \\u{1b}]0;title\\u{7} \\u{202e}x\n2\n");
+    let long = part(&parts, "long");
+    assert!(long.ends_with("x\n") && long.len() <= 8 * 1024 * 1024 && long.len() > 8_000_000);
+    assert!(!archive.is_whole());
+    assert!(
+        part(&parts, "objects").contains(r"\u009bx\u202e"),
+        "{}",
+        part(&parts, "objects")
     );
 }
 
@@ -246,7 +286,7 @@ fn the_file_is_its_owners_whole_and_never_written_over_unasked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bundle.tar.gz");
     let mut archive = Archive::new().unwrap();
-    archive.text("a.txt", "one");
+    archive.lines("a.txt", "one");
     archive.write(&path, false).unwrap();
     assert_eq!(
         std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
@@ -274,7 +314,7 @@ fn the_file_is_its_owners_whole_and_never_written_over_unasked() {
 #[test]
 fn no_part_leaves_the_folder_and_none_makes_the_bundle_endless() {
     let mut archive = Archive::new().unwrap();
-    archive.text("logs/../../etc/pass wd", "x");
+    archive.lines("logs/../../etc/pass wd", "x");
     archive.part("large", "x".repeat(archive::MAX_BYTES));
     assert!(!archive.is_whole());
     let parts = unpacked(&archive.packed().unwrap());

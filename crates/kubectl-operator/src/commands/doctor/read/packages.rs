@@ -14,6 +14,7 @@ use super::Reader;
 use crate::operators::Key;
 use crate::packages::Package;
 use crate::reader::{get, list};
+use crate::turns::in_turn;
 
 /// Packages that are asked for.
 const MAX_PACKAGES: usize = 200;
@@ -32,7 +33,9 @@ impl Reader<'_> {
     ) -> Packages {
         let mut found = Packages::new();
         let mut listed: BTreeMap<Key, Read<OfCatalog>> = BTreeMap::new();
-        for subscription in subscriptions {
+        for subscription in in_turn(subscriptions, |subscription| {
+            subscription.namespace().unwrap_or_default()
+        }) {
             let spec = &subscription.spec;
             let catalog = (spec.source_namespace.clone(), spec.source.clone());
             let is_well = matches!(catalogs.get(&catalog), Some(Ok(Some(catalog))) if is_ready(catalog));

@@ -21,6 +21,7 @@ use super::{MAX_ASKED, PAGE, Reader, owned_by, owner};
 use crate::operators::Key;
 use crate::reader::{answer, get};
 use crate::terminal::plain;
+use crate::turns::keys_in_turn;
 
 /// CustomResourceDefinitions are large.
 const PAGE_OF_DEFINITIONS: u32 = 50;
@@ -108,25 +109,31 @@ impl Reader<'_> {
         self.projected("", PAGE_OF_DEFINITIONS, keep).await
     }
 
-    pub(super) async fn services(&self, targets: &BTreeSet<Key>) -> BTreeMap<Key, Read<ServiceState>> {
-        let mut found = BTreeMap::new();
-        for (at, key) in targets.iter().enumerate() {
+    /// Services, and which of them OLM made for a ClusterServiceVersion.
+    pub(super) async fn services(
+        &self,
+        targets: &BTreeSet<Key>,
+    ) -> (BTreeMap<Key, Read<ServiceState>>, BTreeSet<Key>) {
+        let (mut found, mut own) = (BTreeMap::new(), BTreeSet::new());
+        for (at, key) in keys_in_turn(targets.iter().cloned()).into_iter().enumerate() {
             let state = match at {
                 MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
-                _ => self.service(key).await,
+                _ => self.service(&key, &mut own).await,
             };
-            found.insert(key.clone(), state);
+            found.insert(key, state);
         }
-        found
+        (found, own)
     }
 
-    async fn service(&self, (namespace, name): &Key) -> Read<ServiceState> {
-        if self
-            .within(get::<Service>(self.client, namespace, name))
-            .await?
-            .is_none()
-        {
+    async fn service(&self, key: &Key, own: &mut BTreeSet<Key>) -> Read<ServiceState> {
+        let (namespace, name) = key;
+        let service = self.within(get::<Service>(self.client, namespace, name)).await?;
+        let Some(service) = service else {
             return Ok(ServiceState::Gone);
+        };
+        let mut owners = service.owner_references().iter();
+        if owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV) {
+            own.insert(key.clone());
         }
         let slices: Vec<EndpointSlice> = self
             .all(Some(namespace), &format!("{SERVICE_NAME}={name}"))

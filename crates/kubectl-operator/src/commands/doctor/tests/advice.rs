@@ -1,0 +1,258 @@
+//! What `doctor` tells somebody to do: never to delete what is alive, and nothing of a tenant's choice.
+
+use olm_api::labels;
+use olm_testing::cluster::{FakeCluster, Verb};
+use serde_json::{Value, json};
+
+use super::{MAX_FINDINGS, Severity, cluster, diagnosed, diagnosed_in, owner, was, webhook};
+use crate::operators::tests::{csv, subscription};
+
+/// Does something before the first list of a kind is answered.
+fn at_list_of(cluster: &FakeCluster, kind: &'static str, change: impl Fn(&FakeCluster) + Send + 'static) {
+    let (of, mut is_first) = (cluster.clone(), true);
+    cluster.on_request(move |request| {
+        if request.kind.kind == kind && request.verb == Verb::List && std::mem::take(&mut is_first) {
+            change(&of);
+        }
+        None
+    });
+}
+
+fn role(csv: &str) -> Value {
+    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": format!("{csv}:y"), "labels": owner(csv)}, "rules": []})
+}
+
+/// All findings with what is to be done.
+async fn told(cluster: &FakeCluster) -> Vec<String> {
+    let findings = diagnosed(cluster).await.findings;
+    findings
+        .iter()
+        .map(|finding| format!("{}: {} → {}", finding.object, finding.cause, finding.remedy))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_while_it_is_read_is_not_said_to_be_left_behind() {
+    for kind in ["ValidatingWebhookConfiguration", "ClusterRole", "Job"] {
+        let cluster = cluster();
+        at_list_of(&cluster, kind, |cluster| {
+            cluster.put(csv("2.0.0", "Succeeded", ""));
+            cluster.put(role("etcd.v2.0.0"));
+        });
+        assert_eq!(told(&cluster).await, [""; 0], "{kind}");
+        // It was there before, and its version came after all versions had been listed.
+        let cluster = self::cluster();
+        cluster.put(role("etcd.v2.0.0"));
+        cluster.put(webhook("hook-2", "etcd.v2.0.0", &json!(null)));
+        let mut copy = csv("2.0.0", "Succeeded", "");
+        copy["metadata"] =
+            json!({"namespace": "other", "name": "etcd.v2.0.0", "labels": {labels::COPIED_FROM: "shop"}});
+        cluster.put(copy);
+        at_list_of(&cluster, kind, |cluster| {
+            cluster.put(csv("2.0.0", "Succeeded", ""));
+        });
+        assert_eq!(told(&cluster).await, [""; 0], "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_while_it_is_read_is_nothing_wrong() {
+    for kind in ["ClusterServiceVersion", "ClusterRoleBinding", "EndpointSlice"] {
+        let cluster = cluster();
+        at_list_of(&cluster, kind, |cluster| {
+            let mut next = csv("2.0.0", "Succeeded", "");
+            next["spec"]["customresourcedefinitions"] =
+                json!({"owned": [{"name": "etcds.example.com", "version": "v1", "kind": "Etcd"}]});
+            cluster.put(next);
+            was(cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0"));
+            was(cluster.delete("ClusterServiceVersion", "other", "etcd.v1.0.0"));
+            let installed = json!({"status": {"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"}});
+            was(cluster.edit("Subscription", "shop", "db", &installed));
+            for (kind, name) in [
+                ("ValidatingWebhookConfiguration", "hook"),
+                ("APIService", "v1.api.example.com"),
+                ("ClusterRole", "etcd.v1.0.0:x"),
+            ] {
+                let now = json!({"metadata": {"labels": {labels::OWNER: "etcd.v2.0.0"}}});
+                was(cluster.edit(kind, "", name, &now));
+            }
+        });
+        assert_eq!(told(&cluster).await, [""; 0], "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_whose_version_is_gone_for_good_is_told() {
+    let cluster = cluster();
+    let status = json!({"status": {"installedCSV": "etcd.v0.9.0"}});
+    was(cluster.edit("Subscription", "shop", "db", &status));
+    let told = told(&cluster).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("etcd.v0.9.0 that it installed was deleted"),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_has_nothing_deleted_but_what_is_of_unpacking() {
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"namespace": "shop", "name": "app-config", "labels": {labels::BUNDLE_UNPACK_REF: "app-config"}},
+        "status": {"conditions": [{"type": "Failed", "status": "True", "message": "no"}]}});
+    let map = |metadata: Value| {
+        let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        map["metadata"]["namespace"] = json!("shop");
+        map["metadata"]["name"] = json!("app-config");
+        map
+    };
+    let of_others = json!([{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "u"}]);
+    let of_catalog = json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": "cat", "uid": "u"}]);
+    for (metadata, expected) in [
+        (None, "kubectl delete job app-config -n shop"),
+        (Some(json!({})), "kubectl delete job app-config -n shop"),
+        (
+            Some(json!({"ownerReferences": of_others})),
+            "kubectl delete job app-config -n shop",
+        ),
+        (
+            Some(json!({"labels": {labels::BUNDLE_UNPACK_REF: "other"}})),
+            "kubectl delete job app-config -n shop",
+        ),
+        (
+            Some(json!({"labels": {labels::BUNDLE_UNPACK_REF: "app-config"}})),
+            "kubectl delete job,configmap app-config -n shop",
+        ),
+        (
+            Some(json!({"ownerReferences": of_catalog})),
+            "kubectl delete job,configmap app-config -n shop",
+        ),
+    ] {
+        let cluster = cluster();
+        cluster.put(job.clone());
+        if let Some(metadata) = metadata.clone() {
+            cluster.put(map(metadata));
+        }
+        let told = told(&cluster).await;
+        assert!(
+            told.len() == 1 && told[0].contains(expected),
+            "{metadata:?}: {told:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deployments_of_tenants_say_nothing_of_olm() {
+    let of_tenant = |available: i32| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"namespace": "tenant", "name": "x", "labels": {"app": "olm-operator"}},
+            "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": {"availableReplicas": available}})
+    };
+    let cluster = cluster();
+    cluster.put(of_tenant(0));
+    assert_eq!(told(&cluster).await, [""; 0]);
+    // Nor does one take the place of OLM's own.
+    for name in ["olm-operator", "catalog-operator"] {
+        was(cluster.delete("Deployment", "olm", name));
+    }
+    cluster.put(of_tenant(1));
+    let told = told(&cluster).await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    let names_place = told
+        .iter()
+        .filter(|text| text.contains("in 1 other namespaces: tenant"))
+        .count();
+    assert_eq!(names_place, 1, "{told:?}");
+    assert!(
+        told.iter().all(|text| text.contains("or runs elsewhere")),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_namespace_does_not_bury_the_findings_of_others() {
+    let cluster = cluster();
+    for at in 0..MAX_FINDINGS + 50 {
+        let mut broken = csv("1.0.0", "Failed", "no");
+        broken["metadata"] = json!({"namespace": "aaa", "name": format!("broken-{at}")});
+        cluster.put(broken);
+    }
+    let mut broken = csv("1.0.0", "Failed", "no");
+    broken["metadata"] = json!({"namespace": "zoo", "name": "broken"});
+    cluster.put(broken);
+    for namespace in ["aaa", "zoo"] {
+        let mut group = super::group(namespace, &json!({}), &[namespace]);
+        group["metadata"]["name"] = json!("og");
+        cluster.put(group);
+    }
+    let findings = diagnosed(&cluster).await.findings;
+    assert_eq!(findings.len(), MAX_FINDINGS + 1);
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding.object == "ClusterServiceVersion zoo/broken"),
+        "{:?}",
+        findings.last()
+    );
+}
+
+/// Packages of more than a few hundred Subscriptions are not asked for, and whose are is nobody's who sorts first.
+#[tokio::test(start_paused = true)]
+async fn one_namespace_does_not_use_up_what_is_asked_for() {
+    let cluster = cluster();
+    for at in 0..250 {
+        let mut other = subscription(&format!("s-{at}"), &json!({}));
+        other["metadata"]["namespace"] = json!("aaa");
+        other["spec"]["name"] = json!(format!("package-{at}"));
+        cluster.put(other);
+    }
+    was(cluster.edit("Subscription", "shop", "db", &json!({"spec": {"channel": "no"}})));
+    let findings = diagnosed(&cluster).await.findings;
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding.object == "Subscription shop/db" && finding.severity == Severity::Error),
+        "{findings:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_that_cannot_be_read_hides_no_check() {
+    let cluster = cluster();
+    let mut odd = subscription("odd", &json!({}));
+    odd["spec"] = json!({"name": 7, "source": "hunter2"});
+    cluster.put(odd);
+    was(cluster.edit("Subscription", "shop", "db", &json!({"spec": {"channel": "no"}})));
+    for namespace in [None, Some("shop")] {
+        let findings = diagnosed_in(&cluster, namespace).await.findings;
+        let objects: Vec<&str> = findings.iter().map(|finding| finding.object.as_str()).collect();
+        assert_eq!(
+            objects,
+            ["Subscription shop/db", "Subscription shop/odd"],
+            "{findings:?}"
+        );
+        assert!(findings.iter().all(|finding| finding.severity == Severity::Error));
+        assert!(findings[1].cause.contains("it cannot be read"), "{findings:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_secret_of_others_is_to_be_deleted() {
+    let cluster = cluster();
+    let old = super::ca(2025, 12, 31);
+    let conversion = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": old}}}}});
+    was(cluster.edit("CustomResourceDefinition", "", "etcds.example.com", &conversion));
+    let told_of_own = told(&cluster).await;
+    assert!(
+        told_of_own.len() == 1 && told_of_own[0].contains("kubectl delete secret etcd-service-cert -n shop"),
+        "{told_of_own:?}"
+    );
+    was(cluster.edit(
+        "Service",
+        "shop",
+        "etcd-service",
+        &json!({"metadata": {"ownerReferences": null}}),
+    ));
+    let told = told(&cluster).await;
+    assert!(told.len() == 1 && !told[0].contains("delete"), "{told:?}");
+}
