@@ -15,6 +15,8 @@ use crate::terminal::plain;
 
 /// Entries of a package that are drawn: those of larger ones are cut.
 pub(super) const MAX_ENTRIES: usize = 10_000;
+/// Names in their lists of what they skip. A catalog has one long list in many places at no cost; here each is a copy.
+const MAX_SKIPS: usize = 1_000_000;
 
 /// Channels of one package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -83,7 +85,7 @@ pub(super) struct Stop {
 }
 
 impl PackageLanes {
-    /// The lanes of entries of one package.
+    /// The lanes of entries of one package. Of those of one name in a channel the first counts.
     pub(super) fn new<'a>(
         package: &str,
         catalog: &str,
@@ -92,11 +94,18 @@ impl PackageLanes {
     ) -> Self {
         let (mut by_channel, mut deprecated, mut left_out) =
             (BTreeMap::<&str, Vec<&BundleEntry>>::new(), None, 0);
-        for (at, entry) in entries.enumerate() {
-            if at >= MAX_ENTRIES {
+        let (mut known, mut skips) = (BTreeSet::<(&str, &str)>::new(), 0);
+        for entry in entries {
+            let name = (&*entry.channel, &*entry.name);
+            if known.contains(&name) {
+                continue;
+            }
+            if known.len() >= MAX_ENTRIES || skips + entry.skips.len() > MAX_SKIPS {
                 left_out += 1;
                 continue;
             }
+            known.insert(name);
+            skips += entry.skips.len();
             let of_package = entry
                 .deprecation
                 .as_ref()

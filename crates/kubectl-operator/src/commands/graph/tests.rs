@@ -184,6 +184,31 @@ fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
     assert!(text.contains("and 9000 older ones"));
 }
 
+/// A few letters in thousands of places cost a catalog nothing.
+#[test]
+fn what_a_catalog_repeats_is_drawn_once_and_counts_once() {
+    let mut repeated = entries();
+    repeated.extend((0..lanes::MAX_ENTRIES).map(|_| entry("stable", "1.0.0", "", &[], ">=1.0.0")));
+    repeated.push(entry("new", "3.0.0", "", &[], ""));
+    let lanes = lanes_of(&repeated, "etcd.v1.1.0");
+    let mut once = entries();
+    once.push(entry("new", "3.0.0", "", &[], ""));
+    assert_eq!(lanes, lanes_of(&once, "etcd.v1.1.0"));
+    assert_eq!(lanes.left_out, 0);
+    let stops: usize = lanes.channels.iter().map(|lane| lane.entries.len()).sum();
+    assert_eq!((svg::svg(&lanes).matches("<g>").count(), stops), (7, 7));
+
+    let names: Arc<[Arc<str>]> = vec![Arc::from("x"); 600_000].into();
+    let long: Vec<BundleEntry> = (0..3)
+        .map(|at| BundleEntry {
+            skips: Arc::clone(&names),
+            ..entry("stable", &format!("1.{at}.0"), "", &[], "")
+        })
+        .collect();
+    let lanes = lanes_of(&long, "");
+    assert_eq!((lanes.channels[0].entries.len(), lanes.left_out), (1, 2));
+}
+
 #[tokio::test]
 async fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
     let snapshot = Snapshot::new(entries());
