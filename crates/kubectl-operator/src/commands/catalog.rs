@@ -22,7 +22,7 @@ use crate::args::shared::{Format, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::operators::{Node, flat, lines, pod_node};
-use crate::reader::{api, get, is_forbidden, list, place};
+use crate::reader::{api, get, is_forbidden, list, list_names, list_readable, place};
 use crate::table::Table;
 use crate::terminal::{Mark, plain};
 use crate::watch::{Look, Outcome, Screen, until};
@@ -247,7 +247,10 @@ fn told_once(messages: &[String]) -> Vec<&str> {
 async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-    let sources = list::<CatalogSource>(&cluster.client, namespace, "").await?;
+    let (sources, unreadable) = list_readable::<CatalogSource>(&cluster.client, namespace, "").await?;
+    for object in &unreadable {
+        printer::warning(&format!("{}, and is left out", object.text));
+    }
     let rows: Vec<Row> = sources.iter().map(row).collect();
     match args.output.and_then(Format::document) {
         Some(format) => printer::document(&json!({"catalogs": rows}), format)?,
@@ -321,8 +324,7 @@ async fn remove_one(
 ) -> anyhow::Result<bool> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let Some(source) = get::<CatalogSource>(client, namespace, name).await? else {
-        let known = list::<CatalogSource>(client, Some(namespace), "").await?;
-        let names: Vec<String> = known.iter().map(|source| source.name_any()).collect();
+        let names = list_names::<CatalogSource>(client, namespace).await?;
         let known = match names.is_empty() {
             true => format!(
                 "none; `{}` shows all",
@@ -335,14 +337,20 @@ async fn remove_one(
             name
         );
     };
-    let (users, doubt) = match list::<Subscription>(client, None, "").await {
-        Ok(subscriptions) => (users(&subscriptions, namespace, name), None),
+    let mut doubts = Vec::new();
+    let (subscriptions, unreadable) = match list_readable::<Subscription>(client, None, "").await {
+        Ok(found) => found,
         Err(error) => {
-            let own = list::<Subscription>(client, Some(namespace), "").await?;
-            (users(&own, namespace, name), Some(format!("{error:#}")))
+            doubts.push(format!("those of other namespaces are not known: {error:#}"));
+            list_readable(client, Some(namespace), "").await?
         }
     };
-    if !answer(&users_text(&source, &users, doubt.as_deref()), name)? {
+    let unread = unreadable
+        .iter()
+        .map(|object| format!("{}, and may use it", object.text));
+    doubts.extend(unread);
+    let users = users(&subscriptions, namespace, name);
+    if !answer(&users_text(&source, &users, &doubts), name)? {
         return Ok(false);
     }
     writer::delete(&api(client, Some(namespace)), &source).await?;
@@ -368,11 +376,11 @@ fn users(subscriptions: &[Subscription], namespace: &str, name: &str) -> Vec<Str
     texts.collect()
 }
 
-fn users_text(source: &CatalogSource, users: &[String], doubt: Option<&str>) -> String {
+fn users_text(source: &CatalogSource, users: &[String], doubts: &[String]) -> String {
     let what = writer::subject(source);
     let mut text = match users.len() {
-        0 if doubt.is_none() => format!("{what} is used by no Subscription\n"),
-        0 => format!("{what} is used by no Subscription of its namespace\n"),
+        0 if doubts.is_empty() => format!("{what} is used by no Subscription\n"),
+        0 => format!("{what} is used by no Subscription that could be read\n"),
         _ => format!("{what} is used by these, which stay installed but get nothing newer:\n"),
     };
     for user in users.iter().take(MAX_USERS) {
@@ -381,11 +389,11 @@ fn users_text(source: &CatalogSource, users: &[String], doubt: Option<&str>) -> 
     if users.len() > MAX_USERS {
         text.push_str(&format!("  and {} more\n", users.len() - MAX_USERS));
     }
-    if let Some(doubt) = doubt {
-        text.push_str(&format!(
-            "note: those of other namespaces are not known: {}\n",
-            plain(doubt)
-        ));
+    for doubt in doubts.iter().take(MAX_USERS) {
+        text.push_str(&format!("note: {}\n", plain(doubt)));
+    }
+    if doubts.len() > MAX_USERS {
+        text.push_str(&format!("note: and {} more\n", doubts.len() - MAX_USERS));
     }
     text
 }

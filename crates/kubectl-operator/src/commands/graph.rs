@@ -19,7 +19,7 @@ use crate::args::graph::{Drawing, GraphArgs};
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::packages::{Offered, named, offered};
-use crate::reader::{get, list, place};
+use crate::reader::{get, list_readable, place};
 use crate::terminal::{Colours, plain, size};
 use crate::{Verdict, catalogs, printer};
 
@@ -105,7 +105,10 @@ fn drawn(
 }
 
 async fn of_package(client: &Client, namespace: &str, package: &str) -> anyhow::Result<Vec<Subscription>> {
-    let all: Vec<Subscription> = list(client, Some(namespace), "").await?;
+    let (all, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
+    for object in &unreadable {
+        printer::warning(&format!("{}, and is left out", object.text));
+    }
     Ok(all
         .into_iter()
         .filter(|subscription| subscription.spec.name == package)

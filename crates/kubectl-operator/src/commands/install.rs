@@ -15,12 +15,12 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, Subscription};
 use olm_resolver::{CatalogKey, Snapshot};
 
-use self::decide::{Wanted, decide};
+use self::decide::{Subscribed, Wanted, decide};
 use super::status;
 use crate::args::change::InstallArgs;
 use crate::cluster::Cluster;
 use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered};
-use crate::reader::{api, get, list};
+use crate::reader::{api, get, list_names, list_readable};
 use crate::{Verdict, catalogs, printer, writer};
 
 /// Installs it.
@@ -68,9 +68,27 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     };
     let catalog = args.catalog.as_deref();
     let packages = named(packages, &args.package, catalog, namespace, &cluster.commands)?;
-    let groups = list::<OperatorGroup>(client, Some(namespace), "").await?;
-    let subscriptions = list::<Subscription>(client, Some(namespace), "").await?;
-    decide(args, namespace, &packages, &groups, &subscriptions)
+    let groups = list_names::<OperatorGroup>(client, namespace).await?;
+    let (subscriptions, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
+    let known = subscriptions.into_iter().map(|found| Subscribed {
+        name: found.name_any(),
+        package: found.spec.name,
+    });
+    // What it is of may be read all the same.
+    let unread = unreadable.iter().map(|found| Subscribed {
+        name: found.name.clone(),
+        package: found.object["spec"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+    });
+    let subscribed: Vec<Subscribed> = known.chain(unread).collect();
+    let mut wanted = decide(args, namespace, &packages, &groups, &subscribed)?;
+    let notes = unreadable
+        .iter()
+        .map(|found| format!("{}, and may be of this package, too", found.text));
+    wanted.notes.extend(notes);
+    Ok(wanted)
 }
 
 /// Packages as the catalogs themselves tell them, where there is no package-server.
@@ -79,9 +97,9 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
     let global = args.global_catalog_namespace.as_str();
     let mut keys = BTreeSet::new();
     for namespace in BTreeSet::from([namespace, global]) {
-        let sources = list::<CatalogSource>(client, Some(namespace), "").await?;
-        keys.extend(sources.iter().map(|source| CatalogKey {
-            name: source.name_any(),
+        let sources = list_names::<CatalogSource>(client, namespace).await?;
+        keys.extend(sources.into_iter().map(|name| CatalogKey {
+            name,
             namespace: namespace.to_owned(),
         }));
     }

@@ -219,6 +219,40 @@ async fn users_that_may_not_be_seen_are_told_as_not_known() {
     );
 }
 
+/// One object of whoever may write Subscriptions keeps nobody from removing a catalog.
+#[tokio::test(start_paused = true)]
+async fn users_that_cannot_be_read_are_told() {
+    let cluster = used();
+    assert!(cluster.delete("Subscription", "shop", "db"));
+    for at in 0..MAX_USERS + 5 {
+        let odd = json!({"spec": {"name": 7, "source": "cat", "sourceNamespace": "olm"}});
+        cluster.put(object("Subscription", &format!("odd-{at:02}"), &odd));
+    }
+    let (told, result) = removed(&cluster, true).await;
+    assert!(result.unwrap());
+    assert!(
+        told.starts_with(
+            "CatalogSource cat in namespace olm is used by no Subscription that could be read\n"
+        ),
+        "{told}"
+    );
+    assert!(
+        told.contains("\nnote: Subscription shop/odd-00 cannot be read: "),
+        "{told}"
+    );
+    assert_eq!(told.matches("\nnote: Subscription").count(), MAX_USERS, "{told}");
+    assert!(told.ends_with("\nnote: and 5 more\n"), "{told}");
+    // Nor do CatalogSources, where there is none of this name.
+    cluster.put(object(
+        "CatalogSource",
+        "odd",
+        &json!({"metadata": {"namespace": "olm"}, "spec": 7}),
+    ));
+    let (_, result) = removed(&cluster, true).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.ends_with("has no CatalogSource cat: it has odd"), "{error}");
+}
+
 /// Somebody makes another while the question is read.
 #[tokio::test(start_paused = true)]
 async fn a_catalog_made_anew_is_not_removed() {

@@ -276,6 +276,19 @@ async fn the_catalog_is_the_one_that_is_named_or_subscribed_to_or_the_only_one()
     assert!(cluster.log().writes.is_empty());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_cannot_be_read_keeps_nobody_from_a_graph() {
+    let cluster = FakeCluster::new();
+    cluster.put(subscription("db", &json!({})));
+    let mut odd = subscription("odd", &json!({}));
+    odd["spec"] = json!({"name": 7});
+    cluster.put(odd);
+    let (client, _link) = cluster.connect();
+    let own = of_package(&client, "shop", "etcd").await.unwrap();
+    assert_eq!(own.len(), 1);
+    assert_eq!(own[0].name_any(), "db");
+}
+
 #[test]
 fn what_is_installed_is_what_subscriptions_say() {
     let with = |status| serde_json::from_value::<Subscription>(subscription("db", &status)).unwrap();

@@ -1,7 +1,6 @@
 //! What is written to have a package installed. Pure.
 
 use anyhow::bail;
-use kube::ResourceExt as _;
 use olm_api::v1::{OperatorGroup, OperatorGroupSpec};
 use olm_api::v1alpha1::{Approval, InstallModeType as Mode, Subscription, SubscriptionSpec};
 
@@ -24,7 +23,15 @@ pub(super) struct Wanted {
     pub notes: Vec<String>,
 }
 
-/// Decides it from the packages of that name, and what is in the namespace.
+/// A Subscription that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Subscribed {
+    pub name: String,
+    /// Empty where it cannot be read.
+    pub package: String,
+}
+
+/// Decides it from the packages of that name, and the OperatorGroups and Subscriptions that are in the namespace.
 ///
 /// # Errors
 /// For people: it cannot become what is asked for, why, and what to do.
@@ -32,8 +39,8 @@ pub(super) fn decide(
     args: &InstallArgs,
     namespace: &str,
     packages: &[Package],
-    groups: &[OperatorGroup],
-    subscriptions: &[Subscription],
+    groups: &[String],
+    subscriptions: &[Subscribed],
 ) -> anyhow::Result<Wanted> {
     let package = match packages {
         [package] => package,
@@ -96,20 +103,27 @@ fn not_subscribed(
     name: &str,
     args: &InstallArgs,
     namespace: &str,
-    subscriptions: &[Subscription],
+    subscriptions: &[Subscribed],
 ) -> anyhow::Result<()> {
     let package = &args.package;
     let there = subscriptions
         .iter()
-        .find(|subscription| subscription.name_any() == name || subscription.spec.name == *package);
-    let Some(there) = there else {
+        .find(|subscription| subscription.name == name || subscription.package == *package);
+    let Some(Subscribed {
+        name: there,
+        package: of,
+    }) = there
+    else {
         return Ok(());
     };
-    let (there, of) = (there.name_any(), &there.spec.name);
+    let of = match of.as_str() {
+        "" => String::new(),
+        of => format!(" of package {of}"),
+    };
     let commands = CommandLine::of(&args.connection);
-    let told = |form: &str| commands.told(form, &[&there], Some(namespace));
+    let told = |form: &str| commands.told(form, &[there], Some(namespace));
     bail!(
-        "namespace {namespace} has Subscription {there} of package {of} already: `{}` shows how it is doing, `{}` upgrades it",
+        "namespace {namespace} has Subscription {there}{of} already: `{}` shows how it is doing, `{}` upgrades it",
         told("status {}"),
         told("upgrade {}")
     )
@@ -160,11 +174,10 @@ fn group(
     args: &InstallArgs,
     namespace: &str,
     channel: &Channel,
-    groups: &[OperatorGroup],
+    groups: &[String],
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Option<OperatorGroup>> {
-    let names: Vec<String> = groups.iter().map(|group| group.name_any()).collect();
-    match (names.as_slice(), args.create_operator_group) {
+    match (groups, args.create_operator_group) {
         ([], None) => bail!(
             "namespace {namespace} has no OperatorGroup, so nothing can be installed there: --create-operator-group makes one"
         ),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::args::{Args, Command};
-use crate::operators::tests::{object, subscription};
+use crate::operators::tests::object;
 use crate::packages::tests::{manifest, package, served};
 
 fn install_args(more: &[&str]) -> InstallArgs {
@@ -15,19 +15,13 @@ fn install_args(more: &[&str]) -> InstallArgs {
     }
 }
 
-fn group(name: &str) -> OperatorGroup {
-    let mut group = OperatorGroup::default();
-    group.metadata.name = Some(name.to_owned());
-    group
-}
-
 /// What is decided for the package etcd in a namespace with an OperatorGroup.
 fn decided(more: &[&str]) -> anyhow::Result<Wanted> {
     decide(
         &install_args(more),
         "shop",
         &[package("etcd", "cat")],
-        &[group("og")],
+        &["og".to_owned()],
         &[],
     )
 }
@@ -107,17 +101,20 @@ fn what_cannot_be_installed_is_told_with_the_way_out() {
         "channel stable has no version 3.0.0: it has 1.1.0, 1.0.0"
     );
     let two = [package("etcd", "cat"), package("etcd", "other")];
-    let several = decide(&install_args(&[]), "shop", &two, &[group("og")], &[]);
+    let several = decide(&install_args(&[]), "shop", &two, &["og".to_owned()], &[]);
     assert_eq!(
         error(several),
         "several catalogs have package etcd: choose with --catalog, of olm/cat, olm/other"
     );
-    let there = [serde_json::from_value(subscription("db", &json!({}))).unwrap()];
-    let twice = decide(&install_args(&[]), "shop", &two[..1], &[group("og")], &there);
+    let there = [Subscribed {
+        name: "db".to_owned(),
+        package: "etcd".to_owned(),
+    }];
+    let twice = decide(&install_args(&[]), "shop", &two[..1], &["og".to_owned()], &there);
     assert!(error(twice).contains("has Subscription db of package etcd already"));
     let no_group = decide(&install_args(&[]), "shop", &two[..1], &[], &[]);
     assert!(error(no_group).contains("--create-operator-group makes one"));
-    let groups = [group("a"), group("b")];
+    let groups = ["a".to_owned(), "b".to_owned()];
     let many = decide(
         &install_args(&["--create-operator-group"]),
         "shop",
@@ -252,6 +249,51 @@ async fn namespace_group_and_subscription_are_made_in_this_order() {
     assert!(cluster.log().writes.is_empty());
 }
 
+/// Whoever may write in a namespace would else keep everybody from installing something there.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_keeps_nobody_from_installing() {
+    let cluster = served();
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    cluster.put(manifest("etcd", "cat"));
+    let odd = |kind: &str, name: &str, spec: Value| cluster.put(object(kind, name, &json!({"spec": spec})));
+    cluster.put(
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"namespace": "shop", "name": "og"}, "spec": {"targetNamespaces": 7}}),
+    );
+    odd("Subscription", "odd", json!({"name": 7}));
+    odd("CatalogSource", "odd", json!(7));
+    let (client, _link) = cluster.connect();
+    let here = Cluster::of(client, "shop");
+    let wanted = wanted(&here, &install_args(&[])).await.unwrap();
+    assert_eq!(wanted.group, None);
+    assert_eq!(wanted.notes.len(), 1, "{:?}", wanted.notes);
+    assert!(
+        wanted.notes[0].starts_with("Subscription shop/odd cannot be read: ")
+            && wanted.notes[0].ends_with("may be of this package, too"),
+        "{:?}",
+        wanted.notes
+    );
+    let (_, result) = installed(&cluster, &[]).await;
+    result.unwrap();
+    // What it is of is known, or it has the name that is wanted.
+    assert!(cluster.delete("Subscription", "shop", "etcd"));
+    odd("Subscription", "db", json!({"name": "etcd", "source": 7}));
+    let (_, result) = installed(&cluster, &[]).await;
+    let error = result.unwrap_err().to_string();
+    assert!(
+        error.contains("has Subscription db of package etcd already"),
+        "{error}"
+    );
+    assert!(cluster.delete("Subscription", "shop", "db"));
+    let (_, result) = installed(&cluster, &["--name", "odd"]).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("has Subscription odd"), "{error}");
+    // A catalog is asked, whatever its CatalogSource says.
+    let (_, result) = installed(&cluster, &["--catalog", "shop/odd"]).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.starts_with("catalog shop/odd cannot be read: "), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_may_not_make_a_subscription_hears_what_was_made() {
     let cluster = served();
@@ -359,7 +401,7 @@ fn what_a_catalog_deprecates_is_warned_of_without_a_package_server() {
     );
     let packages = packages_of(&catalog);
     let asked = install_args(&["--version", "1.0.0"]);
-    let notes = decide(&asked, "shop", &packages, &[group("og")], &[])
+    let notes = decide(&asked, "shop", &packages, &["og".to_owned()], &[])
         .unwrap()
         .notes;
     for message in ["take valkey", "stable ends", "has a hole"] {
@@ -378,7 +420,7 @@ fn a_catalog_tells_its_packages_itself() {
         &install_args(&["--version", "1.0.0"]),
         "shop",
         &packages,
-        &[group("og")],
+        &["og".to_owned()],
         &[],
     );
     assert_eq!(

@@ -75,7 +75,7 @@ async fn a_bundle_has_what_a_maintainer_needs_and_asks_for_no_secret() {
     cluster.put(waits);
     let status = json!({"status": {"message": "token=abcdef", "connectionState": {"lastObservedState": "TRANSIENT_FAILURE"}}});
     assert!(cluster.edit("CatalogSource", "olm", "cat", &status));
-    let failed = json!({"status": {"phase": "Failed", "message": format!("{} https://hidden-in-a-url@registry.example.com", "x".repeat(550))}});
+    let failed = json!({"status": {"phase": "Failed", "message": format!("{} https://hidden-in-a-url-{}@registry.example.com", "x".repeat(545), "y".repeat(60))}});
     assert!(cluster.edit("ClusterServiceVersion", "shop", "etcd.v1.0.0", &failed));
     cluster.put(program("olm", "catalog-operator", "catalog-operator"));
     cluster.put(pod(

@@ -58,7 +58,7 @@ async fn what_comes_while_it_is_read_is_not_said_to_be_left_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_while_it_is_read_is_nothing_wrong() {
-    for kind in ["ClusterServiceVersion", "ClusterRoleBinding", "EndpointSlice"] {
+    for kind in ["ClusterServiceVersion", "ClusterRole", "EndpointSlice"] {
         let cluster = cluster();
         at_list_of(&cluster, kind, |cluster| {
             let mut next = csv("2.0.0", "Succeeded", "");
