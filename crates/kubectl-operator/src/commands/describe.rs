@@ -126,8 +126,11 @@ fn text(
         }
     }
     // Meant for a shell, and written by the catalog.
-    let names = [package.name.as_str(), package.default_channel.as_str()];
-    if let Some(install) = commands.offered("install {} --channel {}", &names, Some(namespace)) {
+    // Another catalog may have a package of this name, too.
+    let catalog = package.catalog_key();
+    let names = [package.name.as_str(), &catalog, &package.default_channel];
+    let form = "install {} --catalog {} --channel {}";
+    if let Some(install) = commands.offered(form, &names, Some(namespace)) {
         lines.push(format!("Install it:      {install}"));
     }
     lines.join("\n") + "\n"
@@ -179,7 +182,7 @@ mod tests {
           Keeps \u{1b}[2Jkeys.
 
           And values.
-        Install it:      kubectl operator install etcd --channel stable -n shop
+        Install it:      kubectl operator install etcd --catalog olm/cat --channel stable -n shop
         ");
     }
 
@@ -221,6 +224,12 @@ mod tests {
         assert!(text(&package, "shop", &CommandLine::default(), &[]).contains("Install it:"));
         package.default_channel = "stable; rm -rf .".to_owned();
         assert!(!text(&package, "shop", &CommandLine::default(), &[]).contains("Install it:"));
+        let mut package = self::package("etcd", "cat; rm -rf .");
+        assert!(!text(&package, "shop", &CommandLine::default(), &[]).contains("Install it:"));
+        package.catalog = "other".to_owned();
+        assert!(
+            text(&package, "shop", &CommandLine::default(), &[]).contains("--catalog olm/other --channel")
+        );
     }
 
     #[test]
