@@ -79,21 +79,22 @@ impl Cluster {
         }
     }
 
-    /// Subscriptions, ClusterServiceVersions and OperatorGroups of the namespace, and the CatalogSources it may use.
+    /// Subscriptions, ClusterServiceVersions and OperatorGroups of the namespace, and the CatalogSources it may use, with notes of those
+    /// that are left out as they cannot be read.
     ///
     /// # Errors
     /// Something cannot be listed.
-    pub(crate) async fn objects(&self, global: &str) -> anyhow::Result<Vec<Document>> {
+    pub(crate) async fn objects(&self, global: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
         let namespace = self.namespace.as_str();
-        let mut objects = Vec::new();
-        objects.extend(self.list::<Subscription>(namespace).await?);
-        objects.extend(self.list::<ClusterServiceVersion>(namespace).await?);
-        objects.extend(self.list::<OperatorGroup>(namespace).await?);
-        objects.extend(self.list::<CatalogSource>(namespace).await?);
+        let (mut objects, mut notes) = (Vec::new(), Vec::new());
+        objects.extend(self.list::<Subscription>(namespace, &mut notes).await?);
+        objects.extend(self.list::<ClusterServiceVersion>(namespace, &mut notes).await?);
+        objects.extend(self.list::<OperatorGroup>(namespace, &mut notes).await?);
+        objects.extend(self.list::<CatalogSource>(namespace, &mut notes).await?);
         if global != namespace {
-            objects.extend(self.list::<CatalogSource>(global).await?);
+            objects.extend(self.list::<CatalogSource>(global, &mut notes).await?);
         }
-        Ok(objects)
+        Ok((objects, notes))
     }
 
     /// The version of its Kubernetes. Only notes depend on it, so not to know it is told and holds nothing up.
@@ -114,7 +115,7 @@ impl Cluster {
         }
     }
 
-    async fn list<K>(&self, namespace: &str) -> anyhow::Result<Vec<Document>>
+    async fn list<K>(&self, namespace: &str, notes: &mut Vec<String>) -> anyhow::Result<Vec<Document>>
     where
         K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -125,9 +126,10 @@ impl Cluster {
         let (kind, version) = (K::kind(&()), K::api_version(&()));
         let found = list_readable::<K>(&self.client, Some(namespace), "").await;
         let (found, unreadable) = found.map_err(|error| anyhow!("{error:#} (cluster {})", self.server))?;
-        for object in &unreadable {
-            printer::warning(&format!("{}, and is left out", object.text));
-        }
+        let left_out = unreadable
+            .iter()
+            .map(|object| format!("{}, and is left out", object.text));
+        notes.extend(left_out);
         found
             .iter()
             .map(|object| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use olm_resolver::CatalogKey;
 use olm_resolver::objects::Objects;
 use olm_resolver::plan::{Explained, Question};
@@ -40,10 +40,12 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
 async fn question(cluster: &Cluster, args: &ClusterArgs) -> anyhow::Result<Question> {
     let contents =
         async |keys: &BTreeSet<CatalogKey>| Box::pin(catalogs::read(&cluster.client, keys)).await.contents;
-    question_with(cluster, args, contents).await
+    let (question, notes) = question_with(cluster, args, contents).await?;
+    notes.iter().for_each(|text| printer::warning(text));
+    Ok(question)
 }
 
-/// The same with the contents of catalogs from elsewhere.
+/// The same with the contents of catalogs from elsewhere, and notes of what is left out.
 ///
 /// # Errors
 /// The cluster cannot be read.
@@ -51,14 +53,19 @@ pub(super) async fn question_with(
     cluster: &Cluster,
     args: &ClusterArgs,
     contents: impl AsyncFnOnce(&BTreeSet<CatalogKey>) -> Contents,
-) -> anyhow::Result<Question> {
+) -> anyhow::Result<(Question, Vec<String>)> {
     let global = &args.global_catalog_namespace;
-    let objects = Objects::of(cluster.objects(global).await?)?;
-    let namespace = objects.namespace(Some(&cluster.namespace))?;
+    let (objects, notes) = cluster.objects(global).await?;
+    let objects = Objects::of(objects)?;
+    let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
+        // What is left out may be why.
+        let texts: Vec<String> = std::iter::once(error.to_string()).chain(notes.clone()).collect();
+        anyhow!(texts.join("; "))
+    })?;
     let contents = contents(&objects.catalog_keys(&namespace)).await;
     let mut question = objects.question(&namespace, global, contents);
     question.problem.runtime_constraints = args.runtime_constraints()?;
-    Ok(question)
+    Ok((question, notes))
 }
 
 /// What is to be said of one Subscription, or of all.

@@ -113,7 +113,9 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     let global = &args.cluster.global_catalog_namespace;
     let cluster = Cluster::connect(&args.cluster.connection).await?;
     let given = read_files(args, Some(&cluster.namespace))?;
-    let mut objects = Objects::of(cluster.objects(global).await?)?;
+    let (objects, notes) = cluster.objects(global).await?;
+    notes.iter().for_each(|text| printer::warning(text));
+    let mut objects = Objects::of(objects)?;
     objects.apply(given)?;
     objects.remarks().for_each(|text| printer::warning(&text));
     let namespace = objects.namespace(Some(&cluster.namespace))?;

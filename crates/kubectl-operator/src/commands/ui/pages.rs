@@ -22,6 +22,8 @@ use crate::terminal::{Mark, plain};
 
 /// Rows of one table.
 const MAX_ROWS: usize = 300;
+/// Notes that are told.
+const MAX_NOTES: usize = 20;
 
 /// What is around a page.
 pub(super) struct Frame<'a> {
@@ -31,6 +33,8 @@ pub(super) struct Frame<'a> {
     pub commands: &'a CommandLine,
     /// What this server's pages are known by.
     pub seal: &'a str,
+    /// What is not known, or left out, of all that is shown.
+    pub notes: Vec<String>,
 }
 
 impl Frame<'_> {
@@ -84,6 +88,8 @@ fn page(frame: &Frame<'_>, live: Live<'_>, body: &Markup) -> String {
                 p #notice role="status" aria-live="polite" hidden {}
                 main #main tabindex="-1" data-renewed[renewed] data-digest=[digest] {
                     h1 { (title) }
+                    @for note in frame.notes.iter().take(MAX_NOTES) { p.doubts { (plain(note)) } }
+                    @if frame.notes.len() > MAX_NOTES { p.doubts { "and " (frame.notes.len() - MAX_NOTES) " more" } }
                     (body)
                 }
             }

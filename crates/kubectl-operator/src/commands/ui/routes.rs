@@ -107,6 +107,8 @@ struct Outlook {
     question: Arc<Question>,
     /// None where the namespace as a whole cannot be resolved, for this reason.
     plan: Result<Plan, String>,
+    /// What is left out of both.
+    notes: Vec<String>,
     at: Instant,
 }
 
@@ -239,6 +241,7 @@ impl App {
             namespace,
             commands: &self.cluster.commands,
             seal: &self.seal,
+            notes: Vec::new(),
         }
     }
 
@@ -255,7 +258,22 @@ impl App {
         read: &Read<V>,
         shown: impl FnOnce(&Frame<'_>, &V) -> String,
     ) -> Answer {
-        let frame = self.frame(title, namespace);
+        self.page_with(Vec::new(), title, namespace, read, shown)
+    }
+
+    /// The same with what is not known of it.
+    fn page_with<V>(
+        &self,
+        notes: Vec<String>,
+        title: &str,
+        namespace: Option<&str>,
+        read: &Read<V>,
+        shown: impl FnOnce(&Frame<'_>, &V) -> String,
+    ) -> Answer {
+        let frame = Frame {
+            notes,
+            ..self.frame(title, namespace)
+        };
         match read {
             Ok(value) => Answer::html(shown(&frame, value)),
             Err(text) => Answer::html(pages::message(&frame, text)).with(StatusCode::BAD_GATEWAY),
@@ -268,7 +286,8 @@ impl App {
         let read = self
             .operators
             .get(&key, async || gather::operators(client, namespace).await);
-        self.page("Operators", namespace, &read.await, |frame, gathered| {
+        let read = read.await;
+        self.page_with(notes(&read), "Operators", namespace, &read, |frame, gathered| {
             pages::operators(frame, gathered, word)
         })
     }
@@ -287,11 +306,15 @@ impl App {
                 .any(|operator| operator.name() == name)
         };
         if read.as_ref().is_ok_and(|gathered| !is_there(gathered)) {
-            let frame = self.frame(name, Some(namespace));
+            // It may be what cannot be read.
+            let frame = Frame {
+                notes: notes(&read),
+                ..self.frame(name, Some(namespace))
+            };
             let text = format!("Namespace {namespace} has no operator {name}.");
             return Answer::html(pages::message(&frame, &text)).with(StatusCode::NOT_FOUND);
         }
-        self.page(name, Some(namespace), &read, |frame, gathered| {
+        self.page_with(notes(&read), name, Some(namespace), &read, |frame, gathered| {
             pages::operator(frame, gathered, name)
         })
     }
@@ -361,18 +384,22 @@ impl App {
         let read = self.explained.get(&key, async { Ok(question) }, move |question| {
             explain::explain(&question, asked.as_deref())
         });
-        self.page(&title, Some(namespace), &read.await, |frame, explained| {
+        let (read, notes) = (read.await, outlook.notes.clone());
+        self.page_with(notes, &title, Some(namespace), &read, |frame, explained| {
             pages::explain(frame, explained, &outlook.plan, name)
         })
     }
 
     async fn show_graph(self: &Rc<Self>, namespace: &str, catalog: &str, name: &str) -> Answer {
         let title = format!("Upgrade graph of {name}");
-        let read = match self.outlook(namespace).await {
-            Ok(outlook) => self.graph(namespace, &outlook, catalog, name).await,
-            Err(text) => Err(text),
+        let (read, notes) = match self.outlook(namespace).await {
+            Ok(outlook) => (
+                self.graph(namespace, &outlook, catalog, name).await,
+                outlook.notes.clone(),
+            ),
+            Err(text) => (Err(text), Vec::new()),
         };
-        self.page(&title, Some(namespace), &read, |frame, graph| {
+        self.page_with(notes, &title, Some(namespace), &read, |frame, graph| {
             pages::graph(frame, namespace, graph, name, catalog)
         })
     }
@@ -404,11 +431,12 @@ impl App {
             explain::question_with(&cluster, &app.args, contents).await
         };
         // Resolution is work, during which other pages are to be answered.
-        let work = |question: Question| {
+        let work = |(question, notes): (Question, Vec<String>)| {
             let plan = olm_resolver::plan::answer(&question, None, &mut |_| {});
             Ok(Outlook {
                 plan: plan.map_err(|error| error.to_string()),
                 question: Arc::new(question),
+                notes,
                 at: Instant::now(),
             })
         };
@@ -461,6 +489,11 @@ impl App {
         };
         Answer::html(pages::not_approved(&frame, name, &text)).with(StatusCode::CONFLICT)
     }
+}
+
+/// What is not known of operators.
+fn notes(read: &Read<Gathered>) -> Vec<String> {
+    read.iter().flat_map(|gathered| gathered.notes()).collect()
 }
 
 /// What is installed of a package of a catalog, and where the resolver goes from there.

@@ -10,9 +10,6 @@ use super::{Frame, Live, MAX_ROWS, badge, page, shell, text_or_none};
 use crate::operators::{Gathered, Key, Row, State};
 use crate::terminal::plain;
 
-/// Objects that cannot be read, of which each is told.
-const MAX_NOTES: usize = 20;
-
 pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: &str) -> String {
     let operators = gathered.operators();
     let mut waiting = BTreeMap::<Key, Vec<String>>::new();
@@ -49,7 +46,6 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
             input #q type="search" name="q" value=(word);
             button { "Search" }
         }
-        @for note in gathered.notes().take(MAX_NOTES) { p.doubts { (plain(&note)) } }
         p { (rows.len()) " of " (operators.len()) " operators in " (place) }
         @if !rows.is_empty() {
             table {

@@ -155,6 +155,7 @@ fn why_something_does_not_resolve_is_shown_as_a_tree_with_the_way_out() {
         namespace: Some("shop"),
         commands: &commands,
         seal: "seal",
+        notes: Vec::new(),
     };
     let of = |name: Option<&str>| {
         let explained = explain(&question, name).unwrap();
@@ -208,6 +209,7 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
         namespace: Some("shop"),
         commands: &commands,
         seal: "seal",
+        notes: Vec::new(),
     };
     let of = |package: &str| Seen {
         status: 200,
@@ -235,6 +237,45 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
         !of("$(x)").body.contains("kubectl operator graph"),
         "it is of a catalog's making"
     );
+}
+
+/// Whoever may write a Subscription could else have another one, or a reason, go unseen.
+#[tokio::test]
+async fn what_cannot_be_read_is_told_on_every_page_that_leaves_it_out() {
+    let odd = |name: &str| {
+        let mut odd = subscription(name, &json!({}));
+        odd["spec"] = json!({"name": 7});
+        odd
+    };
+    let cluster = cluster();
+    (0..23).for_each(|at| cluster.put(odd(&format!("odd-{at:02}"))));
+    logged_in(&cluster, async |browser| {
+        for page in [
+            "operators",
+            "operator?name=db",
+            "operator?name=odd-00",
+            "explain?name=db",
+            "graph?catalog=olm/none&name=etcd",
+        ] {
+            let text = text_of(&browser.page(page).await);
+            assert!(
+                text.contains("Subscription shop/odd-00 cannot be read: "),
+                "{page}: {text}"
+            );
+            assert!(text.contains("\nand 3 more\n"), "{page}: {text}");
+        }
+    })
+    .await;
+    let cluster = FakeCluster::new();
+    cluster.put(odd("odd"));
+    logged_in(&cluster, async |browser| {
+        let text = text_of(&browser.page("explain?name=db").await);
+        assert!(
+            text.contains("; Subscription shop/odd cannot be read: "),
+            "{text}"
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
