@@ -55,7 +55,10 @@ pub enum Command {
     ///
     /// The table of who may depend on whom is crates/structure.yaml. `cargo xtask test` makes these checks too.
     Check,
-    /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types
+    /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types, and what is rendered from
+    /// the chart: `manifests/olm` and `manifests/install.yaml`
+    ///
+    /// The chart is rendered by helm, which is built with Go.
     Gen {
         /// Write nothing, fail if a file is not up to date
         #[arg(long)]

@@ -62,12 +62,18 @@ pub fn deploy(
         }
         destination.apply(&objects)
     })?;
-    for name in OPERATORS {
+    wait_until_ready(destination, built, progress)
+}
+
+/// Waits until the operators and the package server are what was built, and ready.
+///
+/// # Errors
+/// When one does not become so; the text says what its pod last said.
+pub fn wait_until_ready(destination: &Destination, built: &Built, progress: &Progress) -> anyhow::Result<()> {
+    for name in OPERATORS.into_iter().chain([PACKAGE_SERVER]) {
         progress.stage(&format!("{name} ready"), || wait_ready(destination, built, name))?;
     }
-    progress.stage(&format!("{PACKAGE_SERVER} ready"), || {
-        wait_ready(destination, built, PACKAGE_SERVER)
-    })
+    Ok(())
 }
 
 /// True when the operators and the package server are there and are what was built.

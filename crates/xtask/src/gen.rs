@@ -1,13 +1,15 @@
-//! Generated files: the CustomResourceDefinitions under `manifests/crds`, and the names of the fields of a ClusterServiceVersion.
+//! Generated files: the CustomResourceDefinitions under `manifests/crds`, the names of the fields of a ClusterServiceVersion, and what is
+//! rendered from the chart.
 //!
-//! The API types and their test know how the files look. This command only runs that test, once to write and otherwise to
-//! compare, so that xtask itself stays free of the Kubernetes crates and quick to build.
+//! The API types and their test know how the first look. This command only runs that test, once to write and otherwise to
+//! compare, so that xtask itself stays free of the Kubernetes crates and quick to build. The chart is rendered by helm.
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use crate::workspace;
+use crate::progress::Progress;
+use crate::{chart, workspace};
 
 /// Tells the test to write instead of to compare.
 const UPDATE: &str = "OLM_UPDATE_GENERATED";
@@ -46,5 +48,6 @@ pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
             "has been generated"
         }
     );
+    chart::generate(check, &Progress::start())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ pub mod args;
 pub mod bench;
 mod binaries;
 pub mod catalog;
+pub mod chart;
 mod check;
 pub mod cluster;
 pub mod demo;

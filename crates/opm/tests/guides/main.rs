@@ -202,6 +202,7 @@ fn d14_the_guide_to_plans_works_from_top_to_bottom() {
 #[test]
 fn some_guides_need_a_cluster() {
     for (guide, steps) in [
+        ("install-olm.md", 8),
         ("operators.md", 10),
         ("troubleshooting.md", 1),
         ("ui.md", 1),
@@ -241,6 +242,7 @@ fn no_guide_is_left_out() {
         found,
         [
             "catalogs.md",
+            "install-olm.md",
             "operators.md",
             "plan-and-explain.md",
             "troubleshooting.md",

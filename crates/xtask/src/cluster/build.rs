@@ -57,6 +57,15 @@ const TARGETS: [Target; 3] = [
     },
 ];
 
+/// Not part of a cluster: what renders the chart, and what it is tested with.
+const HELM: Target = Target {
+    binary: "helm",
+    is_image: false,
+    module: "helm",
+    package: "helm.sh/helm/v3/cmd/helm",
+    cold: "about 2 minutes",
+};
+
 /// Path of the image tar with the given program, in the form `cluster load` takes.
 pub(super) fn image(program: &str) -> PathBuf {
     layout::binaries().join(format!("{program}.tar"))
@@ -67,10 +76,23 @@ pub(super) fn image(program: &str) -> PathBuf {
 /// # Errors
 /// When Go is missing or a build fails; the compiler's own words have then been printed.
 pub fn build(progress: &Progress) -> anyhow::Result<()> {
+    build_all(&TARGETS, progress)
+}
+
+/// The program `helm`, built if it is missing or older than its module. Does not need root.
+///
+/// # Errors
+/// Those of [`build`].
+pub fn helm(progress: &Progress) -> anyhow::Result<PathBuf> {
+    build_all(&[HELM], progress)?;
+    Ok(HELM.path())
+}
+
+fn build_all(targets: &[Target], progress: &Progress) -> anyhow::Result<()> {
     let sources = workspace::root().join("e2e/cluster");
     let version = kubernetes_version(&fs::read_to_string(sources.join("go.mod"))?)?;
     // Asked first without the lock, which only who may write here can take.
-    if TARGETS
+    if targets
         .iter()
         .map(|target| target.is_current(&sources, &version))
         .collect::<Result<Vec<_>, _>>()?
@@ -84,7 +106,7 @@ pub fn build(progress: &Progress) -> anyhow::Result<()> {
     let lock = folder.join(".build.lock");
     let guard = fs::File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
     guard.lock().context("cannot wait for another build")?;
-    for target in &TARGETS {
+    for target in targets {
         if target.is_current(&sources, &version)? {
             continue;
         }

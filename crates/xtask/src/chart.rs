@@ -1,0 +1,168 @@
+//! The chart `charts/olm` and what is made of it: `manifests/olm` with one file for each template, and `manifests/install.yaml` with all of
+//! it and the CustomResourceDefinitions. The chart is the source; the definitions in it are those of `manifests/crds`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+
+use crate::progress::Progress;
+use crate::{cluster, process, workspace};
+
+/// The chart, below the workspace's root.
+const CHART: &str = "charts/olm";
+/// Where the definitions are written by the API types' test.
+const DEFINITIONS: &str = "manifests/crds";
+/// Where the objects are that `cargo xtask deploy` applies.
+const OBJECTS: &str = "manifests/olm";
+/// Everything in one file, for `kubectl apply`.
+const ALL: &str = "manifests/install.yaml";
+/// Folder of definitions in a chart: helm creates these first, and neither upgrades nor deletes them.
+const CHART_DEFINITIONS: &str = "charts/olm/crds";
+/// The release that is rendered where none is installed.
+const RELEASE: &str = "olm";
+/// What helm takes the cluster for where it asks none. Nothing in the chart depends on it.
+const KUBERNETES: &str = "1.34.0";
+/// What helm writes before each document.
+const SOURCE: &str = "---\n# Source: olm/templates/";
+
+/// The chart's folder.
+pub fn folder() -> PathBuf {
+    workspace::root().join(CHART)
+}
+
+/// What the chart is with values given as to `helm template`, as text; hooks are left out.
+///
+/// # Errors
+/// Helm's own words where it refuses a value or a template fails.
+pub(crate) fn render(helm: &Path, values: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(helm);
+    command
+        .args(["template", RELEASE])
+        .arg(folder())
+        .args(["--no-hooks", "--kube-version", KUBERNETES])
+        .args(values)
+        .stdin(Stdio::null());
+    process::output(command, None, "helm template")
+}
+
+/// Writes anew what is made of the chart or, with `check`, finds out whether it is up to date.
+///
+/// # Errors
+/// When helm cannot be built or refuses the chart, and with `check` when a file is stale: the text names it.
+pub(crate) fn generate(check: bool, progress: &Progress) -> anyhow::Result<()> {
+    let root = workspace::root();
+    let helm = cluster::helm(progress).context("helm renders the chart")?;
+    let definitions = read(&root.join(DEFINITIONS))?;
+    let wanted = wanted(&render(&helm, &[])?, &definitions)?;
+    let stale = stale(&root, &wanted)?;
+    if check {
+        if !stale.is_empty() {
+            bail!(
+                "{} are not what the chart renders; run `cargo xtask gen`",
+                stale.join(", ")
+            );
+        }
+    } else {
+        for path in &stale {
+            let file = root.join(path);
+            match wanted.get(path) {
+                Some(text) => fs::write(&file, text),
+                None => fs::remove_file(&file),
+            }
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        }
+    }
+    progress.note(&format!(
+        "{OBJECTS}, {ALL} and {CHART_DEFINITIONS} {}",
+        if check {
+            "are up to date".to_owned()
+        } else {
+            format!("have been rendered, {} files changed", stale.len())
+        }
+    ));
+    Ok(())
+}
+
+/// All files that are made, below the root, with their content.
+fn wanted(
+    rendered: &str,
+    definitions: &BTreeMap<String, String>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let objects = by_template(rendered)?;
+    let mut wanted = BTreeMap::new();
+    let mut all = "# CustomResourceDefinitions and everything else, made by `cargo xtask gen`. How to apply it: manifests/README.md.\n".to_owned();
+    for (name, text) in definitions {
+        all.push_str(&format!("---\n{}\n", text.trim_end()));
+        wanted.insert(format!("{CHART_DEFINITIONS}/{name}"), text.clone());
+    }
+    for (name, documents) in objects {
+        let text = documents.join("\n---\n");
+        all.push_str(&format!("---\n{text}\n"));
+        wanted.insert(
+            format!("{OBJECTS}/{name}"),
+            format!("# Made of {CHART}/templates/{name} by `cargo xtask gen`; what is changed here is lost.\n{text}\n"),
+        );
+    }
+    wanted.insert(ALL.to_owned(), all);
+    Ok(wanted)
+}
+
+/// Documents by the file name of their template, in helm's order of kinds.
+fn by_template(rendered: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut documents = rendered.split(SOURCE);
+    if documents.next().is_none_or(|before| !before.trim().is_empty()) {
+        bail!("helm prints `{SOURCE}` before each document no more");
+    }
+    for document in documents {
+        let (name, text) = document
+            .split_once('\n')
+            .context("helm rendered a document without a line")?;
+        found
+            .entry(name.to_owned())
+            .or_default()
+            .push(text.trim().to_owned());
+    }
+    Ok(found)
+}
+
+/// Files of `wanted` that are missing or different, and those beside them that are not wanted.
+fn stale(root: &Path, wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
+    let mut stale: Vec<String> = wanted
+        .iter()
+        .filter(|(path, text)| fs::read_to_string(root.join(path)).ok().as_ref() != Some(text))
+        .map(|(path, _)| path.clone())
+        .collect();
+    for folder in [OBJECTS, CHART_DEFINITIONS] {
+        let there = read(&root.join(folder))?
+            .into_keys()
+            .map(|name| format!("{folder}/{name}"));
+        stale.extend(there.filter(|path| !wanted.contains_key(path)));
+    }
+    Ok(stale)
+}
+
+/// The YAML files in a folder: content by name.
+fn read(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            files.insert(name, text);
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,596 @@
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::images;
+
+/// What the annotations of an object may have together; `kubectl apply` puts the object into one.
+const ANNOTATIONS: usize = 256 << 10;
+
+/// Helm, built once for all tests; `None`, after saying so, where there is no Go, which only a developer's machine may lack.
+fn helm() -> Option<&'static Path> {
+    static HELM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let built = HELM.get_or_init(|| {
+        let go = Command::new("go").arg("version").stdout(Stdio::null()).status();
+        if go.is_err() && std::env::var_os("CI").is_none() {
+            eprintln!("NOT RUN: helm is built with Go, which is not on this machine");
+            return None;
+        }
+        Some(cluster::helm(&Progress::start()).unwrap())
+    });
+    built.as_deref()
+}
+
+/// Helm's answer to a file of values and further arguments.
+fn try_render(values: &str, arguments: &[&str]) -> Option<anyhow::Result<Vec<Value>>> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("values.yaml");
+    fs::write(&file, values).unwrap();
+    let arguments = [&["-f", file.to_str().unwrap()][..], arguments].concat();
+    let rendered = render(helm()?, &arguments);
+    Some(rendered.map(|text| {
+        let documents = serde_saphyr::from_multiple::<Value>(&text).unwrap();
+        documents
+            .into_iter()
+            .filter(|document| !document.is_null())
+            .collect()
+    }))
+}
+
+fn rendered(values: &str) -> Option<Vec<Value>> {
+    try_render(values, &[]).map(|rendered| rendered.unwrap_or_else(|error| panic!("{values}: {error:#}")))
+}
+
+/// `Kind/name`, which is all that tells objects of the chart apart.
+fn name(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]))
+}
+
+#[track_caller]
+fn find<'a>(objects: &'a [Value], wanted: &str) -> &'a Value {
+    objects
+        .iter()
+        .find(|object| name(object) == wanted)
+        .unwrap_or_else(|| panic!("no {wanted}"))
+}
+
+fn names(objects: &[Value]) -> BTreeSet<String> {
+    objects.iter().map(name).collect()
+}
+
+const CATALOG: &str = "Deployment/catalog-operator";
+const OLM: &str = "Deployment/olm-operator";
+const PACKAGES: &str = "ClusterServiceVersion/packageserver";
+
+/// The spec of its Deployment.
+const IN_CSV: &str = "/spec/install/spec/deployments/0/spec";
+
+/// The pod template of a program.
+#[track_caller]
+fn pod<'a>(objects: &'a [Value], program: &str) -> &'a Value {
+    let object = find(objects, program);
+    let deployment = match program {
+        PACKAGES => format!("{IN_CSV}/template"),
+        _ => "/spec/template".to_owned(),
+    };
+    object.pointer(&deployment).unwrap()
+}
+
+#[test]
+fn what_is_made_of_the_chart_is_what_is_there() {
+    let Some(helm) = helm() else { return };
+    let root = workspace::root();
+    let wanted = wanted(
+        &render(helm, &[]).unwrap(),
+        &read(&root.join(DEFINITIONS)).unwrap(),
+    )
+    .unwrap();
+    assert_eq!(stale(&root, &wanted).unwrap(), [""; 0], "run `cargo xtask gen`");
+    assert!(wanted.len() > 14, "{:?}", wanted.keys());
+}
+
+#[test]
+fn a_file_that_differs_is_missing_or_is_rendered_no_more_is_stale() {
+    let root = tempfile::tempdir().unwrap();
+    let definitions = BTreeMap::from([("a.yaml".to_owned(), "kind: A\n".to_owned())]);
+    let rendered =
+        format!("{SOURCE}10-x.yaml\nkind: X\n{SOURCE}20-y.yaml\nkind: Y\n{SOURCE}10-x.yaml\n\nkind: Z\n");
+    let wanted = wanted(&rendered, &definitions).unwrap();
+    for folder in [OBJECTS, CHART_DEFINITIONS] {
+        fs::create_dir_all(root.path().join(folder)).unwrap();
+    }
+    let paths: Vec<&str> = wanted.keys().map(String::as_str).collect();
+    let all = [
+        "charts/olm/crds/a.yaml",
+        "manifests/install.yaml",
+        "manifests/olm/10-x.yaml",
+        "manifests/olm/20-y.yaml",
+    ];
+    assert_eq!(paths, all);
+    assert_eq!(stale(root.path(), &wanted).unwrap(), all);
+    for (path, text) in &wanted {
+        fs::write(root.path().join(path), text).unwrap();
+    }
+    assert_eq!(stale(root.path(), &wanted).unwrap(), [""; 0]);
+    fs::write(root.path().join("manifests/olm/20-y.yaml"), "kind: Other\n").unwrap();
+    fs::write(root.path().join("manifests/olm/30-old.yaml"), "kind: Old\n").unwrap();
+    assert_eq!(
+        stale(root.path(), &wanted).unwrap(),
+        ["manifests/olm/20-y.yaml", "manifests/olm/30-old.yaml"]
+    );
+    assert!(
+        wanted[all[2]].ends_with("\nkind: X\n---\nkind: Z\n"),
+        "{}",
+        wanted[all[2]]
+    );
+    let order = ["kind: A", "kind: X", "kind: Z", "kind: Y"].map(|kind| wanted[ALL].find(kind).unwrap());
+    assert!(order.is_sorted(), "{}", wanted[ALL]);
+    assert!(by_template("kind: X\n").is_err());
+}
+
+#[test]
+fn the_version_of_the_chart_is_that_of_the_programs() {
+    let text = fs::read_to_string(folder().join("Chart.yaml")).unwrap();
+    let chart: Value = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(chart["version"], images::VERSION);
+    assert_eq!(chart["appVersion"], images::VERSION);
+}
+
+/// One row of `promises.yaml`.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Promise {
+    values: String,
+    object: String,
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    wanted: Value,
+}
+
+#[test]
+fn each_value_does_what_it_says() {
+    let rows: Vec<Promise> = serde_saphyr::from_str(include_str!("promises.yaml")).unwrap();
+    assert!(rows.len() > 60);
+    let mut before: Option<(String, Vec<Value>)> = None;
+    for row in rows {
+        let objects = match before.take() {
+            Some((values, objects)) if values == row.values => objects,
+            _ => match rendered(&row.values) {
+                Some(objects) => objects,
+                None => return,
+            },
+        };
+        let (deployment, template) = match row.object.as_str() {
+            PACKAGES => (IN_CSV, format!("{IN_CSV}/template")),
+            _ => ("/spec", "/spec/template".to_owned()),
+        };
+        let path = row.path.replace("DEPLOYMENT", deployment);
+        let path = path.replace("CONTAINER", &format!("{template}/spec/containers/0"));
+        let found = objects.iter().find(|it| name(it) == row.object);
+        let found = found
+            .and_then(|object| object.pointer(&path))
+            .unwrap_or(&Value::Null);
+        assert_eq!(*found, row.wanted, "{row:?}");
+        before = Some((row.values, objects));
+    }
+}
+
+/// What all programs have is said for each of them, and reaches its pods.
+#[test]
+fn settings_of_pods_reach_the_pods_of_their_program_alone() {
+    let programs = [("olm", OLM), ("catalog", CATALOG), ("package", PACKAGES)];
+    let settings = "nodeSelector: {pool: infra}\n  tolerations: [{key: infra, operator: Exists}]\n  \
+                    affinity: {nodeAffinity: {}}\n  topologySpreadConstraints: [{maxSkew: 1}]\n  priorityClassName: high\n  \
+                    resources: {limits: {memory: 1Gi}}\n  commandArgs: [--one, --two]";
+    for (key, program) in programs {
+        let Some(objects) = rendered(&format!("{key}:\n  {settings}\n")) else {
+            return;
+        };
+        let spec = &pod(&objects, program)["spec"];
+        assert_eq!(spec["nodeSelector"]["pool"], "infra", "{key}");
+        assert_eq!(spec["tolerations"][0]["key"], "infra", "{key}");
+        assert_eq!(spec["affinity"]["nodeAffinity"], json!({}), "{key}");
+        assert_eq!(
+            spec["topologySpreadConstraints"],
+            json!([{"maxSkew": 1}]),
+            "{key}"
+        );
+        assert_eq!(spec["priorityClassName"], "high", "{key}");
+        assert_eq!(
+            spec["containers"][0]["resources"]["limits"]["memory"], "1Gi",
+            "{key}"
+        );
+        let line = &spec["containers"][0][if program == PACKAGES { "command" } else { "args" }];
+        let line = line.as_array().unwrap();
+        assert_eq!(line[line.len() - 2..], [json!("--one"), json!("--two")], "{key}");
+        for (_, other) in programs.iter().filter(|(_, other)| *other != program) {
+            assert!(
+                !pod(&objects, other).to_string().contains("infra"),
+                "{key}: {other}"
+            );
+        }
+    }
+    let Some(objects) =
+        rendered("debug: true\nlog: info\nimage: {pullSecrets: [{name: reg}]}\nolm: {commandArgs: --more}\n")
+    else {
+        return;
+    };
+    for (_, program) in programs {
+        let spec = &pod(&objects, program)["spec"];
+        let container = spec["containers"][0].to_string();
+        assert!(container.contains("\"--debug\""), "{program}");
+        assert!(
+            container.contains(r#"{"name":"OLM_LOG","value":"info"}"#),
+            "{program}"
+        );
+        assert_eq!(spec["imagePullSecrets"], json!([{"name": "reg"}]), "{program}");
+        assert_eq!(container.contains("--more"), program == OLM);
+    }
+}
+
+/// Names and rights are those of the manifests, whatever the values say: what reads them finds them on every cluster.
+#[test]
+fn rights_and_names_do_not_depend_on_values() {
+    let Some(usual) = rendered("{}") else { return };
+    let Some(other) = rendered(
+        "namespace: elsewhere\noperator_namespace: ops\ncatalog_namespace: catalogs\ndebug: true\nimage: {registry: r.example.com}\n\
+         catalog: {replicaCount: 0}\nolm: {replicaCount: 0}\npackage: {replicaCount: 5, service: {internalPort: 7443}}\n",
+    ) else {
+        return;
+    };
+    let renamed = |name: String| match name.as_str() {
+        "Namespace/olm" => "Namespace/elsewhere".to_owned(),
+        "Namespace/operators" => "Namespace/ops".to_owned(),
+        _ => name,
+    };
+    assert_eq!(
+        names(&usual).into_iter().map(renamed).collect::<BTreeSet<_>>(),
+        names(&other)
+    );
+    let mut roles = 0;
+    for object in usual.iter().filter(|object| object["kind"] == "ClusterRole") {
+        roles += 1;
+        assert_eq!(
+            object["rules"],
+            find(&other, &name(object))["rules"],
+            "{}",
+            name(object)
+        );
+    }
+    assert_eq!(roles, 5);
+    for object in &other {
+        let namespace = &object["metadata"]["namespace"];
+        assert!(
+            namespace.is_null()
+                || ["elsewhere", "ops", "catalogs"]
+                    .iter()
+                    .any(|known| namespace == known),
+            "{}",
+            name(object)
+        );
+        for subject in object["subjects"].as_array().into_iter().flatten() {
+            assert_eq!(subject["namespace"], "elsewhere", "{}", name(object));
+        }
+        assert!(!object.to_string().contains("olm.local"), "{}", name(object));
+    }
+    assert_eq!(
+        find(&other, "OperatorGroup/olm-operators")["spec"]["targetNamespaces"],
+        json!(["elsewhere"])
+    );
+}
+
+/// The namespace enforces it: pods that do not are refused.
+#[test]
+fn pods_keep_to_the_restricted_profile() {
+    let Some(objects) = rendered("{}") else { return };
+    for program in [OLM, CATALOG, PACKAGES] {
+        let spec = &pod(&objects, program)["spec"];
+        assert_eq!(spec["securityContext"]["runAsNonRoot"], true, "{program}");
+        assert_eq!(
+            spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault",
+            "{program}"
+        );
+        let container = &spec["containers"][0];
+        assert_eq!(
+            container["securityContext"],
+            json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}}),
+            "{program}"
+        );
+        assert!(
+            container["resources"]["requests"]["memory"].is_string(),
+            "{program}"
+        );
+    }
+    assert_eq!(
+        find(&objects, "Namespace/olm")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"],
+        "restricted"
+    );
+}
+
+/// A namespace that the release is in was made before it, and is not helm's to adopt.
+#[test]
+fn the_namespace_of_the_release_itself_is_left_out() {
+    for (release, left) in [("olm", "Namespace/operators"), ("operators", "Namespace/olm")] {
+        let Some(objects) = try_render("{}", &["--namespace", release]) else {
+            return;
+        };
+        let names = names(&objects.unwrap());
+        assert!(
+            names.contains(left) && !names.contains(&format!("Namespace/{release}")),
+            "{names:?}"
+        );
+    }
+}
+
+#[test]
+fn values_that_are_unknown_mistyped_or_not_kept_are_refused_by_name() {
+    let rows = [
+        ("nonsense: 1", "'nonsense' not allowed"),
+        (
+            "olm: {replicas: 1}",
+            "at '/olm': additional properties 'replicas' not allowed",
+        ),
+        (
+            "olm: {replicaCount: two}",
+            "at '/olm/replicaCount': got string, want integer",
+        ),
+        ("catalog: {image: {reff: x}}", "at '/catalog/image'"),
+        ("debug: \"yes\"", "at '/debug': got string, want boolean"),
+        ("image: {pullPolicy: Sometimes}", "at '/image/pullPolicy'"),
+        ("image: {olm: {digest: latest}}", "at '/image/olm/digest'"),
+        ("image: {pullSecrets: [reg]}", "at '/image/pullSecrets/0'"),
+        ("namespace: Not_A_Name", "at '/namespace'"),
+        (
+            "namespace_psa: {enforceLevel: strict}",
+            "at '/namespace_psa/enforceLevel'",
+        ),
+        ("package: {interval: often}", "at '/package/interval'"),
+        (
+            "package: {service: {internalPort: 0}}",
+            "at '/package/service/internalPort'",
+        ),
+        ("catalog: {commandArgs: {a: b}}", "at '/catalog/commandArgs'"),
+        ("priorityClass: {value: 2000000000}", "at '/priorityClass/value'"),
+        (
+            "catalog: {replicaCount: 2}",
+            "catalog.replicaCount: 2: there is no election of a leader yet",
+        ),
+        (
+            "olm: {replicaCount: 2}",
+            "olm.replicaCount: 2: there is no election of a leader yet",
+        ),
+        (
+            "watchedNamespaces: a,b",
+            "watchedNamespaces: \"a,b\": OLM watches all namespaces",
+        ),
+        (
+            "certManager: {enabled: true}",
+            "certManager.enabled: metrics are served without TLS",
+        ),
+        (
+            "serviceCa: {enabled: true}",
+            "serviceCa.enabled: metrics are served without TLS",
+        ),
+        (
+            "namespace: operators",
+            "operator_namespace: must be another than namespace",
+        ),
+    ];
+    for (values, wanted) in rows {
+        let Some(answer) = try_render(values, &[]) else {
+            return;
+        };
+        let error = format!("{:#}", answer.expect_err(values));
+        assert!(error.contains(wanted), "{values}: {error}");
+    }
+}
+
+/// What is selected is there: pods by their labels, ports by their names.
+#[test]
+fn policies_and_services_select_the_programs_by_the_labels_and_ports_they_have() {
+    let Some(objects) = rendered("monitoring: {enabled: true}") else {
+        return;
+    };
+    for program in [OLM, CATALOG, PACKAGES] {
+        let template = pod(&objects, program);
+        let app = template["metadata"]["labels"]["app"].as_str().unwrap();
+        let policy = &find(&objects, &format!("NetworkPolicy/{app}"))["spec"];
+        assert_eq!(policy["podSelector"]["matchLabels"], json!({"app": app}));
+        assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
+        let let_in = &policy["ingress"][0]["ports"][0]["port"];
+        let port = &template["spec"]["containers"][0]["ports"][0];
+        assert!(
+            *let_in == port["name"] || *let_in == port["containerPort"],
+            "{app}: {let_in}"
+        );
+        if program != PACKAGES {
+            let service = find(&objects, &format!("Service/{app}-metrics"));
+            assert_eq!(service["spec"]["ports"][0]["targetPort"], port["name"]);
+            assert_eq!(service["spec"]["ports"][0]["port"], port["containerPort"]);
+            let monitor = &find(&objects, &format!("ServiceMonitor/{app}"))["spec"];
+            assert_eq!(monitor["selector"]["matchLabels"], service["metadata"]["labels"]);
+            assert_eq!(
+                monitor["endpoints"][0]["port"],
+                service["spec"]["ports"][0]["name"]
+            );
+        }
+    }
+    assert_eq!(
+        find(&objects, "NetworkPolicy/default-deny-all-traffic")["spec"],
+        json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]})
+    );
+}
+
+/// An alert on a metric that is not there never fires.
+#[test]
+fn alerts_ask_for_metrics_that_the_reference_has() {
+    let Some(objects) = rendered("monitoring: {enabled: true}") else {
+        return;
+    };
+    let reference = fs::read_to_string(workspace::root().join("docs/reference/metrics.md")).unwrap();
+    let rules = find(&objects, "PrometheusRule/olm-alert-rules")["spec"]["groups"][0]["rules"].clone();
+    let rules = rules.as_array().unwrap();
+    let guide = fs::read_to_string(workspace::root().join("docs/guides/install-olm.md")).unwrap();
+    for rule in rules {
+        let expression = rule["expr"].as_str().unwrap();
+        let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let metric = words
+            .filter(|word| word.contains('_'))
+            .map(|word| format!("`{word}`"));
+        let metric: Vec<String> = metric.collect();
+        assert!(
+            metric.len() == 1 && reference.contains(&metric[0]),
+            "{expression}: {metric:?}"
+        );
+        assert!(
+            guide.contains(&format!("`{}`", rule["alert"].as_str().unwrap())),
+            "{rule}"
+        );
+        assert!(
+            rule["annotations"]["description"]
+                .as_str()
+                .is_some_and(|text| !text.contains(".Values")),
+            "{rule}"
+        );
+    }
+    assert_eq!(rules.len(), 8);
+}
+
+/// Values files that are in use for upstream's chart are taken. (Those of names that mean nothing here do nothing.)
+#[test]
+fn values_of_upstreams_names_are_taken() {
+    let values = r#"
+rbacApiVersion: rbac.authorization.k8s.io
+namespace: olm
+namespace_psa: {enforceLevel: restricted, enforceVersion: latest}
+catalog_namespace: olm
+operator_namespace: operators
+operator_namespace_psa: {enforceLevel: baseline, enforceVersion: latest}
+minKubeVersion: 1.11.0
+writeStatusName: '""'
+writePackageServerStatusName: ""
+imagestream: false
+debug: false
+installType: upstream
+catalogGrpcPodPort: 50051
+monitoring: {enabled: false, namespace: monitoring}
+networkPolicy:
+  dns: {ports: [{protocol: TCP, port: 53}]}
+  kubeAPIServer: {}
+  metrics: {ports: [{protocol: TCP, port: metrics}]}
+olm: {replicaCount: 1, service: {name: m, internalPort: 8080, externalPort: metrics}, image: {ref: "a/olm:1", pullPolicy: Always}, nodeSelector: {a: b}, resources: {requests: {cpu: 10m}}}
+catalog:
+  setWorkloadUserID: true
+  replicaCount: 1
+  commandArgs: --configmapServerImage=a/b:1
+  opmImageArgs: --opmImage=a/opm:1
+  image: {ref: "a/olm:1", pullPolicy: Always}
+  tolerations: []
+package: {replicaCount: 2, maxUnavailable: 1, maxSurge: 1, image: {ref: "a/olm:1", pullPolicy: Always}, service: {internalPort: 5443}}
+certManager: {enabled: false, issuer: {name: i, selfSigned: true}, certificate: {name: c, extraDnsNames: []}}
+serviceCa: {enabled: false, olmOperator: {secretName: ""}, catalogOperator: {secretName: ""}}
+"#;
+    let Some(objects) = rendered(values) else { return };
+    for program in [OLM, CATALOG, PACKAGES] {
+        assert_eq!(
+            pod(&objects, program)["spec"]["containers"][0]["image"],
+            "a/olm:1"
+        );
+    }
+}
+
+/// What users installed lives under groups, settings and namespaces; package-server goes before who takes its APIService back.
+#[test]
+fn an_uninstall_leaves_what_users_depend_on() {
+    let Some(helm) = helm() else { return };
+    let Some(objects) = rendered("{}") else { return };
+    for object in &objects {
+        let kind = object["kind"].as_str().unwrap();
+        let stays = object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
+        let is_users = ["Namespace", "OperatorGroup", "OLMConfig"].contains(&kind);
+        assert_eq!(stays, is_users, "{}", name(object));
+        assert_ne!(kind, "CustomResourceDefinition");
+        assert!(object["metadata"]["annotations"]["helm.sh/hook"].is_null());
+    }
+    let mut command = Command::new(helm);
+    command.args(["template", RELEASE]).arg(folder());
+    command.args([
+        "--kube-version",
+        KUBERNETES,
+        "--show-only",
+        "templates/90-uninstall.yaml",
+    ]);
+    let hook = process::output(command, None, "helm template").unwrap();
+    let hook: Value = serde_saphyr::from_str(&hook).unwrap();
+    assert_eq!(name(&hook), PACKAGES);
+    assert_eq!(
+        hook["metadata"]["namespace"],
+        find(&objects, PACKAGES)["metadata"]["namespace"]
+    );
+    assert_eq!(
+        hook["metadata"]["annotations"],
+        json!({"helm.sh/hook": "pre-delete", "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
+    );
+}
+
+#[test]
+fn every_object_fits_the_annotation_of_kubectl_apply() {
+    let text = fs::read_to_string(workspace::root().join(ALL)).unwrap();
+    let objects = serde_saphyr::from_multiple::<Value>(&text).unwrap();
+    let mut definitions = 0;
+    for object in objects.iter().filter(|object| !object.is_null()) {
+        definitions += usize::from(object["kind"] == "CustomResourceDefinition");
+        let size = object.to_string().len();
+        assert!(size < ANNOTATIONS / 2, "{}: {size} bytes", name(object));
+    }
+    assert_eq!(definitions, 8);
+}
+
+/// Dotted names of all values that are no maps of the user's.
+fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields)
+            if !fields.is_empty()
+                && !["nodeSelector", "affinity", "resources", "_psa", "metrics", "dns"]
+                    .iter()
+                    .any(|end| start.ends_with(end)) =>
+        {
+            for (key, value) in fields {
+                let dot = if start.is_empty() { "" } else { "." };
+                leaves(value, &format!("{start}{dot}{key}"), found);
+            }
+        }
+        _ => {
+            found.insert(start.to_owned());
+        }
+    }
+}
+
+/// The guide has a row for each value, and no other rows. `olm.x`, `catalog.x` and `package.x` may share one, `PROGRAM.x`.
+#[test]
+fn each_value_stands_in_the_guide() {
+    let text = fs::read_to_string(folder().join("values.yaml")).unwrap();
+    let values: Value = serde_saphyr::from_str(&text).unwrap();
+    let mut wanted = BTreeSet::new();
+    leaves(&values, "", &mut wanted);
+    let guide = fs::read_to_string(workspace::root().join("docs/guides/install-olm.md")).unwrap();
+    let mut told = BTreeSet::new();
+    for row in guide.lines().filter(|line| line.starts_with("| `")) {
+        let cell = row.split('|').nth(1).unwrap();
+        for name in cell.split('`').skip(1).step_by(2) {
+            match name.strip_prefix("PROGRAM.") {
+                Some(rest) => {
+                    told.extend(["olm", "catalog", "package"].map(|program| format!("{program}.{rest}")))
+                }
+                None => {
+                    told.insert(name.to_owned());
+                }
+            }
+        }
+    }
+    assert_eq!(told, wanted);
+}
