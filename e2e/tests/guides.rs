@@ -31,8 +31,9 @@ const TRIED: [(&str, &[&str]); 9] = [
     ("upgrade-policies.md", &["policies"]),
 ];
 /// Other guides, and what tries them, or what they say where their commands need somebody's own cluster.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 6] = [
     ("catalogs.md", "crates/opm/tests/guides"),
+    ("install-olm.md", "crates/xtask/src/chart/tests.rs"),
     ("operators.md", "e2e/tests/plugin.rs"),
     ("plan-and-explain.md", "crates/opm/tests/guides"),
     ("troubleshooting.md", "e2e/tests/bad_input.rs"),
