@@ -584,7 +584,7 @@ fn each_value_stands_in_the_guide() {
         for name in cell.split('`').skip(1).step_by(2) {
             match name.strip_prefix("PROGRAM.") {
                 Some(rest) => {
-                    told.extend(["olm", "catalog", "package"].map(|program| format!("{program}.{rest}")))
+                    told.extend(["olm", "catalog", "package"].map(|program| format!("{program}.{rest}")));
                 }
                 None => {
                     told.insert(name.to_owned());
