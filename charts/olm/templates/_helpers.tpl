@@ -34,6 +34,22 @@
 {{- if kindIs "string" . -}}{{ toYaml (list .) }}{{- else -}}{{ toYaml . }}{{- end -}}
 {{- end -}}
 
+{{/* Of the replicas of a program (root, own: its values, app) a drained node takes one along at most. One that is alone is not held: nodes could not be drained. */}}
+{{- define "olm.budget" -}}
+{{- if and .root.Values.podDisruptionBudget.enabled (gt (int .own.replicaCount) 1) -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ .app }}
+  namespace: {{ .root.Values.namespace }}
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels:
+      app: {{ .app }}
+{{- end -}}
+{{- end -}}
+
 {{/* Stops at values that mean something upstream and are not kept here: better told than left out. */}}
 {{- define "olm.validate" -}}
 {{- with .Values.watchedNamespaces -}}
@@ -49,6 +65,13 @@
 {{- if (index $.Values $name).enabled -}}
 {{- fail (printf "%s.enabled: metrics are served without TLS for now; leave it false" $name) -}}
 {{- end -}}
+{{- end -}}
+{{- $certificate := .Values.package.certificate -}}
+{{- if ne (empty $certificate.secretName) (empty $certificate.caBundle) -}}
+{{- fail "package.certificate: secretName and caBundle go together: the API server has to know who signed what is served with" -}}
+{{- end -}}
+{{- if and $certificate.secretName (ne .Values.package.installedAs "Deployment") -}}
+{{- fail "package.certificate: OLM makes the certificate of a ClusterServiceVersion; say package.installedAs: Deployment as well" -}}
 {{- end -}}
 {{- if eq .Values.namespace .Values.operator_namespace -}}
 {{- fail "operator_namespace: must be another than namespace: operators in it see every namespace, and OLM's own need the restricted profile" -}}
@@ -70,4 +93,106 @@
 {{/* A host as a key of a ConfigMap, which takes no colon. */}}
 {{- define "olm.registryKey" -}}
 {{ replace ":" "_" . }}.hosts.toml
+{{- end -}}
+
+{{/* The spec of package-server's Deployment. What it serves with is mounted by OLM where it is a ClusterServiceVersion's. */}}
+{{- define "olm.packageServer" -}}
+replicas: {{ .Values.package.replicaCount }}
+# Discovery of the whole cluster asks this API: there always is one that answers.
+strategy:
+  type: RollingUpdate
+  rollingUpdate:
+    maxUnavailable: {{ .Values.package.maxUnavailable }}
+    maxSurge: {{ .Values.package.maxSurge }}
+selector:
+  matchLabels:
+    app: packageserver
+template:
+  metadata:
+    labels:
+      app: packageserver
+  spec:
+    serviceAccountName: packageserver
+    {{- include "olm.placement" (dict "root" . "own" .Values.package) | nindent 4 }}
+    securityContext:
+      runAsNonRoot: true
+      runAsUser: 1001
+      seccompProfile:
+        type: RuntimeDefault
+    containers:
+      - name: packageserver
+        image: {{ include "olm.image" (dict "root" . "name" "olm" "ref" .Values.package.image.ref) }}
+        imagePullPolicy: {{ .Values.package.image.pullPolicy | default .Values.image.pullPolicy }}
+        command:
+          - /bin/package-server
+          - --secure-port={{ .Values.package.service.internalPort }}
+          - --global-namespace={{ include "olm.catalogNamespace" . }}
+          {{- with .Values.package.interval }}
+          - --interval={{ . }}
+          {{- end }}
+          {{- if .Values.debug }}
+          - --debug
+          {{- end }}
+          {{- with .Values.package.commandArgs }}
+          {{- include "olm.arguments" . | nindent 10 }}
+          {{- end }}
+        {{- with .Values.log }}
+        env:
+          - name: OLM_LOG
+            value: {{ . | quote }}
+        {{- end }}
+        ports:
+          - containerPort: {{ .Values.package.service.internalPort }}
+            protocol: TCP
+        livenessProbe:
+          httpGet:
+            path: /healthz
+            port: {{ .Values.package.service.internalPort }}
+            scheme: HTTPS
+        readinessProbe:
+          periodSeconds: 1
+          httpGet:
+            path: /readyz
+            port: {{ .Values.package.service.internalPort }}
+            scheme: HTTPS
+        {{- with .Values.package.resources }}
+        resources:
+          {{- toYaml . | nindent 10 }}
+        {{- end }}
+        terminationMessagePolicy: FallbackToLogsOnError
+        securityContext:
+          allowPrivilegeEscalation: false
+          readOnlyRootFilesystem: true
+          capabilities:
+            drop: [ALL]
+        {{- if eq .Values.package.installedAs "Deployment" }}
+        volumeMounts:
+          - name: apiservice-cert
+            mountPath: /apiserver.local.config/certificates
+            readOnly: true
+    volumes:
+      - name: apiservice-cert
+        secret:
+          secretName: {{ .Values.package.certificate.secretName | default "packageserver-serving-cert" }}
+          items:
+            - key: tls.crt
+              path: apiserver.crt
+            - key: tls.key
+              path: apiserver.key
+    {{- end }}
+{{- end -}}
+
+{{/* The Secret that package-server serves with where OLM makes none: the one that is there, or a new one for ten years. */}}
+{{- define "olm.packageServerCertificate" -}}
+{{- $name := "packageserver-serving-cert" -}}
+{{- $data := dict -}}
+{{- $host := printf "packageserver-service.%s.svc" .Values.namespace -}}
+{{- with lookup "v1" "Secret" .Values.namespace $name -}}
+{{- $data = .data -}}
+{{- else -}}
+{{- $authority := genCA "packageserver" 3650 -}}
+{{- $made := genSignedCert $host (list) (list $host) 3650 $authority -}}
+{{- $data = dict "ca.crt" ($authority.Cert | b64enc) "tls.crt" ($made.Cert | b64enc) "tls.key" ($made.Key | b64enc) -}}
+{{- end -}}
+{{- dict "apiVersion" "v1" "kind" "Secret" "metadata" (dict "name" $name "namespace" .Values.namespace) "type" "kubernetes.io/tls" "data" $data | toYaml -}}
 {{- end -}}

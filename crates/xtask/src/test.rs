@@ -234,8 +234,13 @@ fn compile(
     progress: &Progress,
 ) -> anyhow::Result<(Built, Option<images::Built>)> {
     let go = || {
-        timing.measure(Part::Compile, "the cluster's programs (Go)", || {
-            cluster::build_programs(progress)
+        timing.measure(Part::Compile, "the cluster's programs and helm (Go)", || {
+            cluster::build_programs(progress)?;
+            // Who asks for one program of tests waits for what that needs.
+            if options.programs.is_empty() {
+                cluster::helm(progress)?;
+            }
+            Ok(())
         })
     };
     let programs = || {

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::images;
 
+mod package_server;
+
 /// What the annotations of an object may have together; `kubectl apply` puts the object into one.
 const ANNOTATIONS: usize = 256 << 10;
 
