@@ -33,7 +33,7 @@ const TRIED: [(&str, &[&str]); 9] = [
 /// Other guides, and what tries them, or what they say where their commands need somebody's own cluster.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("catalogs.md", "crates/opm/tests/guides"),
-    ("install-olm.md", "crates/xtask/src/chart/tests.rs"),
+    ("install-olm.md", "e2e/tests/chart.rs"),
     ("operators.md", "e2e/tests/plugin.rs"),
     ("plan-and-explain.md", "crates/opm/tests/guides"),
     ("troubleshooting.md", "e2e/tests/bad_input.rs"),

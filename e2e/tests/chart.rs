@@ -1,0 +1,423 @@
+//! The chart on a cluster: installed, upgraded, uninstalled and installed again by helm; and the one file for `kubectl apply`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use e2e::cluster::Scratch;
+use e2e::demo::{FIRST, SECOND, greet};
+use e2e::lab::{Lab, PATIENCE, catalog_source, subscription};
+use serde_json::{Value, json};
+use xtask::cluster::{self, Cluster, UpOptions};
+use xtask::demo::PACKAGE;
+use xtask::kubectl::{Destination, text};
+use xtask::progress::Progress;
+use xtask::{chart, deploy, images, workspace};
+
+/// What discovery of the whole cluster asks `package-server` by.
+const API_SERVICE: &str = "v1.packages.operators.coreos.com";
+/// Where OLM runs and, for all namespaces, operators.
+const OLM: &str = "olm";
+const OPERATORS: &str = "operators";
+/// Until `helm` gives up.
+const TIMEOUT: &str = "--timeout=4m";
+
+/// Helm for one cluster, with a home of its own.
+struct Helm {
+    program: PathBuf,
+    cluster: Cluster,
+    home: tempfile::TempDir,
+}
+
+impl Helm {
+    fn new(cluster: Cluster) -> anyhow::Result<Self> {
+        Ok(Self {
+            program: cluster::helm(&Progress::start())?,
+            cluster,
+            home: tempfile::tempdir()?,
+        })
+    }
+
+    /// What it prints; its own words are the error.
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut command = self.cluster.command(&self.program);
+        for (variable, folder) in [
+            ("HELM_CACHE_HOME", "cache"),
+            ("HELM_CONFIG_HOME", "config"),
+            ("HELM_DATA_HOME", "data"),
+        ] {
+            command.env(variable, self.home.path().join(folder));
+        }
+        output(command.args(arguments))
+    }
+}
+
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output()?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {stderr}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Values that a user of this cluster writes: the images that were built, and how to reach its registry.
+fn values(cluster: &Cluster, built: &images::Built, folder: &Path) -> anyhow::Result<PathBuf> {
+    let digest = |name: &str| {
+        let reference = format!("/{name}:{}", images::VERSION);
+        let image = built
+            .images
+            .iter()
+            .find(|image| image.reference.ends_with(&reference));
+        image
+            .map(|image| image.digest.clone())
+            .with_context(|| format!("no image {name}"))
+    };
+    let mut registries = BTreeMap::new();
+    for entry in std::fs::read_dir(cluster.registry_config())? {
+        let host = entry?.file_name().to_string_lossy().into_owned();
+        if let Ok(text) = std::fs::read_to_string(cluster.registry_config().join(&host).join("hosts.toml")) {
+            registries.insert(host, text);
+        }
+    }
+    let values = json!({
+        "image": {"olm": {"digest": digest("olm")?}, "opm": {"digest": digest("opm")?}},
+        "catalog": {"registryConfig": registries},
+    });
+    let file = folder.join("values.yaml");
+    std::fs::write(&file, values.to_string())?;
+    Ok(file)
+}
+
+#[test]
+fn helm_finds_no_fault_with_the_chart() -> anyhow::Result<()> {
+    let helm = cluster::helm(&Progress::start())?;
+    output(Command::new(helm).args(["lint", "--strict"]).arg(chart::folder()))?;
+    Ok(())
+}
+
+/// OLM by the chart's default values but for images, and an operator for all namespaces.
+struct Release {
+    helm: Helm,
+    kubectl: Destination,
+    built: images::Built,
+    progress: Progress,
+    folder: String,
+    values: String,
+}
+
+impl Release {
+    fn new(cluster: &Cluster) -> anyhow::Result<Self> {
+        let progress = Progress::start();
+        let built = images::given_or_built(&progress)?;
+        built.load(cluster, &progress)?;
+        let helm = Helm::new(cluster.clone())?;
+        let values = values(cluster, &built, helm.home.path())?;
+        Ok(Self {
+            helm,
+            kubectl: Destination::Embedded(cluster.clone()),
+            built,
+            progress,
+            folder: chart::folder().to_string_lossy().into_owned(),
+            values: values.to_string_lossy().into_owned(),
+        })
+    }
+
+    fn install(&self, more: &[&str]) -> anyhow::Result<()> {
+        let install = [
+            "install",
+            "olm",
+            &self.folder,
+            "-f",
+            &self.values,
+            "--wait",
+            TIMEOUT,
+        ];
+        self.helm.run(&[&install[..], more].concat())?;
+        self.ready()
+    }
+
+    fn upgrade(&self, more: &[&str]) -> anyhow::Result<()> {
+        let upgrade = [
+            "upgrade",
+            "olm",
+            &self.folder,
+            "--reset-then-reuse-values",
+            "--wait",
+            TIMEOUT,
+        ];
+        self.helm.run(&[&upgrade[..], more].concat())?;
+        Ok(())
+    }
+
+    fn uninstall(&self) -> anyhow::Result<()> {
+        self.helm.run(&["uninstall", "olm", "--wait", TIMEOUT])?;
+        uninstalled(&self.kubectl)
+    }
+
+    fn ready(&self) -> anyhow::Result<()> {
+        deploy::wait_until_ready(&self.kubectl, &self.built, &self.progress)
+    }
+
+    fn get(&self, kind: &str, namespace: &str, name: &str) -> anyhow::Result<Value> {
+        let found = self.kubectl.get(&[kind, "-n", namespace, name])?;
+        found.with_context(|| format!("{kind} {namespace}/{name} is not there"))
+    }
+
+    /// Its ClusterServiceVersion once it has succeeded.
+    fn operator(&self) -> anyhow::Result<Value> {
+        self.kubectl.wait("the operator to succeed", PATIENCE, |kubectl| {
+            let found = kubectl
+                .get(&["csv", "-n", OPERATORS, SECOND])?
+                .unwrap_or_default();
+            Ok(match text(&found, "/status/phase") {
+                "Succeeded" => Ok(found),
+                _ => Err(found["status"].to_string()),
+            })
+        })
+    }
+}
+
+/// A Subscription and a catalog where the chart has a place for them: operators for all namespaces, catalogs for all.
+fn subscribe(kubectl: &Destination, catalog: &str) -> anyhow::Result<()> {
+    let mut source = catalog_source("catalog", catalog);
+    source["metadata"]["namespace"] = json!(OLM);
+    let mut wanted = subscription("demo", PACKAGE, "stable", "catalog", OLM);
+    wanted["metadata"]["namespace"] = json!(OPERATORS);
+    // The older release, which is upgraded.
+    wanted["spec"]["startingCSV"] = json!(FIRST);
+    kubectl.apply(&[source, wanted])
+}
+
+#[test]
+fn arch_002_the_chart_is_installed_upgraded_and_uninstalled_and_takes_up_again_what_was_left()
+-> anyhow::Result<()> {
+    let scratch = Scratch::start("chart", UpOptions::default())?;
+    let release = Release::new(&scratch)?;
+    let kubectl = &release.kubectl;
+
+    release.install(&[])?;
+    let restricted = "/metadata/labels/pod-security.kubernetes.io~1enforce";
+    let namespace = kubectl.get(&["namespace", OLM])?.unwrap_or_default();
+    ensure!(text(&namespace, restricted) == "restricted", "{namespace}");
+    release.get("networkpolicy", OLM, "default-deny-all-traffic")?;
+    let lab = Lab::on((*scratch).clone())?;
+    let greetings = lab.namespace("greetings")?;
+    subscribe(kubectl, lab.demo_catalog()?)?;
+    let installed = release.operator()?;
+    greet(&greetings, "1.1.0")?;
+    // Who may edit in a namespace may use what was installed.
+    kubectl.run(&[
+        "create",
+        "rolebinding",
+        "ada",
+        "-n",
+        "greetings",
+        "--clusterrole=edit",
+        "--user=ada",
+    ])?;
+    let question = [
+        "create",
+        "greetings.demo.example.com",
+        "-n",
+        "greetings",
+        "--as=ada",
+    ];
+    kubectl.wait("ada to be let", PATIENCE, |kubectl| {
+        Ok(if kubectl.can_i(&question)? {
+            Ok(())
+        } else {
+            Err("no".to_owned())
+        })
+    })?;
+
+    // Upgrade: what changed reaches each program, and the operator is not touched.
+    let refused = release.upgrade(&["--set", "olm.replicas=1"]);
+    let refused = format!("{:#}", refused.expect_err("an unknown value"));
+    ensure!(
+        refused.contains("additional properties 'replicas' not allowed"),
+        "{refused}"
+    );
+    release.upgrade(&["--set", "debug=true"])?;
+    for (name, line) in [
+        (deploy::OPERATORS[0], "args"),
+        (deploy::OPERATORS[1], "args"),
+        (deploy::PACKAGE_SERVER, "command"),
+    ] {
+        kubectl.wait(&format!("{name} with --debug"), PATIENCE, |_| {
+            let found = release.get("deployment", OLM, name)?;
+            let line = &found["spec"]["template"]["spec"]["containers"][0][line];
+            let words = line.as_array().map(Vec::as_slice).unwrap_or_default();
+            Ok(if words.contains(&json!("--debug")) {
+                Ok(())
+            } else {
+                Err(line.to_string())
+            })
+        })?;
+    }
+    release.ready()?;
+    let status = release.helm.run(&["status", "olm"])?;
+    ensure!(
+        status.contains("STATUS: deployed") && status.contains("REVISION: 2"),
+        "{status}"
+    );
+    let uid = |object: &Value| text(object, "/metadata/uid").to_owned();
+    ensure!(uid(&release.operator()?) == uid(&installed), "it was made anew");
+
+    // Uninstall: nothing of OLM runs, everything of users is there, and the cluster's discovery works.
+    ensure!(of_helm(kubectl)?.len() > 20, "{:?}", of_helm(kubectl)?);
+    release.uninstall()?;
+    for (kind, namespace, name) in [
+        ("subscription", OPERATORS, "demo"),
+        ("csv", OPERATORS, SECOND),
+        ("deployment", OPERATORS, "demo-operator"),
+        ("catalogsource", OLM, "catalog"),
+        ("greetings.demo.example.com", "greetings", "ada"),
+    ] {
+        let found = release.get(kind, namespace, name)?;
+        ensure!(
+            found["metadata"]["deletionTimestamp"].is_null(),
+            "{kind} {name} is on its way out"
+        );
+    }
+
+    // The same command again, this time with the other kind of package server: the operator is looked after as before.
+    release.install(&["--set", "package.installedAs=Deployment"])?;
+    kubectl.run(&["delete", "deployment", "demo-operator", "-n", OPERATORS])?;
+    kubectl.wait("the Deployment to be back", PATIENCE, |kubectl| {
+        let found = kubectl.get(&["deployment", "-n", OPERATORS, "demo-operator"])?;
+        let status = found.map(|found| found["status"].clone()).unwrap_or_default();
+        Ok(if status["availableReplicas"] == 1 {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        })
+    })?;
+    ensure!(uid(&release.operator()?) == uid(&installed), "it was made anew");
+    kubectl.run(&[
+        "wait",
+        "--for=condition=Available",
+        "--timeout=60s",
+        "apiservice",
+        API_SERVICE,
+    ])?;
+    greetings.wait_for("packagemanifest", PACKAGE, "to be offered", |_| true)?;
+    let certificate = || release.get("secret", OLM, "packageserver-serving-cert");
+    let made = certificate()?["data"].clone();
+    release.upgrade(&[])?;
+    ensure!(
+        certificate()?["data"] == made,
+        "an upgrade made another certificate"
+    );
+    release.uninstall()
+}
+
+/// What bears helm's mark, as `kind/name`.
+fn of_helm(kubectl: &Destination) -> anyhow::Result<Vec<String>> {
+    let kinds = "deployments,services,serviceaccounts,configmaps,secrets,networkpolicies,poddisruptionbudgets,roles,rolebindings,\
+                 clusterroles,clusterrolebindings,priorityclasses,apiservices,namespaces,clusterserviceversions,operatorgroups,olmconfigs";
+    let found = kubectl.run(&[
+        "get",
+        kinds,
+        "-A",
+        "-l",
+        "app.kubernetes.io/managed-by=Helm",
+        "-o",
+        "name",
+    ])?;
+    Ok(found.lines().map(str::to_owned).collect())
+}
+
+/// What `docs/guides/install-olm.md` says of an uninstall.
+fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
+    let mut left = of_helm(kubectl)?;
+    left.sort();
+    ensure!(
+        left == [
+            "namespace/olm",
+            "namespace/operators",
+            "olmconfig.operators.coreos.com/cluster",
+            "operatorgroup.operators.coreos.com/global-operators",
+            "operatorgroup.operators.coreos.com/olm-operators",
+        ],
+        "{left:?} are left"
+    );
+    for namespace in [OLM, OPERATORS] {
+        let found = kubectl
+            .get(&["namespace", namespace])?
+            .context("a namespace is gone")?;
+        ensure!(text(&found, "/status/phase") == "Active", "{namespace}: {found}");
+    }
+    ensure!(
+        kubectl.get(&["apiservice", API_SERVICE])?.is_none(),
+        "{API_SERVICE} is left"
+    );
+    // What OLM made for package-server; the garbage collector comes later.
+    let kinds = "deployments,services,secrets,roles,rolebindings,clusterroles,clusterrolebindings,clusterserviceversions,operatorconditions";
+    kubectl.wait("what package-server had to go", PATIENCE, |kubectl| {
+        let found = kubectl.run(&["get", kinds, "-A", "-o", "name"])?;
+        let left: Vec<&str> = found.lines().filter(|name| name.contains("package")).collect();
+        Ok(if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        })
+    })?;
+    for operator in deploy::OPERATORS {
+        let pods = format!("app={operator}");
+        kubectl.run(&[
+            "wait",
+            "--for=delete",
+            "--timeout=60s",
+            "pods",
+            "-n",
+            OLM,
+            "-l",
+            &pods,
+        ])?;
+    }
+    let definitions = kubectl.get(&["crd"])?.unwrap_or_default();
+    let ours = definitions["items"].as_array().into_iter().flatten();
+    let ours = ours
+        .filter(|crd| text(crd, "/spec/group") == "operators.coreos.com")
+        .count();
+    ensure!(ours == 8, "{ours} CustomResourceDefinitions are left");
+    // Whatever served an API that is looked for before a namespace goes is gone, too.
+    kubectl.run(&["create", "namespace", "passing"])?;
+    kubectl.run(&["delete", "namespace", "passing", "--wait=true", "--timeout=60s"])?;
+    Ok(())
+}
+
+#[test]
+fn arch_002_one_file_is_applied_by_kubectl_in_two_rounds() -> anyhow::Result<()> {
+    let scratch = Scratch::start("chart-file", UpOptions { no_node: true })?;
+    let kubectl = Destination::Embedded((*scratch).clone());
+    let file = workspace::root().join("manifests/install.yaml");
+    let file = file.to_string_lossy().into_owned();
+    let apply = ["apply", "-f", &file];
+    // The first looks all kinds up before it writes any; the guide says so.
+    let first = format!(
+        "{:#}",
+        kubectl.run(&apply).expect_err("kinds that are not there yet")
+    );
+    let unknown = first.matches("no matches for kind").count();
+    ensure!(unknown == 4 && !first.contains("Too long"), "{first}");
+    let round = kubectl.wait(
+        "the definitions to be served",
+        Duration::from_secs(60),
+        |kubectl| Ok(kubectl.run(&apply).map_err(|error| format!("{error:#}"))),
+    )?;
+    ensure!(
+        round.contains("clusterserviceversion.operators.coreos.com/packageserver created"),
+        "{round}"
+    );
+    let again = kubectl.run(&apply)?;
+    ensure!(!again.contains(" created"), "{again}");
+    ensure!(
+        kubectl
+            .get(&["deployment", "-n", "olm", "olm-operator"])?
+            .is_some(),
+        "no Deployment"
+    );
+    Ok(())
+}
