@@ -145,7 +145,7 @@ impl ApiStatus {
             details.insert("retryAfterSeconds".to_owned(), json!(seconds));
         }
         let mut status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "ApiStatus",
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
         if !details.is_empty() {
@@ -170,6 +170,8 @@ mod tests {
             "packagemanifests.packages.operators.coreos.com \"demo\" not found"
         );
         assert_eq!(missing["details"]["name"], "demo");
+        // By this word clients know that it is one.
+        assert_eq!((&missing["status"], &missing["kind"]), (&json!("Failure"), &json!("Status")));
         assert_eq!(
             (&missing["code"], &missing["reason"]),
             (&json!(404), &json!("NotFound"))
