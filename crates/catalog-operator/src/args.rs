@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser, ValueEnum};
+use olm_runtime::args::LeaderElection;
 
 /// How bundle images are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -123,6 +124,9 @@ pub struct Args {
     /// Where /healthz and /readyz are served.
     #[arg(long = "health-addr", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
     pub health_addr: std::net::SocketAddr,
+
+    #[command(flatten)]
+    pub(crate) leader_election: LeaderElection,
 }
 
 impl Args {
@@ -141,8 +145,10 @@ impl Args {
 
     /// What is wrong with flags that are fine one by one.
     pub fn usage_error(&self) -> Option<String> {
-        (self.tls_cert.is_empty() != self.tls_key.is_empty())
-            .then(|| "both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned())
+        if self.tls_cert.is_empty() != self.tls_key.is_empty() {
+            return Some("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned());
+        }
+        self.leader_election.usage_error()
     }
 
     /// Flags that were given and do nothing in this version.
@@ -162,6 +168,8 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     fn parse(arguments: &[&str]) -> Args {
@@ -207,6 +215,18 @@ mod tests {
         assert_eq!(args.global_namespace(), "a");
         args.global_catalog_namespace = Some("b".to_owned());
         assert_eq!(args.global_namespace(), "b");
+    }
+
+    #[test]
+    fn an_election_has_client_gos_flags_and_its_mistakes_are_told() {
+        let args = parse(&["--leader-elect", "--leader-elect-lease-duration=20s"]);
+        assert_eq!(args.usage_error(), None);
+        assert!(args.leader_election.candidacy("a", "b").is_some());
+        assert!(parse(&[]).leader_election.candidacy("a", "b").is_none());
+        let error = parse(&["--leader-elect", "--leader-elect-renew-deadline=15s"]).usage_error();
+        assert!(error.unwrap().starts_with("--leader-elect-renew-deadline=15s"));
+        let about = Args::command().get_about().unwrap().to_string();
+        assert!(about.starts_with("Serves CatalogSources"), "{about}");
     }
 
     #[test]

@@ -96,8 +96,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
     let health_addr = args.health_addr;
+    let election = &args.leader_election;
+    let candidacy = election.candidacy("catalog-operator", client.default_namespace());
     let (set, start) = controllers(args, &client, Outside::default(), &metrics);
-    process::run(client, set, health_addr, metrics, start).await?;
+    process::run(client, set, health_addr, metrics, candidacy, start).await?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Parser};
 use go_compat::duration::{self, Signed};
+use olm_runtime::args::LeaderElection;
 
 /// Runs operators: takes each ClusterServiceVersion from its requirements to a running Deployment, under the
 /// OperatorGroup of its namespace.
@@ -63,6 +64,8 @@ pub struct Args {
     /// Accepted for compatibility, does nothing.
     #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
     pub(crate) feature_gates: String,
+    #[command(flatten)]
+    pub(crate) leader_election: LeaderElection,
 }
 
 impl Args {
@@ -70,6 +73,9 @@ impl Args {
     pub fn usage_error(&self) -> Option<String> {
         if self.tls_cert.is_empty() != self.tls_key.is_empty() {
             return Some("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned());
+        }
+        if let Some(error) = self.leader_election.usage_error() {
+            return Some(error);
         }
         let all = self
             .watched_namespaces
@@ -120,6 +126,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     fn parse(args: &[&str]) -> Args {
@@ -172,6 +180,18 @@ mod tests {
             error,
             "both --tls-key and --tls-crt must be provided for TLS to be enabled"
         );
+    }
+
+    #[test]
+    fn an_election_has_client_gos_flags_and_its_mistakes_are_told() {
+        let args = parse(&["--leader-elect", "--leader-elect-lease-duration=20s"]);
+        assert_eq!(args.usage_error(), None);
+        assert!(args.leader_election.candidacy("a", "b").is_some());
+        assert!(parse(&[]).leader_election.candidacy("a", "b").is_none());
+        let error = parse(&["--leader-elect", "--leader-elect-renew-deadline=15s"]).usage_error();
+        assert!(error.unwrap().starts_with("--leader-elect-renew-deadline=15s"));
+        let about = Args::command().get_about().unwrap().to_string();
+        assert!(about.starts_with("Runs operators"), "{about}");
     }
 
     #[test]

@@ -108,7 +108,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
     let (set, start) = controllers(&client, args.protected_namespaces(), &metrics);
-    process::run(client, set, args.health_addr, metrics, start).await?;
+    let candidacy = args
+        .leader_election
+        .candidacy("olm-operator", client.default_namespace());
+    process::run(client, set, args.health_addr, metrics, candidacy, start).await?;
     Ok(())
 }
 

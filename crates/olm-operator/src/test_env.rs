@@ -295,7 +295,7 @@ async fn operate(client: kube::Client, metrics: Arc<Mutex<Metrics>>) {
     let (set, start) = run::controllers(&client, protected, &registered);
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
-    let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;
+    let ended = process::controllers(client, watches, readiness, None, start, std::future::pending()).await;
     ended.unwrap();
 }
 

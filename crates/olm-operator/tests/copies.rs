@@ -246,7 +246,7 @@ async fn taken(namespaces: usize) -> [f64; 3] {
     let (set, start) = controllers(&client, BTreeSet::new(), &metrics);
     let mut watches = JoinSet::new();
     let stores = set.with_metrics(metrics).start(&mut watches);
-    let operator = process::controllers(client, watches, stores, start, std::future::pending());
+    let operator = process::controllers(client, watches, stores, None, start, std::future::pending());
     let operator = tokio::spawn(operator);
     tokio::time::sleep(QUIET).await;
     let before = memory();

@@ -2,7 +2,7 @@
 //!
 //! `/healthz` answers 200 as long as the process schedules work; `/readyz` answers 503 and names the
 //! stores whose initial list is missing until all are there (upstream's `/healthz` answers 200 even
-//! when nothing ever started). `/metrics` tells what the process counted, see [`crate::metrics`]; the text is at most a second old.
+//! when nothing ever started). A standby that waits to be elected is ready, and says who leads. `/metrics` tells what the process counted, see [`crate::metrics`]; the text is at most a second old.
 
 use std::{collections::VecDeque, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use crate::{
+    leader::Leadership,
     metrics::{Metrics, Page},
     store::StoreSetHandle,
 };
@@ -27,20 +28,20 @@ const CONNECTIONS: usize = 64;
 /// Pause after a connection could not be taken, for example because no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves health, and what `stores` count in, on `address` until the task is dropped.
+/// Serves health, where an election stands, and what `stores` count in, on `address` until the task is dropped.
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub async fn serve(address: SocketAddr, stores: StoreSetHandle) -> io::Result<()> {
+pub async fn serve(address: SocketAddr, stores: StoreSetHandle, leadership: Leadership) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
-    answer_all(accept, &stores).await;
+    answer_all(accept, &stores, &leadership).await;
     Ok(())
 }
 
 /// Answers every connection that `accept` gives, for ever. A connection that could not be taken is the client's loss, or
 /// passes with the load that caused it: it is no reason to end.
-async fn answer_all<S, F>(accept: impl Fn() -> F, stores: &StoreSetHandle)
+async fn answer_all<S, F>(accept: impl Fn() -> F, stores: &StoreSetHandle, leadership: &Leadership)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = io::Result<S>>,
@@ -62,9 +63,10 @@ where
         {
             oldest.abort();
         }
-        let (stores, page) = (stores.clone(), Arc::clone(&page));
+        let (stores, leadership, page) = (stores.clone(), leadership.clone(), Arc::clone(&page));
         let task = tokio::spawn(async move {
-            let answered = tokio::time::timeout(PATIENCE, answer(stream, &stores, &page)).await;
+            let answered = answer(stream, &stores, &leadership, &page);
+            let answered = tokio::time::timeout(PATIENCE, answered).await;
             tracing::trace!(?answered, "health request");
         });
         open.push_back(task.abort_handle());
@@ -74,6 +76,7 @@ where
 async fn answer(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     stores: &StoreSetHandle,
+    leadership: &Leadership,
     page: &Page,
 ) -> io::Result<()> {
     let mut request = Vec::with_capacity(512);
@@ -87,15 +90,33 @@ async fn answer(
     }
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
-    let (head, body) = respond(&line, &stores.missing(), stores.metrics(), page);
+    let readiness = readiness(&stores.missing(), leadership.readiness());
+    let (head, body) = respond(&line, readiness, stores.metrics(), page);
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(body.as_bytes()).await?;
     stream.shutdown().await
 }
 
+/// What is to be said of a process that is ready, or why it is not: these stores are `missing`, or the Lease of an election.
+fn readiness(missing: &[&str], election: Result<Option<String>, String>) -> Result<String, String> {
+    if !missing.is_empty() {
+        return Err(format!("waiting for the first list of: {}\n", missing.join(", ")));
+    }
+    match election {
+        Ok(None) => Ok("ok\n".to_owned()),
+        Ok(Some(text)) => Ok(format!("ok, {text}\n")),
+        Err(text) => Err(format!("{text}\n")),
+    }
+}
+
 /// The answer to a request line: its head, and what is behind that.
-fn respond(request_line: &str, missing: &[&str], metrics: &Metrics, page: &Page) -> (String, Arc<str>) {
-    let (code, media_type, mut body) = content(request_line, missing, metrics, page);
+fn respond(
+    request_line: &str,
+    readiness: Result<String, String>,
+    metrics: &Metrics,
+    page: &Page,
+) -> (String, Arc<str>) {
+    let (code, media_type, mut body) = content(request_line, readiness, metrics, page);
     let length = body.len();
     // Whoever asks for the head gets it as it would be, and nothing behind it.
     if request_line.starts_with("HEAD ") {
@@ -110,7 +131,7 @@ fn respond(request_line: &str, missing: &[&str], metrics: &Metrics, page: &Page)
 /// Status, media type and body for a request line.
 fn content(
     request_line: &str,
-    missing: &[&str],
+    readiness: Result<String, String>,
     metrics: &Metrics,
     page: &Page,
 ) -> (&'static str, &'static str, Arc<str>) {
@@ -125,11 +146,10 @@ fn content(
         .unwrap_or_default();
     match (method, path) {
         ("GET" | "HEAD", "/healthz" | "/livez") => ("200 OK", TEXT, "ok\n".into()),
-        ("GET" | "HEAD", "/readyz") if missing.is_empty() => ("200 OK", TEXT, "ok\n".into()),
-        ("GET" | "HEAD", "/readyz") => {
-            let text = format!("waiting for the first list of: {}\n", missing.join(", "));
-            ("503 Service Unavailable", TEXT, text.into())
-        }
+        ("GET" | "HEAD", "/readyz") => match readiness {
+            Ok(text) => ("200 OK", TEXT, text.into()),
+            Err(text) => ("503 Service Unavailable", TEXT, text.into()),
+        },
         ("GET" | "HEAD", "/metrics") => match page.text(metrics) {
             Ok(text) => ("200 OK", Metrics::MEDIA_TYPE, text),
             Err(error) => ("500 Internal Server Error", TEXT, format!("{error}\n").into()),
@@ -150,7 +170,8 @@ mod tests {
     #[test]
     fn readiness_names_what_is_missing() {
         let of = |request_line: &str, missing: &[&str]| {
-            let (code, _, body) = content(request_line, missing, &Metrics::default(), &Page::default());
+            let readiness = readiness(missing, Ok(None));
+            let (code, _, body) = content(request_line, readiness, &Metrics::default(), &Page::default());
             (code, body)
         };
         assert_eq!(of("GET /healthz HTTP/1.1", &["pods."]).0, "200 OK");
@@ -166,10 +187,28 @@ mod tests {
     }
 
     #[test]
+    fn a_standby_is_ready_and_says_who_leads() {
+        let of = |missing: &[&str], election| {
+            let readiness = readiness(missing, election);
+            let line = "GET /readyz HTTP/1.1";
+            let (code, _, body) = content(line, readiness, &Metrics::default(), &Page::default());
+            (code, body.to_string())
+        };
+        let standby = || Ok(Some("standing by: a has the Lease".to_owned()));
+        let ready = ("200 OK", "ok, standing by: a has the Lease\n".to_owned());
+        assert_eq!(of(&[], standby()), ready);
+        assert!(of(&["pods."], standby()).1.contains("pods."));
+        let unseen = Err("waiting for a first look".to_owned());
+        let not_ready = ("503 Service Unavailable", "waiting for a first look\n".to_owned());
+        assert_eq!(of(&[], unseen), not_ready);
+    }
+
+    #[test]
     fn metrics_are_told_as_prometheus_reads_them() {
         let metrics = Metrics::registered().unwrap();
         metrics.requested("200", "GET");
-        let (head, body) = respond("GET /metrics HTTP/1.1", &["pods."], &metrics, &Page::default());
+        let ready = Ok("ok\n".to_owned());
+        let (head, body) = respond("GET /metrics HTTP/1.1", ready, &metrics, &Page::default());
         assert!(
             head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"),
             "{head}"
@@ -183,7 +222,8 @@ mod tests {
         for path in ["/healthz", "/readyz", "/metrics", "/nowhere"] {
             let of = |method: &str| {
                 let line = format!("{method} {path} HTTP/1.1");
-                respond(&line, &["pods."], &Metrics::default(), &Page::default())
+                let readiness = readiness(&["pods."], Ok(None));
+                respond(&line, readiness, &Metrics::default(), &Page::default())
             };
             assert_eq!(of("HEAD"), (of("GET").0, "".into()), "{path}");
         }
@@ -236,7 +276,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_cannot_be_taken_does_not_end_the_process() {
         let (accept, clients) = listener(&[io::ErrorKind::ConnectionAborted, io::ErrorKind::Other], 1);
-        let serving = tokio::spawn(async move { answer_all(accept, &StoreSetHandle::empty()).await });
+        let serving = tokio::spawn(async move {
+            answer_all(accept, &StoreSetHandle::empty(), &Leadership::default()).await
+        });
         tokio::time::sleep(Duration::from_secs(1)).await;
         let mut client = clients.lock().unwrap().pop().unwrap();
         assert!(ask(&mut client).await.starts_with("HTTP/1.1 200 OK"));
@@ -254,7 +296,7 @@ mod tests {
         });
         let stores = StoreSet::new().with_metrics(metrics).start(&mut JoinSet::new());
         let (accept, clients) = listener(&[], CONNECTIONS);
-        tokio::spawn(async move { answer_all(accept, &stores).await });
+        tokio::spawn(async move { answer_all(accept, &stores, &Leadership::default()).await });
         tokio::task::yield_now().await;
         let mut all = std::mem::take(&mut *clients.lock().unwrap());
         let mut late = all.split_off(CONNECTIONS - 1);
@@ -269,7 +311,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn clients_that_hold_their_connections_keep_no_probe_waiting() {
         let (accept, clients) = listener(&[], CONNECTIONS + 10);
-        tokio::spawn(async move { answer_all(accept, &StoreSetHandle::empty()).await });
+        tokio::spawn(
+            async move { answer_all(accept, &StoreSetHandle::empty(), &Leadership::default()).await },
+        );
         tokio::task::yield_now().await;
         let start = tokio::time::Instant::now();
         let mut all = std::mem::take(&mut *clients.lock().unwrap());
@@ -290,7 +334,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_without_end_is_cut_off() {
         let (accept, clients) = listener(&[], 1);
-        tokio::spawn(async move { answer_all(accept, &StoreSetHandle::empty()).await });
+        tokio::spawn(
+            async move { answer_all(accept, &StoreSetHandle::empty(), &Leadership::default()).await },
+        );
         tokio::task::yield_now().await;
         let mut client = clients.lock().unwrap().pop().unwrap();
         let mut sent = 0;

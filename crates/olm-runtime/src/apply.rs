@@ -14,7 +14,7 @@ use olm_api::labels;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{REQUEST_DEADLINE, with_warnings},
+    client::{REQUEST_DEADLINE, gated, with_warnings},
     gate::WriteGate,
     key::is_path_segment,
     metrics::Metrics,
@@ -36,7 +36,8 @@ const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group
 ///   [`FailureClass::Retry`], because it may or may not have been applied. After that, and after a 5xx, the object is read
 ///   once, so that the next round sees what became of it.
 /// - What the server returns goes into the stores before the outcome is reported.
-/// - While the [`WriteGate`] is shut nothing is sent: each action attempted is a [`FailureClass::Retry`].
+/// - While the [`WriteGate`] is shut nothing is sent: each action attempted is a [`FailureClass::Retry`]. Where the gate is open for a
+///   term, a write without an answer is given up at its end.
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
@@ -51,9 +52,14 @@ impl Debug for Executor {
 }
 
 impl Executor {
-    /// An executor that writes with `client` as long as `gate` is open, feeds `stores`, and counts where they do.
+    /// An executor that writes with `client` as long as `gate` is open, feeds `stores`, and counts where they do. Call it inside
+    /// a runtime.
     pub fn new(client: Client, stores: StoreSetHandle, gate: WriteGate) -> Self {
-        Self { client, stores, gate }
+        Self {
+            client: gated(&client, &gate),
+            stores,
+            gate,
+        }
     }
 
     /// Where writes are counted.
@@ -82,7 +88,7 @@ impl Executor {
 
     /// Carries out one action.
     pub async fn perform(&self, action: &Action) -> Outcome {
-        if !self.gate.pass() {
+        if !self.gate.admits() {
             self.metrics().held_back(action.verb());
             // Nothing was sent, so there is nothing to look for either.
             let message = "writes are held back at present".to_owned();

@@ -1,6 +1,77 @@
 //! What the command lines of the operators have in common.
 
 use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use go_compat::duration;
+
+use crate::key::{NamespacedName, is_path_segment};
+use crate::leader::{Candidacy, Terms};
+
+/// Flags of the election among several processes of one operator, with client-go's names and times.
+#[derive(Debug, Clone, Args)]
+pub struct LeaderElection {
+    /// Of several processes let the one that has a Lease write, and the others stand by.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    leader_elect: bool,
+    /// How long the Lease lasts after each renewal: a killed leader is followed after that. Whole seconds.
+    #[arg(long, default_value = "15s", value_name = "DURATION", value_parser = duration::parse)]
+    leader_elect_lease_duration: Duration,
+    /// After so long without a renewal the leader ends; at most four fifths of the lease duration.
+    #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = duration::parse)]
+    leader_elect_renew_deadline: Duration,
+    /// Time between two renewals, and between two looks of a standby; at most half of the renew deadline.
+    #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = duration::parse)]
+    leader_elect_retry_period: Duration,
+    /// Name of the Lease; the operator's when empty.
+    #[arg(long, default_value = "", value_name = "NAME")]
+    leader_elect_resource_name: String,
+    /// Namespace of the Lease; that of the pod when empty.
+    #[arg(long, default_value = "")]
+    leader_elect_resource_namespace: String,
+}
+
+impl LeaderElection {
+    /// What is wrong with flags that are fine one by one. Where nobody is elected nothing is.
+    pub fn usage_error(&self) -> Option<String> {
+        if !self.leader_elect {
+            return None;
+        }
+        for (flag, name) in [
+            ("--leader-elect-resource-name", &self.leader_elect_resource_name),
+            (
+                "--leader-elect-resource-namespace",
+                &self.leader_elect_resource_namespace,
+            ),
+        ] {
+            if !name.is_empty() && !is_path_segment(name) {
+                return Some(format!("{flag}={name:?} cannot be the name of an object"));
+            }
+        }
+        self.terms().err()
+    }
+
+    /// For what this process stands: the Lease `name` in `namespace` where the flags say no other; none where nobody is elected.
+    pub fn candidacy(&self, name: &str, namespace: &str) -> Option<Candidacy> {
+        let or = |given: &str, default: &str| if given.is_empty() { default } else { given }.to_owned();
+        let lease = NamespacedName {
+            namespace: or(&self.leader_elect_resource_namespace, namespace),
+            name: or(&self.leader_elect_resource_name, name),
+        };
+        // `usage_error` has ended the process where they do not fit together.
+        let terms = self.terms().ok().filter(|_| self.leader_elect)?;
+        Some(Candidacy::new(lease, terms))
+    }
+
+    fn terms(&self) -> Result<Terms, String> {
+        Terms::new(
+            self.leader_elect_lease_duration,
+            self.leader_elect_renew_deadline,
+            self.leader_elect_retry_period,
+        )
+    }
+}
 
 /// The two lines upstream's binaries print for `--version`.
 pub fn version_text(version: &str, commit: &str) -> String {
@@ -69,7 +140,73 @@ pub fn without_log_flags(all: impl IntoIterator<Item = OsString>) -> (Vec<OsStri
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        leader_election: LeaderElection,
+    }
+
+    fn parsed(flags: &[&str]) -> LeaderElection {
+        let arguments = std::iter::once(&"olm").chain(flags);
+        Program::try_parse_from(arguments).unwrap().leader_election
+    }
+
+    #[test]
+    fn nobody_is_elected_unless_that_is_asked_for() {
+        assert!(parsed(&[]).candidacy("operator", "olm").is_none());
+        assert!(
+            parsed(&["--leader-elect=false"])
+                .candidacy("operator", "olm")
+                .is_none()
+        );
+        assert_eq!(parsed(&["--leader-elect-retry-period=9s"]).usage_error(), None);
+        let candidacy = parsed(&["--leader-elect"]).candidacy("operator", "olm").unwrap();
+        assert_eq!(candidacy.lease, NamespacedName::new("olm", "operator"));
+        assert_eq!(candidacy.terms, Terms::default());
+    }
+
+    #[test]
+    fn the_lease_and_its_times_are_as_the_flags_say() {
+        let given = parsed(&[
+            "--leader-elect=true",
+            "--leader-elect-lease-duration=30s",
+            "--leader-elect-renew-deadline=20s",
+            "--leader-elect-retry-period=500ms",
+            "--leader-elect-resource-name=a",
+            "--leader-elect-resource-namespace=b",
+        ]);
+        assert_eq!(given.usage_error(), None);
+        let candidacy = given.candidacy("operator", "olm").unwrap();
+        assert_eq!(candidacy.lease, NamespacedName::new("b", "a"));
+        let seconds = Duration::from_secs;
+        let terms = Terms::new(seconds(30), seconds(20), Duration::from_millis(500));
+        assert_eq!(Ok(candidacy.terms), terms);
+    }
+
+    #[test]
+    fn flags_of_an_election_that_cannot_be_are_refused() {
+        for (flag, text) in [
+            (
+                "--leader-elect-retry-period=9s",
+                "--leader-elect-retry-period=9s: there have to be two tries",
+            ),
+            (
+                "--leader-elect-resource-name=a/b",
+                "--leader-elect-resource-name=\"a/b\" cannot be the name",
+            ),
+            (
+                "--leader-elect-resource-namespace=..",
+                "--leader-elect-resource-namespace=\"..\" cannot",
+            ),
+        ] {
+            let error = parsed(&["--leader-elect", flag]).usage_error().unwrap();
+            assert!(error.starts_with(text), "{error}");
+        }
+    }
 
     #[track_caller]
     fn check(given: &str, kept: &str, found: &[&str]) {

@@ -2,6 +2,7 @@
 
 pub mod bounded;
 mod counted;
+mod gated;
 mod transport;
 mod warnings;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 use kube::{Client, Config};
 use thiserror::Error;
 
+pub(crate) use self::gated::gated;
 pub use self::warnings::CollectWarnings;
 pub(crate) use self::warnings::with_warnings;
 use crate::metrics::Metrics;

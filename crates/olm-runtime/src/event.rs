@@ -12,6 +12,7 @@ use kube::{
 use tokio::sync::mpsc;
 
 use crate::{
+    client::gated,
     gate::WriteGate,
     key::{NamespacedName, reference},
     metrics::Metrics,
@@ -48,7 +49,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder and the task that sends what it is given, as long as `gate` is open. Repetitions of an event become a
-    /// series.
+    /// series. Call it inside a runtime.
     #[expect(clippy::disallowed_methods, reason = "the one place that sends events")]
     pub fn new(client: Client, gate: WriteGate, metrics: Metrics) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, mut receiver) = mpsc::channel::<EventDraft>(WAITING_LIMIT);
@@ -56,13 +57,14 @@ impl Recorder {
             controller: COMPONENT.to_owned(),
             instance: std::env::var("HOSTNAME").ok(),
         };
+        let client = gated(&client, &gate);
         let sending = async move {
             // kube's recorder takes two events of one reason on one object for the same, whatever they say, and shows the text of
             // the first. So each text has a recorder of its own.
             let mut recorders = HashMap::new();
             let mut known = 0;
             while let Some(draft) = receiver.recv().await {
-                if !gate.pass() {
+                if !gate.admits() {
                     metrics.held_back("event");
                     tracing::debug!(reason = %draft.reason, "event dropped: writes are held back");
                     continue;
@@ -191,6 +193,19 @@ mod tests {
         gate.open();
         assert_eq!(methods_through(gate.clone(), &names, 0).await.len(), 2);
         assert_eq!(gate.held_back(), 2);
+    }
+
+    /// Whoever hands on the right to write waits for it.
+    #[tokio::test(start_paused = true)]
+    async fn an_event_on_its_way_is_known_to_the_gate() {
+        let gate = WriteGate::default();
+        let sending = methods_through(gate.clone(), &[("a", "text")], 1);
+        let looking = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            gate.is_settled()
+        };
+        let (_, is_settled) = tokio::join!(sending, looking);
+        assert!(!is_settled);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,7 +4,8 @@
 //! (this crate's [`apply::Executor`], the only writer in the workspace) → **status** (pure, written
 //! once and only if it changed). See [`driver::Reconciler`].
 //!
-//! **Invariant:** nothing outside [`apply`] creates, patches or deletes an object; Events alone go by [`event`].
+//! **Invariant:** nothing outside [`apply`] creates, patches or deletes an object; Events alone go by [`event`], and the Lease of an
+//! election by [`leader`].
 //! **Invariant:** no write is sent past the [`gate`].
 //! **Invariant:** this crate knows nothing of catalogs, registries or resolution.
 
@@ -23,6 +24,7 @@ pub mod event;
 pub mod gate;
 pub mod isolation;
 pub mod key;
+pub mod leader;
 pub mod metrics;
 pub mod outcome;
 pub mod plan;

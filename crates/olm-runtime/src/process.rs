@@ -13,6 +13,8 @@ use crate::apply::Executor;
 use crate::driver::Runner;
 use crate::event::Recorder;
 use crate::gate::WriteGate;
+use crate::key::NamespacedName;
+use crate::leader::{Candidacy, Elector, Loss};
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::store::{StoreSet, StoreSetHandle};
@@ -22,6 +24,11 @@ use crate::{admin, args, isolation, telemetry};
 const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
 /// How long rounds in hand may take after the signal to stop.
 const LAST_ROUNDS: Duration = Duration::from_secs(20);
+/// Objects whose end a standby may hear of. Its queues hold what waits for the day it leads, and keys of objects that are gone would pile up
+/// there: with so many it begins anew, which costs nobody anything.
+const MOST_GONE: u64 = 100_000;
+/// How often a standby counts them.
+const COUNTING: Duration = Duration::from_secs(60);
 
 /// What the command line says about the process itself.
 #[derive(Debug, Clone, Default)]
@@ -90,6 +97,16 @@ pub enum RunError {
         #[source]
         source: std::io::Error,
     },
+    /// Another may write now.
+    #[error(
+        "leads no more by the Lease {lease}: {loss}. The process ends, so that the next one knows nothing that is not so"
+    )]
+    LeadershipLost {
+        /// The Lease.
+        lease: NamespacedName,
+        /// How.
+        loss: Loss,
+    },
     /// A task is gone that has to live as long as the process.
     #[error("{what} ended by itself")]
     TaskEnded {
@@ -98,42 +115,51 @@ pub enum RunError {
     },
 }
 
-/// Starts the watches of `set`, waits until all stores are ready, starts the controllers with `start`, and ends with
-/// SIGTERM or SIGINT, when the rounds in hand are finished. Health and `metrics` are served all the while.
+/// Starts the watches of `set`, waits until all stores are ready and, where there is a `candidacy`, until this process leads, starts the
+/// controllers with `start`, and ends with SIGTERM or SIGINT, when the rounds in hand are finished. Health and `metrics` are served
+/// all the while.
 ///
 /// # Errors
-/// When health cannot be served, and when a task that has to live as long as the process is gone.
+/// When health cannot be served, when a task that has to live as long as the process is gone, and when another leads.
 pub async fn run(
     client: Client,
     set: StoreSet,
     health_addr: SocketAddr,
     metrics: Metrics,
+    candidacy: Option<Candidacy>,
     start: impl FnOnce(&Runner) -> JoinSet<()>,
 ) -> Result<(), RunError> {
     let mut watches = JoinSet::new();
     metrics.of_the_process();
+    let elector = candidacy.map(|it| Elector::new(client.clone(), it, WriteGate::default()));
+    let leadership = elector.as_ref().map(|elector| elector.leadership().clone());
+    let leadership = leadership.unwrap_or_default();
+    leadership.count_in(&metrics);
     let stores = set.with_metrics(metrics).start(&mut watches);
-    let health = admin::serve(health_addr, stores.clone());
+    let health = admin::serve(health_addr, stores.clone(), leadership);
     tokio::select! {
-        ended = controllers(client, watches, stores, start, stop_signal()) => ended,
+        ended = controllers(client, watches, stores, elector, start, stop_signal()) => ended,
         ended = health => ended.map_err(|source| RunError::Health { address: health_addr, source }),
     }
 }
 
-/// The part of [`run`] that knows neither signals nor the network: waits until the stores that `watches` feed are ready,
-/// starts the controllers with `start`, and ends with `stop`, when the rounds in hand are finished. Dropped before, it
-/// leaves everything where it is, as a killed process does.
+/// The part of [`run`] that knows neither signals nor the network: waits until the stores that `watches` feed are ready
+/// and until `elector`, if there is one, says that this process leads, starts the controllers with `start`, and ends with `stop`, when
+/// the rounds in hand are finished and the Lease is given back. Dropped before, it leaves everything where it is, as a killed
+/// process does.
 ///
 /// # Errors
-/// When a watch, a worker or the sender of events is gone.
+/// When a watch, a worker or the sender of events is gone, and when this process leads no more.
 pub async fn controllers(
     client: Client,
     mut watches: JoinSet<()>,
     mut stores: StoreSetHandle,
+    mut elector: Option<Elector>,
     start: impl FnOnce(&Runner) -> JoinSet<()>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let gate = WriteGate::default();
+    let gate = elector.as_ref().map(|elector| elector.gate().clone());
+    let gate = gate.unwrap_or_default();
     let (recorder, sending) = Recorder::new(client.clone(), gate.clone(), stores.metrics().clone());
     watches.spawn(sending);
     watches.spawn(tell_of_objects(stores.take_events(), recorder.clone()));
@@ -146,20 +172,75 @@ pub async fn controllers(
         Some(_) = watches.join_next() => return ended("a watch"),
     }
     tracing::info!("all stores are ready");
+    if let Some(elector) = &mut elector {
+        let won = tokio::select! {
+            won = elector.win() => won,
+            () = &mut stop => {
+                elector.resign().await;
+                return Ok(());
+            }
+            () = many_gone(&stores) => {
+                tracing::info!("much is gone that this standby heard of: it ends and begins anew");
+                elector.resign().await;
+                return Ok(());
+            }
+            Some(_) = watches.join_next() => return ended("a watch"),
+        };
+        won.map_err(|loss| lost(elector, loss))?;
+        elector.announce(&recorder);
+    }
     let runner = Runner::new(Executor::new(client, stores, gate), recorder, shutdown);
     let mut workers = start(&runner);
-    tokio::select! {
-        () = stop => {}
-        Some(_) = watches.join_next() => return ended("a watch"),
-        Some(_) = workers.join_next() => return ended("a worker"),
+    {
+        let mut losing = std::pin::pin!(losing(elector.as_mut()));
+        tokio::select! {
+            () = stop => {}
+            error = &mut losing => return Err(error),
+            Some(_) = watches.join_next() => return ended("a watch"),
+            Some(_) = workers.join_next() => return ended("a worker"),
+        }
+        tracing::info!("stopping, rounds in hand are finished");
+        let _ = stopping.send(true);
+        let finished = async { while workers.join_next().await.is_some() {} };
+        let finished = tokio::time::timeout(LAST_ROUNDS, finished);
+        tokio::select! {
+            in_time = finished => if in_time.is_err() {
+                tracing::warn!("rounds in hand took too long, stopping anyway");
+            },
+            error = &mut losing => return Err(error),
+        }
     }
-    tracing::info!("stopping, rounds in hand are finished");
-    let _ = stopping.send(true);
-    let finished = async { while workers.join_next().await.is_some() {} };
-    if tokio::time::timeout(LAST_ROUNDS, finished).await.is_err() {
-        tracing::warn!("rounds in hand took too long, stopping anyway");
+    // What did not come to its end is given up before another may begin.
+    workers.shutdown().await;
+    if let Some(elector) = &mut elector {
+        elector.resign().await;
     }
     Ok(())
+}
+
+/// Comes back when this process leads no more; never where nobody is elected.
+async fn losing(elector: Option<&mut Elector>) -> RunError {
+    match elector {
+        Some(elector) => {
+            let loss = elector.keep().await;
+            lost(elector, loss)
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn lost(elector: &Elector, loss: Loss) -> RunError {
+    RunError::LeadershipLost {
+        lease: elector.lease().clone(),
+        loss,
+    }
+}
+
+/// Comes back when the stores have heard of the end of [`MOST_GONE`] objects.
+async fn many_gone(stores: &StoreSetHandle) {
+    while stores.gone() < MOST_GONE {
+        tokio::time::sleep(COUNTING).await;
+    }
 }
 
 /// Tells users at which of their objects a store failed.
@@ -187,34 +268,4 @@ pub async fn stop_signal() {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bad_flags_and_failed_work_have_exit_codes_of_their_own() {
-        let complaining = Start {
-            usage_error: Some("no".to_owned()),
-            ..Start::default()
-        };
-        let never = async || -> Result<(), &str> { unreachable!("flags are wrong") };
-        assert_eq!(main(complaining, never), ExitCode::from(2));
-        assert_eq!(main(Start::default(), async || Err("broken")), ExitCode::FAILURE);
-        assert_eq!(
-            main(Start::default(), async || Ok::<(), &str>(())),
-            ExitCode::SUCCESS
-        );
-    }
-
-    /// A resolution may take long, and Kubernetes kills who does not end.
-    #[test]
-    fn nobody_waits_for_work_in_the_pool_at_the_end() {
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        let work = async move || {
-            tokio::task::spawn_blocking(move || held.recv());
-            tokio::task::yield_now().await;
-            Ok::<(), &str>(())
-        };
-        assert_eq!(main(Start::default(), work), ExitCode::SUCCESS);
-        drop(release);
-    }
-}
+mod tests;

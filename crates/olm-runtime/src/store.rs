@@ -23,7 +23,10 @@ mod watch;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use kube::Resource;
@@ -80,6 +83,8 @@ struct Shared<K> {
     /// Held from a change until its listeners know of it, so that they hear of changes in their order.
     telling: Mutex<()>,
     unreadable: RwLock<BTreeMap<NamespacedName, Unreadable>>,
+    /// Counts objects that are gone; set in a [`StoreSet`].
+    gone: OnceLock<Arc<AtomicU64>>,
     /// Takes Events about objects at which something of ours failed; set in a [`StoreSet`].
     events: OnceLock<sync::mpsc::Sender<EventDraft>>,
     listeners: RwLock<Vec<Listener<K>>>,
@@ -203,6 +208,7 @@ impl<K: Object> Store<K> {
                 contents: RwLock::new(contents),
                 telling: Mutex::default(),
                 unreadable: RwLock::default(),
+                gone: OnceLock::new(),
                 events: OnceLock::new(),
                 listeners: RwLock::default(),
                 ready: sync::watch::Sender::new(false),
@@ -369,6 +375,9 @@ impl<K: Object> Store<K> {
             .listeners
             .read()
             .unwrap_or_else(PoisonError::into_inner);
+        if let (Change::Deleted { .. }, Some(gone)) = (change, self.shared.gone.get()) {
+            gone.fetch_add(1, Ordering::Relaxed);
+        }
         let _cause = wake::because_of(&self.shared.kind, change);
         for listener in listeners.iter() {
             if let Err(panicked) = isolation::catch(|| listener(change)) {

@@ -39,7 +39,7 @@ use tokio::time::Instant;
 
 pub use self::controllers::Controllers;
 pub use self::faults::{Doom, Fault, Hook, Link};
-pub use self::kinds::Kind;
+pub use self::kinds::{Kind, LEASE};
 pub use self::request::{PatchType, Request, Verb};
 pub use self::state::Key;
 pub use self::status::Refusal;

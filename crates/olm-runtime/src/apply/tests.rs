@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
 use kube::core::Status;
+use tower::ServiceExt as _;
 
 use super::*;
 use crate::store::{Store, StoreSet, Watch};
@@ -188,6 +189,24 @@ fn executor_on(code: u16, answer: Value) -> (Executor, Store<ConfigMap>, Arc<Ato
     (Executor::new(client, stores, WriteGate::default()), store, asked)
 }
 
+/// Whoever hands on the right to write waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_write_on_its_way_is_known_to_the_gate() {
+    let service =
+        tower::service_fn(|_: http::Request<Body>| std::future::pending::<Result<_, kube::Error>>());
+    let client = Client::new(
+        service.map_response(|body: Body| http::Response::new(body)),
+        "default",
+    );
+    let gate = WriteGate::default();
+    let executor = Executor::new(client, StoreSetHandle::empty(), gate.clone());
+    let action = Action::create_or_keep(target(), json!({}));
+    let writing = tokio::time::timeout(SECOND_LOOK, executor.perform(&action));
+    assert!(gate.is_settled());
+    assert!(writing.await.is_err());
+    assert!(!gate.is_settled());
+}
+
 #[tokio::test]
 async fn a_plan_ends_at_the_first_failure() {
     let status = json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid"});
@@ -217,6 +236,7 @@ async fn what_is_deleted_leaves_the_stores_at_once() {
         .await;
     assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
     assert_eq!(store.get("ns", "name"), None);
+    assert_eq!(executor.stores.gone(), 1);
 }
 
 /// A namesake that came since is somebody else's.

@@ -17,6 +17,8 @@ use kube::client::{Body, ClientBuilder, ConfigExt, DynBody};
 use tower::util::BoxService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
+use super::gated::LastLook;
+
 /// What a connection reads at once at most, in bytes, and so what the head of an answer may have. A TLS record is no longer than 16 KiB.
 const READ_BUFFER: usize = 32 << 10;
 
@@ -51,6 +53,7 @@ pub(super) fn build(config: Config) -> Result<ClientBuilder<Transport>, kube::Er
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
+        .map_request(LastLook::at)
         .service(client)
         .map_response(|answer: Response<_>| {
             answer.map(|body| Box::new(body.map_err(BoxError::from)) as Box<DynBody>)

@@ -1,5 +1,6 @@
 //! The stores of one binary, and what takes in our own writes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -35,6 +36,8 @@ pub struct StoreSet {
     ready: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
     events: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
+    /// Objects that were in stores and are gone.
+    gone: Arc<AtomicU64>,
     metrics: Metrics,
     /// The same, once it is sure which: for watches that begin later.
     counted: Arc<OnceLock<Metrics>>,
@@ -47,6 +50,7 @@ impl Default for StoreSet {
             ready: Vec::new(),
             starters: Vec::new(),
             events: mpsc::channel(WAITING_EVENTS),
+            gone: Arc::default(),
             metrics: Metrics::default(),
             counted: Arc::default(),
         }
@@ -179,6 +183,7 @@ impl StoreSet {
         self.absorbers.add(&api, store, &requirements, read);
         // Set once, as this store is new.
         let _ = store.shared.events.set(self.events.0.clone());
+        let _ = store.shared.gone.set(Arc::clone(&self.gone));
         Feed::new(store, name, requirements)
     }
 
@@ -193,6 +198,7 @@ impl StoreSet {
             absorbers: self.absorbers,
             ready: self.ready,
             events: Arc::new(Mutex::new(Some(self.events.1))),
+            gone: self.gone,
             metrics: self.metrics,
         }
     }
@@ -204,6 +210,7 @@ pub struct StoreSetHandle {
     absorbers: Absorbers,
     ready: Vec<(String, watch::Receiver<bool>)>,
     events: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
+    gone: Arc<AtomicU64>,
     metrics: Metrics,
 }
 
@@ -214,6 +221,7 @@ impl StoreSetHandle {
             absorbers: Absorbers::default(),
             ready: Vec::new(),
             events: Arc::default(),
+            gone: Arc::default(),
             metrics: Metrics::default(),
         }
     }
@@ -221,6 +229,16 @@ impl StoreSetHandle {
     /// What counts for this process.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    #[cfg(test)]
+    pub(crate) fn note_gone(&self, count: u64) {
+        self.gone.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// How many objects the stores had that are gone.
+    pub(crate) fn gone(&self) -> u64 {
+        self.gone.load(Ordering::Relaxed)
     }
 
     /// The Events that tell users of objects which no store can read, and of changes at which a listener failed. There is

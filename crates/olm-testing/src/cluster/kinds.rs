@@ -22,6 +22,9 @@ pub struct Kind {
     pub custom: bool,
 }
 
+/// The kind by which one of several processes is elected. It is written as time goes by, not because there is something to do.
+pub const LEASE: &str = "Lease";
+
 /// Group, versions, kind, plural, namespaced, status.
 type Row = (&'static str, &'static str, &'static str, &'static str, bool, bool);
 
@@ -85,6 +88,7 @@ const BUILT_IN: &[Row] = &[
         true,
         false,
     ),
+    ("coordination.k8s.io", "v1", LEASE, "leases", true, false),
     (
         "policy",
         "v1",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::cluster::Key;
+use crate::cluster::{Key, LEASE};
 
 /// Fields with times, versions, counts of writes, keys and certificates.
 const OF_RUNS: [&str; 24] = [
@@ -40,7 +40,7 @@ const UID_LABEL: &str = "olm.operatorgroup.uid/";
 /// What a cluster holds, by kind, namespace and name, as two runs of one story leave it alike.
 pub type Normal = BTreeMap<String, Value>;
 
-/// Every object without what differs from run to run.
+/// Every object without what differs from run to run. A Lease is of the processes, not of what they did.
 pub fn normalised(objects: &BTreeMap<Key, Arc<Value>>) -> Normal {
     let generated = generated(objects);
     let named = |object: &Arc<Value>| {
@@ -60,7 +60,8 @@ pub fn normalised(objects: &BTreeMap<Key, Arc<Value>>) -> Normal {
         );
         (key, object)
     };
-    objects.values().map(named).collect()
+    let lasting = objects.iter().filter(|(key, _)| key.kind != LEASE);
+    lasting.map(|(_, object)| named(object)).collect()
 }
 
 /// Fails unless both are the same, with a line for each difference.

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used)] // For tests only.
 
+mod availability;
 mod outside;
 mod test_env;
 

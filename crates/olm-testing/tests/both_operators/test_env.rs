@@ -8,12 +8,16 @@ use catalog_operator::args::Args;
 use clap::Parser as _;
 use kube::Client;
 use olm_fbc::entry::BundleEntry;
+use olm_runtime::NamespacedName;
 use olm_runtime::driver::Runner;
+use olm_runtime::gate::WriteGate;
+use olm_runtime::leader::{Candidacy, Elector, Terms};
 use olm_runtime::metrics::Metrics;
-use olm_runtime::process;
+use olm_runtime::process::{self, RunError};
 use olm_runtime::store::StoreSet;
-use olm_testing::stage::Stage;
+use olm_testing::cluster::LEASE;
 use olm_testing::stage::story::StoryEnv;
+use olm_testing::stage::{Operator, Stage};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -46,25 +50,31 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
+    /// One process of each operator, which nobody elects.
     pub fn new() -> Self {
         let (outside, stats) = (Arc::<Outside>::default(), Stats::default());
-        let (of_catalogs, known) = (Arc::clone(&outside), Arc::clone(&stats));
-        let catalog_operator = move |client: Client| {
-            let outside = of_catalogs.of_operator();
-            let args = Args::parse_from(["catalog-operator", "--namespace", "olm"]);
-            let (set, start) =
-                catalog_operator::run::controllers(args, &client, outside, &Metrics::default());
-            operate(client, set, start, Arc::clone(&known))
+        let operators = vec![
+            catalog_operator(&outside, &stats, false),
+            olm_operator(&stats, false),
+        ];
+        Self::of(operators, outside, stats)
+    }
+
+    /// Two processes of each operator, of which one is elected.
+    pub fn with_standbys() -> Self {
+        let (outside, stats) = (Arc::<Outside>::default(), Stats::default());
+        let of_each = || {
+            [
+                catalog_operator(&outside, &stats, true),
+                olm_operator(&stats, true),
+            ]
         };
-        let known = Arc::clone(&stats);
-        let olm_operator = move |client: Client| {
-            let (set, start) = olm_operator::run::controllers(&client, BTreeSet::new(), &Metrics::default());
-            operate(client, set, start, Arc::clone(&known))
-        };
-        let stage = Stage::of(vec![
-            Box::new(move |client| Box::pin(catalog_operator(client))),
-            Box::new(move |client| Box::pin(olm_operator(client))),
-        ]);
+        let operators = of_each().into_iter().chain(of_each()).collect();
+        Self::of(operators, Arc::clone(&outside), Arc::clone(&stats))
+    }
+
+    fn of(operators: Vec<Operator>, outside: Arc<Outside>, stats: Stats) -> Self {
+        let stage = Stage::of(operators);
         let env = Self {
             stage,
             outside,
@@ -163,7 +173,8 @@ impl TestEnv {
 
     fn take_log(&mut self) {
         let log = self.stage.cluster.take_log();
-        let own = |write: &String| !write.starts_with("kubernetes");
+        let lease = format!(" {LEASE} ");
+        let own = |write: &String| !write.starts_with("kubernetes") && !write.contains(&lease);
         self.writes.extend(log.writes.into_iter().filter(own));
         self.events.extend(log.events);
     }
@@ -214,8 +225,39 @@ pub fn is_of_demo(object: &Value) -> bool {
         .is_some_and(|name| name == "demo" || name.starts_with("demo."))
 }
 
+fn catalog_operator(outside: &Arc<Outside>, stats: &Stats, is_elected: bool) -> Operator {
+    let (outside, stats) = (Arc::clone(outside), Arc::clone(stats));
+    Box::new(move |client| {
+        let args = Args::parse_from(["catalog-operator", "--namespace", "olm"]);
+        let (outside, metrics) = (outside.of_operator(), Metrics::default());
+        let (set, start) = catalog_operator::run::controllers(args, &client, outside, &metrics);
+        let elector = is_elected.then(|| elector(&client, "catalog-operator"));
+        Box::pin(operate(client, set, elector, start, Arc::clone(&stats)))
+    })
+}
+
+fn olm_operator(stats: &Stats, is_elected: bool) -> Operator {
+    let stats = Arc::clone(stats);
+    Box::new(move |client| {
+        let (set, start) = olm_operator::run::controllers(&client, BTreeSet::new(), &Metrics::default());
+        let elector = is_elected.then(|| elector(&client, "olm-operator"));
+        Box::pin(operate(client, set, elector, start, Arc::clone(&stats)))
+    })
+}
+
+fn elector(client: &Client, name: &str) -> Elector {
+    let candidacy = Candidacy::new(NamespacedName::new("olm", name), Terms::default());
+    Elector::new(client.clone(), candidacy, WriteGate::default())
+}
+
 /// An operator, until it is dropped.
-async fn operate(client: Client, set: StoreSet, start: impl FnOnce(&Runner) -> JoinSet<()>, stats: Stats) {
+async fn operate(
+    client: Client,
+    set: StoreSet,
+    elector: Option<Elector>,
+    start: impl FnOnce(&Runner) -> JoinSet<()>,
+    stats: Stats,
+) {
     let mut watches = JoinSet::new();
     let metrics = Metrics::registered().unwrap();
     let readiness = set.with_metrics(metrics).start(&mut watches);
@@ -223,6 +265,9 @@ async fn operate(client: Client, set: StoreSet, start: impl FnOnce(&Runner) -> J
         stats.lock().unwrap().push(runner.metrics.clone());
         start(runner)
     };
-    let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;
-    assert!(ended.is_ok(), "its controllers go on");
+    let ended =
+        process::controllers(client, watches, readiness, elector, start, std::future::pending()).await;
+    // Of one that was killed nothing arrives any more, so it loses its Lease.
+    let is_lost = matches!(ended, Err(RunError::LeadershipLost { .. }));
+    assert!(ended.is_ok() || is_lost, "its controllers go on");
 }

@@ -1,5 +1,6 @@
 //! The API server's audit log, read as events.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -48,6 +49,17 @@ pub struct AuditUser {
     /// User name, for example `system:serviceaccount:olm:olm-operator`.
     #[serde(default)]
     pub username: String,
+    /// What else its token says.
+    #[serde(default)]
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl AuditUser {
+    /// The pod whose token it is; empty where it is no pod's.
+    pub fn pod(&self) -> &str {
+        let pods = self.extra.get("authentication.kubernetes.io/pod-name");
+        pods.and_then(|pods| pods.first()).map_or("", String::as_str)
+    }
 }
 
 /// The object of an [`AuditEvent`].
@@ -80,12 +92,17 @@ pub struct AuditStatus {
 impl AuditEvent {
     /// A finished request that changed something: a create, update, patch or delete answered with 2xx.
     pub fn is_write(&self) -> bool {
-        self.stage == "ResponseComplete"
-            && ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
+        self.is_write_request()
             && self
                 .response_status
                 .as_ref()
                 .is_some_and(|status| (200..300).contains(&status.code))
+    }
+
+    /// The same, however it was answered.
+    pub fn is_write_request(&self) -> bool {
+        self.stage == "ResponseComplete"
+            && ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
     }
 }
 
@@ -182,6 +199,18 @@ mod tests {
         let read = parse(&format!("{}\n", LINE.replace("create", "get"))).unwrap();
         assert!(!read[0].is_write());
         assert_eq!(read[0].user.username, "kubernetes-admin");
+        assert_eq!(
+            (read[0].is_write_request(), refused[0].is_write_request()),
+            (false, true)
+        );
+    }
+
+    #[test]
+    fn the_pod_is_that_of_the_token() {
+        assert_eq!(parse(&format!("{LINE}\n")).unwrap()[0].user.pod(), "");
+        let extra = r#""username":"a","extra":{"authentication.kubernetes.io/pod-name":["b"]}"#;
+        let line = LINE.replace(r#""username":"kubernetes-admin""#, extra);
+        assert_eq!(parse(&format!("{line}\n")).unwrap()[0].user.pod(), "b");
     }
 
     #[test]

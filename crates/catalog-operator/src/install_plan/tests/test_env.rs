@@ -328,7 +328,7 @@ async fn operate(client: Client, images: Arc<Images>) {
         parts.start_plans(runner, &mut workers);
         workers
     };
-    let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;
+    let ended = process::controllers(client, watches, readiness, None, start, std::future::pending()).await;
     assert!(ended.is_ok(), "the controller goes on");
 }
 

@@ -428,7 +428,7 @@ async fn operate(
         parts.start_resolution(runner, &mut workers);
         workers
     };
-    let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;
+    let ended = process::controllers(client, watches, readiness, None, start, std::future::pending()).await;
     assert!(ended.is_ok(), "the controllers go on");
 }
 

@@ -1,0 +1,386 @@
+//! Which of several processes writes: the one that has a Lease.
+//!
+//! # Expected flow
+//! A process stands for election once its stores are ready ([`Elector::win`]). It reads the Lease every retry period and takes it when
+//! nobody has it, or when it has not changed for as long as it lasts; then the [`WriteGate`] is open for a
+//! [`Term`](crate::gate::Term) with each renewal ([`Elector::keep`]). In the end, when its writes are over, it takes its name out of the Lease ([`Elector::resign`]), and
+//! the next one need not wait.
+//!
+//! # Guarantees
+//! No write of one process is sent, nor carried out later, once another has the Lease ([`Terms`]); what it rests on is in
+//! decision record 0036. A Lease is written as it was seen or not at all (resourceVersion). Times of others are not believed: what counts
+//! is when this process saw the Lease change.
+//!
+//! # Errors
+//! Who lost the Lease leads no more: [`Elector::keep`] comes back, and the process has to end. What it has in memory may contradict
+//! what the next one did.
+
+mod candidate;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod world;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use self::candidate::{Candidate, Step};
+pub use self::candidate::{Loss, Terms};
+use crate::clock;
+use crate::event::Recorder;
+use crate::gate::WriteGate;
+use crate::key::{NamespacedName, reference};
+use crate::metrics::Metrics;
+use crate::plan::EventDraft;
+use crate::reason;
+
+/// How long writes on their way may take to be over before the Lease is given back; then it is left to run out instead.
+const SETTLING: Duration = Duration::from_secs(2);
+/// How often the Lease is tried to be given back.
+const RELEASES: usize = 3;
+
+/// For what a process stands, and as whom.
+#[derive(Debug, Clone)]
+pub struct Candidacy {
+    /// The Lease.
+    pub lease: NamespacedName,
+    /// A name that no other process has, nor had.
+    pub identity: String,
+    /// The times.
+    pub terms: Terms,
+}
+
+impl Candidacy {
+    /// For this Lease, as this very process.
+    pub fn new(lease: NamespacedName, terms: Terms) -> Self {
+        let pod = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
+        // A container that is started again in its pod is another process: writes of the one before may still be on their way.
+        let random = || RandomState::new().hash_one(std::process::id());
+        let unique = Uuid::from_u64_pair(random(), random());
+        Self {
+            lease,
+            identity: format!("{}_{unique}", pod.as_deref().unwrap_or("process")),
+            terms,
+        }
+    }
+}
+
+/// Where an election stands, for readiness and metrics; a clone is another handle to the same. The default is that there is none.
+#[derive(Debug, Clone, Default)]
+pub struct Leadership {
+    election: Option<Arc<Election>>,
+}
+
+#[derive(Debug)]
+struct Election {
+    lease: NamespacedName,
+    gate: WriteGate,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    has_seen: bool,
+    /// Who has the Lease; empty for nobody.
+    holder: String,
+    leads: bool,
+    /// Why the Lease could not be read or written the last time.
+    error: Option<String>,
+}
+
+impl Leadership {
+    fn of(lease: &NamespacedName, gate: &WriteGate) -> Self {
+        let election = Election {
+            lease: lease.clone(),
+            gate: gate.clone(),
+            progress: Mutex::default(),
+        };
+        Self {
+            election: Some(Arc::new(election)),
+        }
+    }
+
+    /// Tells in `metrics` who leads, as client-go does.
+    pub(crate) fn count_in(&self, metrics: &Metrics) {
+        if self.election.is_none() {
+            return;
+        }
+        let leadership = self.clone();
+        metrics.gauges(
+            "leader_election_master_status",
+            "Whether this process leads, by the name of the Lease",
+            ["name"],
+            move || {
+                let name = leadership
+                    .election
+                    .as_ref()
+                    .map(|election| election.lease.name.clone());
+                let figure = i64::from(leadership.leads());
+                name.map(|name| ([name], figure)).into_iter().collect()
+            },
+        );
+    }
+
+    /// True if this process may write because it was elected.
+    pub fn leads(&self) -> bool {
+        let election = self.election.as_ref();
+        election.is_some_and(|election| lock(&election.progress).leads && election.gate.is_open())
+    }
+
+    /// What is to be said beside "ok", or why the process is not ready: it has not seen the Lease yet. A standby that waits for
+    /// its turn is ready.
+    pub fn readiness(&self) -> Result<Option<String>, String> {
+        let Some(election) = &self.election else {
+            return Ok(None);
+        };
+        let progress = lock(&election.progress);
+        let lease = &election.lease;
+        let error = progress.error.as_deref();
+        if !progress.has_seen {
+            let error = error.unwrap_or("not asked for yet");
+            return Err(format!("waiting for a first look at the Lease {lease}: {error}"));
+        }
+        let mut text = match progress.holder.as_str() {
+            _ if progress.leads && election.gate.is_open() => format!("leads by the Lease {lease}"),
+            "" => format!("standing by: nobody has the Lease {lease}"),
+            holder => format!("standing by: {holder} has the Lease {lease}"),
+        };
+        if let Some(error) = error {
+            text += &format!("; the last try failed: {error}");
+        }
+        Ok(Some(text))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every critical section leaves the value consistent, so a panic elsewhere cannot spoil it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads and writes the Lease, and opens the gate of its process as long as that has it.
+#[derive(Debug)]
+pub struct Elector {
+    api: Api<Lease>,
+    lease: NamespacedName,
+    candidate: Candidate,
+    gate: WriteGate,
+    leadership: Leadership,
+}
+
+impl Elector {
+    /// An elector that shuts `gate` at once.
+    pub fn new(client: Client, candidacy: Candidacy, gate: WriteGate) -> Self {
+        gate.shut();
+        Self {
+            api: Api::namespaced(client, &candidacy.lease.namespace),
+            leadership: Leadership::of(&candidacy.lease, &gate),
+            lease: candidacy.lease,
+            candidate: Candidate::new(candidacy.identity, candidacy.terms),
+            gate,
+        }
+    }
+
+    /// Where the election stands.
+    pub fn leadership(&self) -> &Leadership {
+        &self.leadership
+    }
+
+    /// The Lease.
+    pub fn lease(&self) -> &NamespacedName {
+        &self.lease
+    }
+
+    /// The gate of this process.
+    pub fn gate(&self) -> &WriteGate {
+        &self.gate
+    }
+
+    /// Comes back when this process leads. The gate is open then.
+    ///
+    /// # Errors
+    /// When its time was over before it knew of it, as when the process was stopped meanwhile.
+    pub async fn win(&mut self) -> Result<(), Loss> {
+        while !self.leadership.leads() {
+            self.step().await?;
+        }
+        tracing::info!(lease = %self.lease, identity = self.candidate.identity(), "leads");
+        Ok(())
+    }
+
+    /// Says in an Event that this process leads, as client-go's leaders do.
+    pub fn announce(&self, recorder: &Recorder) {
+        recorder.publish(EventDraft {
+            regarding: reference::<Lease>(&self.lease, self.candidate.uid().map(str::to_owned)),
+            warning: false,
+            reason: reason::LEADER_ELECTION.to_owned(),
+            message: format!("{} became leader", self.candidate.identity()),
+        });
+    }
+
+    /// Renews the Lease; comes back when it is lost. The gate is shut then.
+    pub async fn keep(&mut self) -> Loss {
+        loop {
+            if let Err(loss) = self.step().await {
+                self.gate.shut();
+                self.note(|progress| progress.leads = false);
+                return loss;
+            }
+        }
+    }
+
+    /// Shuts the gate, waits until what was sent is over and takes this process's name out of the Lease. Where that cannot be had, the
+    /// Lease is left to run out.
+    pub async fn resign(&mut self) {
+        self.gate.shut();
+        self.note(|progress| progress.leads = false);
+        if !self.candidate.has_claimed() {
+            return;
+        }
+        let patience = Instant::now() + SETTLING;
+        while !self.gate.is_settled() {
+            if Instant::now() >= patience {
+                tracing::warn!(lease = %self.lease, "writes without an answer are on their way: the Lease is left to run out");
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let releasing = async {
+            for _ in 0..RELEASES {
+                if self.release().await {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(SETTLING, releasing).await.is_err() {
+            tracing::warn!(lease = %self.lease, "the Lease could not be given back: it is left to run out");
+        }
+    }
+
+    /// True when nothing is left to give back.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the Lease is what lets the executor write"
+    )]
+    async fn release(&mut self) -> bool {
+        if let Some(lease) = self.candidate.released(clock::now()) {
+            let answer = self
+                .api
+                .replace(&self.lease.name, &PostParams::default(), &lease)
+                .await;
+            if answer.is_ok() {
+                tracing::info!(lease = %self.lease, "the Lease is given back");
+                return true;
+            }
+        }
+        // A renewal whose answer never came has changed it, or somebody else.
+        match self.api.get_opt(&self.lease.name).await {
+            Ok(lease) => {
+                self.candidate.saw(lease, Instant::now());
+                self.candidate.holder() != self.candidate.identity()
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Does the next thing.
+    async fn step(&mut self) -> Result<(), Loss> {
+        let named = ObjectMeta {
+            namespace: Some(self.lease.namespace.clone()),
+            name: Some(self.lease.name.clone()),
+            ..ObjectMeta::default()
+        };
+        match self.candidate.decide(&named, Instant::now(), clock::now()) {
+            Step::Wait(until) => tokio::time::sleep_until(until).await,
+            Step::Read => self.read().await,
+            Step::Write(lease) => self.write(&lease).await,
+            Step::End(loss) => return Err(loss),
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self) {
+        let sent = Instant::now();
+        let answer = self.api.get_opt(&self.lease.name);
+        let answer = tokio::time::timeout(self.candidate.patience(sent), answer).await;
+        let now = Instant::now();
+        match answer {
+            Ok(Ok(lease)) => {
+                self.candidate.saw(lease, now);
+                self.note(|progress| progress.error = None);
+            }
+            Ok(Err(error)) => self.failed("read", &error.to_string(), sent, now),
+            Err(_) => self.failed("read", "no answer", sent, now),
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the Lease is what lets the executor write"
+    )]
+    async fn write(&mut self, lease: &Lease) {
+        let (sent, params) = (Instant::now(), PostParams::default());
+        self.candidate.claims();
+        let is_new = lease.metadata.resource_version.is_none();
+        let answer = async {
+            if is_new {
+                self.api.create(&params, lease).await
+            } else {
+                self.api.replace(&self.lease.name, &params, lease).await
+            }
+        };
+        let answer = tokio::time::timeout(self.candidate.patience(sent), answer).await;
+        let now = Instant::now();
+        match answer {
+            Ok(Ok(lease)) => {
+                if let Some(term) = self.candidate.wrote(lease, sent, now) {
+                    self.gate.open_for(term);
+                    self.note(|progress| (progress.leads, progress.error) = (true, None));
+                }
+            }
+            // Somebody else was first, or it was deleted.
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
+                self.candidate.was_refused(now);
+            }
+            Ok(Err(error)) => self.failed("written", &error.to_string(), sent, now),
+            Err(_) => self.failed("written", "no answer", sent, now),
+        }
+    }
+
+    fn failed(&mut self, what: &str, error: &str, sent: Instant, now: Instant) {
+        self.candidate.got_no_answer(sent, now);
+        let text = format!("it cannot be {what}: {error}");
+        let mut is_news = false;
+        self.note(|progress| {
+            is_news = progress.error.as_ref() != Some(&text);
+            progress.error = Some(text.clone());
+        });
+        if is_news {
+            tracing::warn!(lease = %self.lease, error, "the Lease cannot be {what}, trying again");
+        }
+    }
+
+    /// Tells how things stand, after `change`.
+    fn note(&self, change: impl FnOnce(&mut Progress)) {
+        let Some(election) = &self.leadership.election else {
+            return;
+        };
+        let mut progress = lock(&election.progress);
+        change(&mut progress);
+        progress.has_seen |= self.candidate.has_seen();
+        let holder = self.candidate.holder();
+        if progress.holder != holder {
+            holder.clone_into(&mut progress.holder);
+            if !progress.leads {
+                tracing::info!(lease = %self.lease, holder, "standing by");
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! What a candidate does about the Lease as it was seen: pure, with the times as values.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use tokio::time::Instant;
+
+use crate::gate::Term;
+
+/// Longest time for which a Lease may be had; a record that says more counts as this, so that none is waited for without end.
+const LONGEST_LEASE: Duration = Duration::from_secs(300);
+/// What a Lease says that nobody has: the server takes no duration of 0.
+const RELEASED_SECONDS: i32 = 1;
+
+/// The times of an election.
+///
+/// A holder renews the Lease every `retry_period`. Counted from when it sent the last renewal that was answered, it begins no write
+/// after `renew_deadline`, and has given up each unanswered one half-way from there to `lease_duration`. Another takes the
+/// Lease `lease_duration` after it saw the last renewal, which is later than that was sent. So a write is over before
+/// another begins as long as the clocks of two machines do not go apart by more than a twentieth; what they show does not matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    lease_duration: Duration,
+    renew_deadline: Duration,
+    retry_period: Duration,
+}
+
+impl Default for Terms {
+    /// Those of client-go.
+    fn default() -> Self {
+        Self {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Terms {
+    /// These times.
+    ///
+    /// # Errors
+    /// When they do not fit together; the text says which flag is to be how long.
+    pub fn new(
+        lease_duration: Duration,
+        renew_deadline: Duration,
+        retry_period: Duration,
+    ) -> Result<Self, String> {
+        let seconds = Duration::as_secs_f64;
+        if lease_duration.subsec_nanos() != 0 || lease_duration.is_zero() || lease_duration > LONGEST_LEASE {
+            return Err(format!(
+                "--leader-elect-lease-duration={}s: a Lease is had for whole seconds, from 1s to {}s",
+                seconds(&lease_duration),
+                LONGEST_LEASE.as_secs()
+            ));
+        }
+        let longest_deadline = lease_duration * 4 / 5;
+        if renew_deadline > longest_deadline {
+            return Err(format!(
+                "--leader-elect-renew-deadline={}s leaves no time for the last writes before another may take the Lease: \
+                 make it {}s or less, or --leader-elect-lease-duration longer",
+                seconds(&renew_deadline),
+                seconds(&longest_deadline)
+            ));
+        }
+        let longest_period = renew_deadline / 2;
+        if retry_period.is_zero() || retry_period > longest_period {
+            return Err(format!(
+                "--leader-elect-retry-period={}s: there have to be two tries within --leader-elect-renew-deadline: \
+                 make it more than 0s and at most {}s, or the deadline longer",
+                seconds(&retry_period),
+                seconds(&longest_period)
+            ));
+        }
+        Ok(Self {
+            lease_duration,
+            renew_deadline,
+            retry_period,
+        })
+    }
+
+    /// For how long a holder may write whose last answered renewal was sent at `sent`.
+    fn term(&self, sent: Instant) -> Term {
+        Term {
+            send_before: sent + self.renew_deadline,
+            over_by: sent + (self.renew_deadline + self.lease_duration) / 2,
+        }
+    }
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    /// Nothing before this time.
+    Wait(Instant),
+    /// Read the Lease.
+    Read,
+    /// Write this: create it where it has no resourceVersion, else replace what has that.
+    Write(Box<Lease>),
+    /// It leads no more, for good.
+    End(Loss),
+}
+
+/// Why somebody leads no more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Loss {
+    /// The Lease could not be renewed in time.
+    #[error("it could not be renewed for {} s", .0.as_secs_f64())]
+    NotRenewed(Duration),
+    /// Another has it.
+    #[error("{0} has it now")]
+    Taken(String),
+    /// Somebody took it away.
+    #[error("somebody has taken the holder out of it")]
+    TakenAway,
+}
+
+/// One who would lead, or leads: what it knows of the Lease. A process is one candidate, under a name that no other process has.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    identity: String,
+    terms: Terms,
+    seen: Option<Sighting>,
+    /// What was seen is out of date: somebody else wrote.
+    is_stale: bool,
+    /// When to do the next thing; at once if none.
+    next: Option<Instant>,
+    /// When the write was sent with which it last got or renewed the Lease, if it leads.
+    held_since: Option<Instant>,
+    /// A write may have been carried out that says so.
+    has_claimed: bool,
+}
+
+/// The Lease as it was seen.
+#[derive(Debug)]
+struct Sighting {
+    /// None if there is none.
+    lease: Option<Lease>,
+    /// When it was first seen as it is: after it was written, however long the answer took.
+    since: Instant,
+    /// How long after that somebody may still count on it.
+    lasts: Duration,
+}
+
+impl Candidate {
+    pub fn new(identity: String, terms: Terms) -> Self {
+        Self {
+            identity,
+            terms,
+            seen: None,
+            is_stale: false,
+            next: None,
+            held_since: None,
+            has_claimed: false,
+        }
+    }
+
+    /// What to do at `now`, which is `wall` for others. `named` is the Lease's name, should it have to be made.
+    pub fn decide(&self, named: &ObjectMeta, now: Instant, wall: Timestamp) -> Step {
+        if let Some(loss) = self.loss(now) {
+            return Step::End(loss);
+        }
+        if let Some(next) = self.next.filter(|next| now < *next) {
+            // Nothing else wakes whoever leads no more.
+            return Step::Wait(self.deadline().map_or(next, |deadline| deadline.min(next)));
+        }
+        match &self.seen {
+            Some(seen) if !self.is_stale && self.may_write(seen, now) => {
+                Step::Write(Box::new(self.mine(seen.lease.as_ref(), named, wall)))
+            }
+            _ => Step::Read,
+        }
+    }
+
+    /// When it leads no more if it does not renew the Lease.
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.held_since? + self.terms.renew_deadline)
+    }
+
+    fn loss(&self, now: Instant) -> Option<Loss> {
+        if now >= self.deadline()? {
+            return Some(Loss::NotRenewed(self.terms.renew_deadline));
+        }
+        let lease = self.seen.as_ref()?.lease.as_ref().filter(|_| !self.is_stale)?;
+        match holder_of(lease) {
+            "" => Some(Loss::TakenAway),
+            holder if holder == self.identity => None,
+            holder => Some(Loss::Taken(holder.to_owned())),
+        }
+    }
+
+    /// Whether nobody else can count on the Lease any more.
+    fn may_write(&self, seen: &Sighting, now: Instant) -> bool {
+        self.held_since.is_some() || now >= seen.since + seen.lasts
+    }
+
+    /// The Lease as this candidate writes it.
+    fn mine(&self, old: Option<&Lease>, named: &ObjectMeta, wall: Timestamp) -> Lease {
+        let mut lease = old.cloned().unwrap_or_else(|| Lease {
+            metadata: named.clone(),
+            spec: None,
+        });
+        let is_mine = holder_of(&lease) == self.identity;
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        if !is_mine {
+            spec.holder_identity = Some(self.identity.clone());
+            spec.acquire_time = Some(MicroTime(wall));
+            let times = spec.lease_transitions.unwrap_or(0);
+            spec.lease_transitions = Some(times.saturating_add(i32::from(old.is_some())));
+        }
+        spec.renew_time = Some(MicroTime(wall));
+        spec.lease_duration_seconds = i32::try_from(self.terms.lease_duration.as_secs()).ok();
+        lease
+    }
+
+    /// How long an answer is waited for.
+    pub fn patience(&self, now: Instant) -> Duration {
+        let half = self.terms.renew_deadline / 2;
+        let left = self
+            .deadline()
+            .map(|deadline| deadline.saturating_duration_since(now));
+        left.map_or(half, |left| left.min(half))
+    }
+
+    /// The Lease was read, as which the answer came at `now`; none if there is none.
+    pub fn saw(&mut self, lease: Option<Lease>, now: Instant) {
+        let old = self.seen.take();
+        let same = |old: &&Sighting| version_of(old.lease.as_ref()) == version_of(lease.as_ref());
+        let seen = match old.as_ref().filter(same) {
+            Some(old) => Sighting {
+                lease,
+                since: old.since,
+                lasts: old.lasts,
+            },
+            None => Sighting {
+                lasts: self.lasts(lease.as_ref(), old.as_ref()),
+                lease,
+                since: now,
+            },
+        };
+        self.is_stale = false;
+        self.next = match self.may_write(&seen, now) {
+            true => None,
+            false => Some((now + self.terms.retry_period).min(seen.since + seen.lasts)),
+        };
+        self.seen = Some(seen);
+    }
+
+    /// How long somebody may count on a Lease that is seen now for the first time.
+    fn lasts(&self, lease: Option<&Lease>, old: Option<&Sighting>) -> Duration {
+        let Some(lease) = lease else {
+            // Deleted: whoever had it does not know yet.
+            return old.map_or(Duration::ZERO, |old| old.lasts);
+        };
+        match holder_of(lease) {
+            "" => Duration::ZERO,
+            // A write of this process that was not answered.
+            holder if holder == self.identity => Duration::ZERO,
+            // The holder's times may be others.
+            _ => duration_of(lease).max(self.terms.lease_duration),
+        }
+    }
+
+    /// A write is on its way; whatever its answer, it may be carried out.
+    pub fn claims(&mut self) {
+        self.has_claimed = true;
+    }
+
+    /// A write that was sent at `sent` was carried out, as which the answer came at `now`. Gives how long may be written.
+    pub fn wrote(&mut self, lease: Lease, sent: Instant, now: Instant) -> Option<Term> {
+        let is_mine = holder_of(&lease) == self.identity;
+        self.saw(Some(lease), now);
+        if !is_mine {
+            return None;
+        }
+        self.held_since = Some(sent);
+        self.next = Some(sent + self.terms.retry_period);
+        Some(self.terms.term(sent))
+    }
+
+    /// A write was refused: the Lease is not as it was seen.
+    pub fn was_refused(&mut self, now: Instant) {
+        self.is_stale = true;
+        // Whoever writes the Lease again and again does not have it asked for without a pause.
+        self.next = Some(now + self.terms.retry_period / 8);
+    }
+
+    /// What was asked at `sent` was not answered, or not in a way that says what is so.
+    pub fn got_no_answer(&mut self, sent: Instant, now: Instant) {
+        self.next = Some((sent + self.terms.retry_period).max(now));
+    }
+
+    /// What to write so that others need not wait; none if the Lease is not this candidate's, as far as it knows.
+    pub fn released(&self, wall: Timestamp) -> Option<Lease> {
+        let mut lease = self.seen.as_ref()?.lease.clone()?;
+        if holder_of(&lease) != self.identity {
+            return None;
+        }
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        spec.holder_identity = Some(String::new());
+        spec.lease_duration_seconds = Some(RELEASED_SECONDS);
+        spec.renew_time = Some(MicroTime(wall));
+        Some(lease)
+    }
+
+    /// True when there may be a Lease with this candidate's name.
+    pub fn has_claimed(&self) -> bool {
+        self.has_claimed
+    }
+
+    /// True once the Lease was looked at, or looked for.
+    pub fn has_seen(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    /// Who has the Lease, as far as is known; empty for nobody.
+    pub fn holder(&self) -> &str {
+        let lease = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
+        lease.map_or("", holder_of)
+    }
+
+    /// The Lease's uid, if it is known.
+    pub fn uid(&self) -> Option<&str> {
+        self.seen.as_ref()?.lease.as_ref()?.metadata.uid.as_deref()
+    }
+
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+}
+
+/// Who has a Lease; empty for nobody.
+fn holder_of(lease: &Lease) -> &str {
+    let spec = lease.spec.as_ref();
+    spec.and_then(|spec| spec.holder_identity.as_deref())
+        .unwrap_or_default()
+}
+
+/// For how long its holder has it after each renewal.
+fn duration_of(lease: &Lease) -> Duration {
+    let spec = lease.spec.as_ref();
+    let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).min(LONGEST_LEASE)
+}
+
+/// What differs between two states of it.
+fn version_of(lease: Option<&Lease>) -> Option<(Option<&str>, Option<&str>)> {
+    let metadata = &lease?.metadata;
+    Some((metadata.uid.as_deref(), metadata.resource_version.as_deref()))
+}

@@ -1,0 +1,544 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use olm_testing::cluster::{FakeCluster, Fault, Refusal, Request, Verb};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::gate::Term;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn named() -> ObjectMeta {
+    ObjectMeta {
+        namespace: Some("olm".to_owned()),
+        name: Some("lease".to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// A Lease of `holder`, who has it for so many seconds.
+fn lease(version: &str, holder: &str, seconds: i32) -> Lease {
+    Lease {
+        metadata: ObjectMeta {
+            resource_version: Some(version.to_owned()),
+            ..named()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(seconds),
+            lease_transitions: Some(3),
+            ..LeaseSpec::default()
+        }),
+    }
+}
+
+fn candidate() -> Candidate {
+    Candidate::new("me".to_owned(), Terms::default())
+}
+
+fn decide(candidate: &Candidate, now: Instant) -> Step {
+    candidate.decide(&named(), now, jiff::Timestamp::UNIX_EPOCH)
+}
+
+/// What is written, if that is what is to be done: holder, version, seconds, transitions.
+fn written(step: &Step) -> Option<(String, Option<String>, i32, i32)> {
+    let Step::Write(lease) = step else {
+        return None;
+    };
+    let spec = lease.spec.clone().unwrap();
+    Some((
+        spec.holder_identity.unwrap(),
+        lease.metadata.resource_version.clone(),
+        spec.lease_duration_seconds.unwrap(),
+        spec.lease_transitions.unwrap(),
+    ))
+}
+
+/// One that leads by a renewal sent at `now`.
+fn leader(now: Instant) -> (Candidate, Term) {
+    let mut candidate = candidate();
+    candidate.saw(None, now);
+    let term = candidate.wrote(lease("1", "me", 15), now, now).unwrap();
+    (candidate, term)
+}
+
+#[test]
+fn times_have_to_fit_together() {
+    let of = |lease: u64, deadline: u64, period: u64| {
+        Terms::new(
+            Duration::from_millis(lease),
+            Duration::from_millis(deadline),
+            Duration::from_millis(period),
+        )
+    };
+    assert_eq!(of(15_000, 10_000, 2000), Ok(Terms::default()));
+    assert!(of(15_000, 12_000, 6000).is_ok());
+    for (times, flag, way_out) in [
+        (
+            (15_500, 10_000, 2000),
+            "--leader-elect-lease-duration=15.5s",
+            "whole seconds",
+        ),
+        ((0, 0, 0), "--leader-elect-lease-duration=0s", "from 1s to 300s"),
+        (
+            (301_000, 10_000, 2000),
+            "--leader-elect-lease-duration=301s",
+            "from 1s to 300s",
+        ),
+        (
+            (15_000, 12_001, 2000),
+            "--leader-elect-renew-deadline=12.001s",
+            "make it 12s or less",
+        ),
+        (
+            (15_000, 10_000, 5001),
+            "--leader-elect-retry-period=5.001s",
+            "at most 5s",
+        ),
+        (
+            (15_000, 10_000, 0),
+            "--leader-elect-retry-period=0s",
+            "more than 0s",
+        ),
+    ] {
+        let error = of(times.0, times.1, times.2).unwrap_err();
+        assert!(error.contains(flag) && error.contains(way_out), "{error}");
+    }
+}
+
+#[test]
+fn what_a_candidate_does_about_a_lease() {
+    let start = Instant::now();
+    assert_eq!(decide(&candidate(), start), Step::Read);
+    for (seen, holder, version, transitions) in [
+        (None, "me", None, 0),
+        (Some(lease("7", "", 1)), "me", Some("7"), 4),
+        // Its own write, of which it never heard.
+        (Some(lease("7", "me", 15)), "me", Some("7"), 3),
+    ] {
+        let mut candidate = candidate();
+        candidate.saw(seen, start);
+        let version = version.map(str::to_owned);
+        assert_eq!(
+            written(&decide(&candidate, start)),
+            Some((holder.to_owned(), version, 15, transitions))
+        );
+    }
+}
+
+/// The clocks of two machines may show different times, so what stands in the Lease is not asked.
+#[test]
+fn a_lease_is_taken_when_it_has_not_changed_for_as_long_as_it_lasts() {
+    let start = Instant::now();
+    for (seconds, lasts) in [(15, 15), (40, 40), (4, 15), (0, 15), (100_000, 300)] {
+        let mut candidate = candidate();
+        candidate.saw(Some(lease("7", "other", seconds)), start);
+        let mut looks = 0;
+        let mut now = start;
+        let taken = loop {
+            match decide(&candidate, now) {
+                Step::Wait(until) => {
+                    assert!(until > now);
+                    now = until;
+                }
+                Step::Read => {
+                    looks += 1;
+                    assert!(looks < 200, "it never takes it");
+                    candidate.saw(Some(lease("7", "other", seconds)), now);
+                }
+                step => break written(&step).unwrap(),
+            }
+        };
+        assert_eq!(now, start + SECOND * lasts, "{seconds}");
+        assert_eq!(taken.1.as_deref(), Some("7"));
+        assert!(looks >= lasts / 2 - 1, "it looks every two seconds: {looks}");
+        // A renewal counts anew.
+        candidate.saw(Some(lease("8", "other", seconds)), now);
+        assert!(matches!(decide(&candidate, now), Step::Wait(_)));
+    }
+}
+
+/// Who had it does not know yet.
+#[test]
+fn a_deleted_lease_is_not_free_at_once_for_who_has_seen_its_holder() {
+    let start = Instant::now();
+    let mut candidate = candidate();
+    candidate.saw(Some(lease("7", "other", 15)), start);
+    candidate.saw(None, start + SECOND);
+    assert!(matches!(decide(&candidate, start + SECOND), Step::Wait(_)));
+    candidate.saw(None, start + SECOND * 15);
+    assert_eq!(
+        decide(&candidate, start + SECOND * 15),
+        Step::Wait(start + SECOND * 16)
+    );
+    assert!(written(&decide(&candidate, start + SECOND * 16)).is_some());
+    // Who had it makes it anew.
+    let (mut leader, _) = leader(start);
+    leader.was_refused(start + SECOND);
+    leader.saw(None, start + SECOND * 2);
+    assert_eq!(written(&decide(&leader, start + SECOND * 2)).unwrap().1, None);
+}
+
+#[test]
+fn a_leader_renews_and_leads_from_when_it_sent_that() {
+    let start = Instant::now();
+    let (mut leader, term) = leader(start);
+    assert_eq!(
+        term,
+        Term {
+            send_before: start + SECOND * 10,
+            over_by: start + Duration::from_millis(12_500)
+        }
+    );
+    assert_eq!(decide(&leader, start), Step::Wait(start + SECOND * 2));
+    let sent = start + SECOND * 2;
+    assert_eq!(written(&decide(&leader, sent)).unwrap().1.as_deref(), Some("1"));
+    // The answer is late.
+    let now = start + SECOND * 6;
+    let term = leader.wrote(lease("2", "me", 15), sent, now).unwrap();
+    assert_eq!(term.send_before, sent + SECOND * 10);
+    assert_eq!(written(&decide(&leader, now)).unwrap().1.as_deref(), Some("2"));
+}
+
+#[test]
+fn a_leader_that_cannot_renew_in_time_leads_no_more() {
+    let start = Instant::now();
+    let (mut leader, term) = leader(start);
+    for seconds in [2, 4, 6, 8] {
+        let sent = start + SECOND * seconds;
+        assert!(written(&decide(&leader, sent)).is_some());
+        assert!(leader.patience(sent) <= term.send_before - sent);
+        leader.got_no_answer(sent, sent + SECOND);
+        assert_eq!(decide(&leader, sent + SECOND), Step::Wait(sent + SECOND * 2));
+    }
+    let late = start + SECOND * 9;
+    leader.got_no_answer(late, late);
+    assert_eq!(
+        decide(&leader, late),
+        Step::Wait(term.send_before),
+        "not beyond its end"
+    );
+    let end = Step::End(Loss::NotRenewed(SECOND * 10));
+    assert_eq!(decide(&leader, term.send_before), end);
+    assert_eq!(decide(&leader, start + SECOND * 100), end);
+}
+
+#[test]
+fn a_leader_whose_lease_is_anothers_leads_no_more() {
+    let start = Instant::now();
+    for (holder, loss) in [("other", Loss::Taken("other".to_owned())), ("", Loss::TakenAway)] {
+        let (mut leader, _) = leader(start);
+        leader.was_refused(start + SECOND);
+        assert!(
+            matches!(decide(&leader, start + SECOND), Step::Wait(_)),
+            "not in a hurry"
+        );
+        assert_eq!(decide(&leader, start + SECOND * 2), Step::Read);
+        leader.saw(Some(lease("2", holder, 15)), start + SECOND * 2);
+        assert_eq!(decide(&leader, start + SECOND * 2), Step::End(loss));
+    }
+    // Somebody labelled it.
+    let (mut leader, _) = leader(start);
+    leader.was_refused(start + SECOND);
+    leader.saw(Some(lease("2", "me", 15)), start + SECOND * 2);
+    assert_eq!(
+        written(&decide(&leader, start + SECOND * 2))
+            .unwrap()
+            .1
+            .as_deref(),
+        Some("2")
+    );
+}
+
+#[test]
+fn only_ones_own_lease_is_given_back() {
+    let start = Instant::now();
+    let wall = jiff::Timestamp::UNIX_EPOCH;
+    let mut standby = candidate();
+    assert_eq!(standby.released(wall), None);
+    standby.saw(Some(lease("7", "other", 15)), start);
+    assert_eq!(standby.released(wall), None);
+    let (leader, _) = leader(start);
+    let released = leader.released(wall).unwrap();
+    assert_eq!(released.metadata.resource_version.as_deref(), Some("1"));
+    let spec = released.spec.unwrap();
+    assert_eq!(spec.holder_identity.as_deref(), Some(""));
+    assert_eq!(spec.lease_duration_seconds, Some(1), "the server takes no 0");
+}
+
+// --- Electors on a cluster in memory ---
+
+/// A process of an election.
+struct Process {
+    gate: WriteGate,
+    leadership: Leadership,
+    running: JoinHandle<Loss>,
+}
+
+fn elector(cluster: &FakeCluster, identity: &str) -> Elector {
+    let candidacy = Candidacy {
+        lease: NamespacedName::new("olm", "lease"),
+        identity: identity.to_owned(),
+        terms: Terms::default(),
+    };
+    Elector::new(cluster.connect().0, candidacy, WriteGate::default())
+}
+
+impl Process {
+    fn start(cluster: &FakeCluster, identity: &str) -> Self {
+        let mut elector = elector(cluster, identity);
+        let (gate, leadership) = (elector.gate().clone(), elector.leadership().clone());
+        assert!(!gate.is_open(), "nobody writes before it is elected");
+        let running = tokio::spawn(async move {
+            match elector.win().await {
+                Ok(()) => elector.keep().await,
+                Err(loss) => loss,
+            }
+        });
+        Self {
+            gate,
+            leadership,
+            running,
+        }
+    }
+
+    /// What `/readyz` says.
+    fn text(&self) -> String {
+        self.leadership.readiness().unwrap().unwrap()
+    }
+}
+
+fn cluster() -> FakeCluster {
+    let cluster = FakeCluster::new();
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "olm"}}));
+    cluster
+}
+
+fn spec(cluster: &FakeCluster) -> Value {
+    cluster.get("Lease", "olm", "lease").unwrap()["spec"].clone()
+}
+
+fn is_lease_write(request: &Request) -> bool {
+    request.kind.kind == "Lease" && request.verb.writes()
+}
+
+async fn seconds(seconds: u32) {
+    tokio::time::sleep(SECOND * seconds).await;
+}
+
+/// How long it takes until `gate` is open.
+async fn opened(gate: &WriteGate) -> Duration {
+    let began = Instant::now();
+    while !gate.is_open() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_leads_and_the_other_stands_by_and_takes_over_when_that_is_killed() {
+    let cluster = cluster();
+    let first = Process::start(&cluster, "first");
+    seconds(1).await;
+    let second = Process::start(&cluster, "second");
+    seconds(60).await;
+    assert!(first.gate.is_open() && !second.gate.is_open());
+    assert_eq!(first.text(), "leads by the Lease olm/lease");
+    assert_eq!(second.text(), "standing by: first has the Lease olm/lease");
+    assert_eq!(spec(&cluster)["leaseTransitions"], 0);
+    assert_eq!(spec(&cluster)["leaseDurationSeconds"], 15);
+    first.running.abort();
+    let took = opened(&second.gate).await;
+    assert!(took >= SECOND * 13 && took < SECOND * 18, "{took:?}");
+    assert!(!first.gate.is_open(), "though nobody shut it");
+    assert_eq!(spec(&cluster)["holderIdentity"], "second");
+    assert_eq!(spec(&cluster)["leaseTransitions"], 1);
+    assert!(spec(&cluster)["acquireTime"].is_string());
+}
+
+/// The standby neither writes nor asks for more than the Lease.
+#[tokio::test(start_paused = true)]
+async fn a_standby_reads_every_two_seconds_and_writes_nothing() {
+    let cluster = cluster();
+    let _leader = Process::start(&cluster, "first");
+    seconds(1).await;
+    let before = cluster.take_log();
+    assert_eq!(before.counts[&("create", "Lease".to_owned())], 1);
+    let _standby = Process::start(&cluster, "second");
+    seconds(60).await;
+    let counts = cluster.take_log().counts;
+    assert_eq!(counts.len(), 2, "{counts:?}");
+    for verb in ["get", "update"] {
+        let count = counts[&(verb, "Lease".to_owned())];
+        assert!((29..=31).contains(&count), "{counts:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_given_back_is_taken_within_a_retry_period() {
+    let cluster = cluster();
+    let mut first = elector(&cluster, "first");
+    first.win().await.unwrap();
+    let second = Process::start(&cluster, "second");
+    seconds(5).await;
+    let permit = first.gate().pass(SECOND * 30).unwrap();
+    let (gate, began) = (first.gate().clone(), Instant::now());
+    let resigned = tokio::spawn(async move { first.resign().await });
+    seconds(1).await;
+    assert!(!gate.is_open());
+    assert_eq!(spec(&cluster)["holderIdentity"], "first", "a write is on its way");
+    permit.answered();
+    resigned.await.unwrap();
+    assert_eq!(spec(&cluster)["holderIdentity"], "");
+    opened(&second.gate).await;
+    assert!(began.elapsed() < SECOND * 4, "{:?}", began.elapsed());
+}
+
+/// What may still be carried out by the server must not meet what the next one writes.
+#[tokio::test(start_paused = true)]
+async fn with_a_write_on_its_way_that_has_no_answer_the_lease_runs_out() {
+    let cluster = cluster();
+    let mut first = elector(&cluster, "first");
+    first.win().await.unwrap();
+    let second = Process::start(&cluster, "second");
+    let permit = first.gate().pass(SECOND * 30).unwrap();
+    let over_by = permit.over_by();
+    drop(permit);
+    first.resign().await;
+    opened(&second.gate).await;
+    assert!(Instant::now() >= over_by);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_stops_leaves_the_lease_alone() {
+    let cluster = cluster();
+    let _leader = Process::start(&cluster, "first");
+    seconds(1).await;
+    let mut standby = elector(&cluster, "second");
+    assert!(tokio::time::timeout(SECOND * 10, standby.win()).await.is_err());
+    cluster.take_log();
+    standby.resign().await;
+    assert!(cluster.take_log().counts.is_empty());
+}
+
+/// Who stops while a write of it is under way that would make it the leader gives that back, too.
+#[tokio::test(start_paused = true)]
+async fn what_was_claimed_without_an_answer_is_given_back() {
+    let cluster = cluster();
+    cluster.on_request(|request| (request.verb == Verb::Create).then_some(Fault::LoseAnswer));
+    let mut first = elector(&cluster, "first");
+    assert!(tokio::time::timeout(SECOND, first.win()).await.is_err());
+    assert_eq!(spec(&cluster)["holderIdentity"], "first");
+    first.resign().await;
+    assert_eq!(spec(&cluster)["holderIdentity"], "");
+}
+
+/// A write that the gate let through is answered, or over, before another leads; whatever the leader's requests come to.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_hears_nothing_any_more_ends_and_shuts_its_gate_before_another_leads() {
+    let cluster = cluster();
+    let first = Process::start(&cluster, "first");
+    seconds(1).await;
+    let second = Process::start(&cluster, "second");
+    let cut_off = Arc::new(AtomicBool::new(false));
+    let is_cut_off = Arc::clone(&cut_off);
+    cluster.on_request(move |request| {
+        let of_first = request.body["spec"]["holderIdentity"] == "first";
+        (of_first && is_cut_off.load(Ordering::SeqCst)).then_some(Fault::Hang)
+    });
+    seconds(10).await;
+    cut_off.store(true, Ordering::SeqCst);
+    let began = Instant::now();
+    let loss = first.running.await.unwrap();
+    assert_eq!(loss, Loss::NotRenewed(SECOND * 10));
+    assert!(began.elapsed() <= SECOND * 10);
+    assert!(!first.gate.is_open() && !second.gate.is_open());
+    opened(&second.gate).await;
+    assert!(began.elapsed() < SECOND * 18);
+}
+
+/// `kubectl edit lease`: as somebody wants it, nothing is written any more once that is seen.
+#[tokio::test(start_paused = true)]
+async fn a_leader_who_is_put_out_shuts_its_gate_though_its_time_is_not_over() {
+    let cluster = cluster();
+    let first = Process::start(&cluster, "first");
+    seconds(5).await;
+    cluster.edit("Lease", "olm", "lease", &json!({"spec": {"holderIdentity": ""}}));
+    assert_eq!(first.running.await.unwrap(), Loss::TakenAway);
+    assert!(!first.gate.is_open());
+}
+
+/// SIGSTOP and SIGCONT: no task of it runs, and then all do. Nothing has to run first for the gate to be shut.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_wakes_after_its_lease_writes_nothing() {
+    let cluster = cluster();
+    let mut first = elector(&cluster, "first");
+    first.win().await.unwrap();
+    let second = Process::start(&cluster, "second");
+    opened(&second.gate).await;
+    assert!(!first.gate().is_open());
+    assert!(first.gate().pass(SECOND).is_none());
+    cluster.take_log();
+    assert_eq!(first.keep().await, Loss::NotRenewed(SECOND * 10));
+    let writes = cluster.take_log().writes;
+    assert!(writes.is_empty(), "{writes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_without_an_answer_loses_nothing() {
+    let cluster = cluster();
+    let first = Process::start(&cluster, "first");
+    seconds(1).await;
+    let number = AtomicUsize::new(0);
+    cluster.on_request(move |request| {
+        let is_third = || number.fetch_add(1, Ordering::SeqCst).is_multiple_of(3);
+        (is_lease_write(request) && is_third()).then_some(Fault::LoseAnswer)
+    });
+    for _ in 0..100 {
+        seconds(1).await;
+        assert!(first.gate.is_open());
+    }
+    assert!(first.text().starts_with("leads by"), "{}", first.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_see_the_lease_is_not_ready_and_says_why() {
+    let cluster = cluster();
+    cluster.on_request(|request| {
+        let refusal = || Fault::Refuse(Refusal::new(403, "Forbidden", "leases is forbidden"));
+        (request.kind.kind == "Lease").then(refusal)
+    });
+    let process = Process::start(&cluster, "first");
+    assert!(process.leadership.readiness().is_err());
+    seconds(5).await;
+    let text = process.leadership.readiness().unwrap_err();
+    assert!(
+        text.contains("olm/lease") && text.contains("leases is forbidden"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leads_is_told_as_a_metric() {
+    let metrics = Metrics::registered().unwrap();
+    let cluster = cluster();
+    let first = Process::start(&cluster, "first");
+    first.leadership.count_in(&metrics);
+    let line = |figure: u8| format!("leader_election_master_status{{name=\"lease\"}} {figure}\n");
+    assert!(metrics.text().unwrap().contains(&line(0)));
+    opened(&first.gate).await;
+    assert!(metrics.text().unwrap().contains(&line(1)));
+    first.running.abort();
+    seconds(10).await;
+    assert!(metrics.text().unwrap().contains(&line(0)), "by the clock alone");
+    Leadership::default().count_in(&metrics);
+    assert_eq!(Leadership::default().readiness(), Ok(None));
+}
+
+#[test]
+fn no_two_processes_have_one_name() {
+    let name = || Candidacy::new(NamespacedName::new("olm", "lease"), Terms::default()).identity;
+    assert_ne!(name(), name());
+}

@@ -1,0 +1,436 @@
+//! Two processes of each operator, elected by their Leases: killed, stopped past the Lease and woken, ended in order and rolled, each
+//! with an install on its way.
+//!
+//! Times are those of the Leases and of this machine, on which the whole cluster runs. Who wrote what is told by the API server's
+//! audit log, which knows the pod of each request.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, bail, ensure};
+use e2e::demo::{SECOND, install};
+use e2e::lab::{Lab, Namespace, PATIENCE};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use xtask::bench::find_process;
+use xtask::cluster::audit::{AuditEvent, AuditTail};
+use xtask::deploy::OPERATORS;
+use xtask::kubectl::{Destination, text};
+
+const DEFINITION: &str = "greetings.demo.example.com";
+
+/// How long after its end in order a leader may be missed.
+const AFTER_STOP: Duration = Duration::from_secs(5);
+/// How long after its sudden end.
+const AFTER_KILL: Duration = Duration::from_secs(20);
+/// After which of its writes for a namespace an operator is struck.
+const WRITES: usize = 3;
+/// How long one that was woken is watched.
+const AWAKE: Duration = Duration::from_secs(8);
+
+/// Who has the Lease of an operator.
+#[derive(Debug, Clone, PartialEq)]
+struct Leader {
+    program: &'static str,
+    /// The whole name in the Lease.
+    identity: String,
+    pod: String,
+    /// Since when, in seconds since 1970.
+    since: f64,
+}
+
+impl Leader {
+    /// `None` while nobody has it.
+    fn of(destination: &Destination, program: &'static str) -> anyhow::Result<Option<Self>> {
+        let lease = destination
+            .get(&["lease", "-n", "olm", program])?
+            .unwrap_or_default();
+        let identity = text(&lease, "/spec/holderIdentity").to_owned();
+        let Some((pod, _)) = identity.split_once('_') else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            program,
+            pod: pod.to_owned(),
+            since: seconds(text(&lease, "/spec/acquireTime"))?,
+            identity,
+        }))
+    }
+
+    /// Those of all operators, once there are any.
+    fn all(destination: &Destination) -> anyhow::Result<Vec<Self>> {
+        OPERATORS
+            .into_iter()
+            .map(|program| {
+                let what = format!("a leader of {program}");
+                destination.wait(&what, PATIENCE, |destination| {
+                    Ok(Self::of(destination, program)?.ok_or_else(|| "nobody has the Lease".to_owned()))
+                })
+            })
+            .collect()
+    }
+
+    /// The one that followed.
+    fn successor(&self, destination: &Destination) -> anyhow::Result<Self> {
+        let what = format!("a successor of {}", self.identity);
+        destination.wait(&what, PATIENCE, |destination| {
+            let now = Self::of(destination, self.program)?;
+            Ok(now
+                .filter(|now| now.identity != self.identity)
+                .ok_or_else(|| "there is none".to_owned()))
+        })
+    }
+
+    fn process(&self, destination: &Destination) -> anyhow::Result<PathBuf> {
+        let pod = destination
+            .get(&["pod", "-n", "olm", &self.pod])?
+            .unwrap_or_default();
+        find_process(self.program, text(&pod, "/metadata/uid"))
+            .with_context(|| format!("{} has no process", self.pod))
+    }
+}
+
+/// Seconds since 1970 of a time like `2026-01-01T00:00:00.123456Z`, as the machine's own `date` reads it.
+fn seconds(time: &str) -> anyhow::Result<f64> {
+    let output = std::process::Command::new("date")
+        .args(["--date", time, "+%s.%N"])
+        .output()
+        .context("cannot run date")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim()
+        .parse()
+        .with_context(|| format!("{time:?} is no time"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "compared with times of the API server")]
+fn now() -> anyhow::Result<f64> {
+    Ok(SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)?
+        .as_secs_f64())
+}
+
+fn signal(process: &std::path::Path, signal: Signal) -> anyhow::Result<()> {
+    let id = process.file_name().and_then(|id| id.to_str()?.parse().ok());
+    let id = id.and_then(Pid::from_raw).context("this is no process")?;
+    kill_process(id, signal).with_context(|| format!("cannot send {signal:?} to {}", process.display()))
+}
+
+/// The operators with two replicas each; with one, as they were, when this is dropped.
+struct Pair {
+    destination: Destination,
+    before: Vec<(&'static str, Value)>,
+}
+
+impl Pair {
+    fn start(destination: &Destination) -> anyhow::Result<Self> {
+        let mut pair = Self {
+            destination: destination.clone(),
+            before: Vec::new(),
+        };
+        for program in OPERATORS {
+            let found = destination.get(&["deployment", "-n", "olm", program])?;
+            let spec = found.context("OLM is not deployed")?["spec"].clone();
+            pair.before.push((program, spec));
+        }
+        // As long as one runs that nobody elects, it has to be alone.
+        for (program, spec) in &pair.before {
+            let mut args = spec["template"]["spec"]["containers"][0]["args"].clone();
+            args.as_array_mut()
+                .context("it has arguments")?
+                .push(json!("--leader-elect"));
+            patch(
+                destination,
+                program,
+                &[("template/spec/containers/0/args", &args)],
+            )?;
+        }
+        pair.rolled_out()?;
+        let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+        for program in OPERATORS {
+            patch(
+                destination,
+                program,
+                &[("replicas", &json!(2)), ("strategy", &rolling)],
+            )?;
+        }
+        pair.rolled_out()?;
+        Ok(pair)
+    }
+
+    fn rolled_out(&self) -> anyhow::Result<()> {
+        for program in OPERATORS {
+            let name = format!("deployment/{program}");
+            self.destination
+                .run(&["rollout", "status", &name, "-n", "olm", "--timeout=120s"])?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let back = |fields: &[(&str, &str)]| -> anyhow::Result<()> {
+            for (program, spec) in &self.before {
+                let value = |path: &str| spec.pointer(path).unwrap_or(&Value::Null);
+                let fields: Vec<_> = fields.iter().map(|(field, path)| (*field, value(path))).collect();
+                patch(&self.destination, program, &fields)?;
+            }
+            self.rolled_out()
+        };
+        let args = (
+            "template/spec/containers/0/args",
+            "/template/spec/containers/0/args",
+        );
+        let alone = back(&[("replicas", "/replicas"), ("strategy", "/strategy")]);
+        if let Err(error) = alone.and_then(|()| back(&[args])) {
+            eprintln!("the operators are not as they were: {error:#}");
+        }
+    }
+}
+
+/// Replaces fields of the spec.
+fn patch(destination: &Destination, program: &str, fields: &[(&str, &Value)]) -> anyhow::Result<()> {
+    let replace = |(field, value): &(&str, &Value)| json!({"op": "replace", "path": format!("/spec/{field}"), "value": value});
+    let patch = Value::Array(fields.iter().map(replace).collect());
+    let name = format!("deployment/{program}");
+    destination.run(&[
+        "patch",
+        &name,
+        "-n",
+        "olm",
+        "--type=json",
+        "-p",
+        &patch.to_string(),
+    ])?;
+    Ok(())
+}
+
+/// Does `strike` to each leader after some of its writes for `namespace`; when it did, by program.
+fn strike(
+    lab: &Lab,
+    namespace: &Namespace<'_>,
+    leaders: &[Leader],
+    mut strike: impl FnMut(&Leader) -> anyhow::Result<()>,
+) -> anyhow::Result<BTreeMap<&'static str, f64>> {
+    let mut tail = AuditTail::of_olm(&lab.cluster().audit_log())?;
+    install(namespace, &[namespace.name()], |_| {})?;
+    let (mut counts, mut struck) = (BTreeMap::<&str, usize>::new(), BTreeMap::new());
+    let began = Instant::now();
+    while struck.len() < leaders.len() {
+        ensure!(
+            began.elapsed() < PATIENCE,
+            "the operators wrote too little: {counts:?}"
+        );
+        for event in tail.read()?.iter().filter(|event| event.is_write()) {
+            let object = event.object_ref.as_ref();
+            let is_of_install = object.is_some_and(|object| object.namespace == namespace.name());
+            let leader = leaders.iter().find(|leader| leader.pod == event.user.pod());
+            let Some(leader) = leader.filter(|_| is_of_install) else {
+                continue;
+            };
+            let count = counts.entry(leader.program).or_default();
+            *count += 1;
+            if *count == WRITES {
+                strike(leader)?;
+                struck.insert(leader.program, now()?);
+            }
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(struck)
+}
+
+/// Its operator runs, no phase was Failed on the way, and nothing is there twice.
+fn is_installed(namespace: &Namespace<'_>) -> anyhow::Result<()> {
+    let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
+    let conditions = csv["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let phases: BTreeSet<&str> = conditions
+        .iter()
+        .map(|condition| text(condition, "/phase"))
+        .collect();
+    ensure!(!phases.contains("Failed"), "a phase was Failed: {phases:?}");
+    namespace.wait_for("subscription", "demo", "AtLatestKnown", |object| {
+        text(object, "/status/state") == "AtLatestKnown"
+    })?;
+    for kind in ["csv", "installplan", "deployment"] {
+        let found = namespace.list(kind)?;
+        let names: Vec<&str> = found
+            .iter()
+            .map(|object| text(object, "/metadata/name"))
+            .collect();
+        ensure!(names.len() == 1, "{}: {kind} {names:?}", namespace.name());
+    }
+    Ok(())
+}
+
+fn check_in_time(what: &str, old: &Leader, new: &Leader, struck: f64, most: Duration) -> anyhow::Result<()> {
+    let took = new.since - struck;
+    eprintln!("{what}: {} is followed after {took:.1} s", old.program);
+    ensure!(new.pod != old.pod, "{} follows itself", old.pod);
+    ensure!(
+        took < most.as_secs_f64(),
+        "{what}: {} was missed for {took:.1} s",
+        old.program
+    );
+    Ok(())
+}
+
+#[test]
+fn of_two_operators_each_one_leads_and_the_other_follows_whatever_happens_to_it() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let destination = lab.kubectl();
+    lab.demo_catalog()?;
+    let pair = Pair::start(destination)?;
+    destination.run(&["delete", "crd", DEFINITION, "--ignore-not-found", "--timeout=60s"])?;
+    killed(lab)?;
+    pair.rolled_out()?;
+    stopped_and_woken(lab)?;
+    pair.rolled_out()?;
+    ended(lab)?;
+    pair.rolled_out()?;
+    rolled(lab, &pair)
+}
+
+/// SIGKILL in the middle of an install.
+fn killed(lab: &Lab) -> anyhow::Result<()> {
+    let destination = lab.kubectl();
+    let leaders = Leader::all(destination)?;
+    let processes = processes(destination, &leaders)?;
+    let namespace = lab.namespace("available-killed")?;
+    let killed = strike(lab, &namespace, &leaders, |leader| {
+        signal(&processes[leader.program], Signal::KILL)
+    })?;
+    for leader in &leaders {
+        let next = leader.successor(destination)?;
+        check_in_time("killed", leader, &next, killed[leader.program], AFTER_KILL)?;
+    }
+    is_installed(&namespace)
+}
+
+/// SIGSTOP in the middle of an install, and SIGCONT while the successor works.
+fn stopped_and_woken(lab: &Lab) -> anyhow::Result<()> {
+    let destination = lab.kubectl();
+    let leaders = Leader::all(destination)?;
+    let processes = processes(destination, &leaders)?;
+    let namespace = lab.namespace("available-stopped")?;
+    let stopped = strike(lab, &namespace, &leaders, |leader| {
+        signal(&processes[leader.program], Signal::STOP)
+    })?;
+    let mut tail = AuditTail::of_olm(&lab.cluster().audit_log())?;
+    let woken = leaders.iter().map(|leader| {
+        let next = leader.successor(destination);
+        // Whatever came of it, nothing stays stopped. What the log says from now on may be of the woken one.
+        let at = now()?;
+        signal(&processes[leader.program], Signal::CONT)?;
+        let next = next?;
+        check_in_time("stopped", leader, &next, stopped[leader.program], AFTER_KILL)?;
+        Ok((leader.pod.as_str(), at))
+    });
+    let woken: BTreeMap<&str, f64> = woken.collect::<anyhow::Result<_>>()?;
+    let mut of_others = 0;
+    let began = Instant::now();
+    while began.elapsed() < AWAKE {
+        for event in tail.read()?.iter().filter(|event| event.is_write_request()) {
+            let Some(at) = woken.get(event.user.pod()) else {
+                of_others += 1;
+                continue;
+            };
+            let is_late = seconds(&event.request_received_timestamp)? >= *at;
+            ensure!(
+                !is_late || is_refused_renewal(event),
+                "a woken process wrote: {event:?}"
+            );
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    ensure!(of_others > 0, "the log tells nothing of those that follow");
+    for leader in &leaders {
+        ended_by_loss(destination, leader)?;
+    }
+    is_installed(&namespace)
+}
+
+/// A renewal that was on its way when the process was stopped may arrive, and does nothing.
+fn is_refused_renewal(event: &AuditEvent) -> bool {
+    let resource = event.object_ref.as_ref().map(|object| object.resource.as_str());
+    resource == Some("leases") && !event.is_write()
+}
+
+/// It ended with an error that says why, and a new process stands by in its place.
+fn ended_by_loss(destination: &Destination, leader: &Leader) -> anyhow::Result<()> {
+    let what = format!("{} to have ended", leader.pod);
+    let state = destination.wait(&what, PATIENCE, |destination| {
+        let pod = destination
+            .get(&["pod", "-n", "olm", &leader.pod])?
+            .unwrap_or_default();
+        let state = &pod["status"]["containerStatuses"][0];
+        let ended = [&state["lastState"]["terminated"], &state["state"]["terminated"]];
+        let ended = ended.into_iter().find(|state| state.is_object()).cloned();
+        Ok(ended.ok_or_else(|| state.to_string()))
+    })?;
+    let said = text(&state, "/message");
+    ensure!(
+        state["exitCode"] == 1 && said.contains("leads no more by the Lease"),
+        "{} ended otherwise: {state}",
+        leader.pod
+    );
+    Ok(())
+}
+
+/// SIGTERM, as a node that is drained sends it.
+fn ended(lab: &Lab) -> anyhow::Result<()> {
+    let destination = lab.kubectl();
+    let leaders = Leader::all(destination)?;
+    let mut deleted = BTreeMap::new();
+    for leader in &leaders {
+        deleted.insert(leader.program, now()?);
+        destination.run(&["delete", "pod", &leader.pod, "-n", "olm", "--wait=false"])?;
+    }
+    for leader in &leaders {
+        let next = leader.successor(destination)?;
+        check_in_time("ended", leader, &next, deleted[leader.program], AFTER_STOP)?;
+    }
+    Ok(())
+}
+
+/// All pods are replaced while operators are being installed.
+fn rolled(lab: &Lab, pair: &Pair) -> anyhow::Result<()> {
+    let destination = lab.kubectl();
+    let before = Leader::all(destination)?;
+    let names = ["available-rolled-1", "available-rolled-2", "available-rolled-3"];
+    let mut namespaces = Vec::new();
+    for (number, name) in names.into_iter().enumerate() {
+        let namespace = lab.namespace(name)?;
+        install(&namespace, &[name], |_| {})?;
+        namespaces.push(namespace);
+        if number == 0 {
+            for program in OPERATORS {
+                let name = format!("deployment/{program}");
+                destination.run(&["rollout", "restart", &name, "-n", "olm"])?;
+            }
+        }
+    }
+    pair.rolled_out()?;
+    for namespace in &namespaces {
+        is_installed(namespace)?;
+    }
+    for (old, new) in before.iter().zip(Leader::all(destination)?) {
+        if old.pod == new.pod {
+            bail!("{} leads though it was replaced", new.pod);
+        }
+    }
+    Ok(())
+}
+
+fn processes(
+    destination: &Destination,
+    leaders: &[Leader],
+) -> anyhow::Result<BTreeMap<&'static str, PathBuf>> {
+    let process = |leader: &Leader| Ok((leader.program, leader.process(destination)?));
+    leaders.iter().map(process).collect()
+}
