@@ -56,7 +56,7 @@ impl Executor {
     /// a runtime.
     pub fn new(client: Client, stores: StoreSetHandle, gate: WriteGate) -> Self {
         Self {
-            client: gated(&client, &gate),
+            client: gated(client, &gate),
             stores,
             gate,
         }

@@ -57,7 +57,7 @@ impl Recorder {
             controller: COMPONENT.to_owned(),
             instance: std::env::var("HOSTNAME").ok(),
         };
-        let client = gated(&client, &gate);
+        let client = gated(client, &gate);
         let sending = async move {
             // kube's recorder takes two events of one reason on one object for the same, whatever they say, and shows the text of
             // the first. So each text has a recorder of its own.

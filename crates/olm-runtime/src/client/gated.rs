@@ -28,9 +28,9 @@ struct NoAnswer;
 
 /// `client`, but each request that may change something asks `gate`, which knows of it until it is over. Where writes have a term, the
 /// server is told how long it may take (`timeout`, as `kubectl --request-timeout` has it). Call it inside a runtime.
-pub(crate) fn gated(client: &Client, gate: &WriteGate) -> Client {
+pub(crate) fn gated(client: Client, gate: &WriteGate) -> Client {
     let namespace = client.default_namespace().to_owned();
-    let (client, gate) = (client.clone(), gate.clone());
+    let gate = gate.clone();
     let service = tower::service_fn(move |request| send(client.clone(), gate.clone(), request));
     Client::new(service, namespace)
 }
@@ -157,7 +157,7 @@ mod tests {
     async fn a_shut_gate_lets_reads_through_and_no_write() {
         let (client, sent) = client();
         let gate = WriteGate::default();
-        let gated = gated(&client, &gate);
+        let gated = gated(client, &gate);
         gate.shut();
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
             let refused = ask(&gated, method, "/a").await.unwrap_err();
@@ -176,7 +176,7 @@ mod tests {
     async fn where_writes_have_a_term_the_server_is_told_how_long_it_may_take() {
         let (client, sent) = client();
         let gate = WriteGate::default();
-        let gated = gated(&client, &gate);
+        let gated = gated(client, &gate);
         ask(&gated, Method::POST, "http://server/a?b=c").await.unwrap();
         gate.open_for(term(10, 12));
         ask(&gated, Method::POST, "http://server/a?b=c").await.unwrap();
@@ -199,7 +199,7 @@ mod tests {
     async fn an_unanswered_write_is_given_up_at_the_end_of_the_term() {
         let (client, _) = client();
         let gate = WriteGate::default();
-        let gated = gated(&client, &gate);
+        let gated = gated(client, &gate);
         gate.open_for(term(10, 12));
         let began = Instant::now();
         let error = ask(&gated, Method::POST, "/silent").await.unwrap_err();
@@ -212,7 +212,7 @@ mod tests {
     async fn after_a_broken_connection_a_write_is_unsettled() {
         let (client, _) = client();
         let gate = WriteGate::default();
-        let gated = gated(&client, &gate);
+        let gated = gated(client, &gate);
         assert!(ask(&gated, Method::POST, "/broken").await.is_err());
         assert!(!gate.is_settled());
         tokio::time::advance(REQUEST_DEADLINE).await;
