@@ -277,7 +277,7 @@ mod tests {
     async fn a_connection_that_cannot_be_taken_does_not_end_the_process() {
         let (accept, clients) = listener(&[io::ErrorKind::ConnectionAborted, io::ErrorKind::Other], 1);
         let serving = tokio::spawn(async move {
-            answer_all(accept, &StoreSetHandle::empty(), &Leadership::default()).await
+            answer_all(accept, &StoreSetHandle::empty(), &Leadership::default()).await;
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
         let mut client = clients.lock().unwrap().pop().unwrap();
