@@ -421,3 +421,39 @@ fn arch_002_one_file_is_applied_by_kubectl_in_two_rounds() -> anyhow::Result<()>
     );
     Ok(())
 }
+
+/// One that was started without an election writes without asking: nothing may run beside it, and what replaces it has the flag.
+#[test]
+fn operators_roll_once_all_that_run_elect_one() -> anyhow::Result<()> {
+    let scratch = Scratch::start("chart-replicas", UpOptions { no_node: true })?;
+    let helm = Helm::new((*scratch).clone())?;
+    let kubectl = Destination::Embedded((*scratch).clone());
+    let folder = chart::folder().to_string_lossy().into_owned();
+    let shape = || -> anyhow::Result<Vec<(String, bool)>> {
+        deploy::OPERATORS
+            .into_iter()
+            .map(|name| {
+                let found = kubectl.get(&["deployment", "-n", OLM, name])?.unwrap_or_default();
+                let args = &found["spec"]["template"]["spec"]["containers"][0]["args"];
+                let args = args.as_array().context("no arguments")?;
+                Ok((
+                    text(&found, "/spec/strategy/type").to_owned(),
+                    args.contains(&json!("--leader-elect")),
+                ))
+            })
+            .collect()
+    };
+    let all = |strategy: &str, elects: bool| vec![(strategy.to_owned(), elects); 2];
+    helm.run(&["install", "olm", &folder])?;
+    assert_eq!(shape()?, all("Recreate", false));
+    let upgrade = ["upgrade", "olm", &folder, "--reset-then-reuse-values"];
+    let two = ["--set", "olm.replicaCount=2,catalog.replicaCount=2"];
+    helm.run(&[&upgrade[..], &two[..]].concat())?;
+    assert_eq!(shape()?, all("Recreate", true));
+    helm.run(&upgrade)?;
+    assert_eq!(shape()?, all("RollingUpdate", true));
+    let one = ["--set", "olm.replicaCount=1,catalog.replicaCount=1"];
+    helm.run(&[&upgrade[..], &one[..]].concat())?;
+    assert_eq!(shape()?, all("Recreate", false));
+    Ok(())
+}

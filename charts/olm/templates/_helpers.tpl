@@ -34,6 +34,23 @@
 {{- if kindIs "string" . -}}{{ toYaml (list .) }}{{- else -}}{{ toYaml . }}{{- end -}}
 {{- end -}}
 
+{{/* How an operator (root, own: its values, app) is replaced. Several that elect one may be there at a time; one that was started without an election writes without
+     asking, so nothing runs beside it. */}}
+{{- define "olm.strategy" -}}
+{{- $rolling := gt (int .own.replicaCount) 1 -}}
+{{- with lookup "apps/v1" "Deployment" .root.Values.namespace .app -}}
+{{- if not (has "--leader-elect" (index .spec.template.spec.containers 0).args) -}}{{- $rolling = false -}}{{- end -}}
+{{- end -}}
+{{- if $rolling -}}
+type: RollingUpdate
+rollingUpdate:
+  maxSurge: 1
+  maxUnavailable: 0
+{{- else -}}
+type: Recreate
+{{- end -}}
+{{- end -}}
+
 {{/* Of the replicas of a program (root, own: its values, app) a drained node takes one along at most. One that is alone is not held: nodes could not be drained. */}}
 {{- define "olm.budget" -}}
 {{- if and .root.Values.podDisruptionBudget.enabled (gt (int .own.replicaCount) 1) -}}
@@ -54,12 +71,6 @@ spec:
 {{- define "olm.validate" -}}
 {{- with .Values.watchedNamespaces -}}
 {{- fail (printf "watchedNamespaces: %q: OLM watches all namespaces; leave it empty" .) -}}
-{{- end -}}
-{{- range $name := list "olm" "catalog" -}}
-{{- $replicas := int (index $.Values $name).replicaCount -}}
-{{- if gt $replicas 1 -}}
-{{- fail (printf "%s.replicaCount: %d: there is no election of a leader yet, and two would write at once; say 1, or 0 to have it stopped" $name $replicas) -}}
-{{- end -}}
 {{- end -}}
 {{- range $name := list "certManager" "serviceCa" -}}
 {{- if (index $.Values $name).enabled -}}

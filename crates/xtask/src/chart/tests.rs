@@ -358,14 +358,6 @@ fn values_that_are_unknown_mistyped_or_not_kept_are_refused_by_name() {
         ("catalog: {commandArgs: {a: b}}", "at '/catalog/commandArgs'"),
         ("priorityClass: {value: 2000000000}", "at '/priorityClass/value'"),
         (
-            "catalog: {replicaCount: 2}",
-            "catalog.replicaCount: 2: there is no election of a leader yet",
-        ),
-        (
-            "olm: {replicaCount: 2}",
-            "olm.replicaCount: 2: there is no election of a leader yet",
-        ),
-        (
             "watchedNamespaces: a,b",
             "watchedNamespaces: \"a,b\": OLM watches all namespaces",
         ),
