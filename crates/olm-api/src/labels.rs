@@ -115,6 +115,8 @@ pub const CONTENT_ENCODING: &str = "olm.contentEncoding";
 pub const CONTENT_ENCODING_GZIP_BASE64: &str = "gzip+base64";
 /// Annotation of a Subscription made for a dependency: name of the InstallPlan that made it.
 pub const GENERATED_BY: &str = "olm.generated-by";
+/// Label of a ClusterServiceVersion: name of the ClusterOperator that reports on it.
+pub const CLUSTER_OPERATOR: &str = "olm.clusteroperator.name";
 /// Annotation of a ClusterServiceVersion: JSON `{"properties":[{"type":…,"value":…}]}` projected from the catalog.
 pub const PROPERTIES: &str = "operatorframework.io/properties";
 /// Prefix of the CustomResourceDefinition annotation, one for each ClusterServiceVersion it came with; the FNV-1a hash

@@ -4,7 +4,7 @@
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Display,
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -145,6 +145,27 @@ pub struct Runner {
     pub shutdown: watch::Receiver<bool>,
     /// Counts what the rounds of all controllers come to.
     pub metrics: Metrics,
+    /// Whose rounds have come to an end.
+    pub settled: Settled,
+}
+
+/// The controllers of this process of which a round went well; a clone is another handle to the same.
+#[derive(Debug, Clone, Default)]
+pub struct Settled(Arc<Mutex<BTreeSet<&'static str>>>);
+
+impl Settled {
+    /// Whether a round of `R` went well in this process.
+    pub fn has_round_of<R: Reconciler>(&self) -> bool {
+        self.lock().contains(R::NAME)
+    }
+
+    fn note(&self, controller: &'static str) {
+        self.lock().insert(controller);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Runner {
@@ -156,6 +177,7 @@ impl Runner {
             recorder,
             shutdown,
             metrics,
+            settled: Settled::default(),
         }
     }
 
@@ -243,6 +265,9 @@ impl<R: Reconciler> Worker<R> {
     }
 
     fn schedule(&self, key: R::Key, next: &Next) {
+        if matches!(next, Next::Settled(_)) {
+            self.runner.settled.note(R::NAME);
+        }
         match *next {
             Next::Settled(Requeue::AwaitChange) => self.forget_failures(&key),
             Next::Settled(Requeue::After { delay, reason }) => {

@@ -16,6 +16,7 @@ pub mod brake;
 pub mod change;
 pub mod client;
 pub mod clock;
+pub mod cluster_operator;
 pub mod condition;
 pub mod discovery;
 pub mod driver;
