@@ -39,16 +39,25 @@ pub struct Args {
         value_name = "LIST"
     )]
     pub(crate) protected_copied_csv_namespaces: String,
-    /// ClusterOperator to report on. Accepted, not used yet.
+    /// ClusterOperator in which OLM reports on itself, on OpenShift; nothing is reported when empty.
     #[arg(long = "writeStatusName", default_value = "", value_name = "NAME")]
     pub(crate) write_status_name: String,
-    /// ClusterOperator fed from the package server's ClusterServiceVersion. Accepted, not used yet.
+    /// ClusterOperator that tells of the package server's ClusterServiceVersion, on OpenShift; nothing is told when empty.
     #[arg(
         long = "writePackageServerStatusName",
         default_value = "",
         value_name = "NAME"
     )]
     pub(crate) write_package_server_status_name: String,
+    /// Version of the release of OpenShift that this is part of.
+    #[arg(
+        long = "release-version",
+        env = "RELEASE_VERSION",
+        default_value = "",
+        hide = true,
+        value_name = "VERSION"
+    )]
+    pub(crate) release_version: String,
     /// Certificate for metrics. Accepted, not used yet.
     #[arg(long = "tls-cert", default_value = "", value_name = "FILE")]
     pub(crate) tls_cert: String,
@@ -100,11 +109,6 @@ impl Args {
         let given = [
             ("--tls-cert", !self.tls_cert.is_empty()),
             ("--client-ca", !self.client_ca.is_empty()),
-            ("--writeStatusName", !self.write_status_name.is_empty()),
-            (
-                "--writePackageServerStatusName",
-                !self.write_package_server_status_name.is_empty(),
-            ),
         ];
         given
             .into_iter()
@@ -205,7 +209,7 @@ mod tests {
     fn flags_without_effect_are_named() {
         assert_eq!(
             parse(&["--writeStatusName=olm", "--client-ca=x"]).without_effect(),
-            ["--client-ca", "--writeStatusName"]
+            ["--client-ca"]
         );
     }
 }

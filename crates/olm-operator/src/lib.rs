@@ -10,6 +10,7 @@
 mod adoption;
 mod api_role;
 pub mod args;
+mod cluster_operator;
 mod component;
 mod copied_csv;
 mod csv;

@@ -8,7 +8,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use olm_runtime::{
-    client,
+    client, clock,
+    cluster_operator::ClusterOperators,
     discovery::Discovery,
     driver::Runner,
     metrics::Metrics,
@@ -22,6 +23,7 @@ use crate::{
     adoption::{Adoptions, observe::OwnedIndex},
     api_role::{self, ApiRoles, ServedBy},
     args::Args,
+    cluster_operator::{Reports, settings::ReportSettings},
     component,
     copied_csv::{CopiedCsvs, CopyKey, content::Contents},
     csv::{
@@ -71,6 +73,8 @@ pub(crate) struct Queues {
     pub(crate) operators: Queue<olm_runtime::NamespacedName>,
     /// Namespaces whose operators may lack components.
     pub(crate) adoptions: Queue<olm_runtime::NamespacedName>,
+    /// ClusterOperators that are reported to.
+    pub(crate) cluster_operators: Queue<olm_runtime::NamespacedName>,
 }
 
 impl Default for Queues {
@@ -92,6 +96,7 @@ impl Default for Queues {
             // Of what tenants label the Operators that are there hear, a namespace's in its turn.
             operators: Queue::fair(|key| component::namespace_of(&key.name), WORKERS_OF_A_NAMESPACE),
             adoptions: Queue::new(),
+            cluster_operators: Queue::new(),
         }
     }
 }
@@ -107,7 +112,7 @@ fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
-    let (set, start) = controllers(&client, args.protected_namespaces(), &metrics);
+    let (set, start) = controllers(&client, Settings::of(&args), &metrics);
     let candidacy = args
         .leader_election
         .candidacy("olm-operator", client.default_namespace());
@@ -115,13 +120,36 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The stores, wired to the queues and to `metrics`, and what starts the controllers once the stores are ready. The namespaces
-/// `protected` keep copies of ClusterServiceVersions where these are switched off.
+/// What the command line says to the controllers.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Namespaces that keep copies of ClusterServiceVersions where these are switched off.
+    pub protected: BTreeSet<String>,
+    /// Where is reported on OLM.
+    pub reports: ReportSettings,
+}
+
+impl Settings {
+    fn of(args: &Args) -> Self {
+        Self {
+            protected: args.protected_namespaces(),
+            reports: ReportSettings {
+                olm: args.write_status_name.clone(),
+                package_server: args.write_package_server_status_name.clone(),
+                namespace: args.namespace.clone(),
+                release: args.release_version.clone(),
+            },
+        }
+    }
+}
+
+/// The stores, wired to the queues and to `metrics`, and what starts the controllers once the stores are ready.
 pub fn controllers(
     client: &kube::Client,
-    protected: BTreeSet<String>,
+    settings: Settings,
     metrics: &Metrics,
 ) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
+    let Settings { protected, reports } = settings;
     let mut set = StoreSet::new();
     let stores = Stores::register(&mut set, client);
     metrics::register(metrics, &stores.csvs);
@@ -131,6 +159,9 @@ pub fn controllers(
     let indexes = (ComponentIndex::follow(&stores), OwnedIndex::follow(&stores));
     let api_roles = api_role::observe::by_owner(&stores);
     wiring::connect(&stores, &queues);
+    let names = reports.names().map(str::to_owned);
+    let cluster_operators = ClusterOperators::register(&set, client, names);
+    wiring::connect_cluster_operators(&stores, &queues, &cluster_operators, &reports);
     let client = client.clone();
     (set, move |runner: &Runner| {
         let protected = Arc::new(protected);
@@ -148,6 +179,14 @@ pub fn controllers(
         runner.spawn(&mut workers, &Arc::new(copies), &queues.copies, WORKERS_OF_COPIES);
         runner.spawn(&mut workers, &Arc::new(configs), &queues.olm_configs, 1);
         start_user_roles(runner, &mut workers, &stores, &queues, client, api_roles);
+        let reports = Reports {
+            stores,
+            cluster_operators,
+            settings: reports,
+            settled: runner.settled.clone(),
+            since: clock::now(),
+        };
+        runner.spawn(&mut workers, &Arc::new(reports), &queues.cluster_operators, 1);
         workers
     })
 }

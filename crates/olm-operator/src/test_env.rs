@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use objects::*;
 
-use crate::{csv::observed::Kind, run};
+use crate::{cluster_operator::settings::ReportSettings, csv::observed::Kind, run};
 
 /// The namespace that keeps copies where these are switched off.
 pub(crate) const PROTECTED: &str = "protected";
@@ -291,8 +291,16 @@ impl TestEnv {
 async fn operate(client: kube::Client, metrics: Arc<Mutex<Metrics>>) {
     let registered = Metrics::registered().unwrap();
     *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
-    let protected = BTreeSet::from([PROTECTED.to_owned()]);
-    let (set, start) = run::controllers(&client, protected, &registered);
+    let settings = run::Settings {
+        protected: BTreeSet::from([PROTECTED.to_owned()]),
+        reports: ReportSettings {
+            olm: "olm".into(),
+            package_server: "olm-packages".into(),
+            namespace: "olm".into(),
+            release: "4.18.0".into(),
+        },
+    };
+    let (set, start) = run::controllers(&client, settings, &registered);
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
     let ended = process::controllers(client, watches, readiness, None, start, std::future::pending()).await;

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used)] // For tests only.
 
-use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::client::Body;
-use olm_operator::run::controllers;
+use olm_operator::run::{Settings, controllers};
 use olm_runtime::metrics::Metrics;
 use olm_runtime::process;
 use olm_testing::long;
@@ -243,7 +242,7 @@ async fn taken(namespaces: usize) -> [f64; 3] {
     });
     let client = Client::new(service, "default");
     let metrics = Metrics::default();
-    let (set, start) = controllers(&client, BTreeSet::new(), &metrics);
+    let (set, start) = controllers(&client, Settings::default(), &metrics);
     let mut watches = JoinSet::new();
     let stores = set.with_metrics(metrics).start(&mut watches);
     let operator = process::controllers(client, watches, stores, None, start, std::future::pending());

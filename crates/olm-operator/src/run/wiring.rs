@@ -7,6 +7,7 @@ use std::{hash::Hash, sync::Arc};
 use kube::{Resource, ResourceExt};
 use olm_runtime::{
     NamespacedName, clock,
+    cluster_operator::ClusterOperators,
     queue::Queue,
     store::{NewsItem, Store},
 };
@@ -14,8 +15,9 @@ use olm_runtime::{
 use olm_api::v1::OperatorGroup;
 
 use crate::{
-    api_role, copied_csv, csv, group_role, mislabelled_csv, namespace, olm_config, operator_condition,
-    operator_group,
+    api_role,
+    cluster_operator::{self, settings::ReportSettings},
+    copied_csv, csv, group_role, mislabelled_csv, namespace, olm_config, operator_condition, operator_group,
     orphaned_caller::{self, CallerKind},
     run::Queues,
     stores::Stores,
@@ -47,6 +49,30 @@ pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_api_roles(stores, queues);
     connect_others(stores, queues);
     components::connect(stores, queues);
+}
+
+/// The same for what is reported to ClusterOperators.
+pub(super) fn connect_cluster_operators(
+    stores: &Stores,
+    queues: &Queues,
+    cluster_operators: &ClusterOperators,
+    settings: &ReportSettings,
+) {
+    let (watched, queue) = (cluster_operators.clone(), queues.cluster_operators.clone());
+    stores.crds.on_change(move |change| {
+        if let Some(is_served) = cluster_operator::triggers::served_by(change) {
+            watched.follow(is_served);
+            add_all(&queue, watched.keys());
+        }
+    });
+    let queue = queues.cluster_operators.clone();
+    cluster_operators.on_change(move |key| queue.add(key));
+    let (settings, queue) = (settings.clone(), queues.cluster_operators.clone());
+    stores.csvs.on_change(move |change| {
+        for key in cluster_operator::triggers::by_csv(change, &settings) {
+            queue.add_after(key, cluster_operator::triggers::GATHER);
+        }
+    });
 }
 
 fn add_all<T: Clone + Ord + Hash>(queue: &Queue<T>, keys: impl IntoIterator<Item = T>) {

@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Whole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
-use olm_api::{condition, labels};
+use olm_api::{condition, labels, proxy};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -119,6 +119,14 @@ impl CustomResourceDefinition {
         conditions
             .into_iter()
             .any(|found| found.type_ == type_ && found.status == condition::TRUE)
+    }
+
+    /// Whether it can be OpenShift's own, where its name is that of one of these: anybody's of the name may be another.
+    pub(crate) fn is_of_openshift(&self) -> bool {
+        let mut versions = self.spec.versions.iter();
+        self.is_true("Established")
+            && self.spec.scope == "Cluster"
+            && versions.any(|version| version.served && version.name == proxy::VERSION)
     }
 }
 

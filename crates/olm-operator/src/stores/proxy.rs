@@ -91,7 +91,7 @@ impl ClusterProxy {
             return;
         }
         let is_there = match change {
-            Change::Applied { new, .. } => is_the_kind(new),
+            Change::Applied { new, .. } => new.is_of_openshift(),
             Change::Deleted { .. } => false,
         };
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,15 +149,6 @@ impl ClusterProxy {
             are_awaited: false,
         }
     }
-}
-
-/// The definition can be OpenShift's own: anybody's of the name may be another.
-fn is_the_kind(definition: &CustomResourceDefinition) -> bool {
-    let spec = &definition.spec;
-    let mut versions = spec.versions.iter();
-    definition.is_true("Established")
-        && spec.scope == "Cluster"
-        && versions.any(|version| version.served && version.name == proxy::VERSION)
 }
 
 fn scope() -> Scope {

@@ -1,6 +1,5 @@
 //! A cluster, both operators, and what happens to them.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -239,7 +238,11 @@ fn catalog_operator(outside: &Arc<Outside>, stats: &Stats, is_elected: bool) -> 
 fn olm_operator(stats: &Stats, is_elected: bool) -> Operator {
     let stats = Arc::clone(stats);
     Box::new(move |client| {
-        let (set, start) = olm_operator::run::controllers(&client, BTreeSet::new(), &Metrics::default());
+        let (set, start) = olm_operator::run::controllers(
+            &client,
+            olm_operator::run::Settings::default(),
+            &Metrics::default(),
+        );
         let elector = is_elected.then(|| elector(&client, "olm-operator"));
         Box::pin(operate(client, set, elector, start, Arc::clone(&stats)))
     })

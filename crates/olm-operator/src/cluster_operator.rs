@@ -1,0 +1,137 @@
+//! The reports to ClusterOperators, on OpenShift (`docs/reference/openshift.md`).
+//!
+//! # Expected flow
+//! Where the cluster has the kind, `observe` reads the ClusterOperator and what it is to tell of; a missing one is made, and its
+//! status becomes what [`olm`] or [`package_server`] make of it. Elsewhere nothing is watched.
+
+pub(crate) mod max_version;
+pub(crate) mod olm;
+pub(crate) mod package_server;
+mod related;
+pub(crate) mod settings;
+#[cfg(test)]
+mod tests;
+mod text;
+pub(crate) mod triggers;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::ObjectReference;
+use olm_runtime::{
+    NamespacedName, Timestamp,
+    cluster_operator::{ClusterOperators, Stored},
+    driver::{Reconciler, Settled, StatusUpdate},
+    error::ObserveError,
+    outcome::Outcomes,
+    plan::Plan,
+};
+
+use self::settings::ReportSettings;
+use crate::{csv::Csv, stores::Stores};
+
+/// Version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+pub(crate) struct Reports {
+    pub(crate) stores: Stores,
+    pub(crate) cluster_operators: ClusterOperators,
+    pub(crate) settings: ReportSettings,
+    pub(crate) settled: Settled,
+    /// When this process began to work.
+    pub(crate) since: Timestamp,
+}
+
+/// A ClusterOperator and what it is to tell of.
+#[derive(Debug, Clone)]
+pub(crate) struct Observed {
+    name: String,
+    stored: Stored,
+    subject: Subject,
+}
+
+#[derive(Debug, Clone)]
+enum Subject {
+    Olm(olm::Inputs),
+    PackageServer(package_server::Inputs),
+}
+
+#[async_trait]
+impl Reconciler for Reports {
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = ();
+    type Memory = ();
+
+    const NAME: &'static str = "cluster-operator";
+
+    /// Events of objects without a namespace would stand in one that is none of OLM's.
+    fn regarding(&self, _: &NamespacedName) -> Option<ObjectReference> {
+        None
+    }
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        let Some(stored) = self.cluster_operators.find(&key.name).await else {
+            return Ok(None);
+        };
+        let is_olm = self.settings.olm() == Some(key.name.as_str());
+        let subject = if is_olm {
+            Subject::Olm(self.of_olm())
+        } else {
+            Subject::PackageServer(self.of_package_server())
+        };
+        Ok(Some(Observed {
+            name: key.name.clone(),
+            stored,
+            subject,
+        }))
+    }
+
+    fn decide(observed: &Observed, _: Option<&()>, _: Timestamp) -> (Plan, ()) {
+        let mut plan = observed.stored.plan(&observed.name);
+        if let Subject::Olm(inputs) = &observed.subject {
+            plan.requeue = plan.requeue.sooner(olm::requeue(inputs));
+        }
+        (plan, ())
+    }
+
+    fn status(observed: &Observed, (): (), _: &Outcomes, now: Timestamp) -> StatusUpdate {
+        observed
+            .stored
+            .update(&observed.name, |status| match &observed.subject {
+                Subject::Olm(inputs) => olm::report(status, inputs, now),
+                Subject::PackageServer(inputs) => package_server::report(status, inputs, now),
+            })
+    }
+}
+
+impl Reports {
+    fn of_olm(&self) -> olm::Inputs {
+        let ReportSettings {
+            olm,
+            namespace,
+            release,
+            ..
+        } = &self.settings;
+        let csvs = &self.stores.csvs;
+        olm::Inputs {
+            name: olm.clone(),
+            release: release.clone(),
+            version: VERSION.to_owned(),
+            is_working: self.settled.has_round_of::<Csv>() || csvs.list().is_empty(),
+            since: self.since,
+            operators: csvs.list_where(|csv| olm::properties(csv).is_some()),
+            own: csvs.list_in(namespace),
+        }
+    }
+
+    fn of_package_server(&self) -> package_server::Inputs {
+        let settings = &self.settings;
+        package_server::Inputs {
+            name: settings.package_server.clone(),
+            release: settings.release.clone(),
+            csvs: self
+                .stores
+                .csvs
+                .list_where(|csv| settings.is_of_package_server(csv)),
+        }
+    }
+}

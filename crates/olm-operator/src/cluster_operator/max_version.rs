@@ -1,0 +1,403 @@
+//! Which installed operators do not work with the next minor version of OpenShift. Pure.
+
+use std::{collections::BTreeMap, fmt};
+
+use go_compat::semver::Version;
+use olm_api::cluster_operator::MAX_OPENSHIFT_VERSION;
+use olm_runtime::NamespacedName;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::text::shown;
+
+/// Operators that one message lists.
+const LISTED: usize = 20;
+/// Characters of a version, and of why it is none, that a message shows.
+const MAX_VERSION: usize = 64;
+const MAX_ERROR: usize = 256;
+/// The last minor version of the fourth major one; the fifth begins with it.
+const LAST_OF_FOUR: Minor = Minor { major: 4, minor: 23 };
+const FIRST_OF_FIVE: Minor = Minor { major: 5, minor: 0 };
+
+/// A version without patch and pre-release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Minor {
+    major: u64,
+    minor: u64,
+}
+
+impl Minor {
+    fn of(version: &Version) -> Self {
+        Self {
+            major: version.major,
+            minor: version.minor,
+        }
+    }
+
+    /// The same under the one name that two versions go by.
+    fn normalised(self) -> Self {
+        if self == LAST_OF_FOUR { FIRST_OF_FIVE } else { self }
+    }
+
+    fn next(self) -> Self {
+        let Self { major, minor } = self.normalised();
+        Self {
+            major,
+            minor: minor.saturating_add(1),
+        }
+    }
+
+    /// Whether an operator that works up to this version works with the one after `current`.
+    fn allows_after(self, current: Self) -> bool {
+        self.normalised() >= current.next()
+    }
+}
+
+impl fmt::Display for Minor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// An operator that stands in the way.
+struct Blocker {
+    key: NamespacedName,
+    reason: BlockReason,
+}
+
+enum BlockReason {
+    /// What it says of versions cannot be understood.
+    Invalid(String),
+    /// The last version it works with.
+    UpTo(Minor),
+}
+
+/// The version of the cluster, from the one of its release.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn current(release: &str) -> Result<Minor, String> {
+    if release.is_empty() {
+        return Err("desired release version missing from RELEASE_VERSION env variable".to_owned());
+    }
+    let version = Version::parse_tolerant(release).map_err(|error| {
+        let error = format!("cluster version has invalid desired release version: {error}");
+        shown(&error, MAX_ERROR)
+    })?;
+    Ok(Minor::of(&version))
+}
+
+/// The last version that an operator works with, as `properties` says, the annotation of its ClusterServiceVersion; `None` where it
+/// names none. The JSON is read as it stands: as a number, 4.10 would be 4.1.
+fn max_version(properties: &str) -> Result<Option<Minor>, String> {
+    #[derive(Deserialize)]
+    struct Projection<'a> {
+        #[serde(borrow, default)]
+        properties: Option<Vec<Property<'a>>>,
+    }
+    #[derive(Deserialize)]
+    struct Property<'a> {
+        #[serde(rename = "type", default)]
+        kind: String,
+        #[serde(borrow, default)]
+        value: Option<&'a RawValue>,
+    }
+    let projection: Projection = serde_json::from_str(properties)
+        .map_err(|error| format!("failed to unmarshal properties annotation: {error}"))?;
+    let all = projection.properties.unwrap_or_default();
+    let mut named = all
+        .iter()
+        .filter(|property| property.kind == MAX_OPENSHIFT_VERSION);
+    let Some(property) = named.next() else {
+        return Ok(None);
+    };
+    if named.next().is_some() {
+        return Err(format!(
+            "defining more than one \"{MAX_OPENSHIFT_VERSION}\" property is not allowed"
+        ));
+    }
+    let value = property.value.map_or("", RawValue::get).trim_matches('"');
+    if value.is_empty() {
+        return Err("value cannot be \"\" (an empty string)".to_owned());
+    }
+    let version = Version::parse_tolerant(value).map_err(|error| {
+        format!(
+            "failed to parse \"{}\" as semver: {error}",
+            shown(value, MAX_VERSION)
+        )
+    })?;
+    if version.patch != 0 || version.is_prerelease() {
+        return Err(format!(
+            "property {MAX_OPENSHIFT_VERSION} must specify only <major>.<minor> version, got invalid value {version}"
+        ));
+    }
+    Ok(Some(Minor::of(&version)))
+}
+
+/// What of `operators`, each with its annotation, stands in the way of the version after `current`, as a text; `None` where nothing
+/// does.
+pub(super) fn blocking<'a>(
+    operators: impl IntoIterator<Item = (NamespacedName, &'a str)>,
+    current: Minor,
+) -> Option<String> {
+    let mut blockers: Vec<Blocker> = operators
+        .into_iter()
+        .filter_map(|(key, properties)| {
+            let reason = match max_version(properties) {
+                Ok(max) => BlockReason::UpTo(max.filter(|max| !max.allows_after(current))?),
+                Err(error) => BlockReason::Invalid(shown(&error, MAX_ERROR)),
+            };
+            Some(Blocker { key, reason })
+        })
+        .collect();
+    if blockers.is_empty() {
+        return None;
+    }
+    let hidden = drop_surplus(&mut blockers);
+    let mut lines = vec![header(current)];
+    lines.extend(blockers.iter().filter_map(invalid_line));
+    lines.extend(blockers.iter().filter_map(too_old_line));
+    if hidden > 0 {
+        lines.push(format!("- and {hidden} more"));
+    }
+    Some(lines.join("\n"))
+}
+
+/// Leaves those that are listed, by namespace and name, and says how many are not. Namespaces take turns: those with many hide none
+/// of others.
+fn drop_surplus(blockers: &mut Vec<Blocker>) -> usize {
+    let hidden = blockers.len().saturating_sub(LISTED);
+    blockers.sort_by(|a, b| a.key.cmp(&b.key));
+    if hidden > 0 {
+        let mut of_namespace = BTreeMap::<String, usize>::new();
+        let mut turns: Vec<(usize, Blocker)> = std::mem::take(blockers)
+            .into_iter()
+            .map(|blocker| {
+                let turn = of_namespace.entry(blocker.key.namespace.clone()).or_default();
+                *turn += 1;
+                (*turn, blocker)
+            })
+            .collect();
+        turns.sort_by_key(|(turn, _)| *turn);
+        turns.truncate(LISTED);
+        blockers.extend(turns.into_iter().map(|(_, blocker)| blocker));
+        blockers.sort_by(|a, b| a.key.cmp(&b.key));
+    }
+    hidden
+}
+
+fn header(current: Minor) -> String {
+    let next = current.next();
+    let major = (next == LAST_OF_FOUR).then(|| format!(" or major version upgrades to {FIRST_OF_FIVE}"));
+    let major = major.unwrap_or_default();
+    format!("ClusterServiceVersions blocking minor version upgrades to {next}{major}:")
+}
+
+fn invalid_line(blocker: &Blocker) -> Option<String> {
+    let BlockReason::Invalid(error) = &blocker.reason else {
+        return None;
+    };
+    let key = &blocker.key;
+    Some(format!(
+        "- {key} has invalid {MAX_OPENSHIFT_VERSION} properties: {error}"
+    ))
+}
+
+fn too_old_line(blocker: &Blocker) -> Option<String> {
+    let BlockReason::UpTo(max) = &blocker.reason else {
+        return None;
+    };
+    Some(format!(
+        "- maximum supported OCP version for {} is {max}",
+        blocker.key
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn annotation(value: &str) -> String {
+        format!(
+            r#"{{"properties":[{{"type":"x","value":1}},{{"type":"olm.maxOpenShiftVersion","value":{value}}}]}}"#
+        )
+    }
+
+    /// What is said of one operator with this annotation.
+    fn said(release: &str, properties: &str) -> Option<String> {
+        let key = NamespacedName::new("ns", "a");
+        let text = blocking([(key, properties)], current(release).unwrap())?;
+        Some(text.split_once('\n').unwrap().1.to_owned())
+    }
+
+    #[track_caller]
+    fn check(release: &str, value: &str, blocked_at: Option<&str>) {
+        let line = blocked_at.map(|max| format!("- maximum supported OCP version for ns/a is {max}"));
+        assert_eq!(said(release, &annotation(value)), line, "{release} {value}");
+    }
+
+    #[test]
+    fn ocp_002_the_next_minor_version_and_no_later_one_is_prevented() {
+        for (release, value, blocked_at) in [
+            ("4.17.0", r#""4.18""#, None),
+            ("4.18.0", r#""4.18""#, Some("4.18")),
+            ("4.18.0", r#""4.19""#, None),
+            ("1.0.0", r#""1.1.0""#, None),
+            ("1.0.0", r#""1.1.0+build""#, None),
+            ("1.0.0", r#""2.0.0""#, None),
+            ("1.0.0", r#""1.0.0""#, Some("1.0")),
+            ("1.0.0", r#""1.0.0+build""#, Some("1.0")),
+            ("1.0.0", r#""0.1.0""#, Some("0.1")),
+            ("1.0.1", r#""1.1""#, None),
+            ("1.1.0-pre", r#""1.1.0""#, Some("1.1")),
+        ] {
+            check(release, value, blocked_at);
+        }
+    }
+
+    #[test]
+    fn ocp_004_patch_and_prerelease_of_the_cluster_do_not_count() {
+        for release in ["4.18.0", "4.18.0-rc1", "4.18.7", "v4.18", "4.18.0-0.nightly+x"] {
+            assert_eq!(current(release).unwrap().next().to_string(), "4.19", "{release}");
+        }
+    }
+
+    #[test]
+    fn the_last_minor_version_of_four_is_the_first_of_five() {
+        for (release, blocking) in [
+            ("4.22.0", vec![]),
+            ("4.23.0", vec!["4.23", "5.0"]),
+            ("5.0.0", vec!["4.23", "5.0"]),
+            ("5.1.0", vec!["4.23", "5.0", "5.1"]),
+        ] {
+            for max in ["4.23", "5.0", "5.1"] {
+                let blocked_at = blocking.contains(&max).then_some(max);
+                check(release, &format!("{max:?}"), blocked_at);
+            }
+        }
+        check("4.22.0", r#""4.22""#, Some("4.22"));
+    }
+
+    /// As a number it would be 4.1.
+    #[test]
+    fn a_version_that_is_written_as_a_number_is_read_as_text() {
+        check("4.8.0", "4.8", Some("4.8"));
+        check("4.9.0", "4.10", None);
+        check("4.10.0", "4.10", Some("4.10"));
+    }
+
+    #[test]
+    fn ocp_003_who_names_no_version_prevents_nothing() {
+        for properties in [
+            "{}",
+            r#"{"properties":null}"#,
+            r#"{"properties":[{"type":"olm.package","value":{"version":"1"}}]}"#,
+        ] {
+            assert_eq!(said("4.18.0", properties), None, "{properties}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_understood_prevents_and_says_why() {
+        let twice = r#"{"properties":[{"type":"olm.maxOpenShiftVersion","value":"1"},{"type":"olm.maxOpenShiftVersion","value":"1"}]}"#;
+        for (properties, error) in [
+            (annotation(r#""""#), r#"value cannot be "" (an empty string)"#),
+            (
+                annotation(r#""1.1.0-pre""#),
+                "property olm.maxOpenShiftVersion must specify only <major>.<minor> version, got invalid value 1.1.0-pre",
+            ),
+            (
+                annotation(r#""4.18.1""#),
+                "property olm.maxOpenShiftVersion must specify only <major>.<minor> version, got invalid value 4.18.1",
+            ),
+            (
+                annotation(r#""bad""#),
+                r#"failed to parse "bad" as semver: Invalid character(s) found in major number "0bad""#,
+            ),
+            (
+                twice.to_owned(),
+                r#"defining more than one "olm.maxOpenShiftVersion" property is not allowed"#,
+            ),
+            (
+                "[".to_owned(),
+                "failed to unmarshal properties annotation: EOF while parsing a list at line 1 column 1",
+            ),
+        ] {
+            let line = format!("- ns/a has invalid olm.maxOpenShiftVersion properties: {error}");
+            assert_eq!(said("4.18.0", &properties), Some(line), "{properties}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_any_size_and_kind_makes_one_short_line() {
+        for value in [
+            format!("\"{}\"", "9".repeat(100_000)),
+            format!("\"1.0.0-{}\"", "a".repeat(100_000)),
+            format!("[\"{}\"]", "x".repeat(100_000)),
+            r#""4\n- all is well""#.to_owned(),
+            "null".to_owned(),
+        ] {
+            let line = said("4.18.0", &annotation(&value)).unwrap();
+            assert!(line.len() < 512 && !line.contains('\n'), "{line}");
+            assert!(line.starts_with("- ns/a has invalid "), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_release_that_is_no_version_is_an_error() {
+        assert_eq!(
+            current("").unwrap_err(),
+            "desired release version missing from RELEASE_VERSION env variable"
+        );
+        assert_eq!(
+            current("four").unwrap_err(),
+            "cluster version has invalid desired release version: Invalid character(s) found in major number \"0four\""
+        );
+    }
+
+    #[test]
+    fn the_message_names_the_next_version_and_the_operators_by_name() {
+        let (old, bad) = (annotation(r#""4.18""#), annotation(r#""""#));
+        let key = |namespace: &str, name: &str| NamespacedName::new(namespace, name);
+        let operators = [
+            (key("b", "a"), old.as_str()),
+            (key("a", "z"), old.as_str()),
+            (key("c", "b"), bad.as_str()),
+            (key("c", "a"), bad.as_str()),
+            (key("c", "fine"), "{}"),
+        ];
+        insta::assert_snapshot!(blocking(operators.clone(), current("4.18.3").unwrap()).unwrap(), @r#"
+        ClusterServiceVersions blocking minor version upgrades to 4.19:
+        - c/a has invalid olm.maxOpenShiftVersion properties: value cannot be "" (an empty string)
+        - c/b has invalid olm.maxOpenShiftVersion properties: value cannot be "" (an empty string)
+        - maximum supported OCP version for a/z is 4.18
+        - maximum supported OCP version for b/a is 4.18
+        "#);
+        let header = |release: &str| {
+            let text = blocking(operators.clone(), current(release).unwrap()).unwrap();
+            text.lines().next().unwrap().to_owned()
+        };
+        assert_eq!(
+            header("4.22.0"),
+            "ClusterServiceVersions blocking minor version upgrades to 4.23 or major version upgrades to 5.0:"
+        );
+        assert_eq!(
+            header("4.23.0"),
+            "ClusterServiceVersions blocking minor version upgrades to 5.1:"
+        );
+    }
+
+    #[test]
+    fn the_thousand_operators_of_one_namespace_do_not_hide_those_of_others() {
+        let old = annotation(r#""4.18""#);
+        let flood = (0..1000).map(|index| NamespacedName::new("flood", format!("x{index:04}").as_str()));
+        let keys = flood.chain(["aa", "zz"].map(|namespace| NamespacedName::new(namespace, "op")));
+        let operators = keys.map(|key| (key, old.as_str()));
+        let text = blocking(operators, current("4.18.0").unwrap()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), LISTED + 2);
+        assert_eq!(lines[1], "- maximum supported OCP version for aa/op is 4.18");
+        assert_eq!(lines[LISTED], "- maximum supported OCP version for zz/op is 4.18");
+        assert_eq!(lines[LISTED + 1], "- and 982 more");
+    }
+}

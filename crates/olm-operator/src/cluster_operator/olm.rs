@@ -1,0 +1,305 @@
+//! What OLM reports of itself: that it works, in which version, and whether the operators it runs allow the next minor version of the
+//! cluster. Pure.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use olm_api::{
+    cluster_operator::{
+        AVAILABLE, ClusterOperatorStatus, DEGRADED, ERROR_CHECKING_COMPATIBILITY, INCOMPATIBLE_OPERATORS,
+        OperandVersion, PROGRESSING, RELEASE, RelatedObject, UPGRADEABLE, WAITING,
+    },
+    labels,
+    v1alpha1::ClusterServiceVersion,
+};
+use olm_runtime::{NamespacedName, condition::stored_time, plan::Requeue};
+
+use super::{
+    max_version::{self, blocking},
+    related,
+};
+
+/// How long a process that gets nothing done is not yet called degraded, in seconds.
+const GRACE: i64 = 5 * 60;
+/// How often it is asked whether something was done.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// What the report is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Inputs {
+    /// Name of the ClusterOperator.
+    pub(crate) name: String,
+    /// Version of the cluster's release; empty where nobody said so.
+    pub(crate) release: String,
+    /// Version of OLM.
+    pub(crate) version: String,
+    /// The controllers of this process have done something, or have nothing to do.
+    pub(crate) is_working: bool,
+    /// When this process began to work.
+    pub(crate) since: Timestamp,
+    /// The ClusterServiceVersions that have properties, copies left out.
+    pub(crate) operators: Vec<Arc<ClusterServiceVersion>>,
+    /// Those of OLM's own namespace.
+    pub(crate) own: Vec<Arc<ClusterServiceVersion>>,
+}
+
+/// The properties of an operator, as its annotation has them.
+pub(super) fn properties(csv: &ClusterServiceVersion) -> Option<&str> {
+    csv.annotations().get(labels::PROPERTIES).map(String::as_str)
+}
+
+/// When to look again.
+pub(super) fn requeue(inputs: &Inputs) -> Requeue {
+    if inputs.is_working {
+        return Requeue::AwaitChange;
+    }
+    Requeue::After {
+        delay: INTERVAL,
+        reason: "the first round of a ClusterServiceVersion wakes nobody",
+    }
+}
+
+/// Makes `status` what is to be said now. What an earlier process said stands until there is something to say.
+pub(super) fn report(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timestamp) {
+    if inputs.is_working {
+        report_work(status, inputs, now);
+    } else {
+        report_waiting(status, inputs, now);
+    }
+    let mut own: Vec<RelatedObject> = inputs.own.iter().map(|csv| related::to_csv(csv)).collect();
+    own.sort_by(|a, b| a.name.cmp(&b.name));
+    if !own.is_empty() {
+        status.related_objects = own.into();
+    }
+}
+
+fn report_work(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timestamp) {
+    status.set_versions(versions(inputs));
+    let now = &stored_time(now);
+    let deployed = format!("Deployed {}", inputs.version);
+    status.set_condition(PROGRESSING, false, ("", &deployed), now);
+    status.set_condition(AVAILABLE, true, ("", ""), now);
+    status.set_condition(DEGRADED, false, ("", ""), now);
+    match obstacle(inputs) {
+        None => status.set_condition(UPGRADEABLE, true, ("", ""), now),
+        Some((reason, message)) => status.set_condition(UPGRADEABLE, false, (reason, &message), now),
+    }
+}
+
+fn report_waiting(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timestamp) {
+    let is_late = now.as_second().saturating_sub(inputs.since.as_second()) >= GRACE;
+    let is_restart = status.has_versions(&versions(inputs)) && status.condition(AVAILABLE).is_some();
+    if is_restart && !is_late {
+        return;
+    }
+    let now = &stored_time(now);
+    let awaited = format!("Waiting to see update {} succeed", inputs.version);
+    status.set_condition(PROGRESSING, true, ("", &awaited), now);
+    status.set_condition(UPGRADEABLE, false, ("", WAITING), now);
+    if is_late || status.condition(AVAILABLE).is_none() {
+        status.set_condition(AVAILABLE, false, ("", WAITING), now);
+    }
+    if is_late {
+        status.set_condition(DEGRADED, true, ("", WAITING), now);
+    } else if status.condition(DEGRADED).is_none() {
+        status.set_condition(DEGRADED, false, ("", ""), now);
+    }
+}
+
+fn versions(inputs: &Inputs) -> Vec<OperandVersion> {
+    let release = (!inputs.release.is_empty()).then(|| OperandVersion::new(RELEASE, inputs.release.as_str()));
+    let own = OperandVersion::new(inputs.name.as_str(), inputs.version.as_str());
+    release.into_iter().chain([own]).collect()
+}
+
+/// Reason and message of why the cluster must not go to its next minor version.
+fn obstacle(inputs: &Inputs) -> Option<(&'static str, String)> {
+    let current = match max_version::current(&inputs.release) {
+        Ok(current) => current,
+        Err(error) => {
+            let message = format!(
+                "Encountered errors while checking compatibility with the next minor version of OpenShift: {error}"
+            );
+            return Some((ERROR_CHECKING_COMPATIBILITY, message));
+        }
+    };
+    let operators = inputs.operators.iter().filter_map(|csv| {
+        let key = NamespacedName::from_object(csv.as_ref());
+        Some((key, properties(csv)?))
+    });
+    blocking(operators, current).map(|message| (INCOMPATIBLE_OPERATORS, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::test_env::decode;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn inputs(is_working: bool) -> Inputs {
+        Inputs {
+            name: "olm".into(),
+            release: "4.18.0".into(),
+            version: "0.9.0".into(),
+            is_working,
+            since: at(0),
+            operators: Vec::new(),
+            own: Vec::new(),
+        }
+    }
+
+    /// `Available True: message` of each condition, and since when in seconds.
+    fn conditions(status: &ClusterOperatorStatus) -> Vec<String> {
+        let shown = status.conditions.iter().map(|condition| {
+            let since = condition.last_transition_time.as_ref().unwrap().0.as_second();
+            let (type_, status) = (&condition.type_, &condition.status);
+            format!(
+                "{type_} {status} {since} {}: {}",
+                condition.reason, condition.message
+            )
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn before_anything_was_done_a_new_report_says_that_it_waits_and_is_not_degraded_at_once() {
+        let mut status = ClusterOperatorStatus::default();
+        report(&mut status, &inputs(false), at(1));
+        assert_eq!(
+            conditions(&status),
+            [
+                "Progressing True 1 : Waiting to see update 0.9.0 succeed",
+                "Upgradeable False 1 : Waiting for updates to take effect",
+                "Available False 1 : Waiting for updates to take effect",
+                "Degraded False 1 : ",
+            ]
+        );
+        assert!(status.versions.is_empty());
+        report(&mut status, &inputs(false), at(299));
+        assert_eq!(status.condition(DEGRADED).unwrap().status, "False");
+        report(&mut status, &inputs(false), at(300));
+        assert_eq!(
+            conditions(&status)[3],
+            "Degraded True 300 : Waiting for updates to take effect"
+        );
+        report(&mut status, &inputs(true), at(400));
+        assert_eq!(
+            conditions(&status),
+            [
+                "Progressing False 400 : Deployed 0.9.0",
+                "Upgradeable True 400 : ",
+                "Available True 400 : ",
+                "Degraded False 400 : ",
+            ]
+        );
+        let wanted = [
+            OperandVersion::new("operator", "4.18.0"),
+            OperandVersion::new("olm", "0.9.0"),
+        ];
+        assert!(status.has_versions(&wanted));
+    }
+
+    #[test]
+    fn what_an_earlier_process_said_stands_until_there_is_something_to_say() {
+        let mut said = ClusterOperatorStatus::default();
+        report(&mut said, &inputs(true), at(1));
+        let mut status = said.clone();
+        report(&mut status, &inputs(false), at(100));
+        assert_eq!(status, said, "a restart");
+        // Another version: on the way, and available all the while.
+        let newer = Inputs {
+            version: "0.10.0".into(),
+            ..inputs(false)
+        };
+        report(&mut status, &newer, at(100));
+        assert_eq!(
+            conditions(&status),
+            [
+                "Progressing True 100 : Waiting to see update 0.10.0 succeed",
+                "Available True 1 : ",
+                "Degraded False 1 : ",
+                "Upgradeable False 100 : Waiting for updates to take effect",
+            ]
+        );
+        report(&mut said, &inputs(false), at(300));
+        assert_eq!(said.condition(DEGRADED).unwrap().status, "True");
+        assert_eq!(said.condition(AVAILABLE).unwrap().status, "False");
+    }
+
+    fn operator(namespace: &str, name: &str, value: Value) -> Arc<ClusterServiceVersion> {
+        let properties = json!({"properties": [{"type": "olm.maxOpenShiftVersion", "value": value}]});
+        let annotations = json!({"operatorframework.io/properties": properties.to_string()});
+        let metadata = json!({"namespace": namespace, "name": name, "annotations": annotations});
+        Arc::new(decode(json!({"metadata": metadata, "spec": {}})))
+    }
+
+    #[test]
+    fn since_when_it_is_not_upgradeable_stays_when_the_list_changes() {
+        let mut status = ClusterOperatorStatus::default();
+        let mut inputs = inputs(true);
+        for (name, second) in [("a", 1), ("b", 2)] {
+            inputs.operators.push(operator("ns", name, json!("4.18")));
+            report(&mut status, &inputs, at(second));
+        }
+        let condition = conditions(&status).pop().unwrap();
+        let head = "Upgradeable False 1 IncompatibleOperatorsInstalled: ClusterServiceVersions blocking minor version upgrades to 4.19:\n";
+        assert!(
+            condition.starts_with(head) && condition.contains("ns/b"),
+            "{condition}"
+        );
+    }
+
+    #[test]
+    fn without_a_release_it_is_not_upgradeable_and_nothing_is_tried_again() {
+        let mut status = ClusterOperatorStatus::default();
+        let inputs = Inputs {
+            release: String::new(),
+            ..inputs(true)
+        };
+        report(&mut status, &inputs, at(1));
+        assert_eq!(
+            conditions(&status).pop().unwrap(),
+            "Upgradeable False 1 ErrorCheckingOperatorCompatibility: Encountered errors while checking compatibility \
+             with the next minor version of OpenShift: desired release version missing from RELEASE_VERSION env variable"
+        );
+        assert_eq!(requeue(&inputs), Requeue::AwaitChange);
+        assert!(status.has_versions(&[OperandVersion::new("olm", "0.9.0")]));
+    }
+
+    #[test]
+    fn whether_something_was_done_is_asked_again_until_it_was() {
+        assert!(matches!(requeue(&inputs(false)), Requeue::After { delay, .. } if delay == INTERVAL));
+        assert_eq!(requeue(&inputs(true)), Requeue::AwaitChange);
+    }
+
+    #[test]
+    fn its_own_operators_are_referred_to_by_name_and_stay_when_there_are_none() {
+        let mut status = ClusterOperatorStatus::default();
+        let mut inputs = inputs(true);
+        inputs.own = vec![operator("olm", "b", json!("9")), operator("olm", "a", json!("9"))];
+        report(&mut status, &inputs, at(1));
+        let names = |status: &ClusterOperatorStatus| {
+            let all = status.related_objects.iter();
+            all.map(|related| related.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&status), ["a", "b"]);
+        let related = &status.related_objects[0];
+        assert_eq!(
+            (
+                related.group.as_str(),
+                related.resource.as_str(),
+                related.namespace.as_str()
+            ),
+            ("operators.coreos.com", "clusterserviceversions", "olm")
+        );
+        inputs.own.clear();
+        report(&mut status, &inputs, at(2));
+        assert_eq!(names(&status), ["a", "b"]);
+    }
+}
