@@ -97,6 +97,16 @@ pub struct Args {
     #[arg(long = "writeStatusName", default_value = "")]
     pub write_status_name: String,
 
+    /// Version of the release of OpenShift that this is part of.
+    #[arg(
+        long = "release-version",
+        env = "RELEASE_VERSION",
+        default_value = "",
+        hide = true,
+        value_name = "VERSION"
+    )]
+    pub release_version: String,
+
     /// Certificate of the metrics server.
     #[arg(long, default_value = "")]
     pub tls_cert: String,
@@ -154,7 +164,6 @@ impl Args {
     /// Flags that were given and do nothing in this version.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [
-            ("--writeStatusName", !self.write_status_name.is_empty()),
             ("--tls-cert, --tls-key", !self.tls_cert.is_empty()),
             ("--client-ca", !self.client_ca.is_empty()),
         ];

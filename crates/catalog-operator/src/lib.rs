@@ -11,6 +11,7 @@ pub mod args;
 mod bundle_unpack;
 mod catalog_manifests;
 mod catalog_source;
+mod cluster_operator;
 mod component;
 mod debounce;
 mod fair_permits;

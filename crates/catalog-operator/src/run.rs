@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use olm_oci::RegistryConfig;
+use olm_runtime::cluster_operator::ClusterOperators;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
@@ -23,6 +24,7 @@ use crate::catalog_source::CatalogSourceReconciler;
 use crate::catalog_source::connection::{Connections, Dial, Tcp};
 use crate::catalog_source::image_polls::{ImagePolls, ImageTags};
 use crate::catalog_source::pod::PodSettings;
+use crate::cluster_operator::Report;
 use crate::grpc_catalog_reader::GrpcCatalogReader;
 use crate::install_plan::InstallPlanReconciler;
 use crate::install_plan::cluster_reads::ClusterReads;
@@ -53,6 +55,8 @@ pub struct Queues {
     pub plans: Queue<NamespacedName>,
     /// ConfigMaps of unpack Jobs.
     pub unpacks: Queue<NamespacedName>,
+    /// The ClusterOperator that is reported to.
+    pub cluster_operators: Queue<NamespacedName>,
 }
 
 impl Default for Queues {
@@ -63,6 +67,7 @@ impl Default for Queues {
             namespaces: Queue::new(),
             plans: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
             unpacks: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
+            cluster_operators: Queue::new(),
         }
     }
 }
@@ -144,6 +149,7 @@ pub(crate) struct Parts {
     args: Args,
     client: Client,
     stores: Stores,
+    cluster_operators: ClusterOperators,
     pub(crate) queues: Queues,
     pub(crate) services: Services,
     figures: Figures,
@@ -158,10 +164,14 @@ pub(crate) fn build(args: Args, client: &Client, outside: Outside, figures: Figu
     let queues = Queues::default();
     let services = build_services(&args, client, &stores, &queues, outside, &figures);
     wiring::connect(&stores, &queues, &services, args.global_namespace());
+    let name = Some(args.write_status_name.clone()).filter(|name| !name.is_empty());
+    let cluster_operators = ClusterOperators::register(&set, client, name);
+    wiring::connect_cluster_operators(&stores, &queues, &cluster_operators);
     let parts = Parts {
         args,
         client: client.clone(),
         stores,
+        cluster_operators,
         queues,
         services,
         figures,
@@ -265,6 +275,7 @@ impl Parts {
         self.start_resolution(runner, &mut workers);
         self.start_plans(runner, &mut workers);
         self.start_unpacks(runner, &mut workers);
+        self.start_report(runner, &mut workers);
         workers
     }
 
@@ -309,6 +320,17 @@ impl Parts {
         let rights = (stores.roles.clone(), stores.role_bindings.clone());
         let unpacks = UnpackJobReconciler::new(self.client.clone(), jobs, stores.accounts.clone(), rights);
         runner.spawn(workers, &Arc::new(unpacks), &self.queues.unpacks, WORKERS);
+    }
+
+    fn start_report(&self, runner: &Runner, workers: &mut JoinSet<()>) {
+        let report = Report {
+            stores: self.stores.clone(),
+            cluster_operators: self.cluster_operators.clone(),
+            settled: runner.settled.clone(),
+            namespace: self.client.default_namespace().to_owned(),
+            release: self.args.release_version.clone(),
+        };
+        runner.spawn(workers, &Arc::new(report), &self.queues.cluster_operators, 1);
     }
 
     /// What a plan reads of the cluster.

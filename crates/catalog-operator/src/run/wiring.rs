@@ -5,6 +5,7 @@ use std::time::Duration;
 use kube::{Resource, ResourceExt};
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
+use olm_runtime::cluster_operator::ClusterOperators;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Projected, Projection, Store};
 
@@ -14,6 +15,7 @@ use crate::bundle_unpack::job::{UnpackJobs, triggers as unpack_triggers};
 use crate::catalog_source::address::shown_address;
 use crate::catalog_source::source::parse_source;
 use crate::catalog_source::triggers as catalog_triggers;
+use crate::cluster_operator;
 use crate::install_plan;
 use crate::resolution::triggers as resolution_triggers;
 use crate::stores::Stores;
@@ -35,6 +37,23 @@ pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, glo
     connect_unpacks(stores, queues, services);
     connect_resolution(stores, queues);
     install_plan::triggers::attach(stores, &queues.plans);
+}
+
+/// The same for the report to the ClusterOperator.
+pub(super) fn connect_cluster_operators(
+    stores: &Stores,
+    queues: &Queues,
+    cluster_operators: &ClusterOperators,
+) {
+    let (watched, queue) = (cluster_operators.clone(), queues.cluster_operators.clone());
+    stores.crds.on_change(move |change| {
+        if let Some(is_served) = cluster_operator::triggers::served_by(change) {
+            watched.follow(is_served);
+            watched.keys().for_each(|key| queue.add(key));
+        }
+    });
+    let queue = queues.cluster_operators.clone();
+    cluster_operators.on_change(move |key| queue.add(key));
 }
 
 /// What a change of the connection to a catalog's server does: it wakes the catalog, and the namespaces that may read over it.
