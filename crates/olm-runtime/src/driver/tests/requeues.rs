@@ -55,6 +55,17 @@ async fn what_settles_a_key_resets_its_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_controller_counts_as_at_work_once_a_round_of_it_went_well() {
+    let env = TestEnv::new(&["a"], nothing(), nothing());
+    *env.writer.observes.lock().unwrap() = Observes::Error;
+    seconds(1).await;
+    assert!(env.rounds() > 0 && !env.settled.has_round_of::<Writer>());
+    *env.writer.observes.lock().unwrap() = Observes::Something;
+    minutes(2).await;
+    assert!(env.settled.has_round_of::<Writer>());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_that_is_refused_is_repeated_as_its_controller_wants() {
     for (forbids, first) in [(true, Duration::from_secs(2)), (false, FIRST_BACKOFF)] {
         let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
