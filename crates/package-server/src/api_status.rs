@@ -171,7 +171,10 @@ mod tests {
         );
         assert_eq!(missing["details"]["name"], "demo");
         // By this word clients know that it is one.
-        assert_eq!((&missing["status"], &missing["kind"]), (&json!("Failure"), &json!("Status")));
+        assert_eq!(
+            (&missing["status"], &missing["kind"]),
+            (&json!("Failure"), &json!("Status"))
+        );
         assert_eq!(
             (&missing["code"], &missing["reason"]),
             (&json!(404), &json!("NotFound"))

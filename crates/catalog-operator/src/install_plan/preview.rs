@@ -187,7 +187,9 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
             Some(StepState::Done | StepState::OwnerPending) | None => {}
         }
     }
-    let (permissions, trouble) = rights::changes(before, &after, &observed.namespace());
+    let namespace = observed.namespace();
+    let targets = rights::Targets::of(&observed.operator_groups, &namespace);
+    let (permissions, trouble) = rights::changes(before, &after, &namespace, &targets);
     preview.permissions = permissions;
     preview.unknown.extend(trouble);
     preview
@@ -208,7 +210,10 @@ fn last_of_each(observed: &Observed) -> BTreeMap<(&str, &str, &str), usize> {
 fn operator(observed: &Observed, step: &Step) -> OperatorChange {
     OperatorChange {
         name: step.resource.name.clone(),
-        replaces: replaced_by(observed, step).unwrap_or_default(),
+        // What heads replace was never here where they are installed first.
+        replaces: replaced_by(observed, step)
+            .filter(|name| observed.find_csv(name).is_some())
+            .unwrap_or_default(),
     }
 }
 

@@ -5,10 +5,12 @@ mod coverage;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use olm_api::labels;
 use olm_api::plan_preview::{PERMISSIONS, PermissionChange, Rule};
 use olm_api::user_role::{KUBERNETES_AGGREGATE_PREFIX, is_api_label};
+use olm_api::v1::{OperatorGroup, OperatorGroupSpec};
 use serde_json::Value;
 
 use self::coverage::Coverage;
@@ -17,13 +19,100 @@ use crate::step_kind::StepKind;
 
 /// Verbs on resources that are compared, of one side. A bundle of a whole platform has some hundreds.
 const COMPARED: usize = 5000;
+/// Target namespaces that are told one by one.
+const MAX_TARGETS: usize = 20;
 /// Bytes of their names, of one side: each rule has its own copy of what a role says once.
 const NAMES: usize = 4 << 20;
 
-/// Who may do something where: the subject, and a namespace, empty for the whole cluster.
-type Holder = (String, String);
+/// Who may do something where: the subject, and a place.
+type Holder = (String, Place);
 /// One verb on one resource each.
 type Grants = BTreeMap<Holder, BTreeSet<Rule>>;
+
+/// Where a rule holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Cluster,
+    /// The namespace of the plan.
+    Own,
+    /// All other namespaces that the OperatorGroup selects.
+    Targets,
+}
+
+/// Where the OperatorGroup has namespaced permissions of ClusterServiceVersions carried, beside the namespace of the plan
+/// (`docs/reference/lifecycle.md`, rights beyond the own namespace).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Targets {
+    /// The whole cluster, with the right to see namespaces.
+    All,
+    /// These, which may be none.
+    Named(Vec<String>),
+    /// It does not say yet.
+    Unknown,
+}
+
+impl Targets {
+    /// As these groups, of which a namespace with operators has one, select: what OLM found, else what they say.
+    pub(super) fn of(groups: &[Arc<OperatorGroup>], own: &str) -> Self {
+        let [group] = groups else {
+            return Self::Unknown;
+        };
+        let found = group
+            .status
+            .as_ref()
+            .filter(|status| status.last_updated.is_some());
+        let spec = &group.spec;
+        let named = match found {
+            Some(status) => status.namespaces.to_vec(),
+            None if !spec.target_namespaces.is_empty() => spec.target_namespaces.to_vec(),
+            None if selects_by_labels(spec) => return Self::Unknown,
+            None => return Self::All,
+        };
+        if named.iter().any(String::is_empty) {
+            return Self::All;
+        }
+        Self::Named(named.into_iter().filter(|name| name != own).collect())
+    }
+
+    /// Where the permissions of a ClusterServiceVersion hold that are for its namespace.
+    fn places(&self) -> &'static [Place] {
+        match self {
+            Self::All => &[Place::Cluster],
+            Self::Named(named) if !named.is_empty() => &[Place::Own, Place::Targets],
+            Self::Named(_) | Self::Unknown => &[Place::Own],
+        }
+    }
+
+    /// What is to be said beside the changes.
+    fn note(&self, changes: &[PermissionChange]) -> Option<String> {
+        match self {
+            Self::Unknown if !changes.is_empty() => Some(format!(
+                "{PERMISSIONS} in other namespaces: the OperatorGroup does not say yet which it selects"
+            )),
+            Self::Named(named) if named.len() > MAX_TARGETS && !changes.is_empty() => Some(format!(
+                "{PERMISSIONS} in {} more namespaces that the OperatorGroup selects: they change as in {}",
+                named.len() - MAX_TARGETS,
+                named.first().map_or("", String::as_str)
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// An empty selector selects all, as none does.
+fn selects_by_labels(spec: &OperatorGroupSpec) -> bool {
+    spec.selector.as_ref().is_some_and(|selector| {
+        let has_labels = selector
+            .match_labels
+            .as_ref()
+            .is_some_and(|labels| !labels.is_empty());
+        has_labels
+            || selector
+                .match_expressions
+                .as_ref()
+                .is_some_and(|all| !all.is_empty())
+    })
+}
 
 /// What of one side may still be compared.
 #[derive(Debug)]
@@ -67,8 +156,13 @@ pub(super) fn changes(
     before: &[Value],
     after: &[Value],
     namespace: &str,
+    targets: &Targets,
 ) -> (Vec<PermissionChange>, Option<String>) {
-    let (Some(before), Some(after)) = (grants(before, namespace), grants(after, namespace)) else {
+    let sides = (
+        grants(before, namespace, targets),
+        grants(after, namespace, targets),
+    );
+    let (Some(before), Some(after)) = sides else {
         let text = format!(
             "{PERMISSIONS}: more than {COMPARED} verbs on resources, or {} MiB of their names, which are not compared",
             NAMES >> 20
@@ -76,21 +170,35 @@ pub(super) fn changes(
         return (Vec::new(), Some(text));
     };
     let holders: BTreeSet<&Holder> = before.keys().chain(after.keys()).collect();
-    let change = |holder: &Holder| {
+    let mut changes = Vec::new();
+    for holder in holders {
         let change = PermissionChange {
             subject: holder.0.clone(),
-            namespace: holder.1.clone(),
             gained: missing(&after, &before, holder),
             lost: missing(&before, &after, holder),
+            ..PermissionChange::default()
         };
-        (!change.gained.is_empty() || !change.lost.is_empty()).then_some(change)
-    };
-    (holders.into_iter().filter_map(change).collect(), None)
+        if change.gained.is_empty() && change.lost.is_empty() {
+            continue;
+        }
+        let names = match (holder.1, targets) {
+            (Place::Cluster, _) => &[String::new()][..],
+            (Place::Own, _) => &[namespace.to_owned()],
+            (Place::Targets, Targets::Named(named)) => named.get(..MAX_TARGETS).unwrap_or(named),
+            (Place::Targets, _) => &[],
+        };
+        changes.extend(names.iter().map(|name| PermissionChange {
+            namespace: name.clone(),
+            ..change.clone()
+        }));
+    }
+    let note = targets.note(&changes);
+    (changes, note)
 }
 
 /// What a holder has in `of` and is not covered by what it has in `from`, there or in the whole cluster.
 fn missing(of: &Grants, from: &Grants, holder: &Holder) -> Vec<Rule> {
-    let everywhere = (holder.0.clone(), String::new());
+    let everywhere = (holder.0.clone(), Place::Cluster);
     let covering = [from.get(holder), from.get(&everywhere)];
     let covering = Coverage::of(covering.into_iter().flatten().collect());
     let rules = of.get(holder).into_iter().flatten();
@@ -112,7 +220,7 @@ fn missing(of: &Grants, from: &Grants, holder: &Holder) -> Vec<Rule> {
 }
 
 /// Who may do what; none when it is too much.
-fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
+fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grants> {
     let mut grants = Grants::new();
     let mut left = Budget {
         rules: COMPARED,
@@ -125,7 +233,7 @@ fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
             .or_insert(role);
     }
     for binding in objects {
-        let scope = match StepKind::of(object::kind(binding)) {
+        let places = match StepKind::of(object::kind(binding)) {
             Some(StepKind::ClusterRole) => {
                 for holder in aggregated_to(binding) {
                     let rules = rules_of(binding, &mut left)?;
@@ -133,8 +241,9 @@ fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
                 }
                 continue;
             }
-            Some(StepKind::RoleBinding) => namespace,
-            Some(StepKind::ClusterRoleBinding) => "",
+            Some(StepKind::RoleBinding) if object::is_of_a_csv(binding) => targets.places(),
+            Some(StepKind::RoleBinding) => &[Place::Own],
+            Some(StepKind::ClusterRoleBinding) => &[Place::Cluster],
             _ => continue,
         };
         let text = |pointer| {
@@ -145,21 +254,35 @@ fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
         };
         let (kind, name) = (text("/roleRef/kind"), text("/roleRef/name"));
         // What is read of a role costs, also where nobody gets it.
-        let rules = match roles.get(&(kind, name)) {
+        let mut rules = match roles.get(&(kind, name)) {
             Some(role) => rules_of(role, &mut left)?,
             None => vec![Rule {
                 role: format!("{kind} {name}"),
                 ..Rule::default()
             }],
         };
+        if StepKind::of(object::kind(binding)) == Some(StepKind::RoleBinding) && places == [Place::Cluster] {
+            rules.extend(see_namespaces());
+        }
         let subjects = binding.get("subjects").and_then(Value::as_array);
         for subject in subjects.into_iter().flatten() {
-            left.spend_on(&rules)?;
-            let holder = (subject_text(subject, namespace), scope.to_owned());
-            grants.entry(holder).or_default().extend(rules.iter().cloned());
+            for place in places {
+                left.spend_on(&rules)?;
+                let holder = (subject_text(subject, namespace), *place);
+                grants.entry(holder).or_default().extend(rules.iter().cloned());
+            }
         }
     }
     Some(grants)
+}
+
+/// What comes with permissions that are carried to the whole cluster.
+fn see_namespaces() -> impl Iterator<Item = Rule> {
+    ["get", "list", "watch"].into_iter().map(|verb| Rule {
+        resource: "namespaces".to_owned(),
+        verbs: vec![verb.to_owned()],
+        ..Rule::default()
+    })
 }
 
 /// The roles that get the rules of a ClusterRole because its labels say so: everybody who has one of them gains.
@@ -169,7 +292,7 @@ fn aggregated_to(role: &Value) -> impl Iterator<Item = Holder> {
             Some(name) => format!("ClusterRole {name}"),
             None => is_api_label(key).then(|| format!("ClusterRoles with {key}"))?,
         };
-        (value == labels::TRUE).then(|| (subject, String::new()))
+        (value == labels::TRUE).then_some((subject, Place::Cluster))
     })
 }
 

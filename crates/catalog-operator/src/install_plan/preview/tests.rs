@@ -312,8 +312,9 @@ impl Reads for OneCsv {
     }
 }
 
-/// What is told of an upgrade from demo.v1 to demo.v2 whose bundles the catalog carries itself.
-async fn inline_upgrade() -> PlanPreview {
+/// What is told of an upgrade from demo.v1 to demo.v2 whose bundles the catalog carries itself, or of demo.v2 alone where there is no
+/// demo.v1.
+async fn inline_upgrade(is_installed: bool) -> PlanPreview {
     let csv = |name: &str, replaces: &str, verbs: &[&str]| {
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name, "namespace": "ns"},
             "spec": {"replaces": replaces, "install": {"strategy": "deployment", "spec": {"deployments": [], "permissions": [
@@ -330,16 +331,20 @@ async fn inline_upgrade() -> PlanPreview {
         "spec": {"clusterServiceVersionNames": ["demo.v2"], "approval": "Manual", "approved": false},
         "status": {"phase": "RequiresApproval", "catalogSources": [], "plan": objects.iter().map(step).collect::<Vec<_>>()}});
     let before = csv("demo.v1", "", &["get", "delete"]);
-    let installed = Arc::new(serde_json::from_value(before.clone()).unwrap());
+    let mut installed = vec![Arc::new(serde_json::from_value(before.clone()).unwrap())];
+    installed.retain(|_| is_installed);
     let plan = serde_json::from_value(plan).unwrap();
-    let text = preview(&OneCsv(before), plan, vec![installed], &[], Vec::new()).await;
+    let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "g", "namespace": "ns"},
+        "spec": {"targetNamespaces": ["ns"]}});
+    let groups = vec![Arc::new(serde_json::from_value(group).unwrap())];
+    let text = preview(&OneCsv(before), plan, installed, &[], groups).await;
     PlanPreview::from_annotation(&text).unwrap()
 }
 
 /// They have no lookup, which says it of others.
 #[tokio::test]
 async fn a_bundle_of_the_catalog_itself_is_compared_with_what_it_replaces() {
-    let preview = inline_upgrade().await;
+    let preview = inline_upgrade(true).await;
     assert_eq!(preview.operators[0].replaces, "demo.v1");
     assert_eq!(preview.unknown, Vec::<String>::new());
     let [change] = &preview.permissions[..] else {
@@ -357,6 +362,20 @@ async fn a_bundle_of_the_catalog_itself_is_compared_with_what_it_replaces() {
     );
 }
 
+/// Heads replace something, and where they are installed first it never was there.
+#[tokio::test]
+async fn what_heads_replace_is_told_where_it_is_installed() {
+    assert_eq!(inline_upgrade(true).await.operators[0].replaces, "demo.v1");
+    let first = inline_upgrade(false).await;
+    assert_eq!(
+        (
+            first.operators[0].name.as_str(),
+            first.operators[0].replaces.as_str()
+        ),
+        ("demo.v2", "")
+    );
+}
+
 /// Thousands of rules, or a schema of a MiB: no round, watch or lease of anybody waits for that.
 #[test]
 fn previews_are_not_made_on_the_thread_of_the_rounds() {
@@ -367,6 +386,6 @@ fn previews_are_not_made_on_the_thread_of_the_rounds() {
     });
     let runtime = runtime.enable_all().build().unwrap();
     let before = STARTED.load(Ordering::Relaxed);
-    runtime.block_on(inline_upgrade());
+    runtime.block_on(inline_upgrade(true));
     assert_eq!(STARTED.load(Ordering::Relaxed), before + 1);
 }

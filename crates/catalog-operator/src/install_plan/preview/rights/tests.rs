@@ -17,7 +17,7 @@ fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
 }
 
 fn told(before: &[Value], after: &[Value]) -> Vec<String> {
-    let (changes, trouble) = changes(before, after, "ns");
+    let (changes, trouble) = changes(before, after, "ns", &Targets::Named(Vec::new()));
     assert_eq!(trouble, None);
     let text = |rule: &Rule| {
         let Rule {
@@ -185,7 +185,12 @@ fn rules_that_are_added_to_roles_of_others_are_told() {
         .collect();
     let verbs: Vec<String> = (0..100).map(|number| number.to_string()).collect();
     let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
-    let (found, trouble) = changes(&[], &[aggregated(Value::Object(labels), &verbs)], "ns");
+    let (found, trouble) = changes(
+        &[],
+        &[aggregated(Value::Object(labels), &verbs)],
+        "ns",
+        &Targets::Named(Vec::new()),
+    );
     assert!(found.is_empty() && trouble.is_some());
 }
 
@@ -203,7 +208,11 @@ fn a_role_that_gathers_the_rules_of_others_is_told_as_those() {
         ]
     );
     objects[0]["aggregationRule"] = json!({"clusterRoleSelectors": vec![json!({}); COMPARED + 1]});
-    assert!(changes(&[], &objects, "ns").1.is_some());
+    assert!(
+        changes(&[], &objects, "ns", &Targets::Named(Vec::new()))
+            .1
+            .is_some()
+    );
 }
 
 #[test]
@@ -230,7 +239,7 @@ fn more_rules_than_can_be_compared_are_told() {
         role("Role", "r", "demo", of_resources).to_vec(),
         bindings,
     ] {
-        let (found, trouble) = changes(&[], &objects, "ns");
+        let (found, trouble) = changes(&[], &objects, "ns", &Targets::Named(Vec::new()));
         assert!(found.is_empty() && trouble.is_some_and(|text| text.contains("5000")));
     }
 }
@@ -254,7 +263,7 @@ fn names_too_long_to_be_copied_are_told() {
         objects[1]["subjects"] = json!([]);
     }
     for objects in [of_a_group, of_many, of_selectors] {
-        let (found, trouble) = changes(&[], &objects, "ns");
+        let (found, trouble) = changes(&[], &objects, "ns", &Targets::Named(Vec::new()));
         assert!(found.is_empty() && trouble.is_some_and(|text| text.contains("4 MiB of their names")));
     }
 }
@@ -265,9 +274,14 @@ fn lists_without_a_verb_cost_too() {
     let names: Vec<String> = (0..100).map(|number| number.to_string()).collect();
     let nothing = json!([{"apiGroups": names, "resources": names, "verbs": []}]);
     assert!(
-        changes(&[], &role("Role", "r", "demo", nothing), "ns")
-            .1
-            .is_some()
+        changes(
+            &[],
+            &role("Role", "r", "demo", nothing),
+            "ns",
+            &Targets::Named(Vec::new())
+        )
+        .1
+        .is_some()
     );
 }
 
@@ -280,7 +294,93 @@ fn thousands_of_rules_are_held_against_thousands() {
         let rules = json!([{"apiGroups": [""], "resources": names, "verbs": ["get"]}, {"nonResourceURLs": urls, "verbs": ["get"]}]);
         role("ClusterRole", letter, "demo", rules)
     };
-    let (changes, trouble) = changes(&of("a"), &of("b"), "ns");
+    let (changes, trouble) = changes(&of("a"), &of("b"), "ns", &Targets::Named(Vec::new()));
     assert_eq!(trouble, None);
     assert_eq!((changes[0].gained.len(), changes[0].lost.len()), (2450, 2450));
+}
+
+fn group(spec: &Value, status: &Value) -> Arc<OperatorGroup> {
+    let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "g", "namespace": "ns"},
+        "spec": spec, "status": status});
+    Arc::new(serde_json::from_value(group).unwrap())
+}
+
+#[test]
+fn where_a_group_carries_permissions_is_what_it_selects() {
+    let found = |namespaces: Value| json!({"namespaces": namespaces, "lastUpdated": "2026-01-01T00:00:00Z"});
+    let named = |names: &[&str]| Targets::Named(names.iter().map(|name| (*name).to_owned()).collect());
+    for (spec, status, expected) in [
+        (json!({}), found(json!([""])), Targets::All),
+        (json!({}), found(json!(["ns"])), named(&[])),
+        (json!({}), found(json!(["a", "ns", "b"])), named(&["a", "b"])),
+        (json!({"targetNamespaces": ["a"]}), json!(null), named(&["a"])),
+        (
+            json!({"selector": {"matchLabels": {"a": "b"}}}),
+            json!(null),
+            Targets::Unknown,
+        ),
+        (json!({"selector": {}}), json!(null), Targets::All),
+        (json!({}), json!(null), Targets::All),
+    ] {
+        assert_eq!(
+            Targets::of(&[group(&spec, &status)], "ns"),
+            expected,
+            "{spec} {status}"
+        );
+    }
+    assert_eq!(Targets::of(&[], "ns"), Targets::Unknown);
+}
+
+/// Whoever approves reads what the operator may do, wherever that is.
+#[test]
+fn what_the_group_carries_elsewhere_is_told_there() {
+    let rules = json!([rule("", "configmaps", &["delete"])]);
+    let mut of_csv = role("Role", "r", "demo", rules.clone());
+    for object in &mut of_csv {
+        object["metadata"]["labels"] = json!({"olm.owner.kind": "ClusterServiceVersion"});
+    }
+    let of_bundle = role("Role", "own", "other", rules);
+    let all = [of_csv, of_bundle].concat();
+    let with = |targets: &Targets| {
+        let (found, trouble) = changes(&[], &all, "ns", targets);
+        let lines = found.iter().map(|change| {
+            let verbs = change
+                .gained
+                .iter()
+                .map(|rule| format!("{} {}", rule.resource, rule.verbs.join(",")));
+            format!(
+                "{} in '{}': {}",
+                change.subject,
+                change.namespace,
+                verbs.collect::<Vec<_>>().join("; ")
+            )
+        });
+        (lines.collect::<Vec<_>>(), trouble)
+    };
+    let (lines, trouble) = with(&Targets::Named(vec!["a".to_owned(), "b".to_owned()]));
+    assert_eq!(trouble, None);
+    assert_eq!(
+        lines,
+        [
+            "ServiceAccount demo in 'ns': configmaps delete",
+            "ServiceAccount demo in 'a': configmaps delete",
+            "ServiceAccount demo in 'b': configmaps delete",
+            "ServiceAccount other in 'ns': configmaps delete",
+        ]
+    );
+    let (lines, trouble) = with(&Targets::All);
+    assert_eq!(trouble, None);
+    assert_eq!(
+        lines,
+        [
+            "ServiceAccount demo in '': configmaps delete; namespaces get,list,watch",
+            "ServiceAccount other in 'ns': configmaps delete",
+        ]
+    );
+    let (_, trouble) = with(&Targets::Unknown);
+    assert!(trouble.unwrap().starts_with(PERMISSIONS));
+    let many = Targets::Named((0..500).map(|number| format!("n{number}")).collect());
+    let (lines, trouble) = with(&many);
+    assert_eq!(lines.len(), 2 + MAX_TARGETS);
+    assert!(trouble.unwrap().contains("480 more namespaces"));
 }

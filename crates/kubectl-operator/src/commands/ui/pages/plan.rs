@@ -20,7 +20,8 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
         } @else {
             p { "This plan waits for approval. What is below was noted when it was made." }
         }
-        @if !shown.doubts.is_empty() {
+        // What is done is past doubting.
+        @if !shown.approved && !shown.doubts.is_empty() {
             section.doubts aria-labelledby="doubts" {
                 h2 #doubts { "Beware" }
                 ul { @for doubt in &shown.doubts { li { (escape(doubt)) } } }
