@@ -11,6 +11,8 @@ use crate::terminal::{escape, escape_json, escape_painted, line};
 
 /// Longest line of talk.
 const MAX_TALK: usize = 4000;
+/// Most lines of it.
+const MAX_LINES: usize = 500;
 
 /// Writes lines to stdout. A reader that hangs up (`| head`) ends the output quietly.
 ///
@@ -70,7 +72,14 @@ fn document_text<T: Serialize>(value: &T, format: Document) -> anyhow::Result<St
 
 /// Tells how it goes on, on stderr.
 pub(crate) fn progress(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", line(text, MAX_TALK));
+    let _ = writeln!(io::stderr(), "{}", talk(text));
+}
+
+/// A line for each of a text, those below the first moved to the right: whatever a cluster says, none looks like one of ours.
+fn talk(text: &str) -> String {
+    let lines = text.trim().lines().take(MAX_LINES);
+    let lines: Vec<String> = lines.map(|told| line(told, MAX_TALK)).collect();
+    lines.join("\n  ")
 }
 
 /// Tells something the user should know, on stderr.
@@ -88,6 +97,16 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn talk_of_several_lines_stays_lines_and_none_of_others_looks_like_ours() {
+        assert_eq!(
+            talk("17 files\n redacted: 3\nLook"),
+            "17 files\n  redacted: 3\n  Look"
+        );
+        assert_eq!(talk("waits:\nError: \u{1b}[2J"), "waits:\n  Error: \\u{1b}[2J");
+        assert_eq!(talk(&"x\n".repeat(10_000)).lines().count(), MAX_LINES);
+    }
 
     #[test]
     fn a_document_says_the_same_without_letters_that_a_terminal_obeys() {

@@ -4,6 +4,10 @@ use std::io::{self, IsTerminal as _};
 
 /// Longest text of others that is told whole.
 const MAX_TEXT: usize = 600;
+/// Lines of a text of others that are told below its first.
+const MAX_LINES: usize = 30;
+/// Blanks that such a line begins with.
+const MAX_BLANKS: usize = 20;
 /// Lines and columns where the terminal does not say.
 const SIZE: (usize, usize) = (24, 80);
 
@@ -96,6 +100,42 @@ pub(crate) fn plain(text: &str) -> String {
     line(text, MAX_TEXT)
 }
 
+/// The first line of a text as part of a line among others. One that goes on says so.
+pub(crate) fn first_line(text: &str) -> String {
+    let mut lines = text.trim().lines();
+    let first = plain(lines.next().unwrap_or_default());
+    match lines.next() {
+        None => first,
+        Some(_) => format!("{first} …"),
+    }
+}
+
+/// The lines below the first one, as far to the right as they are. Of very many the first.
+pub(crate) fn below_first(text: &str) -> Vec<String> {
+    let below = text.trim().lines().skip(1).filter(|line| !line.trim().is_empty());
+    let mut below: Vec<String> = below
+        .take(MAX_LINES + 1)
+        .map(|line| {
+            let told = line.trim_start();
+            let blanks = (line.len() - told.len()).min(MAX_BLANKS);
+            format!("{}{}", " ".repeat(blanks), plain(told))
+        })
+        .collect();
+    if below.len() > MAX_LINES {
+        below.truncate(MAX_LINES);
+        below.push("…".to_owned());
+    }
+    below
+}
+
+/// So many of something, in words: its plural has an s.
+pub(crate) fn count(number: usize, of: &str) -> String {
+    match number {
+        1 => format!("1 {of}"),
+        _ => format!("{number} {of}s"),
+    }
+}
+
 /// How something is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -157,8 +197,17 @@ pub(crate) fn size() -> (usize, usize) {
     })
 }
 
-/// The beginning of a line that has this many columns at most; colours take none.
+/// The beginning of a line that has this many columns at most, the last of them a mark that it goes on; colours take none.
 pub(crate) fn cut(line: &str, columns: usize) -> String {
+    match beginning(line, columns) {
+        None => line.to_owned(),
+        Some(_) => beginning(line, columns.saturating_sub(1))
+            .map_or_else(|| line.to_owned(), |cut| format!("{cut}…")),
+    }
+}
+
+/// The beginning of a line that has more columns than these; none of one that has not.
+fn beginning(line: &str, columns: usize) -> Option<String> {
     let (mut cut, mut width, mut in_code) = (String::new(), 0, false);
     for letter in line.chars() {
         if letter == '\u{1b}' {
@@ -170,7 +219,7 @@ pub(crate) fn cut(line: &str, columns: usize) -> String {
                 if line.contains('\u{1b}') {
                     cut.push_str(UNPAINTED);
                 }
-                return cut;
+                return Some(cut);
             }
             width += 1;
         }
@@ -179,7 +228,7 @@ pub(crate) fn cut(line: &str, columns: usize) -> String {
             in_code = false;
         }
     }
-    cut
+    None
 }
 
 #[cfg(test)]
@@ -242,10 +291,33 @@ mod tests {
     }
 
     #[test]
+    fn a_text_of_several_lines_is_its_first_and_what_is_below() {
+        assert_eq!(first_line("one"), "one");
+        assert_eq!(first_line("\n one\n  two"), "one …");
+        assert!(below_first("one").is_empty());
+        assert_eq!(
+            below_first("one\n  two\u{1b}\n\n - three\r\n"),
+            ["  two\\u{1b}", " - three"]
+        );
+        let many = below_first(&"x\n".repeat(10_000));
+        assert_eq!(
+            (many.len(), many.last().map(String::as_str)),
+            (MAX_LINES + 1, Some("…"))
+        );
+        let far = below_first(&format!("x\n{}y", " ".repeat(10_000)));
+        assert_eq!(far, [format!("{}y", " ".repeat(MAX_BLANKS))]);
+        assert_eq!(
+            (count(1, "catalog"), count(2, "catalog")),
+            ("1 catalog".to_owned(), "2 catalogs".to_owned())
+        );
+    }
+
+    #[test]
     fn a_line_is_cut_where_the_terminal_ends() {
         assert_eq!(cut("abc", 3), "abc");
-        assert_eq!(cut("abcd", 3), "abc");
-        assert_eq!(cut("a\u{1b}[31mbcd\u{1b}[0m", 2), "a\u{1b}[31mb\u{1b}[0m");
+        assert_eq!(cut("abcd", 3), "ab…", "what goes on is marked");
+        assert_eq!(cut("abcd", 1), "…");
+        assert_eq!(cut("a\u{1b}[31mbcd\u{1b}[0m", 3), "a\u{1b}[31mb\u{1b}[0m…");
         assert_eq!(cut("a\u{1b}[31mb\u{1b}[0m", 2), "a\u{1b}[31mb\u{1b}[0m");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::terminal::{Colours, cut, escape, escape_painted, plain, size};
+use crate::terminal::{Colours, count, cut, escape, escape_painted, plain, size};
 
 /// How often is looked again.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -83,7 +83,7 @@ impl<W: Write> Screen<W> {
         let cut_lines = lines.map(|line| cut(&line, width.max(1)));
         let mut lines: Vec<String> = cut_lines.collect();
         if look.tree.len() > room {
-            lines.push(format!("and {} lines more", look.tree.len() - room));
+            lines.push(format!("and {} more", count(look.tree.len() - room, "line")));
         }
         self.drawn = lines.len();
         self.shown.clone_from(&look.tree);
@@ -222,9 +222,9 @@ mod tests {
         ];
         let (text, result) = watched(Some((24, 6)), None, looks).await;
         assert_eq!(result.unwrap(), Outcome::Over);
-        assert_eq!(text, "tree a\n└─ bel\n\u{1b}[2A\r\u{1b}[Jtree b\n└─ bel\n");
+        assert_eq!(text, "tree a\n└─ be…\n\u{1b}[2A\r\u{1b}[Jtree b\n└─ be…\n");
         let (text, _) = watched(Some((3, 80)), None, vec![Ok(look("a", Outcome::Done))]).await;
-        assert_eq!(text, "tree a\nand 1 lines more\n");
+        assert_eq!(text, "tree a\nand 1 line more\n");
     }
 
     #[tokio::test(start_paused = true)]

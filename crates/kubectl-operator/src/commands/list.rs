@@ -5,9 +5,11 @@ use serde_json::json;
 use crate::args::look::ListArgs;
 use crate::args::shared::Format;
 use crate::cluster::Cluster;
-use crate::operators::Row;
+use crate::command_line::CommandLine;
+use crate::operators::{Row, State};
 use crate::reader::place;
 use crate::table::Table;
+use crate::terminal::first_line;
 use crate::{Verdict, gather, printer};
 
 /// Prints them.
@@ -31,13 +33,13 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<Verdict> {
         }
         None => {
             let is_wide = args.output == Some(Format::Wide);
-            printer::data(&table(&rows, args.all_namespaces, is_wide))?;
+            printer::data(&table(&rows, args.all_namespaces, is_wide, &cluster.commands))?;
         }
     }
     Ok(Verdict::Fine)
 }
 
-fn table(rows: &[Row], with_namespace: bool, is_wide: bool) -> String {
+fn table(rows: &[Row], with_namespace: bool, is_wide: bool, commands: &CommandLine) -> String {
     let mut head = vec!["NAME", "PACKAGE", "CHANNEL", "INSTALLED", "CURRENT", "STATE"];
     if with_namespace {
         head.insert(0, "NAMESPACE");
@@ -48,6 +50,7 @@ fn table(rows: &[Row], with_namespace: bool, is_wide: bool) -> String {
     let mut table = Table::new(head);
     for row in rows {
         let row = row.clone();
+        let explain = commands.told("explain {}", &[&row.name], Some(&row.namespace));
         let mut cells = vec![
             row.name,
             row.package,
@@ -60,7 +63,11 @@ fn table(rows: &[Row], with_namespace: bool, is_wide: bool) -> String {
             cells.insert(0, row.namespace);
         }
         if is_wide {
-            cells.extend([row.catalog, row.approval, row.current_csv, row.message]);
+            let message = match row.message.trim().contains('\n') && row.state == State::Unresolved {
+                true => format!("{}; see {explain}", first_line(&row.message)),
+                false => first_line(&row.message),
+            };
+            cells.extend([row.catalog, row.approval, row.current_csv, message]);
         }
         table.row(cells);
     }
@@ -80,7 +87,7 @@ mod tests {
             .iter()
             .map(|operator| operator.row())
             .collect();
-        insta::assert_snapshot!(table(&rows, false, false), @r"
+        insta::assert_snapshot!(table(&rows, false, false, &CommandLine::default()), @r"
         NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE
         new           etcd      stable    <none>      <none>        Pending
         ready         etcd      stable    1.0.0       1.0.0         Ready
@@ -88,7 +95,7 @@ mod tests {
         wrong         etcd      stable    <none>      <none>        Unresolved
         etcd.v9.0.0   <none>    <none>    9.0.0       9.0.0         Failed
         ");
-        insta::assert_snapshot!(table(&rows, true, true), @r"
+        insta::assert_snapshot!(table(&rows, true, true, &CommandLine::default()), @r"
         NAMESPACE   NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE              CATALOG   APPROVAL    CSV           MESSAGE
         shop        new           etcd      stable    <none>      <none>        Pending            olm/cat   Automatic   <none>        waits for OLM to resolve it
         shop        ready         etcd      stable    1.0.0       1.0.0         Ready              olm/cat   Automatic   etcd.v1.0.0   <none>

@@ -34,7 +34,8 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     }
     let summary = archive.finish()?;
     archive.write(&args.output, args.force)?;
-    printer::progress(&format!("{summary}Look through it before you give it away."));
+    summary.lines().for_each(printer::progress);
+    printer::progress("Look through it before you give it away.");
     printer::data(&format!("{}\n", args.output.display()))?;
     Ok(Verdict::when(archive.is_whole()))
 }

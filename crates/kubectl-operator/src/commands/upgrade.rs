@@ -7,6 +7,7 @@ use crate::args::change::UpgradeArgs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::operators::{Gathered, State};
+use crate::terminal::first_line;
 use crate::{Verdict, gather, printer};
 
 /// What is to be done about an operator that is to be upgraded.
@@ -77,7 +78,8 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         return Step::Approve;
     };
     let (row, verdict) = (operator.row(), operator.verdict());
-    let message = &verdict.message;
+    // What explain prints whole.
+    let message = first_line(&verdict.message);
     let explain = || commands.told("explain {}", &[name], Some(namespace));
     match verdict.state {
         State::RequiresApproval => Step::Approve,

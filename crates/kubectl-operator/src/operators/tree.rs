@@ -16,7 +16,7 @@ use super::conditions::true_conditions;
 use super::{Gathered, Operator, State, Workload, plan_name, version};
 use crate::command_line::CommandLine;
 use crate::preview::diff;
-use crate::terminal::{Colours, Mark, plain};
+use crate::terminal::{Colours, Mark, below_first, plain};
 
 /// Pods of one Deployment that are shown.
 const MAX_PODS: usize = 10;
@@ -36,6 +36,9 @@ pub(crate) struct Node {
     /// What it waits for, or why it is not well.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The command that tells all of a message of several lines.
+    #[serde(skip)]
+    pub more: Option<String>,
     /// More of it, a line each: what an InstallPlan changes, where an operator stands in its channel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -52,6 +55,7 @@ impl Node {
             mark,
             state: state.to_owned(),
             message: String::new(),
+            more: None,
             notes: Vec::new(),
             objects: Vec::new(),
         }
@@ -92,7 +96,7 @@ impl Node {
         let below = self.objects.iter().find(|object| !object.is_fine());
         match below {
             Some(object) => object.waits_for(),
-            None => self.text(Colours(false)),
+            None => self.line(),
         }
     }
 
@@ -103,13 +107,26 @@ impl Node {
         }
     }
 
+    /// All that is told of it in one line.
+    fn line(&self) -> String {
+        let text = self.text(Colours(false));
+        match (self.message.trim().contains('\n'), &self.more) {
+            (true, Some(more)) => format!("{text} …; see {more}"),
+            (true, None) => format!("{text} …"),
+            (false, _) => text,
+        }
+    }
+
     fn text(&self, colours: Colours) -> String {
         let name = self.full_name();
         let state = colours.paint(self.mark, &plain(&self.state));
         let text = format!("{} {name}: {state}", self.kind);
         match self.message.as_str() {
             "" => text,
-            message => format!("{text}, {}", plain(message)),
+            message => {
+                let first = message.trim().lines().next().unwrap_or_default();
+                format!("{text}, {}", plain(first))
+            }
         }
     }
 }
@@ -118,7 +135,7 @@ impl Node {
 pub(crate) fn flat(nodes: &[Node]) -> Vec<String> {
     let mut lines = Vec::new();
     for node in nodes {
-        lines.push(node.text(Colours(false)));
+        lines.push(node.line());
         flat_below(node, &node.full_name(), &mut lines);
     }
     lines
@@ -126,7 +143,7 @@ pub(crate) fn flat(nodes: &[Node]) -> Vec<String> {
 
 fn flat_below(node: &Node, name: &str, lines: &mut Vec<String>) {
     for object in &node.objects {
-        lines.push(format!("{name}: {}", object.text(Colours(false))));
+        lines.push(format!("{name}: {}", object.line()));
         flat_below(object, name, lines);
     }
 }
@@ -143,6 +160,8 @@ pub(crate) fn lines(nodes: &[Node], colours: Colours) -> Vec<String> {
 
 fn below(node: &Node, indent: &str, colours: Colours, lines: &mut Vec<String>) {
     let bar = if node.objects.is_empty() { " " } else { "│" };
+    let rest = below_first(&node.message);
+    lines.extend(rest.iter().map(|line| format!("{indent}{bar}  {line}")));
     let notes = node.notes.iter();
     lines.extend(notes.map(|note| format!("{indent}{bar}  {}", plain(note))));
     for (at, object) in node.objects.iter().enumerate() {
@@ -184,6 +203,8 @@ impl Gathered {
         let mut node =
             Node::new("Subscription", &operator.name(), verdict.state.mark(), &state).with(verdict.message);
         node.namespace = operator.namespace();
+        node.more = (verdict_state == State::Unresolved)
+            .then(|| commands.told("explain {}", &[&node.name], Some(&node.namespace)));
         let way = self.ways.get(&(node.namespace.clone(), node.name.clone()));
         node.notes.extend(way.cloned());
         let status = subscription.status.as_ref();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::terminal::plain;
+use crate::terminal::{first_line, plain};
 
 /// Findings of one check that are told; more of them are counted.
 pub(super) const MAX_FINDINGS: usize = 200;
@@ -73,7 +73,7 @@ impl Finding {
             severity,
             check: "",
             object,
-            cause: plain(&whole),
+            cause: first_line(&whole),
             whole,
             remedy: remedy.into(),
         }
@@ -82,7 +82,7 @@ impl Finding {
     /// Says the cause in other words, made of all of it.
     pub(super) fn map_cause(&mut self, map: impl FnOnce(&str) -> String) {
         self.whole = map(&self.whole);
-        self.cause = plain(&self.whole);
+        self.cause = first_line(&self.whole);
     }
 
     /// Namespace of what it is about; empty where it has none.

@@ -198,3 +198,22 @@ fn an_operator_that_is_not_there_is_told_with_those_that_are() {
     let error = trees(&Gathered::default(), Some("shop"), Some("db"), &commands).unwrap_err();
     assert!(error.to_string().contains("list -A"), "{error}");
 }
+
+/// What does not resolve has a tree for its reason.
+#[test]
+fn a_message_of_several_lines_is_told_below_and_in_one_line_with_what_tells_it_whole() {
+    let conditions = serde_json::json!([{"type": "ResolutionFailed", "status": "True",
+        "message": "not satisfiable: no etcd\n- subscription db\n  - channel beta\nto resolve: x"}]);
+    let gathered = gathered_of([subscription("db", &serde_json::json!({"conditions": conditions}))]);
+    let operators = gathered.operators();
+    let node = gathered.tree(&operators[0], &crate::command_line::CommandLine::default());
+    insta::assert_snapshot!(lines(std::slice::from_ref(&node), Colours(false)).join("\n"), @r"
+    Subscription shop/db: Unresolved, not satisfiable: no etcd
+       - subscription db
+         - channel beta
+       to resolve: x
+    ");
+    let expected = "Subscription shop/db: Unresolved, not satisfiable: no etcd …; see kubectl operator explain db -n shop";
+    assert_eq!(flat(std::slice::from_ref(&node)), [expected]);
+    assert_eq!(node.waits_for(), expected);
+}
