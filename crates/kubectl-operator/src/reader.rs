@@ -6,6 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope, ObjectList};
@@ -70,8 +71,14 @@ pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
 /// What the API server says, and what to do where that is known.
 pub(crate) fn cause(error: &kube::Error) -> String {
     let message = said(error);
-    let kube::Error::Api(status) = error else {
-        return message;
+    let status = match error {
+        kube::Error::Api(status) => status,
+        kube::Error::Service(_) => {
+            return format!(
+                "{message}; see --kubeconfig and --context, and whether `kubectl cluster-info` has an answer"
+            );
+        }
+        _ => return message,
     };
     match status.code {
         401 => format!("{message}; the cluster does not know these credentials, log in again"),
@@ -88,6 +95,7 @@ pub(crate) fn cause(error: &kube::Error) -> String {
 pub(crate) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => plain(&status.message),
+        kube::Error::Service(error) => plain(&causes(&**error)),
         _ => plain(&causes(error)),
     }
 }
@@ -149,6 +157,20 @@ where
     let api = &api::<K>(client, namespace);
     let page = |params: ListParams| async move { api.list(&params).await };
     pages::<K, _, _>(namespace, labels, page).await
+}
+
+/// Whether there is such a namespace. What cannot be called so is not asked for.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) async fn has_namespace(client: &Client, name: &str) -> anyhow::Result<bool> {
+    if !is_name(name) {
+        return Ok(false);
+    }
+    let api: Api<Namespace> = Api::all(client.clone());
+    let what = || format!("read namespace {}", plain(name));
+    let found = answer(what, api.get_metadata_opt(name)).await?;
+    Ok(found.is_some())
 }
 
 /// Names of all objects of a kind.

@@ -20,7 +20,8 @@ use super::status;
 use crate::args::change::InstallArgs;
 use crate::cluster::Cluster;
 use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered};
-use crate::reader::{api, get, list_names, list_readable};
+use crate::reader::{api, get, has_namespace, list_names, list_readable};
+use crate::terminal::count;
 use crate::{Verdict, catalogs, printer, writer};
 
 /// Installs it.
@@ -88,7 +89,30 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         .iter()
         .map(|found| format!("{}, and may be of this package, too", found.text));
     wanted.notes.extend(notes);
+    let doubts = targets_in_doubt(client, namespace, wanted.group.as_ref()).await;
+    wanted.notes.extend(doubts);
     Ok(wanted)
+}
+
+/// What is to be said of target namespaces that may not be there: OLM takes them as they are, and an operator that works for nobody is
+/// ready.
+async fn targets_in_doubt(client: &Client, namespace: &str, group: Option<&OperatorGroup>) -> Vec<String> {
+    let targets = group
+        .into_iter()
+        .flat_map(|group| group.spec.target_namespaces.iter());
+    let mut doubts = Vec::new();
+    for target in targets.filter(|target| *target != namespace) {
+        match has_namespace(client, target).await {
+            Ok(true) => {}
+            Ok(false) => doubts.push(format!(
+                "namespace {target} does not exist, and the operator works for nobody until it does"
+            )),
+            Err(cause) => doubts.push(format!(
+                "whether namespace {target} exists is not known: {cause:#}"
+            )),
+        }
+    }
+    doubts
 }
 
 /// Packages as the catalogs themselves tell them, where there is no package-server.
@@ -117,8 +141,8 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
         );
     }
     printer::progress(&format!(
-        "reading {} catalogs, as no package-server tells of the package",
-        keys.len()
+        "reading {}, as no package-server tells of the package",
+        count(keys.len(), "catalog")
     ));
     let mut packages = Vec::new();
     for (key, content) in catalogs::read(client, &keys).await.contents {

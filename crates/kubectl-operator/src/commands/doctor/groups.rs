@@ -69,6 +69,7 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
 pub(super) fn select_something(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for group in observed.groups.as_ref()? {
+        findings.extend(targets(observed, group));
         let status = group.status.as_ref();
         let is_seen = status.is_some_and(|status| status.last_updated.is_some());
         let selects_none = status.is_none_or(|status| status.namespaces.is_empty());
@@ -98,6 +99,36 @@ pub(super) fn select_something(observed: &Observed) -> Result<Vec<Finding>, &Unr
         });
     }
     Ok(findings)
+}
+
+/// Namespaces that a group names and that are not there: OLM takes them as they are, and its operators run for nobody.
+fn targets(observed: &Observed, group: &OperatorGroup) -> Vec<Finding> {
+    let (namespace, name) = (group.namespace().unwrap_or_default(), group.name_any());
+    let about = || object(KIND, &namespace, &name);
+    let (mut missing, mut unread) = (BTreeSet::new(), None);
+    for target in &*group.spec.target_namespaces {
+        match observed.group_targets.get(&(namespace.clone(), target.clone())) {
+            Some(Ok(false)) => {
+                missing.insert(plain(target));
+            }
+            Some(Err(cause)) => unread = unread.or(Some(cause)),
+            Some(Ok(true)) | None => {}
+        }
+    }
+    let missing: Vec<String> = missing.into_iter().collect();
+    let told = (!missing.is_empty()).then(|| {
+        Finding::warning(
+            about(),
+            format!("it targets namespaces that do not exist: {}", listed(&missing)),
+            format!(
+                "make them, or correct spec.targetNamespaces: kubectl edit operatorgroup {} -n {}",
+                word(&name),
+                word(&namespace)
+            ),
+        )
+    });
+    let unread = unread.map(|cause| Finding::not_checked(about(), cause));
+    told.into_iter().chain(unread).collect()
 }
 
 /// ServiceAccounts of OperatorGroups are there and have rights.

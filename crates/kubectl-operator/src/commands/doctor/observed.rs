@@ -44,6 +44,8 @@ pub(crate) struct Observed {
     pub(super) all_groups: Read<Vec<OperatorGroup>>,
     /// Whether ServiceAccounts that OperatorGroups name are there.
     pub(super) accounts: BTreeMap<Key, Read<bool>>,
+    /// Whether namespaces are there that OperatorGroups name beside their own, by the namespace of the group.
+    pub(super) group_targets: BTreeMap<Key, Read<bool>>,
     /// Who has any right at all; not read where no OperatorGroup names a ServiceAccount.
     pub(super) bound: Read<Bound>,
     /// InstallPlans that Subscriptions refer to and that may not be done.

@@ -26,7 +26,7 @@ use super::finding::is_name;
 use super::observed::{Bound, Copied, Observed, Owned, Read};
 use crate::gather::originals;
 use crate::operators::{Key, plan_name};
-use crate::reader::{Unreadable, answer, api, get, list_readable, place};
+use crate::reader::{Unreadable, answer, api, get, has_namespace, list_readable, place};
 use crate::turns::{in_turn, keys_in_turn};
 
 mod again;
@@ -69,6 +69,7 @@ pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global
         (Err(cause), None) => Err(cause.clone()),
     };
     let accounts = reader.accounts(groups.as_deref().unwrap_or_default()).await;
+    let group_targets = reader.group_targets(groups.as_deref().unwrap_or_default()).await;
     let bound = match accounts.is_empty() {
         true => Ok(Bound::default()),
         false => reader.bound().await,
@@ -83,12 +84,17 @@ pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global
     let originals = reader
         .originals(namespace, copies.as_deref().unwrap_or_default())
         .await;
-    let definitions = reader
-        .definitions(namespace, csvs.as_deref().unwrap_or_default())
-        .await;
+    // What ClusterServiceVersions own is not known without them, and Jobs are where the catalogs of Subscriptions are.
+    let definitions = match &csvs {
+        Ok(csvs) => reader.definitions(namespace, csvs).await,
+        Err(cause) => Err(cause.clone()),
+    };
     let targets = serving::targets(&webhooks, &api_services, &definitions);
     let (services, own_services) = reader.services(&targets).await;
-    let jobs = reader.jobs(namespace, known).await;
+    let jobs = match &subscriptions {
+        Ok(known) => reader.jobs(namespace, known).await,
+        Err(cause) => Err(cause.clone()),
+    };
     let unpacked = reader.unpacked(jobs.as_deref().unwrap_or_default()).await;
     let programs = reader.programs(global).await;
     let mut observed = Observed {
@@ -106,6 +112,7 @@ pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global
         groups,
         all_groups,
         accounts,
+        group_targets,
         bound,
         plans,
         csvs,
@@ -342,6 +349,25 @@ impl Reader<'_> {
                     .within(get::<ServiceAccount>(self.client, &key.0, &key.1))
                     .await
                     .map(|account| account.is_some()),
+            };
+            found.insert(key, read);
+        }
+        found
+    }
+
+    /// Whether namespaces are there that OperatorGroups of others name.
+    async fn group_targets(&self, groups: &[OperatorGroup]) -> BTreeMap<Key, Read<bool>> {
+        let named = groups.iter().flat_map(|group| {
+            let own = group.namespace().unwrap_or_default();
+            let targets = group.spec.target_namespaces.iter().cloned();
+            targets.map(move |target| (own.clone(), target))
+        });
+        let others: BTreeSet<Key> = named.filter(|(own, target)| own != target).collect();
+        let mut found = BTreeMap::new();
+        for (at, key) in keys_in_turn(others).into_iter().enumerate() {
+            let read = match at {
+                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                _ => self.within(has_namespace(self.client, &key.1)).await,
             };
             found.insert(key, read);
         }

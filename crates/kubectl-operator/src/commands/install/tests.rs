@@ -430,3 +430,40 @@ fn a_catalog_tells_its_packages_itself() {
     );
     assert_eq!(packages[0].head_channel().unwrap().head, "etcd.v1.1.0", "{text}");
 }
+
+/// A typo would have an operator that is ready and works for nobody.
+#[tokio::test(start_paused = true)]
+async fn a_target_namespace_that_is_not_there_is_warned_of() {
+    let cluster = served();
+    let mut package = manifest("etcd", "cat");
+    for channel in package["status"]["channels"].as_array_mut().unwrap() {
+        channel["currentCSVDesc"]["installModes"] = json!([{"type": "SingleNamespace", "supported": true}]);
+    }
+    cluster.put(package);
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "there"}}));
+    let (client, _link) = cluster.connect();
+    for (target, expected) in [
+        ("there", ""),
+        (
+            "nope",
+            "namespace nope does not exist, and the operator works for nobody until it does",
+        ),
+    ] {
+        let args = install_args(&[
+            "--create-operator-group=SingleNamespace",
+            "--target-namespace",
+            target,
+        ]);
+        let wanted = wanted(&Cluster::of(client.clone(), "shop"), &args).await.unwrap();
+        let told: Vec<&String> = wanted
+            .notes
+            .iter()
+            .filter(|note| note.contains("exist"))
+            .collect();
+        assert_eq!(
+            told,
+            Vec::from_iter([expected].iter().filter(|text| !text.is_empty())),
+            "{target}"
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! What `doctor` tells somebody to do: never to delete what is alive, and nothing of a tenant's choice.
 
 use olm_api::labels;
-use olm_testing::cluster::{FakeCluster, Verb};
+use olm_testing::cluster::{FakeCluster, Fault, Refusal, Verb};
 use serde_json::{Value, json};
 
 use super::{MAX_FINDINGS, Severity, cluster, diagnosed, diagnosed_in, owner, was, webhook};
@@ -255,4 +255,76 @@ async fn no_secret_of_others_is_to_be_deleted() {
     ));
     let told = told(&cluster).await;
     assert!(told.len() == 1 && !told[0].contains("delete"), "{told:?}");
+}
+
+/// What was not read may be what something else is read by.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_fine_that_hangs_on_what_was_not_read() {
+    for (kind, checks) in [
+        (
+            "ClusterServiceVersion",
+            [
+                "conversions reach a service that they trust",
+                "versions in which objects are stored are served",
+            ],
+        ),
+        ("Subscription", ["bundles were unpacked", "Subscriptions resolve"]),
+    ] {
+        let cluster = cluster();
+        cluster.on_request(move |request| {
+            (request.kind.kind == kind)
+                .then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden")))
+        });
+        for namespace in [None, Some("shop")] {
+            let diagnosis = diagnosed_in(&cluster, namespace).await;
+            for check in checks {
+                assert!(!diagnosis.fine.contains(&check), "{kind} {namespace:?}: {check}");
+            }
+        }
+    }
+}
+
+/// Of one namespace fewer lists are asked for than of all.
+#[tokio::test(start_paused = true)]
+async fn who_may_read_nothing_has_no_answer() {
+    for namespace in [None, Some("shop")] {
+        let cluster = cluster();
+        cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden"))));
+        let diagnosis = diagnosed_in(&cluster, namespace).await;
+        assert_eq!(diagnosis.fine, [""; 0], "{namespace:?}");
+        let cause = diagnosis.no_answer().unwrap_or_default();
+        assert!(cause.contains("it is forbidden"), "{namespace:?}: {cause}");
+    }
+}
+
+/// OLM takes a namespace that is not there as it is, and an operator that works for nobody is ready.
+#[tokio::test(start_paused = true)]
+async fn target_namespaces_that_do_not_exist_are_told() {
+    let cluster = cluster();
+    let targets = ["shop", "there", "nope", "../x"];
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "there"}}));
+    was(cluster.edit(
+        "OperatorGroup",
+        "shop",
+        "og",
+        &json!({"spec": {"targetNamespaces": targets}, "status": {"namespaces": targets}}),
+    ));
+    assert_eq!(
+        told(&cluster).await,
+        [
+            "OperatorGroup shop/og: it targets namespaces that do not exist: ../x, nope → make them, or correct spec.targetNamespaces: kubectl \
+          edit operatorgroup og -n shop"
+        ]
+    );
+    cluster.on_request(|request| {
+        (request.kind.kind == "Namespace")
+            .then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden")))
+    });
+    let findings = diagnosed(&cluster).await.findings;
+    let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
+    assert_eq!(
+        severities,
+        [Severity::Warning, Severity::NotChecked],
+        "{findings:?}"
+    );
 }
