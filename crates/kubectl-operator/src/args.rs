@@ -245,7 +245,7 @@ pub(crate) enum Command {
 }
 
 /// Where the cluster is, and the namespace.
-#[derive(Debug, Clone, ClapArgs)]
+#[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct ConnectionArgs {
     /// Namespace to look at [default: that of the kubeconfig's context]
     #[arg(short, long)]
@@ -256,6 +256,12 @@ pub(crate) struct ConnectionArgs {
     /// Kubeconfig file [default: KUBECONFIG, then ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+    /// User to act as, such as system:serviceaccount:shop:installer
+    #[arg(long = "as", value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
+    pub as_user: Option<String>,
+    /// Group to act as; may be repeated
+    #[arg(long, value_name = "GROUP", requires = "as_user", value_parser = NonEmptyStringValueParser::new())]
+    pub as_group: Vec<String>,
 }
 
 /// The cluster, and what resolution depends on besides its objects.

@@ -1,18 +1,30 @@
 //! The objects of a namespace, read from an API server.
 
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::serde::de::DeserializeOwned;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::client::ClientBuilder;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config, Resource};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::Document;
+use tower::BoxError;
+use tower::util::MapErrLayer;
 
 use crate::args::ConnectionArgs;
 use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::{answer, list_readable};
+use crate::terminal::first_line;
+
+/// Where kubectl finds the names of kubeconfig files.
+const KUBECONFIG: &str = "KUBECONFIG";
 
 /// A cluster and the namespace to look at.
 pub(crate) struct Cluster {
@@ -21,6 +33,92 @@ pub(crate) struct Cluster {
     /// Commands that lead to it.
     pub commands: CommandLine,
     server: String,
+}
+
+/// A cluster that gives no answer at all.
+#[derive(Debug)]
+struct Unreached {
+    server: String,
+    cause: BoxError,
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cluster {} is not reached", self.server)
+    }
+}
+
+impl Error for Unreached {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.cause)
+    }
+}
+
+/// A client whose errors tell which server gave no answer.
+fn client(config: Config, server: &str) -> kube::Result<Client> {
+    let server = server.to_owned();
+    let told = move |cause: BoxError| match cause.downcast::<kube::Error>() {
+        Ok(known) => BoxError::from(known),
+        Err(cause) => Unreached { server, cause }.into(),
+    };
+    Ok(ClientBuilder::try_from(config)?
+        .with_layer(&MapErrLayer::new(told))
+        .build())
+}
+
+/// The files that kubectl reads: the one that is named, or those of the variable that are there, or the one at home.
+fn kubeconfig(named: Option<&Path>, variable: Option<&OsStr>) -> anyhow::Result<Kubeconfig> {
+    let read = |file: &Path| {
+        Kubeconfig::read_from(file).map_err(|error| {
+            anyhow!(
+                "cannot read kubeconfig {}: {}",
+                file.display(),
+                first_line(&error.to_string())
+            )
+        })
+    };
+    if let Some(file) = named {
+        return read(file);
+    }
+    let files = std::env::split_paths(variable.unwrap_or_default());
+    let files: Vec<PathBuf> = files.filter(|file| !file.as_os_str().is_empty()).collect();
+    if files.is_empty() {
+        return Kubeconfig::read().map_err(|error| no_cluster(&error));
+    }
+    // One that cannot be looked at is no missing one.
+    let is_there = |file: &&PathBuf| file.try_exists().unwrap_or(true);
+    let mut merged: Option<Kubeconfig> = None;
+    for file in files.iter().filter(is_there) {
+        let next = read(file)?;
+        merged = Some(match merged {
+            Some(before) => before.merge(next).map_err(|error| no_cluster(&error))?,
+            None => next,
+        });
+    }
+    merged.ok_or_else(|| {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        anyhow!(
+            "cannot find the cluster: {KUBECONFIG} names only files that do not exist: {}; see --kubeconfig and --context",
+            names.join(", ")
+        )
+    })
+}
+
+fn no_cluster(error: &KubeconfigError) -> anyhow::Error {
+    anyhow!(
+        "cannot find the cluster: {}; see --kubeconfig and --context",
+        first_line(&error.to_string())
+    )
+}
+
+/// Has requests made as somebody else, if that is wanted. Whom the kubeconfig names is not meant then.
+fn act_as(account: &mut AuthInfo, args: &ConnectionArgs) {
+    if let Some(user) = &args.as_user {
+        account.impersonate = Some(user.clone());
+        account.impersonate_groups = Some(args.as_group.clone());
+        account.impersonate_uid = None;
+        account.impersonate_user_extra = None;
+    }
 }
 
 impl Cluster {
@@ -33,23 +131,21 @@ impl Cluster {
             context: args.context.clone(),
             ..KubeConfigOptions::default()
         };
-        let config = match &args.kubeconfig {
-            Some(file) => {
-                // The text of these errors holds their causes already.
-                let kubeconfig = Kubeconfig::read_from(file)
-                    .map_err(|error| anyhow!("cannot read kubeconfig {}: {error}", file.display()))?;
-                Config::from_custom_kubeconfig(kubeconfig, &options).await
-            }
-            None => Config::from_kubeconfig(&options).await,
-        };
-        let config = config
-            .map_err(|error| anyhow!("cannot find the cluster: {error}; see --kubeconfig and --context"))?;
+        let kubeconfig = kubeconfig(
+            args.kubeconfig.as_deref(),
+            std::env::var_os(KUBECONFIG).as_deref(),
+        )?;
+        // The text of these errors holds their causes already.
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| no_cluster(&error))?;
+        act_as(&mut config.auth_info, args);
         let namespace = args
             .namespace
             .clone()
             .unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
-        let client = Client::try_from(config).context("cannot set up a connection to the cluster")?;
+        let client = client(config, &server).context("cannot set up a connection to the cluster")?;
         Ok(Self {
             client,
             namespace,
@@ -125,7 +221,10 @@ impl Cluster {
     {
         let (kind, version) = (K::kind(&()), K::api_version(&()));
         let found = list_readable::<K>(&self.client, Some(namespace), "").await;
-        let (found, unreadable) = found.map_err(|error| anyhow!("{error:#} (cluster {})", self.server))?;
+        let (found, unreadable) = found.map_err(|error| match format!("{error:#}") {
+            told if told.contains(&self.server) => anyhow!(told),
+            told => anyhow!("{told} (cluster {})", self.server),
+        })?;
         let left_out = unreadable
             .iter()
             .map(|object| format!("{}, and is left out", object.text));
@@ -143,5 +242,76 @@ impl Cluster {
                 })
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "apiVersion: v1\nkind: Config\ncurrent-context: one\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n\
+        contexts: [{name: one, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {as: bob, as-groups: [x]}}]\n";
+
+    #[test]
+    fn of_several_kubeconfigs_those_that_are_missing_are_skipped() {
+        let folder = tempfile::tempdir().unwrap();
+        let (good, missing) = (folder.path().join("good"), folder.path().join("missing"));
+        std::fs::write(&good, ONE).unwrap();
+        let joined = |files: &[&Path]| std::env::join_paths(files).unwrap();
+        for files in [&[&*missing, &*good][..], &[&good, &missing], &[&good]] {
+            let found = kubeconfig(None, Some(&joined(files))).unwrap();
+            assert_eq!(found.current_context.as_deref(), Some("one"), "{files:?}");
+        }
+        let error = kubeconfig(None, Some(&joined(&[&missing])))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("do not exist") && error.contains("missing"),
+            "{error}"
+        );
+        // The one that is named has to be there, and to be one.
+        kubeconfig(Some(&missing), Some(&joined(&[&good]))).unwrap_err();
+        std::fs::write(&missing, ": bad\n  x").unwrap();
+        let error = kubeconfig(None, Some(&joined(&[&missing, &good])))
+            .unwrap_err()
+            .to_string();
+        assert!(!error.contains('\n') && error.contains("missing"), "{error}");
+    }
+
+    #[test]
+    fn whoever_is_to_be_acted_as_is_nobody_else_in_part() {
+        let found = Kubeconfig::from_yaml(ONE).unwrap();
+        let mut account = found.auth_infos[0].auth_info.clone().unwrap();
+        act_as(&mut account, &ConnectionArgs::default());
+        assert_eq!(account.impersonate.as_deref(), Some("bob"));
+        let args = ConnectionArgs {
+            as_user: Some("eve".to_owned()),
+            ..ConnectionArgs::default()
+        };
+        act_as(&mut account, &args);
+        assert_eq!(account.impersonate.as_deref(), Some("eve"));
+        assert_eq!(account.impersonate_groups, Some(Vec::new()));
+    }
+
+    #[tokio::test]
+    async fn a_cluster_that_is_not_reached_is_named_with_what_to_look_at() {
+        let found = Kubeconfig::from_yaml(ONE).unwrap();
+        let config = Config::from_custom_kubeconfig(found, &KubeConfigOptions::default())
+            .await
+            .unwrap();
+        let client = client(config, "http://127.0.0.1:1/").unwrap();
+        let error = crate::reader::list_names::<Subscription>(&client, "shop")
+            .await
+            .unwrap_err();
+        let text = error.to_string();
+        for part in [
+            "cluster http://127.0.0.1:1/ is not reached: ",
+            "refused",
+            "--kubeconfig",
+            "kubectl cluster-info",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("ServiceError"), "{text}");
     }
 }

@@ -18,8 +18,13 @@ impl CommandLine {
             .map(|context| ("--context", context.clone()));
         let file = connection.kubeconfig.iter();
         let file = file.map(|file| ("--kubeconfig", file.display().to_string()));
+        let user = connection.as_user.iter().map(|user| ("--as", user.clone()));
+        let groups = connection.as_group.iter();
+        let groups = groups.map(|group| ("--as-group", group.clone()));
         let flags = context
             .chain(file)
+            .chain(user)
+            .chain(groups)
             .map(|(flag, value)| format!(" {flag} {}", quoted(&value)));
         Self {
             flags: flags.collect(),
@@ -92,7 +97,17 @@ mod tests {
             namespace: None,
             context: Some("it's mine".to_owned()),
             kubeconfig: Some("/tmp/config".into()),
+            ..ConnectionArgs::default()
         });
+        let as_other = CommandLine::of(&ConnectionArgs {
+            as_user: Some("eve".to_owned()),
+            as_group: vec!["a".to_owned(), "b c".to_owned()],
+            ..ConnectionArgs::default()
+        });
+        assert_eq!(
+            as_other.told("list", &[], None),
+            "kubectl operator list -A --as eve --as-group a --as-group 'b c'"
+        );
         assert_eq!(
             other.offered("list", &[], None).as_deref(),
             Some(r"kubectl operator list -A --context 'it'\''s mine' --kubeconfig /tmp/config")

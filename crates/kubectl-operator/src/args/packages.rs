@@ -12,6 +12,9 @@ pub(crate) struct AvailableArgs {
     /// Package whose channels and versions to list; all packages if left out
     #[arg(value_name = "PACKAGE", value_parser = NonEmptyStringValueParser::new())]
     pub package: Option<String>,
+    /// The same as PACKAGE
+    #[arg(long = "package", value_name = "PACKAGE", conflicts_with = "package", value_parser = NonEmptyStringValueParser::new())]
+    pub named: Option<String>,
     /// Only of this CatalogSource
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub catalog: Option<String>,
@@ -20,6 +23,13 @@ pub(crate) struct AvailableArgs {
     pub output: Option<Format>,
     #[command(flatten)]
     pub connection: ConnectionArgs,
+}
+
+impl AvailableArgs {
+    /// The package to list, however it was named.
+    pub(crate) fn package(&self) -> Option<&str> {
+        self.package.as_deref().or(self.named.as_deref())
+    }
 }
 
 /// `describe`

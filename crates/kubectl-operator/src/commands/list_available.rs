@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
     let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
     let mut packages = all(&cluster.client, namespace, commands).await?;
     let catalog = args.catalog.as_deref();
-    match &args.package {
+    match args.package() {
         Some(name) => packages = named(packages, name, catalog, namespace, commands)?,
         None => packages.retain(|package| catalog.is_none_or(|catalog| is_catalog(package, catalog))),
     }
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
                 commands.told("catalog list", &[], None)
             ));
         }
-        None if args.package.is_some() => printer::data(&versions_table(&packages, is_wide))?,
+        None if args.package().is_some() => printer::data(&versions_table(&packages, is_wide))?,
         None => printer::data(&table(&packages, is_wide))?,
     }
     Ok(Verdict::Fine)
@@ -126,7 +126,10 @@ fn deprecated(what: &str, message: Option<&String>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::args::{Args, Command};
     use crate::packages::tests::package;
 
     #[test]
@@ -155,5 +158,18 @@ mod tests {
         olm/cat   stable    1.1.0     etcd.v1.1.0   default channel, head
         olm/cat   stable    1.0.0     etcd.v1.0.0   version deprecated: it loses keys
         ");
+    }
+
+    #[test]
+    fn a_package_may_be_named_with_a_flag() {
+        for words in [&["etcd"][..], &["--package", "etcd"], &["--package=etcd"]] {
+            let words = ["kubectl-operator", "list-available"].iter().chain(words);
+            let Command::ListAvailable(args) = Args::try_parse_from(words).unwrap().command else {
+                panic!("another command");
+            };
+            assert_eq!(args.package(), Some("etcd"));
+        }
+        let both = ["kubectl-operator", "list-available", "etcd", "--package", "etcd"];
+        assert!(Args::try_parse_from(both).is_err());
     }
 }

@@ -36,6 +36,7 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let removal = look(&cluster, args).await?;
     printer::data(&removal.to_string())?;
     if !is_wanted(&removal, args)? {
+        printer::progress(&format!("{} is not uninstalled", args.name));
         return Ok(Verdict::Unresolved);
     }
     let mut tell = |text: &str| printer::progress(text);

@@ -18,6 +18,8 @@ use crate::reader::Unreadable;
 use crate::terminal::plain;
 use crate::writer::subject;
 
+/// What is told of another operator that owns a kind.
+const OWNS_TOO: &str = "owns it, too";
 /// Objects of one kind that are named.
 pub(super) const MAX_NAMED: usize = 5;
 
@@ -256,7 +258,7 @@ fn others(gathered: &Gathered, namespace: &str, going: &[ClusterServiceVersion],
         }
         let (of, name) = (plain(of), plain(name));
         if csv.spec.owned_crds().iter().any(|owned| owned.name == crd) {
-            others.push(format!("{of}/{name} owns it, too"));
+            others.push(format!("{of}/{name} {OWNS_TOO}"));
         } else if csv
             .spec
             .required_crds()
@@ -315,17 +317,33 @@ impl fmt::Display for Removal {
         for definition in &self.definitions {
             write!(f, "{definition}")?;
         }
-        let has_left = self.definitions.iter().any(|definition| !definition.is_deleted);
-        if has_left {
+        let left = || {
+            self.definitions
+                .iter()
+                .filter(|definition| !definition.is_deleted)
+        };
+        let (lone, owned): (Vec<&Definition>, Vec<&Definition>) = left().partition(|left| !left.is_owned());
+        if !lone.is_empty() {
+            let what = match owned.is_empty() {
+                true => "what is left",
+                false => "what is left and nobody else owns",
+            };
             writeln!(
                 f,
-                "note: what is left has nobody who looks after it; a later install takes it up again"
+                "note: {what} has nobody who looks after it; a later install takes it up again"
             )?;
         }
         for note in &self.notes {
             writeln!(f, "note: {}", plain(note))?;
         }
         Ok(())
+    }
+}
+
+impl Definition {
+    /// Whether another operator looks after it, too.
+    fn is_owned(&self) -> bool {
+        self.others.iter().any(|other| other.ends_with(OWNS_TOO))
     }
 }
 

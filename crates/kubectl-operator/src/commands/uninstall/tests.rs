@@ -441,3 +441,15 @@ async fn a_refused_step_tells_how_to_go_on() {
         "kubectl delete installplan install-1 -n shop --context 'a b' --kubeconfig /k"
     );
 }
+
+/// A definition that another operator owns has somebody who looks after it.
+#[tokio::test(start_paused = true)]
+async fn what_others_own_is_not_said_to_be_left_to_nobody() {
+    let cluster = cluster();
+    let mut other = owner("9.0.0");
+    other["metadata"]["namespace"] = json!("other");
+    cluster.put(other);
+    let text = looked(&cluster, &[]).await.unwrap().to_string();
+    assert!(text.contains("other/etcd.v9.0.0 owns it, too"), "{text}");
+    assert!(!text.contains("nobody who looks after it"), "{text}");
+}
