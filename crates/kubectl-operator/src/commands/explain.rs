@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use olm_resolver::CatalogKey;
 use olm_resolver::objects::Objects;
-use olm_resolver::plan::{Explained, Question};
+use olm_resolver::plan::{Explained, Question, Unsatisfiable};
+use olm_resolver::{CatalogKey, Problem, ResolveError};
 
 use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
@@ -76,7 +76,27 @@ pub(super) fn explain(question: &Question, name: Option<&str>) -> anyhow::Result
     {
         bail!("{}", problem.unknown_subscription(name));
     }
-    Ok(question.explain(name)?)
+    match question.explain(name) {
+        // Why nothing is resolved at all is an answer, too.
+        Err(error @ ResolveError::OperatorGroups { .. }) => Ok(nothing_resolves(problem, name, &error)),
+        explained => Ok(explained?),
+    }
+}
+
+/// That of the Subscriptions asked about none can be resolved, for one reason.
+fn nothing_resolves(problem: &Problem, name: Option<&str>, error: &ResolveError) -> Explained {
+    let known = problem.subscriptions.iter().map(|found| &found.name);
+    let asked = known.filter(|known| name.is_none_or(|name| name == known.as_str()));
+    Explained {
+        namespace: problem.namespace.clone(),
+        unsatisfiable: vec![Unsatisfiable {
+            subscriptions: asked.cloned().collect(),
+            message: error.to_string(),
+            summary: error.to_string(),
+            ..Unsatisfiable::default()
+        }],
+        ..Explained::default()
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::{HeldBack, NotSucceeded, Question, Unsatisfiable, held};
 use crate::advice::Advisor;
+use crate::enumeration::list;
 use crate::explain::Hints;
 use crate::one_line::OneLine;
 use crate::problem::{Problem, Subscription};
@@ -46,10 +47,18 @@ impl Question {
     /// # Errors
     /// When the namespace as a whole cannot be resolved.
     pub fn explain(&self, name: Option<&str>) -> Result<Explained, ResolveError> {
-        Ok(Explained {
-            not_succeeded: self.not_succeeded_of(name),
-            ..explain(&self.problem, name)?
-        })
+        let mut explained = explain(&self.problem, name)?;
+        explained.not_succeeded = self.not_succeeded_of(name);
+        for standing in &mut explained.standings {
+            let subscriptions = self.problem.subscriptions.iter();
+            let mut awaiting = subscriptions.filter(|found| self.problem.awaits_plan(found));
+            let mut plans = self.waiting.iter();
+            let of_it = plans.find(|plan| plan.subscription == standing.subscription);
+            if let (Some(plan), true) = (of_it, awaiting.any(|found| found.name == standing.subscription)) {
+                standing.state = self.awaited_text(plan);
+            }
+        }
+        Ok(explained)
     }
 }
 
@@ -142,8 +151,32 @@ fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>
         Some(next) if installed_csv.is_empty() => format!("resolves to {next}"),
         Some(next) => format!("will be upgraded from {installed_csv} to {next}"),
         None if installed_csv.is_empty() => "resolves, with nothing to install".to_owned(),
-        None => format!("has {installed_csv}, and gets nothing newer now"),
+        None => match headed(problem, subscription) {
+            Some(channels) => {
+                format!("has {installed_csv}, the head of {channels}: there is nothing newer in it")
+            }
+            None => format!("has {installed_csv}, and gets nothing newer now"),
+        },
     }
+}
+
+/// The channels at whose head a Subscription is; none where it is at no head.
+fn headed(problem: &Problem, subscription: &Subscription) -> Option<String> {
+    let Subscription {
+        package,
+        channel,
+        catalog,
+        installed_csv: installed,
+        ..
+    } = subscription;
+    let snapshot = problem.snapshot(catalog)?;
+    let followed = snapshot
+        .channel_names(package)
+        .filter(|name| channel.is_empty() || name == channel);
+    let headed: BTreeSet<&str> = followed
+        .filter(|name| snapshot.head(package, name) == Some(installed.as_str()))
+        .collect();
+    (!headed.is_empty()).then(|| format!("channel {}", list(headed.into_iter())))
 }
 
 impl fmt::Display for Explained {

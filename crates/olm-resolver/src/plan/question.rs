@@ -40,6 +40,13 @@ pub struct Waiting {
     pub install_plan: Option<String>,
 }
 
+impl Waiting {
+    /// What its approval names: the plan, or whom it is for.
+    fn name(&self) -> &str {
+        self.install_plan.as_deref().unwrap_or(&self.subscription)
+    }
+}
+
 /// A ClusterServiceVersion whose operator does not run, in the words of its status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -152,10 +159,51 @@ impl Question {
         if self.manual.is_empty() {
             return format!("{plan} that brings {csv} for subscription {subscription} is being carried out");
         }
-        let name = install_plan.as_deref().unwrap_or("NAME");
         format!(
-            "{plan} that brings {csv} for subscription {subscription} waits for approval: kubectl patch installplan {name} -n \
-             {namespace} --type merge -p '{{\"spec\":{{\"approved\":true}}}}'"
+            "{plan} that brings {csv} for subscription {subscription} waits for approval: kubectl operator approve {} -n {namespace}",
+            waiting.name()
         )
+    }
+
+    /// That a Subscription waits for a plan, and for which.
+    pub(super) fn awaited_text(&self, waiting: &Waiting) -> String {
+        let (csv, name, namespace) = (&waiting.csv, waiting.name(), &self.problem.namespace);
+        let plan = waiting.install_plan.as_ref().map_or_else(
+            || "its InstallPlan".to_owned(),
+            |name| format!("InstallPlan {name}"),
+        );
+        match self.manual.is_empty() {
+            true => format!("waits for {csv}: {plan} is being carried out"),
+            false => format!(
+                "waits for {csv}: {plan} has to be approved (kubectl operator approve {name} -n {namespace}), if it is not being carried \
+                 out already"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_waits_is_named_with_the_command_that_shows_and_approves_it() {
+        let mut waiting = Waiting {
+            subscription: "db".to_owned(),
+            csv: "etcd.v1".to_owned(),
+            install_plan: Some("install-1".to_owned()),
+        };
+        let mut question = Question::default();
+        question.problem.namespace = "shop".to_owned();
+        let running = "waits for etcd.v1: InstallPlan install-1 is being carried out";
+        assert_eq!(question.awaited_text(&waiting), running);
+        question.manual.insert("db".to_owned());
+        for (plan, name) in [(Some("install-1".to_owned()), "install-1"), (None, "db")] {
+            waiting.install_plan = plan;
+            let command = format!("kubectl operator approve {name} -n shop");
+            for text in [question.awaited_text(&waiting), question.waiting_text(&waiting)] {
+                assert!(text.contains(&command), "{text}");
+            }
+        }
     }
 }

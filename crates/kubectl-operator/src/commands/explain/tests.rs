@@ -112,3 +112,55 @@ fn of_a_csv_that_was_deleted_is_told_that_it_does_not_come_back() {
          delete subscription db -n shop)\n"
     );
 }
+
+#[test]
+fn who_is_at_the_head_of_a_channel_hears_that() {
+    let objects = OBJECTS
+        .replace("etcd.v1.0.0", "etcd.v1.1.0")
+        .replace("version: 1.0.0", "version: 1.1.0");
+    let text = explain(&question_of(&objects), Some("db")).unwrap().to_string();
+    assert_eq!(
+        text,
+        "db: has etcd.v1.1.0, the head of channel stable: there is nothing newer in it\n"
+    );
+}
+
+#[test]
+fn no_operator_group_and_two_are_answers() {
+    let parts: Vec<&str> = OBJECTS.split("---").collect();
+    let second = parts[0].replace("name: og", "name: og2");
+    for objects in [parts[1..].join("---"), format!("{second}---{OBJECTS}")] {
+        for (name, names) in [(Some("db"), "db"), (None, "db, other")] {
+            let explained = explain(&question_of(&objects), name).unwrap();
+            let text = explained.to_string();
+            assert!(
+                text.starts_with(&format!("{names}: cannot be resolved\n  found ")),
+                "{text}"
+            );
+            assert_eq!(explained.unsatisfiable.len(), 1, "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_plan_that_is_waited_for_is_named() {
+    let waits = "{installedCSV: etcd.v1.0.0, currentCSV: etcd.v1.1.0, state: UpgradePending, installPlanRef: {name: install-1}}";
+    let objects = OBJECTS.replace("{installedCSV: etcd.v1.0.0, currentCSV: etcd.v1.0.0}", waits);
+    let manual = objects.replace(
+        "channel: stable,",
+        "channel: stable, installPlanApproval: Manual,",
+    );
+    for (objects, part) in [
+        (objects, "InstallPlan install-1 is being carried out"),
+        (
+            manual,
+            "InstallPlan install-1 has to be approved (kubectl operator approve install-1 -n shop)",
+        ),
+    ] {
+        let text = explain(&question_of(&objects), Some("db")).unwrap().to_string();
+        assert!(
+            text.starts_with(&format!("db: waits for etcd.v1.1.0: {part}")),
+            "{text}"
+        );
+    }
+}
