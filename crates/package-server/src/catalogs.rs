@@ -11,7 +11,7 @@
 //! - What a CatalogSource says of itself (names, labels) is told at once, and reads nothing.
 //! - [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all others, one of each namespace; the
 //!   namespaces take turns. Each read has a deadline, and what the catalogs of one namespace, and of all tenants, take in memory a
-//!   bound ([`room`]).
+//!   bound ([`memory_quota`]).
 //! - A registry that hangs up soon after it was read is not read again at once.
 
 mod dial;

@@ -202,7 +202,7 @@ fn d14_the_guide_to_plans_works_from_top_to_bottom() {
 #[test]
 fn some_guides_need_a_cluster() {
     for (guide, steps) in [
-        ("install-olm.md", 8),
+        ("install-olm.md", 10),
         ("operators.md", 10),
         ("troubleshooting.md", 1),
         ("ui.md", 1),

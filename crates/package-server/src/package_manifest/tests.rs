@@ -267,7 +267,7 @@ fn what_is_kept_of_a_version_is_counted() {
         ..bundle("stable", "demo.v1", "1.0.0")
     });
     assert!(named > plain + 900, "{named}");
-    // MemoryQuota for four, a map and what holds it.
+    // Room for four, a map and what holds it.
     assert!(first > plain + 1000, "{first}");
     let channel = lists.add(bundle("fast", "demo.v1", "1.0.0"));
     assert!(first > channel && channel > plain + 400, "{channel}");
