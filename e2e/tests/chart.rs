@@ -389,28 +389,33 @@ fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
 }
 
 #[test]
-fn arch_002_one_file_is_applied_by_kubectl_in_two_rounds() -> anyhow::Result<()> {
+fn arch_002_one_file_is_applied_by_kubectl_in_two_rounds_at_most() -> anyhow::Result<()> {
     let scratch = Scratch::start("chart-file", UpOptions { no_node: true })?;
     let kubectl = Destination::Embedded((*scratch).clone());
     let file = workspace::root().join("manifests/install.yaml");
     let file = file.to_string_lossy().into_owned();
     let apply = ["apply", "-f", &file];
-    // The first looks all kinds up before it writes any; the guide says so.
-    let first = format!(
-        "{:#}",
-        kubectl.run(&apply).expect_err("kinds that are not there yet")
-    );
-    let unknown = first.matches("no matches for kind").count();
-    ensure!(unknown == 4 && !first.contains("Too long"), "{first}");
-    let round = kubectl.wait(
-        "the definitions to be served",
-        Duration::from_secs(60),
-        |kubectl| Ok(kubectl.run(&apply).map_err(|error| format!("{error:#}"))),
-    )?;
-    ensure!(
-        round.contains("clusterserviceversion.operators.coreos.com/packageserver created"),
-        "{round}"
-    );
+    // Kinds are looked up before the definitions are served, unless these are quicker; the guide says so.
+    if let Err(error) = kubectl.run(&apply) {
+        let first = format!("{error:#}");
+        let unknown = first.matches("no matches for kind").count();
+        ensure!(
+            (1..=4).contains(&unknown) && !first.contains("Too long"),
+            "{first}"
+        );
+        kubectl.wait(
+            "the definitions to be served",
+            Duration::from_secs(60),
+            |kubectl| Ok(kubectl.run(&apply).map_err(|error| format!("{error:#}"))),
+        )?;
+    }
+    for object in [
+        "csv/packageserver",
+        "olmconfig/cluster",
+        "operatorgroup/olm-operators",
+    ] {
+        ensure!(kubectl.get(&["-n", OLM, object])?.is_some(), "no {object}");
+    }
     let again = kubectl.run(&apply)?;
     ensure!(!again.contains(" created"), "{again}");
     ensure!(
