@@ -44,8 +44,8 @@ const ELSEWHERE: [(&str, &str); 6] = [
 const REGISTRY: &str = "registry.example.com/guides";
 /// The image that the operators of guides run: it does nothing, and every cluster has it.
 const PAUSE: &str = "registry.k8s.io/pause:3.10";
-/// How long one command may take.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// How long one command may take. A namespace goes slowly while others with hundreds of kinds go, too.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Programs of the guides, in a folder for `PATH`, once for all of them.
 fn tools() -> anyhow::Result<&'static Path> {
