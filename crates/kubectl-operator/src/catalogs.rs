@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 use crate::printer;
-use crate::reader::{answer, get, is_name, list};
+use crate::reader::{answer, get, list};
 
 /// Port that catalog pods serve.
 const REGISTRY_PORT: u16 = 50051;
@@ -186,10 +186,6 @@ pub(crate) fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> a
 }
 
 async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry, Fetched)> {
-    // It comes from a Subscription, and becomes part of a path.
-    if !is_name(&key.namespace) || !is_name(&key.name) {
-        bail!("no catalogsource can have this name");
-    }
     let source = get::<CatalogSource>(client, &key.namespace, &key.name).await?;
     let source = source.ok_or_else(|| anyhow!("there is no catalogsource {key}"))?;
     let registry = match source

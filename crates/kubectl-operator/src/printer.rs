@@ -89,7 +89,12 @@ pub(crate) fn warning(text: &str) {
 
 /// Tells why the command failed, with the causes in one line.
 pub(crate) fn error(error: &anyhow::Error) {
-    let _ = writeln!(io::stderr(), "Error: {}", line(&format!("{error:#}"), MAX_TALK));
+    let _ = writeln!(io::stderr(), "Error: {}", error_text(error));
+}
+
+/// Most are escaped where they are made; whatever is not is here.
+fn error_text(error: &anyhow::Error) -> String {
+    line(&format!("{error:#}"), MAX_TALK)
 }
 
 #[cfg(test)]
@@ -97,6 +102,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn an_error_of_whatever_origin_is_escaped() {
+        let error = anyhow::anyhow!("\u{1b}[2J").context("cannot\nread");
+        let text = error_text(&error);
+        assert!(!text.contains(['\u{1b}', '\n']), "{text}");
+    }
 
     #[test]
     fn talk_of_several_lines_stays_lines_and_none_of_others_looks_like_ours() {
