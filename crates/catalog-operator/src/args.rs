@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser, ValueEnum};
-use olm_runtime::args::LeaderElection;
+use olm_runtime::args::{LeaderElection, Release};
 
 /// How bundle images are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -97,16 +97,6 @@ pub struct Args {
     #[arg(long = "writeStatusName", default_value = "")]
     pub write_status_name: String,
 
-    /// Version of the release of OpenShift that this is part of.
-    #[arg(
-        long = "release-version",
-        env = "RELEASE_VERSION",
-        default_value = "",
-        hide = true,
-        value_name = "VERSION"
-    )]
-    pub release_version: String,
-
     /// Certificate of the metrics server.
     #[arg(long, default_value = "")]
     pub tls_cert: String,
@@ -134,6 +124,9 @@ pub struct Args {
     /// Where /healthz and /readyz are served.
     #[arg(long = "health-addr", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
     pub health_addr: std::net::SocketAddr,
+
+    #[command(flatten)]
+    pub(crate) release: Release,
 
     #[command(flatten)]
     pub(crate) leader_election: LeaderElection,

@@ -20,7 +20,7 @@ use olm_api::cluster_operator::{
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_runtime::cluster_operator::{ClusterOperators, Stored};
 use olm_runtime::condition::stored_time;
-use olm_runtime::driver::{Reconciler, Settled, StatusUpdate};
+use olm_runtime::driver::{FirstRounds, Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Plan, Requeue};
@@ -31,13 +31,13 @@ use crate::stores::Stores;
 
 /// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// How often it is asked whether something was done.
-const INTERVAL: Duration = Duration::from_secs(5);
+/// How often it is looked whether there still is a catalog.
+const INTERVAL: Duration = Duration::from_secs(60);
 
 pub(crate) struct Report {
     pub stores: Stores,
     pub cluster_operators: ClusterOperators,
-    pub settled: Settled,
+    pub first_rounds: FirstRounds,
     /// Namespace that this program runs in.
     pub namespace: String,
     /// Version of the cluster's release; empty where nobody said so.
@@ -73,7 +73,7 @@ impl Reconciler for Report {
         Ok(stored.map(|stored| Observed {
             name: key.name.clone(),
             stored,
-            is_working: self.settled.has_round_of::<CatalogSourceReconciler>()
+            is_working: self.first_rounds.has_one_of::<CatalogSourceReconciler>()
                 || self.stores.sources.list().is_empty(),
             namespace: self.namespace.clone(),
             release: self.release.clone(),
@@ -85,7 +85,7 @@ impl Reconciler for Report {
         if !observed.is_working {
             plan.requeue = plan.requeue.sooner(Requeue::After {
                 delay: INTERVAL,
-                reason: "the first round of a catalog wakes nobody",
+                reason: "that the last catalog went wakes nobody",
             });
         }
         (plan, ())

@@ -72,6 +72,21 @@ impl Default for Queues {
     }
 }
 
+impl Queues {
+    /// How many keys they hold, all together.
+    fn held(&self) -> usize {
+        let Self {
+            sources,
+            namespaces,
+            plans,
+            unpacks,
+            cluster_operators,
+        } = self;
+        let by_object = [sources, plans, unpacks, cluster_operators];
+        by_object.into_iter().map(Queue::held).sum::<usize>() + namespaces.held()
+    }
+}
+
 fn of_namespace(key: &NamespacedName) -> &str {
     &key.namespace
 }
@@ -99,7 +114,8 @@ pub struct Services {
 /// When the API server cannot be configured or the health address cannot be bound.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
-    let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
+    let unacknowledged = args.leader_election.unacknowledged();
+    let client = client::connect(args.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
     let health_addr = args.health_addr;
     let election = &args.leader_election;
     let candidacy = election.candidacy("catalog-operator", client.default_namespace());
@@ -162,6 +178,8 @@ pub(crate) fn build(args: Args, client: &Client, outside: Outside, figures: Figu
     let mut set = StoreSet::new();
     let stores = Stores::register(&mut set, client, args.unpack != UnpackMode::InProcess);
     let queues = Queues::default();
+    let filled = queues.clone();
+    set.fills(move || filled.held());
     let services = build_services(&args, client, &stores, &queues, outside, &figures);
     wiring::connect(&stores, &queues, &services, args.global_namespace());
     let name = Some(args.write_status_name.clone()).filter(|name| !name.is_empty());
@@ -323,12 +341,20 @@ impl Parts {
     }
 
     fn start_report(&self, runner: &Runner, workers: &mut JoinSet<()>) {
+        // That it works is told once it has done something.
+        let (watched, queue) = (
+            self.cluster_operators.clone(),
+            self.queues.cluster_operators.clone(),
+        );
+        runner
+            .first_rounds
+            .on_first_of::<CatalogSourceReconciler>(move || watched.keys().for_each(|key| queue.add(key)));
         let report = Report {
             stores: self.stores.clone(),
             cluster_operators: self.cluster_operators.clone(),
-            settled: runner.settled.clone(),
+            first_rounds: runner.first_rounds.clone(),
             namespace: self.client.default_namespace().to_owned(),
-            release: self.args.release_version.clone(),
+            release: self.args.release.release_version.clone(),
         };
         runner.spawn(workers, &Arc::new(report), &self.queues.cluster_operators, 1);
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Parser};
 use go_compat::duration::{self, Signed};
-use olm_runtime::args::LeaderElection;
+use olm_runtime::args::{LeaderElection, Release};
 
 /// Runs operators: takes each ClusterServiceVersion from its requirements to a running Deployment, under the
 /// OperatorGroup of its namespace.
@@ -49,15 +49,6 @@ pub struct Args {
         value_name = "NAME"
     )]
     pub(crate) write_package_server_status_name: String,
-    /// Version of the release of OpenShift that this is part of.
-    #[arg(
-        long = "release-version",
-        env = "RELEASE_VERSION",
-        default_value = "",
-        hide = true,
-        value_name = "VERSION"
-    )]
-    pub(crate) release_version: String,
     /// Certificate for metrics. Accepted, not used yet.
     #[arg(long = "tls-cert", default_value = "", value_name = "FILE")]
     pub(crate) tls_cert: String,
@@ -73,6 +64,9 @@ pub struct Args {
     /// Accepted for compatibility, does nothing.
     #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
     pub(crate) feature_gates: String,
+    #[command(flatten)]
+    pub(crate) release: Release,
+
     #[command(flatten)]
     pub(crate) leader_election: LeaderElection,
 }

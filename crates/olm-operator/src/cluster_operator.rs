@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use olm_runtime::{
     NamespacedName, Timestamp,
     cluster_operator::{ClusterOperators, Stored},
-    driver::{Reconciler, Settled, StatusUpdate},
+    driver::{FirstRounds, Reconciler, StatusUpdate},
     error::ObserveError,
     outcome::Outcomes,
     plan::Plan,
@@ -35,7 +35,7 @@ pub(crate) struct Reports {
     pub(crate) stores: Stores,
     pub(crate) cluster_operators: ClusterOperators,
     pub(crate) settings: ReportSettings,
-    pub(crate) settled: Settled,
+    pub(crate) first_rounds: FirstRounds,
     /// When this process began to work.
     pub(crate) since: Timestamp,
 }
@@ -85,10 +85,10 @@ impl Reconciler for Reports {
         }))
     }
 
-    fn decide(observed: &Observed, _: Option<&()>, _: Timestamp) -> (Plan, ()) {
+    fn decide(observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, ()) {
         let mut plan = observed.stored.plan(&observed.name);
         if let Subject::Olm(inputs) = &observed.subject {
-            plan.requeue = plan.requeue.sooner(olm::requeue(inputs));
+            plan.requeue = plan.requeue.sooner(olm::requeue(inputs, now));
         }
         (plan, ())
     }
@@ -116,7 +116,7 @@ impl Reports {
             name: olm.clone(),
             release: release.clone(),
             version: VERSION.to_owned(),
-            is_working: self.settled.has_round_of::<Csv>() || csvs.list().is_empty(),
+            is_working: self.first_rounds.has_one_of::<Csv>() || csvs.list().is_empty(),
             since: self.since,
             operators: csvs.list_where(|csv| olm::properties(csv).is_some()),
             own: csvs.list_in(namespace),

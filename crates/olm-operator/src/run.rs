@@ -101,6 +101,41 @@ impl Default for Queues {
     }
 }
 
+impl Queues {
+    /// How many keys they hold, all together.
+    fn held(&self) -> usize {
+        let Self {
+            csvs,
+            copies,
+            mislabelled_csvs,
+            groups,
+            conditions,
+            namespaces,
+            orphaned_callers,
+            olm_configs,
+            group_roles,
+            api_roles,
+            operators,
+            adoptions,
+            cluster_operators,
+        } = self;
+        let by_object = [
+            csvs,
+            mislabelled_csvs,
+            groups,
+            conditions,
+            namespaces,
+            olm_configs,
+            group_roles,
+            operators,
+            adoptions,
+            cluster_operators,
+        ];
+        let by_object: usize = by_object.into_iter().map(Queue::held).sum();
+        by_object + copies.held() + orphaned_callers.held() + api_roles.held()
+    }
+}
+
 fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
     &key.namespace
 }
@@ -111,7 +146,8 @@ fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
 /// When the API server cannot be configured or the health address cannot be bound.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
-    let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
+    let unacknowledged = args.leader_election.unacknowledged();
+    let client = client::connect(args.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
     let (set, start) = controllers(&client, Settings::of(&args), &metrics);
     let candidacy = args
         .leader_election
@@ -137,7 +173,7 @@ impl Settings {
                 olm: args.write_status_name.clone(),
                 package_server: args.write_package_server_status_name.clone(),
                 namespace: args.namespace.clone(),
-                release: args.release_version.clone(),
+                release: args.release.release_version.clone(),
             },
         }
     }
@@ -154,6 +190,8 @@ pub fn controllers(
     let stores = Stores::register(&mut set, client);
     metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
+    let filled = queues.clone();
+    set.fills(move || filled.held());
     // What is known is forgotten before whoever asks for it is woken, and what is found by an index is in it.
     let accounts = KnownAccounts::follow(&stores.account_news);
     let indexes = (ComponentIndex::follow(&stores), OwnedIndex::follow(&stores));
@@ -179,11 +217,12 @@ pub fn controllers(
         runner.spawn(&mut workers, &Arc::new(copies), &queues.copies, WORKERS_OF_COPIES);
         runner.spawn(&mut workers, &Arc::new(configs), &queues.olm_configs, 1);
         start_user_roles(runner, &mut workers, &stores, &queues, client, api_roles);
+        wiring::connect_first_rounds(&runner.first_rounds, &queues, &cluster_operators);
         let reports = Reports {
             stores,
             cluster_operators,
             settings: reports,
-            settled: runner.settled.clone(),
+            first_rounds: runner.first_rounds.clone(),
             since: clock::now(),
         };
         runner.spawn(&mut workers, &Arc::new(reports), &queues.cluster_operators, 1);

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 use go_compat::duration;
 
 use crate::key::{NamespacedName, is_path_segment};
-use crate::leader::{Candidacy, Terms};
+use crate::leader::{Candidacy, LeaseTimes};
 
 /// Flags of the election among several processes of one operator, with client-go's names and times.
 #[derive(Debug, Clone, Args)]
@@ -32,6 +32,20 @@ pub struct LeaderElection {
     leader_elect_resource_namespace: String,
 }
 
+/// The release of OpenShift that an operator is part of.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Release {
+    /// Version of the release of OpenShift that this is part of.
+    #[arg(
+        long = "release-version",
+        env = "RELEASE_VERSION",
+        default_value = "",
+        hide = true,
+        value_name = "VERSION"
+    )]
+    pub release_version: String,
+}
+
 impl LeaderElection {
     /// What is wrong with flags that are fine one by one. Where nobody is elected nothing is.
     pub fn usage_error(&self) -> Option<String> {
@@ -49,7 +63,7 @@ impl LeaderElection {
                 return Some(format!("{flag}={name:?} cannot be the name of an object"));
             }
         }
-        self.terms().err()
+        self.times().err()
     }
 
     /// For what this process stands: the Lease `name` in `namespace` where the flags say no other; none where nobody is elected.
@@ -60,12 +74,18 @@ impl LeaderElection {
             name: or(&self.leader_elect_resource_name, name),
         };
         // `usage_error` has ended the process where they do not fit together.
-        let terms = self.terms().ok().filter(|_| self.leader_elect)?;
-        Some(Candidacy::new(lease, terms))
+        let times = self.times().ok().filter(|_| self.leader_elect)?;
+        Some(Candidacy::new(lease, times))
     }
 
-    fn terms(&self) -> Result<Terms, String> {
-        Terms::new(
+    /// How long what was sent to the API server may stay unacknowledged; none where nobody is elected.
+    pub fn unacknowledged(&self) -> Option<Duration> {
+        let times = self.times().ok().filter(|_| self.leader_elect)?;
+        Some(times.unacknowledged())
+    }
+
+    fn times(&self) -> Result<LeaseTimes, String> {
+        LeaseTimes::new(
             self.leader_elect_lease_duration,
             self.leader_elect_renew_deadline,
             self.leader_elect_retry_period,
@@ -166,7 +186,7 @@ mod tests {
         assert_eq!(parsed(&["--leader-elect-retry-period=9s"]).usage_error(), None);
         let candidacy = parsed(&["--leader-elect"]).candidacy("operator", "olm").unwrap();
         assert_eq!(candidacy.lease, NamespacedName::new("olm", "operator"));
-        assert_eq!(candidacy.terms, Terms::default());
+        assert_eq!(candidacy.times, LeaseTimes::default());
     }
 
     #[test]
@@ -183,8 +203,8 @@ mod tests {
         let candidacy = given.candidacy("operator", "olm").unwrap();
         assert_eq!(candidacy.lease, NamespacedName::new("b", "a"));
         let seconds = Duration::from_secs;
-        let terms = Terms::new(seconds(30), seconds(20), Duration::from_millis(500));
-        assert_eq!(Ok(candidacy.terms), terms);
+        let times = LeaseTimes::new(seconds(30), seconds(20), Duration::from_millis(500));
+        assert_eq!(Ok(candidacy.times), times);
     }
 
     #[test]

@@ -43,11 +43,16 @@ pub enum ClientError {
 ///
 /// kube's default retry of refused requests is off: a create that is repeated blindly could be made
 /// twice, and the driver repeats whole rounds anyway. Answers are bounded, see [`bounded`], requests counted in
-/// `metrics`, and warnings about writes collected for the executor.
+/// `metrics`, and warnings about writes collected for the executor. What is sent and not acknowledged for as long as `unacknowledged` says is
+/// given up; not so where a kubeconfig names a proxy, or a program that logs in, as none in a cluster does.
 ///
 /// # Errors
 /// When no usable configuration is found; the text says what was tried.
-pub async fn connect(path: Option<&str>, metrics: &Metrics) -> Result<Client, ClientError> {
+pub async fn connect(
+    path: Option<&str>,
+    unacknowledged: Option<Duration>,
+    metrics: &Metrics,
+) -> Result<Client, ClientError> {
     let mut config = match path.filter(|path| !path.is_empty()) {
         Some(path) => {
             let wrap = |source| ClientError::Kubeconfig {
@@ -62,7 +67,7 @@ pub async fn connect(path: Option<&str>, metrics: &Metrics) -> Result<Client, Cl
         None => Config::infer().await.map_err(ClientError::Config)?,
     };
     config.default_retry = false;
-    let builder = transport::build(config).map_err(ClientError::Client)?;
+    let builder = transport::build(config, unacknowledged).map_err(ClientError::Client)?;
     let counted = counted::CountRequests(metrics.clone());
     Ok(builder
         .with_layer(&bounded::BoundAnswers)

@@ -5,7 +5,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Display,
+    fmt::{self, Display},
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -145,25 +145,64 @@ pub struct Runner {
     pub shutdown: watch::Receiver<bool>,
     /// Counts what the rounds of all controllers come to.
     pub metrics: Metrics,
-    /// Whose rounds have come to an end.
-    pub settled: Settled,
+    /// Whose first rounds went well.
+    pub first_rounds: FirstRounds,
 }
 
-/// The controllers of this process of which a round went well; a clone is another handle to the same.
-#[derive(Debug, Clone, Default)]
-pub struct Settled(Arc<Mutex<BTreeSet<&'static str>>>);
+/// The controllers of this process of which a round went well; a clone is another handle to the same. A round for an object that is not there
+/// is none.
+#[derive(Clone, Default)]
+pub struct FirstRounds(Arc<Mutex<Firsts>>);
 
-impl Settled {
+type Listener = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Firsts {
+    seen: BTreeSet<&'static str>,
+    /// Each with the controller that it waits for.
+    listeners: Vec<(&'static str, Listener)>,
+}
+
+impl fmt::Debug for FirstRounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FirstRounds").field(&self.lock().seen).finish()
+    }
+}
+
+impl FirstRounds {
     /// Whether a round of `R` went well in this process.
-    pub fn has_round_of<R: Reconciler>(&self) -> bool {
-        self.lock().contains(R::NAME)
+    pub fn has_one_of<R: Reconciler>(&self) -> bool {
+        self.lock().seen.contains(R::NAME)
+    }
+
+    /// Calls `listener` with the first round of `R` that goes well; at once if there was one.
+    pub fn on_first_of<R: Reconciler>(&self, listener: impl FnOnce() + Send + 'static) {
+        let mut firsts = self.lock();
+        if firsts.seen.contains(R::NAME) {
+            drop(firsts);
+            listener();
+        } else {
+            firsts.listeners.push((R::NAME, Box::new(listener)));
+        }
     }
 
     fn note(&self, controller: &'static str) {
-        self.lock().insert(controller);
+        let mut firsts = self.lock();
+        if !firsts.seen.insert(controller) {
+            return;
+        }
+        let told: Vec<_> = firsts
+            .listeners
+            .extract_if(.., |(awaited, _)| *awaited == controller)
+            .collect();
+        drop(firsts);
+        for (_, listener) in told {
+            listener();
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
+    fn lock(&self) -> MutexGuard<'_, Firsts> {
+        // Every critical section leaves the value consistent, so a panic elsewhere cannot spoil it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -177,7 +216,7 @@ impl Runner {
             recorder,
             shutdown,
             metrics,
-            settled: Settled::default(),
+            first_rounds: FirstRounds::default(),
         }
     }
 
@@ -265,9 +304,6 @@ impl<R: Reconciler> Worker<R> {
     }
 
     fn schedule(&self, key: R::Key, next: &Next) {
-        if matches!(next, Next::Settled(_)) {
-            self.runner.settled.note(R::NAME);
-        }
         match *next {
             Next::Settled(Requeue::AwaitChange) => self.forget_failures(&key),
             Next::Settled(Requeue::After { delay, reason }) => {
@@ -359,7 +395,10 @@ impl<R: Reconciler> Worker<R> {
         let requeue = plan.requeue.sooner(update.requeue);
         match failed {
             Some(why) => Next::Failed(requeue, why),
-            None => Next::Settled(requeue),
+            None => {
+                self.runner.first_rounds.note(R::NAME);
+                Next::Settled(requeue)
+            }
         }
     }
 

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 /// or its deadline passes ([`REQUEST_DEADLINE`](crate::client::REQUEST_DEADLINE)), and until then the server may carry it
 /// out. Whoever hands the right to write to somebody else waits for [`WriteGate::is_settled`], or that long.
 ///
-/// Opened for a [`Term`], it looks at the clock at each write: it shuts without anybody having to run, so a process that was stopped
-/// and wakes finds it shut. The deadline of a write then ends with the term, for the server as well.
+/// Opened for a [`WriteWindow`], it looks at the clock at each write: it shuts without anybody having to run, so a process that was stopped
+/// and wakes finds it shut. The deadline of a write then ends with the window, for the server as well.
 #[derive(Debug, Clone, Default)]
 pub struct WriteGate {
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ enum Opening {
     #[default]
     Open,
     Shut,
-    For(Term),
+    For(WriteWindow),
 }
 
 impl Opening {
@@ -54,19 +54,31 @@ impl Opening {
         match self {
             Self::Open => true,
             Self::Shut => false,
-            // The clock is read here, at each write, so nobody has to run for the term to end.
-            Self::For(term) => Instant::now() < term.send_before,
+            // The clock is read here, at each write, so nobody has to run for the window to end.
+            Self::For(window) => Instant::now() < window.send_before,
         }
     }
 }
 
 /// For how long writes are let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Term {
+pub struct WriteWindow {
     /// From then on none is sent.
     pub send_before: Instant,
     /// By then one that was sent is over, answered or not; not before `send_before`.
     pub over_by: Instant,
+}
+
+#[cfg(test)]
+impl WriteWindow {
+    /// From now on, in seconds.
+    pub(crate) fn of_seconds(send_before: u64, over_by: u64) -> Self {
+        let now = Instant::now();
+        Self {
+            send_before: now + Duration::from_secs(send_before),
+            over_by: now + Duration::from_secs(over_by),
+        }
+    }
 }
 
 impl WriteGate {
@@ -80,9 +92,9 @@ impl WriteGate {
         self.lock().opening = Opening::Open;
     }
 
-    /// Lets writes through until the end of `term`, in place of what was said before.
-    pub fn open_for(&self, term: Term) {
-        self.lock().opening = Opening::For(term);
+    /// Lets writes through until the end of `window`, in place of what was said before.
+    pub fn open_for(&self, window: WriteWindow) {
+        self.lock().opening = Opening::For(window);
     }
 
     /// True when writes are let through at this moment.
@@ -120,7 +132,7 @@ impl WriteGate {
         }
         state.under_way += 1;
         let end = match state.opening {
-            Opening::For(term) => Some(term.over_by),
+            Opening::For(window) => Some(window.over_by),
             Opening::Open | Opening::Shut => None,
         };
         drop(state);
@@ -128,7 +140,7 @@ impl WriteGate {
         Some(Permit {
             gate: self.clone(),
             over_by: end.map_or(longest, |end| end.min(longest)),
-            has_term: end.is_some(),
+            has_window: end.is_some(),
             is_answered: false,
         })
     }
@@ -148,7 +160,7 @@ impl WriteGate {
 pub(crate) struct Permit {
     gate: WriteGate,
     over_by: Instant,
-    has_term: bool,
+    has_window: bool,
     is_answered: bool,
 }
 
@@ -160,11 +172,11 @@ impl Permit {
 
     /// How long the server may take for the write, where that matters to others.
     pub fn time_of_server(&self) -> Option<Duration> {
-        self.has_term
+        self.has_window
             .then(|| self.over_by.saturating_duration_since(Instant::now()))
     }
 
-    /// The server has answered: the write is carried out or refused.
+    /// The server has said what became of it: the write is carried out or refused.
     pub fn answered(mut self) {
         self.is_answered = true;
     }
@@ -186,23 +198,15 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_secs(30);
 
-    fn term(send_before: u64, over_by: u64) -> Term {
-        let now = Instant::now();
-        Term {
-            send_before: now + Duration::from_secs(send_before),
-            over_by: now + Duration::from_secs(over_by),
-        }
-    }
-
     async fn pass_time(seconds: u64) {
         tokio::time::advance(Duration::from_secs(seconds)).await;
     }
 
     /// Nothing has to run for it: the clock alone is looked at.
     #[tokio::test(start_paused = true)]
-    async fn a_term_ends_by_the_clock_alone() {
+    async fn a_window_ends_by_the_clock_alone() {
         let gate = WriteGate::default();
-        gate.open_for(term(10, 12));
+        gate.open_for(WriteWindow::of_seconds(10, 12));
         pass_time(9).await;
         assert!(gate.is_open());
         gate.pass(LONGEST).unwrap().answered();
@@ -210,17 +214,17 @@ mod tests {
         assert!(!gate.is_open());
         assert!(gate.pass(LONGEST).is_none());
         assert_eq!(gate.held_back(), 1);
-        gate.open_for(term(10, 12));
+        gate.open_for(WriteWindow::of_seconds(10, 12));
         assert!(gate.pass(LONGEST).is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_deadline_of_a_write_ends_with_the_term() {
+    async fn the_deadline_of_a_write_ends_with_the_window() {
         let gate = WriteGate::default();
         let unlimited = gate.pass(LONGEST).unwrap();
         assert_eq!(unlimited.over_by(), Instant::now() + LONGEST);
         assert_eq!(unlimited.time_of_server(), None);
-        gate.open_for(term(10, 12));
+        gate.open_for(WriteWindow::of_seconds(10, 12));
         pass_time(5).await;
         let permit = gate.pass(LONGEST).unwrap();
         assert_eq!(permit.time_of_server(), Some(Duration::from_secs(7)));

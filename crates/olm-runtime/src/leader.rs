@@ -1,18 +1,18 @@
 //! Which of several processes writes: the one that has a Lease.
 //!
 //! # Expected flow
-//! A process stands for election once its stores are ready ([`Elector::win`]). It reads the Lease every retry period and takes it when
+//! A process stands for election once its stores are ready ([`Elector::acquire`]). It reads the Lease every retry period and takes it when
 //! nobody has it, or when it has not changed for as long as it lasts; then the [`WriteGate`] is open for a
-//! [`Term`](crate::gate::Term) with each renewal ([`Elector::keep`]). In the end, when its writes are over, it takes its name out of the Lease ([`Elector::resign`]), and
+//! [`WriteWindow`](crate::gate::WriteWindow) with each renewal ([`Elector::renew`]). In the end, when its writes are over, it takes its name out of the Lease ([`Elector::release`]), and
 //! the next one need not wait.
 //!
 //! # Guarantees
-//! No write of one process is sent, nor carried out later, once another has the Lease ([`Terms`]); what it rests on is in
+//! No write of one process is sent, nor carried out later, once another has the Lease ([`LeaseTimes`]); what it rests on is in
 //! decision record 0036. A Lease is written as it was seen or not at all (resourceVersion). Times of others are not believed: what counts
 //! is when this process saw the Lease change.
 //!
 //! # Errors
-//! Who lost the Lease leads no more: [`Elector::keep`] comes back, and the process has to end. What it has in memory may contradict
+//! Who lost the Lease leads no more: [`Elector::renew`] comes back, and the process has to end. What it has in memory may contradict
 //! what the next one did.
 
 mod candidate;
@@ -33,7 +33,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::candidate::{Candidate, Step};
-pub use self::candidate::{Loss, Terms};
+pub use self::candidate::{LeaseTimes, Loss};
 use crate::clock;
 use crate::event::Recorder;
 use crate::gate::WriteGate;
@@ -55,12 +55,12 @@ pub struct Candidacy {
     /// A name that no other process has, nor had.
     pub identity: String,
     /// The times.
-    pub terms: Terms,
+    pub times: LeaseTimes,
 }
 
 impl Candidacy {
     /// For this Lease, as this very process.
-    pub fn new(lease: NamespacedName, terms: Terms) -> Self {
+    pub fn new(lease: NamespacedName, times: LeaseTimes) -> Self {
         let pod = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
         // A container that is started again in its pod is another process: writes of the one before may still be on their way.
         let random = || RandomState::new().hash_one(std::process::id());
@@ -68,7 +68,7 @@ impl Candidacy {
         Self {
             lease,
             identity: format!("{}_{unique}", pod.as_deref().unwrap_or("process")),
-            terms,
+            times,
         }
     }
 }
@@ -176,14 +176,15 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// An elector that shuts `gate` at once.
-    pub fn new(client: Client, candidacy: Candidacy, gate: WriteGate) -> Self {
+    /// An elector with a gate of its own, which is shut.
+    pub fn new(client: Client, candidacy: Candidacy) -> Self {
+        let gate = WriteGate::default();
         gate.shut();
         Self {
             api: Api::namespaced(client, &candidacy.lease.namespace),
             leadership: Leadership::of(&candidacy.lease, &gate),
             lease: candidacy.lease,
-            candidate: Candidate::new(candidacy.identity, candidacy.terms),
+            candidate: Candidate::new(candidacy.identity, candidacy.times),
             gate,
         }
     }
@@ -203,16 +204,25 @@ impl Elector {
         &self.gate
     }
 
-    /// Comes back when this process leads. The gate is open then.
+    /// Reads the Lease once. Who does so before its stores begin to list may know later that nobody wrote meanwhile, see
+    /// [`Elector::acquire`]. Not to get an answer is no error.
+    pub async fn look(&mut self) {
+        self.read().await;
+        self.candidate.remember_if_free();
+    }
+
+    /// Comes back when this process leads. The gate is open then. True if another may have written since [`Elector::look`], or since
+    /// ever if that was not called: then the stores may lack its last writes, however well their watches go.
     ///
     /// # Errors
     /// When its time was over before it knew of it, as when the process was stopped meanwhile.
-    pub async fn win(&mut self) -> Result<(), Loss> {
+    pub async fn acquire(&mut self) -> Result<bool, Loss> {
         while !self.leadership.leads() {
             self.step().await?;
         }
-        tracing::info!(lease = %self.lease, identity = self.candidate.identity(), "leads");
-        Ok(())
+        let follows = !self.candidate.took_what_was_free();
+        tracing::info!(lease = %self.lease, identity = self.candidate.identity(), follows, "leads");
+        Ok(follows)
     }
 
     /// Says in an Event that this process leads, as client-go's leaders do.
@@ -226,7 +236,7 @@ impl Elector {
     }
 
     /// Renews the Lease; comes back when it is lost. The gate is shut then.
-    pub async fn keep(&mut self) -> Loss {
+    pub async fn renew(&mut self) -> Loss {
         loop {
             if let Err(loss) = self.step().await {
                 self.gate.shut();
@@ -238,7 +248,7 @@ impl Elector {
 
     /// Shuts the gate, waits until what was sent is over and takes this process's name out of the Lease. Where that cannot be had, the
     /// Lease is left to run out.
-    pub async fn resign(&mut self) {
+    pub async fn release(&mut self) {
         self.gate.shut();
         self.note(|progress| progress.leads = false);
         if !self.candidate.has_claimed() {
@@ -254,7 +264,7 @@ impl Elector {
         }
         let releasing = async {
             for _ in 0..RELEASES {
-                if self.release().await {
+                if self.give_back().await {
                     return;
                 }
             }
@@ -269,7 +279,7 @@ impl Elector {
         clippy::disallowed_methods,
         reason = "the Lease is what lets the executor write"
     )]
-    async fn release(&mut self) -> bool {
+    async fn give_back(&mut self) -> bool {
         if let Some(lease) = self.candidate.released(clock::now()) {
             let answer = self
                 .api
@@ -340,8 +350,8 @@ impl Elector {
         let now = Instant::now();
         match answer {
             Ok(Ok(lease)) => {
-                if let Some(term) = self.candidate.wrote(lease, sent, now) {
-                    self.gate.open_for(term);
+                if let Some(window) = self.candidate.wrote(lease, sent, now) {
+                    self.gate.open_for(window);
                     self.note(|progress| (progress.leads, progress.error) = (true, None));
                 }
             }

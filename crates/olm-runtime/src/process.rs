@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 use crate::apply::Executor;
 use crate::driver::Runner;
 use crate::event::Recorder;
-use crate::gate::WriteGate;
 use crate::key::NamespacedName;
 use crate::leader::{Candidacy, Elector, Loss};
 use crate::metrics::Metrics;
@@ -24,9 +23,9 @@ use crate::{admin, args, isolation, telemetry};
 const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
 /// How long rounds in hand may take after the signal to stop.
 const LAST_ROUNDS: Duration = Duration::from_secs(20);
-/// Objects whose end a standby may hear of. Its queues hold what waits for the day it leads, and keys of objects that are gone would pile up
-/// there: with so many it begins anew, which costs nobody anything.
-const MOST_GONE: u64 = 100_000;
+/// Keys that the queues of a standby may hold beside those it began with. They hold each once, until the day it leads; but keys of objects that
+/// are gone, or that labels named which have changed, are other keys each time. With so many it begins anew, which costs nobody anything.
+const MOST_ADDED: usize = 100_000;
 /// How often a standby counts them.
 const COUNTING: Duration = Duration::from_secs(60);
 
@@ -131,7 +130,11 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let mut watches = JoinSet::new();
     metrics.of_the_process();
-    let elector = candidacy.map(|it| Elector::new(client.clone(), it, WriteGate::default()));
+    let mut elector = candidacy.map(|it| Elector::new(client.clone(), it));
+    if let Some(elector) = &mut elector {
+        // Before anything is listed: of a Lease that is free now and then, nobody wrote in between.
+        elector.look().await;
+    }
     let leadership = elector.as_ref().map(|elector| elector.leadership().clone());
     let leadership = leadership.unwrap_or_default();
     leadership.count_in(&metrics);
@@ -144,8 +147,8 @@ pub async fn run(
 }
 
 /// The part of [`run`] that knows neither signals nor the network: waits until the stores that `watches` feed are ready
-/// and until `elector`, if there is one, says that this process leads, starts the controllers with `start`, and ends with `stop`, when
-/// the rounds in hand are finished and the Lease is given back. Dropped before, it leaves everything where it is, as a killed
+/// and until `elector`, if there is one, says that this process leads, has them listed anew where another led meanwhile, as its last writes
+/// may not be in them, starts the controllers with `start`, and ends with `stop`, when the rounds in hand are finished and the Lease is given back. Dropped before, it leaves everything where it is, as a killed
 /// process does.
 ///
 /// # Errors
@@ -173,21 +176,32 @@ pub async fn controllers(
     }
     tracing::info!("all stores are ready");
     if let Some(elector) = &mut elector {
-        let won = tokio::select! {
-            won = elector.win() => won,
+        let acquired = tokio::select! {
+            acquired = elector.acquire() => acquired,
             () = &mut stop => {
-                elector.resign().await;
+                elector.release().await;
                 return Ok(());
             }
-            () = many_gone(&stores) => {
-                tracing::info!("much is gone that this standby heard of: it ends and begins anew");
-                elector.resign().await;
+            () = much_added(&stores) => {
+                tracing::info!("much waits that this standby heard of: it ends and begins anew");
+                elector.release().await;
                 return Ok(());
             }
             Some(_) = watches.join_next() => return ended("a watch"),
         };
-        won.map_err(|loss| lost(elector, loss))?;
+        let follows = acquired.map_err(|loss| lost(elector, loss))?;
         elector.announce(&recorder);
+        if follows {
+            tokio::select! {
+                () = stores.list_again() => tracing::info!("all stores have what the one before wrote"),
+                loss = elector.renew() => return Err(lost(elector, loss)),
+                () = &mut stop => {
+                    elector.release().await;
+                    return Ok(());
+                }
+                Some(_) = watches.join_next() => return ended("a watch"),
+            }
+        }
     }
     let runner = Runner::new(Executor::new(client, stores, gate), recorder, shutdown);
     let mut workers = start(&runner);
@@ -213,7 +227,7 @@ pub async fn controllers(
     // What did not come to its end is given up before another may begin.
     workers.shutdown().await;
     if let Some(elector) = &mut elector {
-        elector.resign().await;
+        elector.release().await;
     }
     Ok(())
 }
@@ -222,7 +236,7 @@ pub async fn controllers(
 async fn losing(elector: Option<&mut Elector>) -> RunError {
     match elector {
         Some(elector) => {
-            let loss = elector.keep().await;
+            let loss = elector.renew().await;
             lost(elector, loss)
         }
         None => std::future::pending().await,
@@ -236,9 +250,10 @@ fn lost(elector: &Elector, loss: Loss) -> RunError {
     }
 }
 
-/// Comes back when the stores have heard of the end of [`MOST_GONE`] objects.
-async fn many_gone(stores: &StoreSetHandle) {
-    while stores.gone() < MOST_GONE {
+/// Comes back when [`MOST_ADDED`] keys more wait than now.
+async fn much_added(stores: &StoreSetHandle) {
+    let first = stores.waiting();
+    while stores.waiting().saturating_sub(first) < MOST_ADDED {
         tokio::time::sleep(COUNTING).await;
     }
 }

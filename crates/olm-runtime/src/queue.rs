@@ -173,6 +173,12 @@ impl<T: Clone + Ord + Hash> Queue<T> {
         state.queued.len() + again.count()
     }
 
+    /// Number of keys that it holds until a worker comes for them, delayed ones included.
+    pub fn held(&self) -> usize {
+        let delayed = self.lock().delayed.len();
+        self.len() + delayed
+    }
+
     /// True when no key waits now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -343,6 +349,16 @@ mod tests {
         queue.done(&"a");
         let again = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
         assert!(again.is_err(), "{again:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_and_what_is_delayed_is_held() {
+        let queue = Queue::new();
+        for _ in 0..2 {
+            queue.add("a");
+            queue.add_after("b", Duration::from_secs(1));
+        }
+        assert_eq!((queue.len(), queue.held()), (1, 2));
     }
 
     #[tokio::test(start_paused = true)]

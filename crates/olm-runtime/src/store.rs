@@ -15,6 +15,7 @@ mod on_demand;
 mod projection;
 #[cfg(test)]
 mod properties;
+mod relists;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -23,10 +24,7 @@ mod watch;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
 };
 
 use kube::Resource;
@@ -39,6 +37,7 @@ pub use self::index::Index;
 pub use self::news::{News, NewsItem};
 pub use self::on_demand::{OnDemand, Scope, WatchUser};
 pub use self::projection::{Presence, Projected, Projection};
+use self::relists::Relists;
 pub use self::set::{StoreSet, StoreSetHandle};
 pub use self::watch::Watch;
 pub use crate::change::Change;
@@ -83,14 +82,13 @@ struct Shared<K> {
     /// Held from a change until its listeners know of it, so that they hear of changes in their order.
     telling: Mutex<()>,
     unreadable: RwLock<BTreeMap<NamespacedName, Unreadable>>,
-    /// Counts objects that are gone; set in a [`StoreSet`].
-    gone: OnceLock<Arc<AtomicU64>>,
     /// Takes Events about objects at which something of ours failed; set in a [`StoreSet`].
     events: OnceLock<sync::mpsc::Sender<EventDraft>>,
     listeners: RwLock<Vec<Listener<K>>>,
     ready: sync::watch::Sender<bool>,
     /// The server's history began anew; the watch has to, too.
     history_restarted: sync::Notify,
+    relists: Arc<Relists>,
     /// Why the watch was interrupted last; none once it goes on.
     interruption: Mutex<Option<String>>,
 }
@@ -208,11 +206,11 @@ impl<K: Object> Store<K> {
                 contents: RwLock::new(contents),
                 telling: Mutex::default(),
                 unreadable: RwLock::default(),
-                gone: OnceLock::new(),
                 events: OnceLock::new(),
                 listeners: RwLock::default(),
                 ready: sync::watch::Sender::new(false),
                 history_restarted: sync::Notify::new(),
+                relists: Arc::default(),
                 interruption: Mutex::default(),
             }),
         }
@@ -277,6 +275,7 @@ impl<K: Object> Store<K> {
 
     /// The watch lists everything anew; to be called before the request is sent.
     fn relist_begins(&self) {
+        self.shared.relists.begins();
         self.change(|contents| {
             contents.relist_begins();
             None
@@ -301,6 +300,7 @@ impl<K: Object> Store<K> {
         unreadable.retain(|key, _| self.read(|contents| contents.is_listed(key)));
         drop(unreadable);
         self.shared.ready.send_replace(true);
+        self.shared.relists.ends();
     }
 
     /// A watch for what comes after this version was asked for.
@@ -375,9 +375,6 @@ impl<K: Object> Store<K> {
             .listeners
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        if let (Change::Deleted { .. }, Some(gone)) = (change, self.shared.gone.get()) {
-            gone.fetch_add(1, Ordering::Relaxed);
-        }
         let _cause = wake::because_of(&self.shared.kind, change);
         for listener in listeners.iter() {
             if let Err(panicked) = isolation::catch(|| listener(change)) {

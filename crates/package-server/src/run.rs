@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// When the API server cannot be configured, there is no certificate to serve with, or the port cannot be had.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let figures = Metrics::registered()?;
-    let client = client::connect(args.kubeconfig.as_deref(), &figures).await?;
+    let client = client::connect(args.kubeconfig.as_deref(), None, &figures).await?;
     let listener = serving::listen(args.bind_address, args.secure_port)
         .await
         .with_context(|| format!("cannot listen on port {}", args.secure_port))?;

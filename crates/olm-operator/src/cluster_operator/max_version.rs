@@ -88,26 +88,28 @@ pub(super) fn current(release: &str) -> Result<Minor, String> {
 }
 
 /// The last version that an operator works with, as `properties` says, the annotation of its ClusterServiceVersion; `None` where it
-/// names none. The JSON is read as it stands: as a number, 4.10 would be 4.1.
+/// names none. The JSON is read as it stands: as a number, 4.10 would be 4.1. Null is nothing wherever it stands, as Go reads it.
 fn max_version(properties: &str) -> Result<Option<Minor>, String> {
     #[derive(Deserialize)]
     struct Projection<'a> {
         #[serde(borrow, default)]
-        properties: Option<Vec<Property<'a>>>,
+        properties: Option<Vec<Option<Property<'a>>>>,
     }
     #[derive(Deserialize)]
     struct Property<'a> {
         #[serde(rename = "type", default)]
-        kind: String,
+        kind: Option<String>,
         #[serde(borrow, default)]
         value: Option<&'a RawValue>,
     }
-    let projection: Projection = serde_json::from_str(properties)
+    let projection: Option<Projection> = serde_json::from_str(properties)
         .map_err(|error| format!("failed to unmarshal properties annotation: {error}"))?;
-    let all = projection.properties.unwrap_or_default();
+    let all = projection.and_then(|projection| projection.properties);
+    let all = all.unwrap_or_default();
     let mut named = all
         .iter()
-        .filter(|property| property.kind == MAX_OPENSHIFT_VERSION);
+        .flatten()
+        .filter(|property| property.kind.as_deref() == Some(MAX_OPENSHIFT_VERSION));
     let Some(property) = named.next() else {
         return Ok(None);
     };
@@ -291,6 +293,8 @@ mod tests {
         for properties in [
             "{}",
             r#"{"properties":null}"#,
+            r#"{"properties":[null,{"type":null,"value":"1"}]}"#,
+            "null",
             r#"{"properties":[{"type":"olm.package","value":{"version":"1"}}]}"#,
         ] {
             assert_eq!(said("4.18.0", properties), None, "{properties}");

@@ -22,8 +22,8 @@ use super::{
 
 /// How long a process that gets nothing done is not yet called degraded, in seconds.
 const GRACE: i64 = 5 * 60;
-/// How often it is asked whether something was done.
-const INTERVAL: Duration = Duration::from_secs(5);
+/// How often it is looked whether there is still something to do.
+const INTERVAL: Duration = Duration::from_secs(60);
 
 /// What the report is made of.
 #[derive(Debug, Clone)]
@@ -49,15 +49,26 @@ pub(super) fn properties(csv: &ClusterServiceVersion) -> Option<&str> {
     csv.annotations().get(labels::PROPERTIES).map(String::as_str)
 }
 
-/// When to look again.
-pub(super) fn requeue(inputs: &Inputs) -> Requeue {
+/// When to look again. That something was done is told.
+pub(super) fn requeue(inputs: &Inputs, now: Timestamp) -> Requeue {
     if inputs.is_working {
         return Requeue::AwaitChange;
     }
+    let left = u64::try_from(GRACE.saturating_sub(waited(inputs, now))).unwrap_or(0);
+    let left = Duration::from_secs(left);
     Requeue::After {
-        delay: INTERVAL,
-        reason: "the first round of a ClusterServiceVersion wakes nobody",
+        delay: if left.is_zero() {
+            INTERVAL
+        } else {
+            left.min(INTERVAL)
+        },
+        reason: "a process that gets nothing done is degraded after a while, and none where nothing is left to do",
     }
+}
+
+/// For how long this process has been at work, in seconds.
+fn waited(inputs: &Inputs, now: Timestamp) -> i64 {
+    now.as_second().saturating_sub(inputs.since.as_second()).max(0)
 }
 
 /// Makes `status` what is to be said now. What an earlier process said stands until there is something to say.
@@ -88,7 +99,7 @@ fn report_work(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timesta
 }
 
 fn report_waiting(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timestamp) {
-    let is_late = now.as_second().saturating_sub(inputs.since.as_second()) >= GRACE;
+    let is_late = waited(inputs, now) >= GRACE;
     let is_restart = status.has_versions(&versions(inputs)) && status.condition(AVAILABLE).is_some();
     if is_restart && !is_late {
         return;
@@ -268,14 +279,22 @@ mod tests {
             "Upgradeable False 1 ErrorCheckingOperatorCompatibility: Encountered errors while checking compatibility \
              with the next minor version of OpenShift: desired release version missing from RELEASE_VERSION env variable"
         );
-        assert_eq!(requeue(&inputs), Requeue::AwaitChange);
+        assert_eq!(requeue(&inputs, at(1)), Requeue::AwaitChange);
         assert!(status.has_versions(&[OperandVersion::new("olm", "0.9.0")]));
     }
 
     #[test]
-    fn whether_something_was_done_is_asked_again_until_it_was() {
-        assert!(matches!(requeue(&inputs(false)), Requeue::After { delay, .. } if delay == INTERVAL));
-        assert_eq!(requeue(&inputs(true)), Requeue::AwaitChange);
+    fn who_gets_nothing_done_is_looked_at_again_when_it_is_degraded() {
+        let since = inputs(false).since.as_second();
+        let delay = |after: i64| match requeue(&inputs(false), at(since + after)) {
+            Requeue::After { delay, .. } => Some(delay.as_secs()),
+            Requeue::AwaitChange => None,
+        };
+        assert_eq!(delay(-60), Some(60));
+        assert_eq!(delay(200), Some(60));
+        assert_eq!(delay(299), Some(1));
+        assert_eq!(delay(300), Some(60));
+        assert_eq!(requeue(&inputs(true), at(since)), Requeue::AwaitChange);
     }
 
     #[test]

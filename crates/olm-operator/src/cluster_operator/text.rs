@@ -1,17 +1,19 @@
 //! Texts of others in what the whole cluster reads.
 
-/// `text` on one line, with what is not shown as itself escaped, and cut behind `most` characters.
+/// `text` on one line, with what is not shown as itself escaped, and cut behind `most` characters of what is shown.
 pub(super) fn shown(text: &str, most: usize) -> String {
-    let mut shown = String::new();
-    for (index, char) in text.chars().enumerate() {
-        if index == most {
+    let (mut shown, mut length) = (String::new(), 0);
+    for char in text.chars() {
+        let escaped = match char {
+            '"' | '\'' | '\\' => char.to_string(),
+            _ => char.escape_debug().to_string(),
+        };
+        length += escaped.chars().count();
+        if length > most {
             shown.push('…');
             break;
         }
-        match char {
-            '"' | '\'' | '\\' => shown.push(char),
-            _ => shown.extend(char.escape_debug()),
-        }
+        shown.push_str(&escaped);
     }
     shown
 }
@@ -23,6 +25,7 @@ mod tests {
     #[test]
     fn a_text_of_others_makes_no_line_of_its_own_and_ends() {
         assert_eq!(shown("a\n- b \"c\"\u{202e}", 20), "a\\n- b \"c\"\\u{202e}");
+        assert_eq!(shown("a\u{202e}\u{202e}", 12), "a\\u{202e}…");
         assert_eq!(shown("abc", 3), "abc");
         assert_eq!(shown("abcd", 3), "abc…");
     }

@@ -8,6 +8,7 @@ use kube::{Resource, ResourceExt};
 use olm_runtime::{
     NamespacedName, clock,
     cluster_operator::ClusterOperators,
+    driver::FirstRounds,
     queue::Queue,
     store::{NewsItem, Store},
 };
@@ -66,13 +67,24 @@ pub(super) fn connect_cluster_operators(
         }
     });
     let queue = queues.cluster_operators.clone();
-    cluster_operators.on_change(move |key| queue.add(key));
+    // Our own writes come by here as well: at once, they would have each change of a tenant's written as it comes.
+    cluster_operators.on_change(move |key| queue.add_after(key, cluster_operator::triggers::GATHER));
     let (settings, queue) = (settings.clone(), queues.cluster_operators.clone());
     stores.csvs.on_change(move |change| {
         for key in cluster_operator::triggers::by_csv(change, &settings) {
             queue.add_after(key, cluster_operator::triggers::GATHER);
         }
     });
+}
+
+/// That OLM works is told once it has done something.
+pub(super) fn connect_first_rounds(
+    first_rounds: &FirstRounds,
+    queues: &Queues,
+    cluster_operators: &ClusterOperators,
+) {
+    let (watched, queue) = (cluster_operators.clone(), queues.cluster_operators.clone());
+    first_rounds.on_first_of::<csv::Csv>(move || add_all(&queue, watched.keys()));
 }
 
 fn add_all<T: Clone + Ord + Hash>(queue: &Queue<T>, keys: impl IntoIterator<Item = T>) {

@@ -26,7 +26,7 @@ struct HeldBack;
 #[error("no answer in the time that there was for it")]
 struct NoAnswer;
 
-/// `client`, but each request that may change something asks `gate`, which knows of it until it is over. Where writes have a term, the
+/// `client`, but each request that may change something asks `gate`, which knows of it until it is over. Where writes have a window, the
 /// server is told how long it may take (`timeout`, as `kubectl --request-timeout` has it). Call it inside a runtime.
 pub(crate) fn gated(client: Client, gate: &WriteGate) -> Client {
     let namespace = client.default_namespace().to_owned();
@@ -52,7 +52,10 @@ async fn send(
     let answer = tokio::time::timeout_at(permit.over_by(), client.send(request)).await;
     // Whoever broke a connection may have carried the write out before, or does so now.
     let answer = answer.map_err(|_| NoAnswer)??;
-    permit.answered();
+    // So may who answers with an error of its own: a server that waited too long for its storage, a proxy for its server.
+    if !answer.status().is_server_error() {
+        permit.answered();
+    }
     Ok(answer)
 }
 
@@ -110,15 +113,16 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use http::Method;
+    use http::StatusCode;
     use http_body_util::BodyExt;
     use tokio::time::Instant;
 
     use super::*;
-    use crate::gate::Term;
+    use crate::gate::WriteWindow;
 
     type Sent = Arc<Mutex<Vec<(Method, Uri)>>>;
 
-    /// A client of a server that answers what is not called `silent`, and what was sent to it.
+    /// A client of a server that answers what is not called `silent`, by its name, and what was sent to it.
     fn client() -> (Client, Sent) {
         let sent = Sent::default();
         let seen = Arc::clone(&sent);
@@ -129,7 +133,12 @@ mod tests {
                 match uri.path() {
                     "/silent" => std::future::pending().await,
                     "/broken" => Err(BoxError::from("no connection")),
-                    _ => Ok(Response::new(Body::empty())),
+                    path => {
+                        let mut answer = Response::new(Body::empty());
+                        let code = path.trim_start_matches('/').parse();
+                        *answer.status_mut() = code.unwrap_or(StatusCode::OK);
+                        Ok(answer)
+                    }
                 }
             }
         });
@@ -143,14 +152,6 @@ mod tests {
             .send(request.body(Body::from(b"{}".to_vec())).unwrap())
             .await;
         answer.map(|_| ()).map_err(|error| error.to_string())
-    }
-
-    fn term(send_before: u64, over_by: u64) -> Term {
-        let now = Instant::now();
-        Term {
-            send_before: now + Duration::from_secs(send_before),
-            over_by: now + Duration::from_secs(over_by),
-        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -173,12 +174,12 @@ mod tests {
 
     /// Without an election nothing is different on the wire.
     #[tokio::test(start_paused = true)]
-    async fn where_writes_have_a_term_the_server_is_told_how_long_it_may_take() {
+    async fn where_writes_have_a_window_the_server_is_told_how_long_it_may_take() {
         let (client, sent) = client();
         let gate = WriteGate::default();
         let gated = gated(client, &gate);
         ask(&gated, Method::POST, "http://server/a?b=c").await.unwrap();
-        gate.open_for(term(10, 12));
+        gate.open_for(WriteWindow::of_seconds(10, 12));
         ask(&gated, Method::POST, "http://server/a?b=c").await.unwrap();
         ask(&gated, Method::PUT, "/a").await.unwrap();
         ask(&gated, Method::GET, "/a").await.unwrap();
@@ -196,11 +197,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_unanswered_write_is_given_up_at_the_end_of_the_term() {
+    async fn an_unanswered_write_is_given_up_at_the_end_of_the_window() {
         let (client, _) = client();
         let gate = WriteGate::default();
         let gated = gated(client, &gate);
-        gate.open_for(term(10, 12));
+        gate.open_for(WriteWindow::of_seconds(10, 12));
         let began = Instant::now();
         let error = ask(&gated, Method::POST, "/silent").await.unwrap_err();
         assert!(error.contains("no answer"), "{error}");
@@ -219,11 +220,35 @@ mod tests {
         assert!(gate.is_settled());
     }
 
+    /// "Timeout: request did not complete within the allotted timeout" says nothing of what the storage does.
+    #[tokio::test(start_paused = true)]
+    async fn after_an_error_of_the_server_a_write_is_unsettled_and_after_a_refusal_it_is_over() {
+        let (client, _) = client();
+        for (status, is_settled) in [
+            ("200", true),
+            ("403", true),
+            ("409", true),
+            ("429", true),
+            ("500", false),
+            ("502", false),
+            ("503", false),
+            ("504", false),
+        ] {
+            let gate = WriteGate::default();
+            let gated = gated(client.clone(), &gate);
+            let uri = format!("/{status}");
+            assert_eq!(ask(&gated, Method::PATCH, &uri).await, Ok(()));
+            assert_eq!(gate.is_settled(), is_settled, "{status}");
+            tokio::time::advance(REQUEST_DEADLINE).await;
+            assert!(gate.is_settled(), "{status}");
+        }
+    }
+
     /// A process may be stopped between leave to send and the connection.
     #[tokio::test(start_paused = true)]
-    async fn the_body_of_a_write_does_not_reach_the_connection_after_the_term() {
+    async fn the_body_of_a_write_does_not_reach_the_connection_after_the_window() {
         let gate = WriteGate::default();
-        gate.open_for(term(10, 12));
+        gate.open_for(WriteWindow::of_seconds(10, 12));
         let request = |gate: Option<&WriteGate>| {
             let mut request = Request::post("/a").body(Body::from(b"{}".to_vec())).unwrap();
             if let Some(gate) = gate {

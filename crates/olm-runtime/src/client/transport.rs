@@ -27,17 +27,20 @@ const IDLE: Duration = Duration::from_secs(30);
 
 type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
-/// The client of `config`, without the repetition of requests.
+/// The client of `config`, without the repetition of requests. What is sent and not acknowledged for so long as `unacknowledged` says is
+/// given up by the system, whether anybody waits for it or not; without it the system tries for a quarter of an hour.
 ///
 /// # Errors
 /// When TLS or authentication cannot be set up.
-pub(super) fn build(config: Config) -> Result<ClientBuilder<Transport>, kube::Error> {
+pub(super) fn build(
+    config: Config,
+    unacknowledged: Option<Duration>,
+) -> Result<ClientBuilder<Transport>, kube::Error> {
     // What administrators have on their desks, with a lifetime that only kube knows to follow. No pod has either.
     if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
         return ClientBuilder::try_from(config);
     }
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
+    let tcp = tcp(unacknowledged);
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -60,4 +63,34 @@ pub(super) fn build(config: Config) -> Result<ClientBuilder<Transport>, kube::Er
         })
         .boxed();
     Ok(ClientBuilder::new(service, config.default_namespace))
+}
+
+/// What opens connections to the API server.
+fn tcp(unacknowledged: Option<Duration>) -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_tcp_user_timeout(unacknowledged);
+    tcp
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tower::Service;
+
+    use super::*;
+
+    /// A process that gave a write up closes the connection, and the system goes on sending what was not acknowledged.
+    #[tokio::test]
+    async fn what_is_not_acknowledged_in_time_is_sent_no_more() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri: http::Uri = format!("https://{}", listener.local_addr().unwrap())
+            .parse()
+            .unwrap();
+        for wanted in [Some(Duration::from_millis(1250)), None] {
+            let stream = tcp(wanted).call(uri.clone()).await.unwrap();
+            let found = socket2::SockRef::from(stream.inner()).tcp_user_timeout().unwrap();
+            assert_eq!(found, wanted);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What the driver does, with real queues, stores and executor, on a paused clock, against a server of a few lines.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use http::{Method, Request, Response};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -217,7 +217,7 @@ struct TestEnv {
     queue: Queue<NamespacedName>,
     writer: Arc<Writer>,
     metrics: Metrics,
-    settled: Settled,
+    first_rounds: FirstRounds,
     gate: WriteGate,
     _stop: watch::Sender<bool>,
     _tasks: JoinSet<()>,
@@ -315,7 +315,7 @@ impl TestEnv {
             queue,
             writer,
             metrics: runner.metrics.clone(),
-            settled: runner.settled.clone(),
+            first_rounds: runner.first_rounds.clone(),
             gate,
             _stop: stop,
             _tasks: tasks,

@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use tokio::time::Instant;
 
-use crate::gate::Term;
+use crate::gate::WriteWindow;
 
 /// Longest time for which a Lease may be had; a record that says more counts as this, so that none is waited for without end.
 const LONGEST_LEASE: Duration = Duration::from_secs(300);
@@ -18,16 +18,18 @@ const RELEASED_SECONDS: i32 = 1;
 ///
 /// A holder renews the Lease every `retry_period`. Counted from when it sent the last renewal that was answered, it begins no write
 /// after `renew_deadline`, and has given up each unanswered one half-way from there to `lease_duration`. Another takes the
-/// Lease `lease_duration` after it saw the last renewal, which is later than that was sent. So a write is over before
+/// Lease `lease_duration` after it saw the last renewal, which is later than that was sent. What goes to the server and is not
+/// acknowledged is given up by the connection half-way from there ([`LeaseTimes::unacknowledged`]): the server begins with it no later, and
+/// is told how long it may take. So a write is over before
 /// another begins as long as the clocks of two machines do not go apart by more than a twentieth; what they show does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub struct LeaseTimes {
     lease_duration: Duration,
     renew_deadline: Duration,
     retry_period: Duration,
 }
 
-impl Default for Terms {
+impl Default for LeaseTimes {
     /// Those of client-go.
     fn default() -> Self {
         Self {
@@ -38,7 +40,7 @@ impl Default for Terms {
     }
 }
 
-impl Terms {
+impl LeaseTimes {
     /// These times.
     ///
     /// # Errors
@@ -81,9 +83,15 @@ impl Terms {
         })
     }
 
+    /// How long what was sent to the API server may stay without the acknowledgement of the machine there, before the connection is given up
+    /// and it is sent no more.
+    pub fn unacknowledged(&self) -> Duration {
+        (self.lease_duration - self.renew_deadline) / 4
+    }
+
     /// For how long a holder may write whose last answered renewal was sent at `sent`.
-    fn term(&self, sent: Instant) -> Term {
-        Term {
+    pub(super) fn window(&self, sent: Instant) -> WriteWindow {
+        WriteWindow {
             send_before: sent + self.renew_deadline,
             over_by: sent + (self.renew_deadline + self.lease_duration) / 2,
         }
@@ -121,7 +129,7 @@ pub enum Loss {
 #[derive(Debug)]
 pub(super) struct Candidate {
     identity: String,
-    terms: Terms,
+    times: LeaseTimes,
     seen: Option<Sighting>,
     /// What was seen is out of date: somebody else wrote.
     is_stale: bool,
@@ -131,7 +139,14 @@ pub(super) struct Candidate {
     held_since: Option<Instant>,
     /// A write may have been carried out that says so.
     has_claimed: bool,
+    /// The Lease as nobody had it, when the stores of this process were empty.
+    was_free: Option<Version>,
+    /// The Lease of that version was taken, and nobody else had it in between.
+    took_what_was_free: bool,
 }
+
+/// Uid and resourceVersion of a Lease.
+type Version = (Option<String>, Option<String>);
 
 /// The Lease as it was seen.
 #[derive(Debug)]
@@ -145,16 +160,30 @@ struct Sighting {
 }
 
 impl Candidate {
-    pub fn new(identity: String, terms: Terms) -> Self {
+    pub fn new(identity: String, times: LeaseTimes) -> Self {
         Self {
             identity,
-            terms,
+            times,
             seen: None,
             is_stale: false,
             next: None,
             held_since: None,
             has_claimed: false,
+            was_free: None,
+            took_what_was_free: false,
         }
+    }
+
+    /// To be called before the stores list: what nobody has now, and nobody has taken when this candidate takes it, nobody wrote under.
+    /// A Lease that has run out is not free: writes under it may be on their way. One that is not there may have been deleted.
+    pub fn remember_if_free(&mut self) {
+        let lease = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
+        self.was_free = lease.filter(|lease| holder_of(lease).is_empty()).map(version_of);
+    }
+
+    /// Whether it leads and nobody did since [`Candidate::remember_if_free`].
+    pub fn took_what_was_free(&self) -> bool {
+        self.took_what_was_free
     }
 
     /// What to do at `now`, which is `wall` for others. `named` is the Lease's name, should it have to be made.
@@ -176,12 +205,12 @@ impl Candidate {
 
     /// When it leads no more if it does not renew the Lease.
     fn deadline(&self) -> Option<Instant> {
-        Some(self.held_since? + self.terms.renew_deadline)
+        Some(self.held_since? + self.times.renew_deadline)
     }
 
     fn loss(&self, now: Instant) -> Option<Loss> {
         if now >= self.deadline()? {
-            return Some(Loss::NotRenewed(self.terms.renew_deadline));
+            return Some(Loss::NotRenewed(self.times.renew_deadline));
         }
         let lease = self.seen.as_ref()?.lease.as_ref().filter(|_| !self.is_stale)?;
         match holder_of(lease) {
@@ -211,13 +240,13 @@ impl Candidate {
             spec.lease_transitions = Some(times.saturating_add(i32::from(old.is_some())));
         }
         spec.renew_time = Some(MicroTime(wall));
-        spec.lease_duration_seconds = i32::try_from(self.terms.lease_duration.as_secs()).ok();
+        spec.lease_duration_seconds = i32::try_from(self.times.lease_duration.as_secs()).ok();
         lease
     }
 
     /// How long an answer is waited for.
     pub fn patience(&self, now: Instant) -> Duration {
-        let half = self.terms.renew_deadline / 2;
+        let half = self.times.renew_deadline / 2;
         let left = self
             .deadline()
             .map(|deadline| deadline.saturating_duration_since(now));
@@ -227,7 +256,7 @@ impl Candidate {
     /// The Lease was read, as which the answer came at `now`; none if there is none.
     pub fn saw(&mut self, lease: Option<Lease>, now: Instant) {
         let old = self.seen.take();
-        let same = |old: &&Sighting| version_of(old.lease.as_ref()) == version_of(lease.as_ref());
+        let same = |old: &&Sighting| old.lease.as_ref().map(version_of) == lease.as_ref().map(version_of);
         let seen = match old.as_ref().filter(same) {
             Some(old) => Sighting {
                 lease,
@@ -243,7 +272,7 @@ impl Candidate {
         self.is_stale = false;
         self.next = match self.may_write(&seen, now) {
             true => None,
-            false => Some((now + self.terms.retry_period).min(seen.since + seen.lasts)),
+            false => Some((now + self.times.retry_period).min(seen.since + seen.lasts)),
         };
         self.seen = Some(seen);
     }
@@ -259,7 +288,7 @@ impl Candidate {
             // A write of this process that was not answered.
             holder if holder == self.identity => Duration::ZERO,
             // The holder's times may be others.
-            _ => duration_of(lease).max(self.terms.lease_duration),
+            _ => duration_of(lease).max(self.times.lease_duration),
         }
     }
 
@@ -269,27 +298,33 @@ impl Candidate {
     }
 
     /// A write that was sent at `sent` was carried out, as which the answer came at `now`. Gives how long may be written.
-    pub fn wrote(&mut self, lease: Lease, sent: Instant, now: Instant) -> Option<Term> {
+    pub fn wrote(&mut self, lease: Lease, sent: Instant, now: Instant) -> Option<WriteWindow> {
         let is_mine = holder_of(&lease) == self.identity;
+        // The server writes over what was seen and over nothing else.
+        let old = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
+        let was_free = self.was_free.is_some() && old.map(version_of) == self.was_free;
         self.saw(Some(lease), now);
         if !is_mine {
             return None;
         }
+        if self.held_since.is_none() {
+            self.took_what_was_free = was_free;
+        }
         self.held_since = Some(sent);
-        self.next = Some(sent + self.terms.retry_period);
-        Some(self.terms.term(sent))
+        self.next = Some(sent + self.times.retry_period);
+        Some(self.times.window(sent))
     }
 
     /// A write was refused: the Lease is not as it was seen.
     pub fn was_refused(&mut self, now: Instant) {
         self.is_stale = true;
         // Whoever writes the Lease again and again does not have it asked for without a pause.
-        self.next = Some(now + self.terms.retry_period / 8);
+        self.next = Some(now + self.times.retry_period / 8);
     }
 
     /// What was asked at `sent` was not answered, or not in a way that says what is so.
     pub fn got_no_answer(&mut self, sent: Instant, now: Instant) {
-        self.next = Some((sent + self.terms.retry_period).max(now));
+        self.next = Some((sent + self.times.retry_period).max(now));
     }
 
     /// What to write so that others need not wait; none if the Lease is not this candidate's, as far as it knows.
@@ -346,7 +381,7 @@ fn duration_of(lease: &Lease) -> Duration {
 }
 
 /// What differs between two states of it.
-fn version_of(lease: Option<&Lease>) -> Option<(Option<&str>, Option<&str>)> {
-    let metadata = &lease?.metadata;
-    Some((metadata.uid.as_deref(), metadata.resource_version.as_deref()))
+fn version_of(lease: &Lease) -> Version {
+    let metadata = &lease.metadata;
+    (metadata.uid.clone(), metadata.resource_version.clone())
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::gate::Term;
+use crate::gate::WriteWindow;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ fn lease(version: &str, holder: &str, seconds: i32) -> Lease {
 }
 
 fn candidate() -> Candidate {
-    Candidate::new("me".to_owned(), Terms::default())
+    Candidate::new("me".to_owned(), LeaseTimes::default())
 }
 
 fn decide(candidate: &Candidate, now: Instant) -> Step {
@@ -57,23 +57,71 @@ fn written(step: &Step) -> Option<(String, Option<String>, i32, i32)> {
 }
 
 /// One that leads by a renewal sent at `now`.
-fn leader(now: Instant) -> (Candidate, Term) {
+fn leader(now: Instant) -> (Candidate, WriteWindow) {
     let mut candidate = candidate();
     candidate.saw(None, now);
-    let term = candidate.wrote(lease("1", "me", 15), now, now).unwrap();
-    (candidate, term)
+    let window = candidate.wrote(lease("1", "me", 15), now, now).unwrap();
+    (candidate, window)
+}
+
+/// Whoever had it in between may have written.
+#[test]
+fn what_was_free_before_and_is_taken_so_was_nobodys_in_between() {
+    let now = Instant::now();
+    let took = |before: Option<Lease>, then: Option<Lease>| {
+        let mut candidate = candidate();
+        candidate.saw(before, now);
+        candidate.remember_if_free();
+        candidate.saw(then, now);
+        assert!(candidate.wrote(lease("9", "me", 15), now, now).is_some());
+        let first = candidate.took_what_was_free();
+        candidate.wrote(lease("10", "me", 15), now, now).unwrap();
+        assert_eq!(candidate.took_what_was_free(), first, "renewals change nothing");
+        first
+    };
+    assert!(took(Some(lease("1", "", 1)), Some(lease("1", "", 1))));
+    assert!(!took(Some(lease("1", "", 1)), Some(lease("3", "", 1))));
+    assert!(!took(
+        Some(lease("1", "killed", 15)),
+        Some(lease("1", "killed", 15))
+    ));
+    assert!(!took(None, None));
+    let mut unknowing = candidate();
+    unknowing.saw(Some(lease("1", "", 1)), now);
+    unknowing.wrote(lease("2", "me", 15), now, now).unwrap();
+    assert!(!unknowing.took_what_was_free());
+}
+
+#[test]
+fn a_connection_gives_up_between_the_end_of_writes_and_that_of_the_lease() {
+    assert_eq!(
+        LeaseTimes::default().unacknowledged(),
+        Duration::from_millis(1250)
+    );
+    let seconds = Duration::from_secs;
+    for (lease, deadline) in [(1, 800), (15, 12_000), (300, 10_000), (60, 40_000)] {
+        let deadline = Duration::from_millis(deadline);
+        let times = LeaseTimes::new(seconds(lease), deadline, deadline / 2).unwrap();
+        let now = Instant::now();
+        let over_by = times.window(now).over_by + times.unacknowledged();
+        assert!(
+            over_by - now <= seconds(lease) * 20 / 21,
+            "{lease} s: {:?}",
+            over_by - now
+        );
+    }
 }
 
 #[test]
 fn times_have_to_fit_together() {
     let of = |lease: u64, deadline: u64, period: u64| {
-        Terms::new(
+        LeaseTimes::new(
             Duration::from_millis(lease),
             Duration::from_millis(deadline),
             Duration::from_millis(period),
         )
     };
-    assert_eq!(of(15_000, 10_000, 2000), Ok(Terms::default()));
+    assert_eq!(of(15_000, 10_000, 2000), Ok(LeaseTimes::default()));
     assert!(of(15_000, 12_000, 6000).is_ok());
     for (times, flag, way_out) in [
         (
@@ -184,10 +232,10 @@ fn a_deleted_lease_is_not_free_at_once_for_who_has_seen_its_holder() {
 #[test]
 fn a_leader_renews_and_leads_from_when_it_sent_that() {
     let start = Instant::now();
-    let (mut leader, term) = leader(start);
+    let (mut leader, window) = leader(start);
     assert_eq!(
-        term,
-        Term {
+        window,
+        WriteWindow {
             send_before: start + SECOND * 10,
             over_by: start + Duration::from_millis(12_500)
         }
@@ -197,19 +245,19 @@ fn a_leader_renews_and_leads_from_when_it_sent_that() {
     assert_eq!(written(&decide(&leader, sent)).unwrap().1.as_deref(), Some("1"));
     // The answer is late.
     let now = start + SECOND * 6;
-    let term = leader.wrote(lease("2", "me", 15), sent, now).unwrap();
-    assert_eq!(term.send_before, sent + SECOND * 10);
+    let window = leader.wrote(lease("2", "me", 15), sent, now).unwrap();
+    assert_eq!(window.send_before, sent + SECOND * 10);
     assert_eq!(written(&decide(&leader, now)).unwrap().1.as_deref(), Some("2"));
 }
 
 #[test]
 fn a_leader_that_cannot_renew_in_time_leads_no_more() {
     let start = Instant::now();
-    let (mut leader, term) = leader(start);
+    let (mut leader, window) = leader(start);
     for seconds in [2, 4, 6, 8] {
         let sent = start + SECOND * seconds;
         assert!(written(&decide(&leader, sent)).is_some());
-        assert!(leader.patience(sent) <= term.send_before - sent);
+        assert!(leader.patience(sent) <= window.send_before - sent);
         leader.got_no_answer(sent, sent + SECOND);
         assert_eq!(decide(&leader, sent + SECOND), Step::Wait(sent + SECOND * 2));
     }
@@ -217,11 +265,11 @@ fn a_leader_that_cannot_renew_in_time_leads_no_more() {
     leader.got_no_answer(late, late);
     assert_eq!(
         decide(&leader, late),
-        Step::Wait(term.send_before),
+        Step::Wait(window.send_before),
         "not beyond its end"
     );
     let end = Step::End(Loss::NotRenewed(SECOND * 10));
-    assert_eq!(decide(&leader, term.send_before), end);
+    assert_eq!(decide(&leader, window.send_before), end);
     assert_eq!(decide(&leader, start + SECOND * 100), end);
 }
 
@@ -281,9 +329,9 @@ fn elector(cluster: &FakeCluster, identity: &str) -> Elector {
     let candidacy = Candidacy {
         lease: NamespacedName::new("olm", "lease"),
         identity: identity.to_owned(),
-        terms: Terms::default(),
+        times: LeaseTimes::default(),
     };
-    Elector::new(cluster.connect().0, candidacy, WriteGate::default())
+    Elector::new(cluster.connect().0, candidacy)
 }
 
 impl Process {
@@ -292,8 +340,8 @@ impl Process {
         let (gate, leadership) = (elector.gate().clone(), elector.leadership().clone());
         assert!(!gate.is_open(), "nobody writes before it is elected");
         let running = tokio::spawn(async move {
-            match elector.win().await {
-                Ok(()) => elector.keep().await,
+            match elector.acquire().await {
+                Ok(_) => elector.renew().await,
                 Err(loss) => loss,
             }
         });
@@ -380,12 +428,12 @@ async fn a_standby_reads_every_two_seconds_and_writes_nothing() {
 async fn a_lease_that_is_given_back_is_taken_within_a_retry_period() {
     let cluster = cluster();
     let mut first = elector(&cluster, "first");
-    first.win().await.unwrap();
+    first.acquire().await.unwrap();
     let second = Process::start(&cluster, "second");
     seconds(5).await;
     let permit = first.gate().pass(SECOND * 30).unwrap();
     let (gate, began) = (first.gate().clone(), Instant::now());
-    let resigned = tokio::spawn(async move { first.resign().await });
+    let resigned = tokio::spawn(async move { first.release().await });
     seconds(1).await;
     assert!(!gate.is_open());
     assert_eq!(spec(&cluster)["holderIdentity"], "first", "a write is on its way");
@@ -401,12 +449,12 @@ async fn a_lease_that_is_given_back_is_taken_within_a_retry_period() {
 async fn with_a_write_on_its_way_that_has_no_answer_the_lease_runs_out() {
     let cluster = cluster();
     let mut first = elector(&cluster, "first");
-    first.win().await.unwrap();
+    first.acquire().await.unwrap();
     let second = Process::start(&cluster, "second");
     let permit = first.gate().pass(SECOND * 30).unwrap();
     let over_by = permit.over_by();
     drop(permit);
-    first.resign().await;
+    first.release().await;
     opened(&second.gate).await;
     assert!(Instant::now() >= over_by);
 }
@@ -417,9 +465,13 @@ async fn a_standby_that_stops_leaves_the_lease_alone() {
     let _leader = Process::start(&cluster, "first");
     seconds(1).await;
     let mut standby = elector(&cluster, "second");
-    assert!(tokio::time::timeout(SECOND * 10, standby.win()).await.is_err());
+    assert!(
+        tokio::time::timeout(SECOND * 10, standby.acquire())
+            .await
+            .is_err()
+    );
     cluster.take_log();
-    standby.resign().await;
+    standby.release().await;
     assert!(cluster.take_log().counts.is_empty());
 }
 
@@ -429,9 +481,9 @@ async fn what_was_claimed_without_an_answer_is_given_back() {
     let cluster = cluster();
     cluster.on_request(|request| (request.verb == Verb::Create).then_some(Fault::LoseAnswer));
     let mut first = elector(&cluster, "first");
-    assert!(tokio::time::timeout(SECOND, first.win()).await.is_err());
+    assert!(tokio::time::timeout(SECOND, first.acquire()).await.is_err());
     assert_eq!(spec(&cluster)["holderIdentity"], "first");
-    first.resign().await;
+    first.release().await;
     assert_eq!(spec(&cluster)["holderIdentity"], "");
 }
 
@@ -475,13 +527,13 @@ async fn a_leader_who_is_put_out_shuts_its_gate_though_its_time_is_not_over() {
 async fn a_leader_that_wakes_after_its_lease_writes_nothing() {
     let cluster = cluster();
     let mut first = elector(&cluster, "first");
-    first.win().await.unwrap();
+    first.acquire().await.unwrap();
     let second = Process::start(&cluster, "second");
     opened(&second.gate).await;
     assert!(!first.gate().is_open());
     assert!(first.gate().pass(SECOND).is_none());
     cluster.take_log();
-    assert_eq!(first.keep().await, Loss::NotRenewed(SECOND * 10));
+    assert_eq!(first.renew().await, Loss::NotRenewed(SECOND * 10));
     let writes = cluster.take_log().writes;
     assert!(writes.is_empty(), "{writes:?}");
 }
@@ -539,6 +591,6 @@ async fn who_leads_is_told_as_a_metric() {
 
 #[test]
 fn no_two_processes_have_one_name() {
-    let name = || Candidacy::new(NamespacedName::new("olm", "lease"), Terms::default()).identity;
+    let name = || Candidacy::new(NamespacedName::new("olm", "lease"), LeaseTimes::default()).identity;
     assert_ne!(name(), name());
 }

@@ -1,12 +1,15 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use olm_testing::cluster::FakeCluster;
+use k8s_openapi::api::core::v1::ConfigMap;
+use olm_testing::cluster::{FakeCluster, Verb};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::leader::Terms;
+use crate::leader::LeaseTimes;
+use crate::store::Watch;
 
 #[test]
 fn bad_flags_and_failed_work_have_exit_codes_of_their_own() {
@@ -41,7 +44,10 @@ fn nobody_waits_for_work_in_the_pool_at_the_end() {
 /// A process with one controller, which is in a round when it is to stop.
 struct Process {
     log: Arc<Mutex<Vec<&'static str>>>,
-    stores: StoreSetHandle,
+    /// Names of the ConfigMaps that it knew when its rounds began.
+    known: Arc<Mutex<Vec<String>>>,
+    /// Keys that wait in its queues.
+    waiting: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<Result<(), RunError>>,
 }
@@ -55,15 +61,21 @@ impl Process {
         let candidacy = Candidacy {
             lease: NamespacedName::new("olm", "lease"),
             identity: identity.to_owned(),
-            terms: Terms::default(),
+            times: LeaseTimes::default(),
         };
-        let elector = Elector::new(client.clone(), candidacy, WriteGate::default());
-        let mut watches = JoinSet::new();
-        let stores = StoreSet::new().start(&mut watches);
+        let mut elector = Elector::new(client.clone(), candidacy);
+        let mut set = StoreSet::new();
+        let store = set.add(Watch::<ConfigMap>::new(&client));
+        let waiting = Arc::<AtomicUsize>::default();
+        let queues = Arc::clone(&waiting);
+        set.fills(move || queues.load(Ordering::SeqCst));
         let log = Arc::<Mutex<Vec<&'static str>>>::default();
-        let told = Arc::clone(&log);
+        let known = Arc::<Mutex<Vec<String>>>::default();
+        let (told, seen) = (Arc::clone(&log), Arc::clone(&known));
         let start = move |runner: &Runner| {
             told.lock().unwrap().push("rounds");
+            let names = store.list().into_iter().filter_map(|it| it.metadata.name.clone());
+            seen.lock().unwrap().extend(names);
             let mut shutdown = runner.shutdown.clone();
             let mut workers = JoinSet::new();
             workers.spawn(async move {
@@ -77,10 +89,16 @@ impl Process {
         let stopped = async {
             let _ = stopped.await;
         };
-        let running = controllers(client, watches, stores.clone(), Some(elector), start, stopped);
+        let running = async move {
+            elector.look().await;
+            let mut watches = JoinSet::new();
+            let stores = set.start(&mut watches);
+            controllers(client, watches, stores, Some(elector), start, stopped).await
+        };
         Self {
             log,
-            stores,
+            known,
+            waiting,
             stop: Some(stop),
             running: tokio::spawn(running),
         }
@@ -176,21 +194,73 @@ async fn a_process_that_leads_no_more_ends_with_an_error_and_without_its_rounds(
     assert_eq!(holder(&cluster), "other");
 }
 
-/// Its queues remember what is gone, as nobody works them off.
+/// The Lease may be free before the watch of who takes it has told the last write of who gave it back.
 #[tokio::test(start_paused = true)]
-async fn a_standby_that_has_heard_of_much_that_is_gone_begins_anew_and_a_leader_does_not() {
+async fn who_follows_begins_with_all_that_the_one_before_wrote() {
     let cluster = cluster();
-    let first = Process::start(&cluster, "first");
+    let mut first = Process::start(&cluster, "first");
     seconds(1).await;
     let second = Process::start(&cluster, "second");
     seconds(1).await;
+    cluster.hold("ConfigMap");
+    cluster.put(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "olm", "name": "last"}}),
+    );
+    first.stop();
+    seconds(10).await;
+    assert_eq!(second.told(), ["rounds"]);
+    assert_eq!(*second.known.lock().unwrap(), ["last"]);
+}
+
+/// Nobody has written since its stores began to list.
+#[tokio::test(start_paused = true)]
+async fn who_finds_the_lease_free_lists_once_and_who_waits_for_it_twice() {
+    let cluster = cluster();
+    let lists = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&lists);
+    cluster.on_request(move |request| {
+        if request.verb == Verb::List && request.kind.kind == "ConfigMap" {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        None
+    });
+    let listed = || lists.swap(0, Ordering::SeqCst);
+    let mut first = Process::start(&cluster, "first");
+    seconds(5).await;
+    // A Lease that is not there may have been deleted.
+    assert_eq!(listed(), 2);
+    first.stop();
+    assert!(first.running.await.unwrap().is_ok());
+    let second = Process::start(&cluster, "second");
+    seconds(5).await;
+    assert_eq!(second.told(), ["rounds"]);
+    assert_eq!(listed(), 1);
+    // What was killed may have written after the next one listed.
+    second.running.abort();
+    let third = Process::start(&cluster, "third");
+    seconds(30).await;
+    assert_eq!(third.told(), ["rounds"]);
+    assert_eq!(listed(), 2);
+}
+
+/// Nobody works its queues off.
+#[tokio::test(start_paused = true)]
+async fn a_standby_in_whose_queues_much_is_added_begins_anew_and_a_leader_does_not() {
+    let cluster = cluster();
+    let first = Process::start(&cluster, "first");
+    first.waiting.store(1_000_000, Ordering::SeqCst);
+    seconds(1).await;
+    let second = Process::start(&cluster, "second");
+    // What the cluster has is not too much.
+    second.waiting.store(1_000_000, Ordering::SeqCst);
+    seconds(1).await;
     for process in [&first, &second] {
-        process.stores.note_gone(MOST_GONE - 1);
+        process.waiting.fetch_add(MOST_ADDED - 1, Ordering::SeqCst);
     }
     seconds(1000).await;
     assert!(!second.running.is_finished());
     for process in [&first, &second] {
-        process.stores.note_gone(1);
+        process.waiting.fetch_add(1, Ordering::SeqCst);
     }
     seconds(61).await;
     assert!(second.running.await.unwrap().is_ok());

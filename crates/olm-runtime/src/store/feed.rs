@@ -71,6 +71,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                         self.metrics.watch_restarted(&self.name);
                         None
                     }
+                    () = self.store.shared.relists.asked() => None,
                 };
                 match event {
                     Some(Ok(event)) => {

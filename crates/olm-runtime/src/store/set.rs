@@ -1,6 +1,5 @@
 //! The stores of one binary, and what takes in our own writes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,6 +16,7 @@ use super::feed::{Feed, noting_versions};
 use super::news::News;
 use super::on_demand::OnDemand;
 use super::projection::{Item, Projected, Projection};
+use super::relists::Relists;
 use super::watch::{Requirement, Watch, resource_name};
 use super::{Store, Stored};
 use crate::change::Object;
@@ -28,6 +28,9 @@ use crate::plan::{EventDraft, Target};
 /// Events about objects at which a store failed that may wait; more are dropped, the log has them all.
 const WAITING_EVENTS: usize = 64;
 
+/// How many keys wait in the queues of a binary.
+type Waiting = Arc<dyn Fn() -> usize + Send + Sync>;
+
 type Starter = Box<dyn FnOnce(&mut JoinSet<()>, &Metrics) + Send>;
 
 /// The stores of one binary: their watches, their readiness and the way for written objects into them.
@@ -36,8 +39,8 @@ pub struct StoreSet {
     ready: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
     events: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
-    /// Objects that were in stores and are gone.
-    gone: Arc<AtomicU64>,
+    relists: Vec<Arc<Relists>>,
+    waiting: Waiting,
     metrics: Metrics,
     /// The same, once it is sure which: for watches that begin later.
     counted: Arc<OnceLock<Metrics>>,
@@ -50,7 +53,8 @@ impl Default for StoreSet {
             ready: Vec::new(),
             starters: Vec::new(),
             events: mpsc::channel(WAITING_EVENTS),
-            gone: Arc::default(),
+            relists: Vec::new(),
+            waiting: Arc::new(|| 0),
             metrics: Metrics::default(),
             counted: Arc::default(),
         }
@@ -67,6 +71,11 @@ impl StoreSet {
     #[must_use]
     pub fn with_metrics(self, metrics: Metrics) -> Self {
         Self { metrics, ..self }
+    }
+
+    /// Tells how many keys wait in the queues that the stores fill, all together. A process that stands by does not work them off.
+    pub fn fills(&mut self, waiting: impl Fn() -> usize + Send + Sync + 'static) {
+        self.waiting = Arc::new(waiting);
     }
 
     /// Adds a store of full (pruned) objects. Its watch runs from [`StoreSet::start`] on, so that
@@ -183,7 +192,7 @@ impl StoreSet {
         self.absorbers.add(&api, store, &requirements, read);
         // Set once, as this store is new.
         let _ = store.shared.events.set(self.events.0.clone());
-        let _ = store.shared.gone.set(Arc::clone(&self.gone));
+        self.relists.push(Arc::clone(&store.shared.relists));
         Feed::new(store, name, requirements)
     }
 
@@ -198,7 +207,8 @@ impl StoreSet {
             absorbers: self.absorbers,
             ready: self.ready,
             events: Arc::new(Mutex::new(Some(self.events.1))),
-            gone: self.gone,
+            relists: self.relists.into(),
+            waiting: self.waiting,
             metrics: self.metrics,
         }
     }
@@ -210,7 +220,8 @@ pub struct StoreSetHandle {
     absorbers: Absorbers,
     ready: Vec<(String, watch::Receiver<bool>)>,
     events: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
-    gone: Arc<AtomicU64>,
+    relists: Arc<[Arc<Relists>]>,
+    waiting: Waiting,
     metrics: Metrics,
 }
 
@@ -221,7 +232,8 @@ impl StoreSetHandle {
             absorbers: Absorbers::default(),
             ready: Vec::new(),
             events: Arc::default(),
-            gone: Arc::default(),
+            relists: Arc::default(),
+            waiting: Arc::new(|| 0),
             metrics: Metrics::default(),
         }
     }
@@ -231,14 +243,18 @@ impl StoreSetHandle {
         &self.metrics
     }
 
-    #[cfg(test)]
-    pub(crate) fn note_gone(&self, count: u64) {
-        self.gone.fetch_add(count, Ordering::Relaxed);
+    /// How many keys wait in the queues that the stores fill.
+    pub(crate) fn waiting(&self) -> usize {
+        (self.waiting)()
     }
 
-    /// How many objects the stores had that are gone.
-    pub(crate) fn gone(&self) -> u64 {
-        self.gone.load(Ordering::Relaxed)
+    /// Has every store listed anew. Afterwards they hold what the server held when this was called, or something later, however late their
+    /// watches are: the server answers such a list with what is stored when it is asked for. Not so news, and what is watched on demand.
+    pub async fn list_again(&self) {
+        let lists: Vec<_> = self.relists.iter().map(Relists::ask).collect();
+        for list in lists {
+            list.await;
+        }
     }
 
     /// The Events that tell users of objects which no store can read, and of changes at which a listener failed. There is

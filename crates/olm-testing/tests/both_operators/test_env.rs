@@ -9,8 +9,7 @@ use kube::Client;
 use olm_fbc::entry::BundleEntry;
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::Runner;
-use olm_runtime::gate::WriteGate;
-use olm_runtime::leader::{Candidacy, Elector, Terms};
+use olm_runtime::leader::{Candidacy, Elector, LeaseTimes};
 use olm_runtime::metrics::Metrics;
 use olm_runtime::process::{self, RunError};
 use olm_runtime::store::StoreSet;
@@ -249,8 +248,8 @@ fn olm_operator(stats: &Stats, is_elected: bool) -> Operator {
 }
 
 fn elector(client: &Client, name: &str) -> Elector {
-    let candidacy = Candidacy::new(NamespacedName::new("olm", name), Terms::default());
-    Elector::new(client.clone(), candidacy, WriteGate::default())
+    let candidacy = Candidacy::new(NamespacedName::new("olm", name), LeaseTimes::default());
+    Elector::new(client.clone(), candidacy)
 }
 
 /// An operator, until it is dropped.

@@ -57,12 +57,36 @@ async fn what_settles_a_key_resets_its_backoff() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_counts_as_at_work_once_a_round_of_it_went_well() {
     let env = TestEnv::new(&["a"], nothing(), nothing());
-    *env.writer.observes.lock().unwrap() = Observes::Error;
-    seconds(1).await;
-    assert!(env.rounds() > 0 && !env.settled.has_round_of::<Writer>());
-    *env.writer.observes.lock().unwrap() = Observes::Something;
-    minutes(2).await;
-    assert!(env.settled.has_round_of::<Writer>());
+    let told = Arc::<AtomicUsize>::default();
+    let listen = || {
+        let count = Arc::clone(&told);
+        env.first_rounds.on_first_of::<Writer>(move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+    };
+    let has_worked = || {
+        (
+            env.first_rounds.has_one_of::<Writer>(),
+            told.load(Ordering::SeqCst),
+        )
+    };
+    listen();
+    let observes = |what| *env.writer.observes.lock().unwrap() = what;
+    for nothing_done in [Observes::Error, Observes::Nothing] {
+        observes(nothing_done);
+        minutes(2).await;
+        env.queue.add(key("a"));
+        seconds(1).await;
+        assert_eq!(has_worked(), (false, 0));
+    }
+    observes(Observes::Something);
+    for _ in 0..2 {
+        env.queue.add(key("a"));
+        seconds(1).await;
+        assert_eq!(has_worked(), (true, 1));
+    }
+    listen();
+    assert_eq!(has_worked(), (true, 2));
 }
 
 #[tokio::test(start_paused = true)]
