@@ -24,10 +24,10 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Both operators once they are ready.
+    /// Both operators once they are ready and lead.
     ///
     /// # Errors
-    /// When one does not become ready.
+    /// When one does not.
     pub fn all(destination: &Destination) -> anyhow::Result<Vec<Self>> {
         OPERATORS
             .into_iter()
@@ -35,12 +35,12 @@ impl Operator {
             .collect()
     }
 
-    /// The operator once it is ready.
+    /// The operator once it is ready and leads: one that follows a killed one is ready before that.
     ///
     /// # Errors
-    /// When it does not become ready in time.
+    /// When it does not in time.
     pub fn ready(destination: &Destination, name: &'static str) -> anyhow::Result<Self> {
-        destination.wait(&format!("{name} to be ready"), PATIENCE, |destination| {
+        destination.wait(&format!("{name} to lead"), PATIENCE, |destination| {
             let pods = destination
                 .get(&["pods", "-n", "olm", "-l", &format!("app={name}")])?
                 .unwrap_or_default();
@@ -50,6 +50,15 @@ impl Operator {
             let container = &pod["status"]["containerStatuses"][0];
             if container["ready"] != true {
                 return Ok(Err(container["state"].to_string()));
+            }
+            let readyz = format!(
+                "/api/v1/namespaces/olm/pods/{}:8080/proxy/readyz",
+                text(pod, "/metadata/name")
+            );
+            match destination.run(&["get", "--raw", &readyz]) {
+                Ok(said) if said.contains("leads by the Lease") => {}
+                Ok(said) => return Ok(Err(said)),
+                Err(error) => return Ok(Err(format!("{error:#}"))),
             }
             Ok(match find_process(name, text(pod, "/metadata/uid")) {
                 // kubelet has yet to notice that the container it calls ready is gone.

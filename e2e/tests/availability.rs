@@ -13,7 +13,6 @@ use anyhow::{Context as _, bail, ensure};
 use e2e::demo::{SECOND, install};
 use e2e::lab::{Lab, Namespace, PATIENCE};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
 use xtask::bench::find_process;
 use xtask::cluster::audit::{AuditEvent, AuditTail};
 use xtask::deploy::OPERATORS;
@@ -117,10 +116,10 @@ fn signal(process: &std::path::Path, signal: Signal) -> anyhow::Result<()> {
     kill_process(id, signal).with_context(|| format!("cannot send {signal:?} to {}", process.display()))
 }
 
-/// The operators with two replicas each; with one, as they were, when this is dropped.
+/// The operators with two replicas each; with as many as they had when this is dropped.
 struct Pair {
     destination: Destination,
-    before: Vec<(&'static str, Value)>,
+    before: Vec<(&'static str, u64)>,
 }
 
 impl Pair {
@@ -131,29 +130,9 @@ impl Pair {
         };
         for program in OPERATORS {
             let found = destination.get(&["deployment", "-n", "olm", program])?;
-            let spec = found.context("OLM is not deployed")?["spec"].clone();
-            pair.before.push((program, spec));
-        }
-        // As long as one runs that nobody elects, it has to be alone.
-        for (program, spec) in &pair.before {
-            let mut args = spec["template"]["spec"]["containers"][0]["args"].clone();
-            args.as_array_mut()
-                .context("it has arguments")?
-                .push(json!("--leader-elect"));
-            patch(
-                destination,
-                program,
-                &[("template/spec/containers/0/args", &args)],
-            )?;
-        }
-        pair.rolled_out()?;
-        let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
-        for program in OPERATORS {
-            patch(
-                destination,
-                program,
-                &[("replicas", &json!(2)), ("strategy", &rolling)],
-            )?;
+            let replicas = found.context("OLM is not deployed")?["spec"]["replicas"].as_u64();
+            pair.before.push((program, replicas.unwrap_or(1)));
+            scale(destination, program, 2)?;
         }
         pair.rolled_out()?;
         Ok(pair)
@@ -171,39 +150,21 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        let back = |fields: &[(&str, &str)]| -> anyhow::Result<()> {
-            for (program, spec) in &self.before {
-                let value = |path: &str| spec.pointer(path).unwrap_or(&Value::Null);
-                let fields: Vec<_> = fields.iter().map(|(field, path)| (*field, value(path))).collect();
-                patch(&self.destination, program, &fields)?;
+        let back = || -> anyhow::Result<()> {
+            for (program, replicas) in &self.before {
+                scale(&self.destination, program, *replicas)?;
             }
             self.rolled_out()
         };
-        let args = (
-            "template/spec/containers/0/args",
-            "/template/spec/containers/0/args",
-        );
-        let alone = back(&[("replicas", "/replicas"), ("strategy", "/strategy")]);
-        if let Err(error) = alone.and_then(|()| back(&[args])) {
+        if let Err(error) = back() {
             eprintln!("the operators are not as they were: {error:#}");
         }
     }
 }
 
-/// Replaces fields of the spec.
-fn patch(destination: &Destination, program: &str, fields: &[(&str, &Value)]) -> anyhow::Result<()> {
-    let replace = |(field, value): &(&str, &Value)| json!({"op": "replace", "path": format!("/spec/{field}"), "value": value});
-    let patch = Value::Array(fields.iter().map(replace).collect());
-    let name = format!("deployment/{program}");
-    destination.run(&[
-        "patch",
-        &name,
-        "-n",
-        "olm",
-        "--type=json",
-        "-p",
-        &patch.to_string(),
-    ])?;
+fn scale(destination: &Destination, program: &str, replicas: u64) -> anyhow::Result<()> {
+    let (name, replicas) = (format!("deployment/{program}"), format!("--replicas={replicas}"));
+    destination.run(&["scale", &name, "-n", "olm", &replicas])?;
     Ok(())
 }
 

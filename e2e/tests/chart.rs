@@ -450,15 +450,25 @@ fn operators_roll_once_all_that_run_elect_one() -> anyhow::Result<()> {
     };
     let all = |strategy: &str, elects: bool| vec![(strategy.to_owned(), elects); 2];
     helm.run(&["install", "olm", &folder])?;
-    assert_eq!(shape()?, all("Recreate", false));
+    assert_eq!(shape()?, all("RollingUpdate", true));
     let upgrade = ["upgrade", "olm", &folder, "--reset-then-reuse-values"];
-    let two = ["--set", "olm.replicaCount=2,catalog.replicaCount=2"];
-    helm.run(&[&upgrade[..], &two[..]].concat())?;
+    for name in deploy::OPERATORS {
+        let without = r#"[{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["--namespace=olm"]}]"#;
+        kubectl.run(&[
+            "patch",
+            "deployment",
+            name,
+            "-n",
+            OLM,
+            "--type=json",
+            "-p",
+            without,
+        ])?;
+    }
+    assert_eq!(shape()?, all("RollingUpdate", false));
+    helm.run(&upgrade)?;
     assert_eq!(shape()?, all("Recreate", true));
     helm.run(&upgrade)?;
     assert_eq!(shape()?, all("RollingUpdate", true));
-    let one = ["--set", "olm.replicaCount=1,catalog.replicaCount=1"];
-    helm.run(&[&upgrade[..], &one[..]].concat())?;
-    assert_eq!(shape()?, all("Recreate", false));
     Ok(())
 }

@@ -34,12 +34,26 @@
 {{- if kindIs "string" . -}}{{ toYaml (list .) }}{{- else -}}{{ toYaml . }}{{- end -}}
 {{- end -}}
 
-{{/* How an operator (root, own: its values, app) is replaced. Several that elect one may be there at a time; one that was started without an election writes without
+{{/* How one process of an operator is elected, also where it has but one replica: for a moment there may be two of them, when a pod is replaced or its node is lost. */}}
+{{- define "olm.election" -}}
+{{- $flags := list "--leader-elect" -}}
+{{- with .leaseDuration -}}{{- $flags = append $flags (printf "--leader-elect-lease-duration=%s" .) -}}{{- end -}}
+{{- with .renewDeadline -}}{{- $flags = append $flags (printf "--leader-elect-renew-deadline=%s" .) -}}{{- end -}}
+{{- with .retryPeriod -}}{{- $flags = append $flags (printf "--leader-elect-retry-period=%s" .) -}}{{- end -}}
+{{- toYaml $flags -}}
+{{- end -}}
+
+{{/* Name of a ClusterOperator that is reported to; a pair of quotes is how upstream's values say none. */}}
+{{- define "olm.statusName" -}}
+{{- if ne . "\"\"" -}}{{ . }}{{- end -}}
+{{- end -}}
+
+{{/* How an operator (root, app) is replaced. Those that elect one may be there at a time; one that was started without an election writes without
      asking, so nothing runs beside it. */}}
 {{- define "olm.strategy" -}}
-{{- $rolling := gt (int .own.replicaCount) 1 -}}
+{{- $rolling := true -}}
 {{- with lookup "apps/v1" "Deployment" .root.Values.namespace .app -}}
-{{- if not (has "--leader-elect" (index .spec.template.spec.containers 0).args) -}}{{- $rolling = false -}}{{- end -}}
+{{- if not (has "--leader-elect" ((index .spec.template.spec.containers 0).args | default list)) -}}{{- $rolling = false -}}{{- end -}}
 {{- end -}}
 {{- if $rolling -}}
 type: RollingUpdate
@@ -58,7 +72,7 @@ apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
   name: {{ .app }}
-  namespace: {{ .root.Values.namespace }}
+  namespace: {{ .root.Values.namespace | quote }}
 spec:
   maxUnavailable: 1
   selector:
@@ -75,6 +89,14 @@ spec:
 {{- range $name := list "certManager" "serviceCa" -}}
 {{- if (index $.Values $name).enabled -}}
 {{- fail (printf "%s.enabled: metrics are served without TLS for now; leave it false" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name := list "olm" "catalog" -}}
+{{- $arguments := (index $.Values $name).commandArgs -}}
+{{- range $argument := kindIs "string" $arguments | ternary (list $arguments) $arguments -}}
+{{- if hasPrefix "--leader-elect" (toString $argument) -}}
+{{- fail (printf "%s.commandArgs: %q: one process is elected in any case, by the Lease that the chart's rights name; its times are leaderElection" $name $argument) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $certificate := .Values.package.certificate -}}
@@ -132,14 +154,14 @@ template:
         type: RuntimeDefault
     containers:
       - name: packageserver
-        image: {{ include "olm.image" (dict "root" . "name" "olm" "ref" .Values.package.image.ref) }}
+        image: {{ include "olm.image" (dict "root" . "name" "olm" "ref" .Values.package.image.ref) | quote }}
         imagePullPolicy: {{ .Values.package.image.pullPolicy | default .Values.image.pullPolicy }}
         command:
           - /bin/package-server
           - --secure-port={{ .Values.package.service.internalPort }}
-          - --global-namespace={{ include "olm.catalogNamespace" . }}
+          - {{ printf "--global-namespace=%s" (include "olm.catalogNamespace" .) | quote }}
           {{- with .Values.package.interval }}
-          - --interval={{ . }}
+          - {{ printf "--interval=%s" . | quote }}
           {{- end }}
           {{- if .Values.debug }}
           - --debug
@@ -184,7 +206,7 @@ template:
     volumes:
       - name: apiservice-cert
         secret:
-          secretName: {{ .Values.package.certificate.secretName | default "packageserver-serving-cert" }}
+          secretName: {{ .Values.package.certificate.secretName | default "packageserver-serving-cert" | quote }}
           items:
             - key: tls.crt
               path: apiserver.crt

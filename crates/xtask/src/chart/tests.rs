@@ -234,7 +234,8 @@ fn settings_of_pods_reach_the_pods_of_their_program_alone() {
     }
 }
 
-/// Names and rights are those of the manifests, whatever the values say: what reads them finds them on every cluster.
+/// Names and rights are those of the manifests, whatever the values say, but for names of ClusterOperators: what reads them finds them on
+/// every cluster.
 #[test]
 fn rights_and_names_do_not_depend_on_values() {
     let Some(usual) = rendered("{}") else { return };
@@ -357,6 +358,23 @@ fn values_that_are_unknown_mistyped_or_not_kept_are_refused_by_name() {
         ),
         ("catalog: {commandArgs: {a: b}}", "at '/catalog/commandArgs'"),
         ("priorityClass: {value: 2000000000}", "at '/priorityClass/value'"),
+        (
+            "olm: {commandArgs: --leader-elect=false}",
+            "olm.commandArgs: \"--leader-elect=false\": one process is elected in any case",
+        ),
+        (
+            "catalog: {commandArgs: [--debug, --leader-elect-resource-name=mine]}",
+            "catalog.commandArgs: \"--leader-elect-resource-name=mine\"",
+        ),
+        (
+            "leaderElection: {leaseDuration: long}",
+            "at '/leaderElection/leaseDuration'",
+        ),
+        (
+            "catalog: {registryConfig: {a_1: x}}",
+            "invalid propertyName 'a_1'",
+        ),
+        ("writeStatusName: Not_A_Name", "at '/writeStatusName'"),
         (
             "watchedNamespaces: a,b",
             "watchedNamespaces: \"a,b\": OLM watches all namespaces",
