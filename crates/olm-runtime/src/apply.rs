@@ -28,13 +28,24 @@ const SECOND_LOOK: Duration = Duration::from_secs(5);
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 
+/// Whether the API server is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Server {
+    /// It answers, or nothing else is known.
+    Answers,
+    /// Neither a write nor the look after it had an answer.
+    Silent,
+}
+
 /// Carries out plans against the API server.
 ///
 /// # Guarantees
-/// - Actions run in their order. The plan's independent ones are all attempted; the others stop at their first failure.
+/// - Actions run in their order. The plan's independent ones are all attempted, as long as the server answers; the others stop at their
+///   first failure.
 /// - Every request has a deadline ([`REQUEST_DEADLINE`]); one without an answer is a
 ///   [`FailureClass::Retry`], because it may or may not have been applied. After that, and after a 5xx, the object is read
-///   once, so that the next round sees what became of it.
+///   once, so that the next round sees what became of it. Where that look has no answer either, nobody is there: no other action of
+///   the plan is attempted, as each would wait as long.
 /// - What the server returns goes into the stores before the outcome is reported.
 /// - While the [`WriteGate`] is shut nothing is sent: each action attempted is a [`FailureClass::Retry`]. Where the gate is open for a
 ///   term, a write without an answer is given up at its end.
@@ -71,9 +82,11 @@ impl Executor {
     pub async fn act(&self, plan: &Plan) -> Outcomes {
         let mut results = Vec::with_capacity(plan.actions.len());
         let mut warnings = BTreeMap::new();
+        let mut server = Server::Answers;
         for (index, action) in plan.actions.iter().enumerate() {
-            let outcome = if plan.goes_on_after(&results) {
-                let (outcome, warned) = with_warnings(self.perform(action)).await;
+            let outcome = if server == Server::Answers && plan.goes_on_after(&results) {
+                let ((outcome, seen), warned) = with_warnings(self.attempt(action)).await;
+                server = seen;
                 if !warned.is_empty() {
                     warnings.insert(index, warned);
                 }
@@ -88,11 +101,16 @@ impl Executor {
 
     /// Carries out one action.
     pub async fn perform(&self, action: &Action) -> Outcome {
+        self.attempt(action).await.0
+    }
+
+    /// The same, with whether the API server is there.
+    async fn attempt(&self, action: &Action) -> (Outcome, Server) {
         if !self.gate.admits() {
             self.metrics().held_back(action.verb());
             // Nothing was sent, so there is nothing to look for either.
             let message = "writes are held back at present".to_owned();
-            return failed(action, FailureClass::Retry, 0, message);
+            return (failed(action, FailureClass::Retry, 0, message), Server::Answers);
         }
         let outcome = match request_of(action) {
             Ok(request) => {
@@ -115,13 +133,18 @@ impl Executor {
             Err(message) => failed(action, FailureClass::Invalid, 0, message),
         };
         self.metrics().wrote(action, &outcome);
+        let mut server = Server::Answers;
         if let Outcome::Failed(failure) = &outcome {
             tracing::info!(action = %failure.action, class = ?failure.class, message = %failure.message, "refused");
             if may_be_carried_out(failure) {
-                self.look_again(action).await;
+                let seen = self.look_again(action).await;
+                // A write that was answered, if with an error, may fail for a reason of its own: a webhook, a slow store.
+                if failure.is_unanswered() {
+                    server = seen;
+                }
             }
         }
-        outcome
+        (outcome, server)
     }
 
     /// Gives the stores what a write returned.
@@ -135,18 +158,24 @@ impl Executor {
     }
 
     /// After a write that may have been carried out although its answer does not say so: the stores take in what has become of the object,
-    /// or the next round would decide on a state older than its own last write and compute its patch against that.
-    async fn look_again(&self, action: &Action) {
+    /// or the next round would decide on a state older than its own last write and compute its patch against that. Says whether anybody
+    /// answered, be it that there is no such object; where nothing could be asked, that is not known, and is taken for a yes.
+    async fn look_again(&self, action: &Action) -> Server {
         let target = action.target();
         if target.name.is_empty() {
-            return;
+            return Server::Answers;
         }
         let Ok(request) = collection(target).get(&target.name, &GetParams::default()) else {
-            return;
+            return Server::Answers;
         };
         let answer = Box::pin(self.client.request::<Value>(request));
-        if let Ok(Ok(object)) = tokio::time::timeout(SECOND_LOOK, answer).await {
-            self.stores.absorb(&object);
+        match tokio::time::timeout(SECOND_LOOK, answer).await {
+            Ok(Ok(object)) => {
+                self.stores.absorb(&object);
+                Server::Answers
+            }
+            Ok(Err(kube::Error::Api(_))) => Server::Answers,
+            Ok(Err(_)) | Err(_) => Server::Silent,
         }
     }
 }

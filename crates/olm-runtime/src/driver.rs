@@ -369,7 +369,7 @@ impl<R: Reconciler> Worker<R> {
             note_write(written, Extent::Status, patch, &outcome);
             match outcome {
                 Outcome::Failed(failure) => {
-                    answers = failure.code != 0;
+                    answers = !failure.is_unanswered();
                     // NotFound: the object went away while it was looked at; nothing is left to tell.
                     let is_news = failure.class != FailureClass::NotFound;
                     failed = failed.or(is_news.then(|| Why::of(&failure)));

@@ -54,6 +54,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// True when there was no answer: the write may or may not have been carried out.
+    pub fn is_unanswered(&self) -> bool {
+        self.class == FailureClass::Retry && self.code == 0
+    }
+
     /// True when the server refused it for a reason that lasts longer than a moment: a right, a quota, an admission webhook, the
     /// object itself, or a namespace on its way out.
     pub fn is_refusal(&self) -> bool {

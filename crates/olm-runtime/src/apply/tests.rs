@@ -226,6 +226,47 @@ async fn a_plan_ends_at_the_first_failure() {
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
 
+/// An executor on a server that answers no write, and reads only if `reads` says so.
+fn executor_on_silent(reads: bool) -> Executor {
+    let service = tower::service_fn(move |request: http::Request<Body>| async move {
+        if !reads || request.method() != http::Method::GET {
+            std::future::pending::<()>().await;
+        }
+        let body = json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"});
+        let body = Body::from(body.to_string().into_bytes());
+        Ok::<_, kube::Error>(http::Response::builder().status(404).body(body).unwrap())
+    });
+    let client = Client::new(service, "default");
+    Executor::new(client, StoreSetHandle::empty(), WriteGate::default())
+}
+
+/// Each write would wait as long as the one before. What a single write waits for alone, as a slow webhook, keeps none of the others.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_ends_the_round_and_a_write_that_is_does_not() {
+    for (reads, attempted) in [(false, 1), (true, 10)] {
+        let plan = Plan {
+            actions: vec![Action::delete(target(), None); 10],
+            independent: 10,
+            ..Plan::default()
+        };
+        let begin = tokio::time::Instant::now();
+        let outcomes = executor_on_silent(reads).act(&plan).await;
+        let failed = outcomes.failures().filter(|(_, failure)| failure.is_unanswered());
+        assert_eq!(failed.count(), attempted, "reads are answered: {reads}");
+        let left = outcomes
+            .iter()
+            .filter(|outcome| matches!(outcome, Outcome::NotAttempted));
+        assert_eq!(left.count(), 10 - attempted);
+        if !reads {
+            assert!(
+                begin.elapsed() <= REQUEST_DEADLINE + 2 * SECOND_LOOK,
+                "{:?}",
+                begin.elapsed()
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_is_deleted_leaves_the_stores_at_once() {
     let (executor, store, _) = executor_on(200, json!({"kind": "Status", "status": "Success", "code": 200}));
