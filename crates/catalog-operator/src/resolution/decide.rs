@@ -21,7 +21,7 @@ use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch, to_value};
 
-use self::adoption::{adopted, find_adoptable, is_unadopted, rewriting};
+use self::adoption::{adopted, find_adoptable, find_ownerless, is_unadopted, rewriting};
 pub(crate) use self::waiting::{Discard, Marking, PlanApproval};
 use super::gate::{self, Gate, GateKey};
 use super::memory::Memory;
@@ -133,7 +133,9 @@ pub(crate) fn plans_to_preview(observed: &Observed, now: Timestamp) -> Vec<Insta
     let plans = waiting.filter_map(|(gate, ready)| {
         let (wanted, updates) = wanted_plan(observed, &gate, &ready)?;
         let moved = moved(observed, &updates);
-        if find_adoptable(observed, &wanted, &moved, &BTreeMap::new()).is_some() {
+        let is_made = find_adoptable(observed, &wanted, &moved, &BTreeMap::new()).is_some()
+            || find_ownerless(observed, &wanted).is_some();
+        if is_made {
             return None;
         }
         Some(InstallPlan {
@@ -259,6 +261,10 @@ impl Draft<'_> {
         let moved = moved(self.observed, &updates);
         let rewritten = &self.verdict.last.rewritten;
         let Some(found) = find_adoptable(self.observed, &wanted, &moved, rewritten).cloned() else {
+            if let Some(ownerless) = find_ownerless(self.observed, &wanted) {
+                self.tell_ownerless(&ownerless.name_any(), &updates);
+                return None;
+            }
             if let Some(first) = moved.first() {
                 self.warn(obstacle_events(first, ready));
             }
@@ -290,6 +296,23 @@ impl Draft<'_> {
             gate: gate.key(),
         };
         Some((moving, first_status))
+    }
+
+    /// Tells Subscriptions that their plan was stored as one that is nobody's.
+    fn tell_ownerless(&mut self, plan: &str, updates: &[SubscriptionUpdate]) {
+        let outcome = ResolutionOutcome::UnpackFailed {
+            reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
+            message: format!(
+                "error ensuring InstallPlan: {plan} was stored without its owner references, as a webhook has it, and cannot be carried out; \
+                 exempt InstallPlans from that webhook, then delete this one"
+            ),
+        };
+        let outcomes = &mut self.verdict.outcomes_by_subscription;
+        outcomes.extend(
+            updates
+                .iter()
+                .map(|update| (update.subscription.clone(), outcome.clone())),
+        );
     }
 
     /// Tells Subscriptions what their plan waits for, and looks again when that may be over.

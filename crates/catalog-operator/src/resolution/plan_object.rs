@@ -58,9 +58,16 @@ pub(crate) fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bo
     owners.any(|owner| Some(owner.uid.as_str()) == uid)
 }
 
-/// Made here, by its name.
+/// Made here, by its name: what tells it from those of users may be taken away on its way in, as a webhook does.
 pub(crate) fn is_made_here(plan: &InstallPlan) -> bool {
-    plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME)
+    plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME) || has_our_name(plan)
+}
+
+/// Whether its name is the one of its generation.
+pub(crate) fn has_our_name(plan: &InstallPlan) -> bool {
+    let (name, namespace) = (&plan.metadata.name, plan.metadata.namespace.as_deref());
+    let ours = counted(plan.spec.generation).zip(namespace);
+    ours.is_some_and(|(generation, namespace)| *name == Some(plan_name(namespace, generation)))
 }
 
 /// Its deletion, bound to what was looked at: who has approved it since, or has made it anything else, is not to lose it.

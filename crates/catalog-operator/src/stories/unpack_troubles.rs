@@ -262,6 +262,28 @@ fn a_job_that_a_webhook_rewrites_is_told() {
     assert!(is_installed(&env));
 }
 
+/// Nor is one believed that is nobody's.
+#[test]
+fn a_job_that_loses_its_owner_on_its_way_in_is_told_and_not_made_without_end() {
+    let mut env = TestEnv::new();
+    env.cluster.set_webhook(move |object| {
+        if object["kind"] == "Job" {
+            object["metadata"]
+                .as_object_mut()
+                .unwrap()
+                .remove("ownerReferences");
+        }
+    });
+    env.outside.refuse("demo");
+    env.outside.serve(first());
+    env.put(catalog());
+    env.put(subscription("Automatic"));
+    env.settle_for(1800);
+    assert!(made(&env, "Job") <= 11, "{:?}", env.writes);
+    assert!(env.all("Job").len() <= 5, "{:?}", env.all("Job"));
+    assert!(!is_installed(&env));
+}
+
 /// A Job that goes after minutes is made again, and its unpack has not failed.
 #[test]
 fn a_job_that_is_deleted_late_is_made_again() {

@@ -8,7 +8,7 @@ use olm_api::labels;
 use olm_api::v1alpha1::{Approval, InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 
 use super::super::observed::Observed;
-use super::super::plan_object::{Terms, WantedPlan, counted, is_made_here, is_owned_by};
+use super::super::plan_object::{Terms, WantedPlan, counted, has_our_name, is_made_here, is_owned_by};
 
 /// What is to be told of a plan that waits for something else than it was made to. Whoever changes it on its way in has the last word,
 /// but it is not what Subscriptions say. `rewritten` are the terms that plans were asked for with.
@@ -72,6 +72,23 @@ pub(super) fn find_adoptable<'a>(
         .plans()
         .filter(fits)
         .max_by_key(|plan| plan.spec.generation)
+}
+
+/// A plan made for this very answer that lost its owners on its way in, as a webhook has it. No Subscription is its owner, so none moves on
+/// to it, and another one would be stored like it.
+pub(super) fn find_ownerless<'a>(
+    observed: &'a Observed,
+    wanted: &WantedPlan,
+) -> Option<&'a Arc<InstallPlan>> {
+    let is_ownerless = |plan: &&Arc<InstallPlan>| {
+        let mut owners = plan.owner_references().iter();
+        plan.phase() == InstallPlanPhase::None
+            && plan.metadata.deletion_timestamp.is_none()
+            && has_our_name(plan)
+            && plan.spec.cluster_service_version_names == wanted.csv_names
+            && !owners.any(|owner| owner.kind == "Subscription")
+    };
+    observed.plans().find(is_ownerless)
 }
 
 /// Whether a plan that was just made waits for what it would now: a policy may have come, or a window closed. A user who was

@@ -126,6 +126,51 @@ fn a_plan_that_a_webhook_changes_is_made_once() {
     }
 }
 
+/// What tells our plans from those of users, and whose they are, may be lost on the way in.
+#[test]
+fn a_plan_that_loses_its_marks_on_its_way_in_is_made_once() {
+    for (field, is_used) in [("generateName", true), ("ownerReferences", false)] {
+        let mut env = with_policies(&[("demo", json!({}))]);
+        let is_in_the_way = Arc::new(AtomicBool::new(true));
+        let webhook = Arc::clone(&is_in_the_way);
+        env.set_webhook(move |plan| {
+            if plan["kind"] == "InstallPlan" && webhook.load(Ordering::Relaxed) {
+                plan["metadata"].as_object_mut().unwrap().remove(field);
+            }
+        });
+        let before = env.plans().len();
+        release(&mut env, &["demo"]);
+        env.advance(HOUR);
+        // What was told is not known to the next process, which makes no other one.
+        env.restart();
+        env.advance(HOUR);
+        assert_eq!(env.plans().len(), before + 1, "{field}: {:#?}", env.writes);
+        let refusal = "was stored without its owner references, as a webhook has it";
+        assert_eq!(
+            env.describe().contains(refusal),
+            !is_used,
+            "{field}: {}",
+            env.describe()
+        );
+        let written = env.writes.len();
+        env.advance(HOUR);
+        assert_eq!(env.writes.len(), written, "{field}: {:#?}", env.writes);
+        if is_used {
+            continue;
+        }
+        // As the message says.
+        is_in_the_way.store(false, Ordering::Relaxed);
+        let ownerless = env
+            .plans()
+            .into_iter()
+            .find(|plan| plan.owner_references().is_empty());
+        env.delete("InstallPlan", &ownerless.unwrap().name_any());
+        env.advance(Duration::from_secs(60));
+        assert!(!env.describe().contains(refusal), "{}", env.describe());
+        assert_open_plans(&env, &[("demo.v2", true)]);
+    }
+}
+
 /// Every plan is stored as one that nobody has approved, whoever did: it is told, and asked for again in ten minutes.
 #[test]
 fn an_approval_that_a_webhook_takes_back_is_told() {
