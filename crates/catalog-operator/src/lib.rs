@@ -22,6 +22,7 @@ mod install_plan;
 mod manifest;
 mod metrics;
 mod object;
+mod previewed;
 mod pruning;
 mod registry_tags;
 mod resolution;

@@ -4,6 +4,7 @@ mod config_maps;
 mod image_templates;
 mod manifests;
 mod outages;
+mod outdated_previews;
 mod polls;
 mod reach;
 mod unpack_jobs;

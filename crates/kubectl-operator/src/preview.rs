@@ -2,6 +2,7 @@
 //! name. Pure.
 
 use olm_api::plan_preview::{DefinitionChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb};
+use olm_api::preview_outdated::OutdatedObject;
 
 /// Of what is told as the plan brings it.
 const NOT_COMPARED: &str = " (whatever is there now)";
@@ -69,6 +70,21 @@ pub(crate) fn object_text(object: &ObjectChange) -> String {
         text += " (stood before OLM)";
     }
     text
+}
+
+/// What became of an object since the preview was made.
+pub(crate) fn outdated_text(object: &OutdatedObject) -> String {
+    let quoted = OutdatedObject {
+        kind: name(&object.kind),
+        name: name(&object.name),
+        namespace: match object.namespace.as_str() {
+            "" => String::new(),
+            namespace => name(namespace),
+        },
+        fields: object.fields.iter().map(|field| name(field)).collect(),
+        change: object.change,
+    };
+    quoted.to_string()
 }
 
 pub(crate) fn definition_text(definition: &DefinitionChange) -> String {

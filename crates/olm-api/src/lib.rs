@@ -21,6 +21,7 @@ pub mod packages;
 pub mod permission;
 pub mod plan_preview;
 pub mod pod;
+pub mod preview_outdated;
 pub mod proxy;
 mod schema;
 pub mod sparse;

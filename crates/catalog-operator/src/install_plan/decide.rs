@@ -1,12 +1,15 @@
 //! What to do with an InstallPlan, by its phase. Pure.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use olm_api::preview_outdated::OutdatedObject;
 use olm_api::v1alpha1::InstallPlanPhase;
 use olm_runtime::plan::Plan;
 
 use super::execution::{StepWrites, decide_restoration, decide_round};
 use super::observe::{self, Observed};
 use super::operator_group::{GroupError, find_service_account};
+use super::outdated;
 
 /// What a round leaves for the next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub enum Verdict {
     AwaitsApproval {
         /// ServiceAccount the plan will be limited to.
         service_account: Option<ObjectReference>,
+        /// What its preview says and is not so any more, which it is marked with.
+        outdated: Vec<OutdatedObject>,
     },
     /// The steps are being carried out.
     Installing {
@@ -51,12 +56,15 @@ pub enum Verdict {
 }
 
 /// The writes of this round, and what they mean.
-pub fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
+pub fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
     let refusals = memory.map_or(0, |memory| memory.refusals);
     let mut verdict = decide_verdict(observed, refusals);
     let actions = match &mut verdict {
         Verdict::Installing { round, .. } | Verdict::Restoring { round } => {
             std::mem::take(&mut round.actions)
+        }
+        Verdict::AwaitsApproval { outdated, .. } if !outdated.is_empty() => {
+            vec![outdated::mark(&observed.install_plan, outdated, now)]
         }
         _ => Vec::new(),
     };
@@ -102,7 +110,12 @@ fn decide_verdict(observed: &Observed, refusals: u32) -> Verdict {
     match find_service_account(&observed.operator_groups) {
         Err(error) => Verdict::CheckFailed(error),
         Ok(service_account) if phase == InstallPlanPhase::RequiresApproval && !plan.spec.approved => {
-            Verdict::AwaitsApproval { service_account }
+            let outdated =
+                outdated::changes(&observed.previewed, &observed.namespace(), observed.is_limited());
+            Verdict::AwaitsApproval {
+                service_account,
+                outdated,
+            }
         }
         Ok(service_account) => {
             let round = decide_round(observed, service_account.as_ref());

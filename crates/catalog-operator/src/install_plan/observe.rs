@@ -26,6 +26,7 @@ use super::custom_resources::{CheckRequest, CheckState};
 use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
 use crate::manifest::BundleImageReference;
+use crate::previewed::Look;
 use crate::step_kind::StepKind;
 
 /// How many objects are read at once.
@@ -51,6 +52,8 @@ pub struct Observed {
     /// By CustomResourceDefinition of the plan: how many ClusterServiceVersions of the cluster own it besides the plan's own and
     /// those they replace.
     pub other_crd_owners: BTreeMap<String, usize>,
+    /// What became of the objects that the preview of a waiting plan is about.
+    pub previewed: Vec<Look>,
     /// How long an error may last before it makes the plan fail.
     pub retry_timeout: Duration,
 }
@@ -165,6 +168,7 @@ impl Observed {
             converted_crds: BTreeSet::new(),
             custom_resources: BTreeMap::new(),
             other_crd_owners: BTreeMap::new(),
+            previewed: Vec::new(),
             retry_timeout: Duration::ZERO,
         }
     }
@@ -227,6 +231,7 @@ pub async fn observe(
         converted_crds: BTreeSet::new(),
         custom_resources: BTreeMap::new(),
         other_crd_owners: BTreeMap::new(),
+        previewed: Vec::new(),
         retry_timeout,
     };
     if is_to_be_executed(&observed) {

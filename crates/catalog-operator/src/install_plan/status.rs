@@ -16,6 +16,7 @@ use super::decide::{Memory, Verdict};
 use super::execution::{StepError, StepWrites, Wait};
 use super::observe::{Observed, is_done};
 use super::operator_group;
+use super::outdated;
 use crate::step_kind::StepKind;
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
@@ -68,7 +69,14 @@ pub fn status(
             set_installed(&mut new, false, reasons::OTHER_STEPS_APPROVED, &text, now);
             Requeue::AwaitChange
         }
-        Verdict::AwaitsApproval { service_account } => {
+        Verdict::AwaitsApproval {
+            service_account,
+            outdated,
+        } => {
+            // The only write of such a round: who was told is marked.
+            if matches!(outcomes.get(0), Outcome::Done(_)) {
+                events.push(outdated::event(&observed.install_plan, &outdated));
+            }
             set_service_account(&mut new, service_account);
             clear_failed_check(&mut new, now);
             Requeue::AwaitChange

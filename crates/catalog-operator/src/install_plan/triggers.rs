@@ -21,14 +21,21 @@ use crate::stores::Stores;
 /// From a change of rights to the next try: the API server's own view of them is a moment late, and they are often changed one
 /// after the other.
 const RIGHTS_PAUSE: Duration = Duration::from_secs(1);
+/// From a change of what a preview is about to the look at it: a plan is marked once, and what comes together is told together.
+const PREVIEW_PAUSE: Duration = Duration::from_secs(1);
 
-/// The plan itself, unless it has failed or is gone. One that is Complete restores what is missing.
+/// The plan itself, unless it has failed before. One that is Complete restores what is missing; for one that has just failed, or is gone,
+/// nothing is to be watched any more.
 pub(crate) fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedName> {
+    let had_failed = |plan: &InstallPlan| plan.phase() == InstallPlanPhase::Failed;
     match change {
-        Change::Applied { new, .. } if new.phase() != InstallPlanPhase::Failed => {
-            Some(NamespacedName::from_object(new.as_ref()))
+        Change::Applied { old, new } if had_failed(new) => {
+            let has_just_failed = old.as_ref().is_some_and(|old| !had_failed(old));
+            has_just_failed.then(|| NamespacedName::from_object(new.as_ref()))
         }
-        Change::Applied { .. } | Change::Deleted { .. } => None,
+        Change::Applied { new: plan, .. } | Change::Deleted { old: plan } => {
+            Some(NamespacedName::from_object(plan.as_ref()))
+        }
     }
 }
 
@@ -185,6 +192,10 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
     stores
         .rights
         .on_change(move |plan| of_rights.add_after(plan.clone(), RIGHTS_PAUSE));
+    let of_previewed = queue.clone();
+    stores
+        .previewed
+        .on_change(move |plan| of_previewed.add_after(plan.clone(), PREVIEW_PAUSE));
     let (plans, of_crds) = (stores.plans.clone(), queue.clone());
     stores
         .crds
@@ -269,19 +280,23 @@ mod tests {
             ["ns/over", "ns/running", "ns/waiting"],
             "one that is over may have to restore something"
         );
-        assert!(
-            install_plan_changed(&Change::Applied {
-                old: None,
-                new: plan("failed", "Failed", "Unknown")
-            })
-            .is_none()
+        let failed = |old: Option<&str>| {
+            names(install_plan_changed(&Change::Applied {
+                old: old.map(|phase| plan("failed", phase, "Unknown")),
+                new: plan("failed", "Failed", "Unknown"),
+            }))
+        };
+        assert_eq!(failed(None), Vec::<String>::new());
+        assert_eq!(failed(Some("Failed")), Vec::<String>::new());
+        assert_eq!(
+            failed(Some("Installing")),
+            ["ns/failed"],
+            "what was watched for it is not needed any more"
         );
-        assert!(
-            install_plan_changed(&Change::Deleted {
-                old: plan("gone", "Installing", "Unknown")
-            })
-            .is_none()
-        );
+        let gone = Change::Deleted {
+            old: plan("gone", "Installing", "Unknown"),
+        };
+        assert_eq!(names(install_plan_changed(&gone)), ["ns/gone"]);
     }
 
     #[test]

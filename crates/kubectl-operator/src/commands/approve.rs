@@ -1,5 +1,6 @@
 //! `kubectl operator approve`: shows what an InstallPlan changes, asks, and approves what was shown.
 
+mod looks;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -81,7 +82,8 @@ pub(super) async fn approve(
     let look = async |plan: &InstallPlan| {
         let served = served(client, namespace, plan).await?;
         let installed = list_names::<ClusterServiceVersion>(client, namespace).await?;
-        anyhow::Ok(Shown::of(plan, &installed, served))
+        let outdated = looks::doubts(client, plan).await;
+        anyhow::Ok(Shown::of(plan, &installed, served, outdated))
     };
     let mut plan = read().await?;
     let mut shown = look(&plan).await?;
@@ -93,18 +95,21 @@ pub(super) async fn approve(
         return Ok(shown);
     }
     for _ in 0..TRIES {
-        if patch(&plans, &plan, &shown.hash).await? {
-            shown.approved = true;
-            shown.is_new = true;
-            return Ok(shown);
-        }
+        // Who was asked may have taken long, and what the plan is about changes without the plan.
         plan = read().await?;
         let now = look(&plan).await?;
         if settled(&plan)?.is_some() || now != shown {
             break;
         }
+        if patch(&plans, &plan, &shown.hash).await? {
+            shown.approved = true;
+            shown.is_new = true;
+            return Ok(shown);
+        }
     }
-    bail!("InstallPlan {plan_name} changed since it was shown and is not approved; look at it again");
+    bail!(
+        "InstallPlan {plan_name}, or what its preview is about, changed since it was shown, and is not approved; look at it again"
+    );
 }
 
 /// The plan that a Subscription refers to, or that has the name itself.

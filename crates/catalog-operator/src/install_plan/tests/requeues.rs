@@ -40,6 +40,7 @@ fn observed(plan: &Value, steps: Vec<StepState>) -> Observed {
         converted_crds: BTreeSet::new(),
         custom_resources: BTreeMap::new(),
         other_crd_owners: BTreeMap::new(),
+        previewed: Vec::new(),
         retry_timeout: Duration::from_secs(60),
     }
 }
@@ -55,7 +56,7 @@ fn csv(current: Option<Value>) -> StepState {
 
 /// A round of which every write fails so.
 fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> StatusUpdate<decide::Memory> {
-    let (plan, verdict) = decide::decide(observed, None);
+    let (plan, verdict) = decide::decide(observed, None, Timestamp::UNIX_EPOCH);
     let outcome = |action: &Action| match failing {
         Some(class) => Outcome::Failed(Failure {
             class,
@@ -151,7 +152,11 @@ fn a_plan_with_nothing_to_do_is_not_looked_at_again() {
     ];
     for (plan, steps) in rows {
         let observed = observed(&plan, steps);
-        assert!(decide::decide(&observed, None).0.is_empty());
+        assert!(
+            decide::decide(&observed, None, Timestamp::UNIX_EPOCH)
+                .0
+                .is_empty()
+        );
         let update = round(&observed, None, 0);
         assert_eq!(update.requeue, Requeue::AwaitChange);
         assert!(update.patches.is_empty(), "{:?}", update.patches);

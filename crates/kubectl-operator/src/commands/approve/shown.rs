@@ -72,8 +72,14 @@ impl Served {
 }
 
 impl Shown {
-    /// What is known of a plan for these Subscriptions in a namespace with these ClusterServiceVersions.
-    pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served) -> Self {
+    /// What is known of a plan for these Subscriptions in a namespace with these ClusterServiceVersions; `outdated` is what its preview
+    /// says and is not so any more.
+    pub(super) fn of(
+        plan: &InstallPlan,
+        installed: &[String],
+        served: Served,
+        outdated: Vec<String>,
+    ) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
         let operators = plan.spec.cluster_service_version_names.clone();
@@ -95,7 +101,7 @@ impl Shown {
         Self {
             plan: plan.name_any(),
             namespace: plan.namespace().unwrap_or_default(),
-            doubts: served.doubts().chain(of_preview).collect(),
+            doubts: served.doubts().chain(outdated).chain(of_preview).collect(),
             subscriptions: served.names,
             made: plan.creation_timestamp().map(|time| time.0.to_string()),
             steps: if preview.is_some() { Vec::new() } else { steps },

@@ -1,4 +1,6 @@
-use olm_testing::cluster::FakeCluster;
+use std::sync::{Arc, Mutex};
+
+use olm_testing::cluster::{FakeCluster, Fault, Refusal};
 use serde_json::Value;
 
 use super::*;
@@ -44,7 +46,20 @@ fn cluster(plan: Value) -> FakeCluster {
         &json!({"spec": spec, "status": status}),
     ));
     cluster.put(object("ClusterServiceVersion", "etcd.v1", &json!({"spec": {}})));
+    // What the preview says is there.
+    cluster.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "settings"}}));
+    cluster.put(definition());
     cluster
+}
+
+fn definition() -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "etcds.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Etcd", "plural": "etcds"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}})
+}
+
+fn account() -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "shop", "name": "etcd"}})
 }
 
 /// The plan as it is then, what was shown, and what came of it.
@@ -131,6 +146,120 @@ async fn a_plan_that_changes_meanwhile_is_not_approved() {
     let (plan_after, _, result) = approved(&touched, "db", touch).await;
     assert!(result.unwrap().approved);
     assert_eq!(plan_after["spec"]["approved"], true);
+}
+
+/// Also of plans of an OLM that marks none.
+#[tokio::test]
+async fn what_a_preview_says_and_is_not_so_is_told() {
+    let notes = |text: &str| -> Vec<String> {
+        let outdated = text
+            .lines()
+            .filter(|line| line.contains("outdated") || line.contains("not looked at"));
+        outdated.map(str::to_owned).collect()
+    };
+    let cluster = cluster(plan());
+    let (_, text, _) = approved(&cluster, "db", || false).await;
+    assert_eq!(notes(&text), Vec::<String>::new());
+    cluster.put(account());
+    cluster.delete("ConfigMap", "shop", "settings");
+    let (_, text, _) = approved(&cluster, "db", || false).await;
+    assert_eq!(
+        notes(&text),
+        [
+            "note: its preview is outdated: ServiceAccount shop/etcd, which it creates, is there by now",
+            "note: its preview is outdated: ConfigMap shop/settings, which it changes, is gone",
+        ]
+    );
+    let outdated = json!({"version": 1, "since": "2026-01-01T00:00:00Z", "omitted": 2, "objects": [
+        {"change": "came", "kind": "ServiceAccount", "name": "etcd", "namespace": "shop"},
+        {"change": "changed", "kind": "ConfigMap", "name": "a, b", "namespace": "shop", "fields": ["data.a"]}]});
+    let mark = json!({"metadata": {"annotations": {labels::PLAN_PREVIEW_OUTDATED: outdated.to_string()}}});
+    assert!(cluster.edit("InstallPlan", "shop", "install-1", &mark));
+    let (_, text, _) = approved(&cluster, "db", || false).await;
+    let since = "note: its preview is outdated since 2026-01-01T00:00:00Z:";
+    assert_eq!(
+        notes(&text),
+        [
+            format!("{since} ServiceAccount shop/etcd, which it creates, is there by now"),
+            format!("{since} ConfigMap shop/\"a, b\", which it changes, is another by now (data.a)"),
+            format!("{since} 2 more objects"),
+            "note: its preview is outdated: ConfigMap shop/settings, which it changes, is gone".to_owned(),
+        ],
+        "what is marked is told once"
+    );
+    let unreadable = json!({"metadata": {"annotations": {labels::PLAN_PREVIEW_OUTDATED: "x"}}});
+    assert!(cluster.edit("InstallPlan", "shop", "install-1", &unreadable));
+    let (_, text, _) = approved(&cluster, "db", || false).await;
+    assert_eq!(notes(&text)[0], "note: its preview is outdated: how is not known");
+    // It is not asked again, and what it made is there because of it.
+    assert!(cluster.edit(
+        "InstallPlan",
+        "shop",
+        "install-1",
+        &json!({"spec": {"approved": true}})
+    ));
+    let shown = approved(&cluster, "db", || panic!("nothing is asked"))
+        .await
+        .2
+        .unwrap();
+    assert_eq!(shown.doubts, ["left out of its preview: 2 fields"]);
+}
+
+/// Whoever approves need not be allowed to see all that the plan is about.
+#[tokio::test]
+async fn what_cannot_be_looked_at_is_counted_and_few_looks_are_made() {
+    let mut many = preview();
+    let object = |number: usize| json!({"verb": "create", "kind": "Role", "name": format!("role-{number}"), "namespace": "shop"});
+    many["objects"] = (0..100).map(object).collect();
+    let mut plan = plan();
+    plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(many.to_string());
+    let cluster = cluster(plan);
+    let looks = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&looks);
+    cluster.on_request(move |request| {
+        let is_look = request.subject().starts_with("Role ");
+        *counted.lock().unwrap() += usize::from(is_look);
+        is_look.then(|| Fault::Refuse(Refusal::forbidden("no")))
+    });
+    let (_, text, result) = approved(&cluster, "db", || false).await;
+    assert!(result.is_ok());
+    assert!(
+        text.contains("note: not looked at, whether 100 of the objects"),
+        "{text}"
+    );
+    assert_eq!(*looks.lock().unwrap(), 19, "the definition is the first of 20");
+    let mut odd = preview();
+    odd["objects"] = json!([{"verb": "create", "kind": "Secret", "name": "key", "namespace": "shop"},
+        {"verb": "create", "kind": "Role", "name": "../../secrets", "namespace": "shop"},
+        {"verb": "create", "kind": "Role", "name": "a", "namespace": "../x"}]);
+    let mut plan = super::tests::plan();
+    plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(odd.to_string());
+    cluster.put(plan);
+    let (_, text, _) = approved(&cluster, "db", || false).await;
+    assert!(
+        text.contains("note: not looked at, whether 3 of the objects"),
+        "{text}"
+    );
+}
+
+/// What somebody says yes to is what he was shown, also where the plan itself stays the same.
+#[tokio::test]
+async fn what_changes_while_somebody_thinks_is_not_approved() {
+    let cluster = cluster(plan());
+    let other = cluster.clone();
+    let come = move || {
+        other.put(account());
+        true
+    };
+    let (plan, _, result) = approved(&cluster, "db", come).await;
+    let error = result.unwrap_err();
+    assert!(error.contains("changed since it was shown"), "{error}");
+    assert_eq!(plan["spec"]["approved"], false);
+    // Asked again, whoever knows may say yes.
+    let (plan, text, result) = approved(&cluster, "db", || true).await;
+    assert!(text.contains("is there by now"), "{text}");
+    assert!(result.unwrap().approved);
+    assert_eq!(plan["spec"]["approved"], true);
 }
 
 #[tokio::test]
@@ -301,7 +430,7 @@ async fn a_plan_is_for_those_who_refer_to_it() {
 #[test]
 fn what_is_asked_about_has_been_shown() {
     let found: InstallPlan = serde_json::from_value(plan()).unwrap();
-    let shown = Shown::of(&found, &[], Served::default());
+    let shown = Shown::of(&found, &[], Served::default(), Vec::new());
     let asked = "Approve InstallPlan install-1?";
     for output in [Output::Json, Output::Yaml] {
         assert_eq!(question(output, &shown), format!("{shown}{asked}"));

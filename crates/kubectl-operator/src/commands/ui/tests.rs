@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod ending;
+mod outdated;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -153,6 +154,9 @@ fn cluster() -> FakeCluster {
     cluster.put(deployment(2));
     let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
     cluster.put(pod("etcd-1", &ready));
+    cluster.put(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "etcds.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Etcd", "plural": "etcds"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}));
     cluster
 }
 

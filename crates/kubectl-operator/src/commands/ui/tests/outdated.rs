@@ -1,0 +1,29 @@
+//! What is not so any more of a plan that is shown.
+
+use super::*;
+
+/// What OLM says and what is found are told, and what comes between the look and the click is not approved unseen.
+#[tokio::test]
+async fn a_plan_whose_preview_is_outdated_is_shown_as_such() {
+    let cluster = cluster();
+    logged_in(&cluster, async |browser| {
+        let page = browser.page("plan?namespace=shop&name=install-1").await;
+        assert!(!page.body.contains("outdated"), "{}", page.body);
+        cluster.put(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "shop", "name": "etcd"}}));
+        let seen = browser.submit("approve", &form(&page)).await;
+        assert_ne!(seen.status, 303, "{}", seen.body);
+        assert!(!is_approved(&cluster));
+        let outdated = json!({"version": 1, "since": "2026-01-03T00:00:00Z",
+            "objects": [{"change": "gone", "kind": "Role", "name": "etcd", "namespace": "shop"}]});
+        let mark = json!({"metadata": {"annotations": {olm_api::labels::PLAN_PREVIEW_OUTDATED: outdated.to_string()}}});
+        assert!(cluster.edit("InstallPlan", "shop", "install-1", &mark));
+        let text = text_of(&browser.page("plan?namespace=shop&name=install-1").await);
+        for part in [
+            "its preview is outdated since 2026-01-03T00:00:00Z: Role shop/etcd, which it changes, is gone",
+            "its preview is outdated: ServiceAccount shop/etcd, which it creates, is there by now",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    })
+    .await;
+}
