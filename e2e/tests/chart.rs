@@ -238,7 +238,28 @@ fn arch_002_the_chart_is_installed_upgraded_and_uninstalled_and_takes_up_again_w
         refused.contains("additional properties 'replicas' not allowed"),
         "{refused}"
     );
-    release.upgrade(&["--set", "debug=true"])?;
+    let subscribes = |user: &str, may: bool| {
+        let asked = [
+            "create",
+            "subscriptions.operators.coreos.com",
+            "-n",
+            "greetings",
+            "--as",
+            user,
+        ];
+        kubectl.wait(&format!("{user} to subscribe: {may}"), PATIENCE, |kubectl| {
+            Ok((kubectl.can_i(&asked)? == may)
+                .then_some(())
+                .ok_or_else(|| (!may).to_string()))
+        })
+    };
+    subscribes("ada", true)?;
+    release.upgrade(&["--set", "debug=true", "--set-json", "subscribers=[]"])?;
+    // From now on those alone who were given the right by its name.
+    subscribes("ada", false)?;
+    let bound = ["--clusterrole=aggregate-olm-edit", "--user=sue"];
+    kubectl.run(&[&["create", "rolebinding", "sue", "-n", "greetings"], &bound[..]].concat())?;
+    subscribes("sue", true)?;
     for (name, line) in [
         (deploy::OPERATORS[0], "args"),
         (deploy::OPERATORS[1], "args"),

@@ -19,10 +19,11 @@ use xtask::oci_layout::{self, ImageConfig, LayerFile};
 use xtask::workspace;
 
 /// Guides that this program tries, with the namespaces they make.
-const TRIED: [(&str, &[&str]); 9] = [
+const TRIED: [(&str, &[&str]); 10] = [
     ("install-an-operator.md", &["greetings"]),
     ("approve.md", &["approval"]),
     ("multi-tenancy.md", &["team-red", "team-blue"]),
+    ("who-may-install.md", &["team-front", "team-back"]),
     ("debug-a-subscription.md", &["stuck"]),
     ("upgrade-graphs.md", &["shop"]),
     ("dependencies.md", &[]),
@@ -188,6 +189,11 @@ fn pkg_004_the_guide_to_approval_works() -> anyhow::Result<()> {
 #[test]
 fn the_guide_to_several_teams_works() -> anyhow::Result<()> {
     try_guide("multi-tenancy.md")
+}
+
+#[test]
+fn sub_010_arch_016_mt_001_the_guide_to_who_may_install_works() -> anyhow::Result<()> {
+    try_guide("who-may-install.md")
 }
 
 #[test]

@@ -26,7 +26,6 @@ use crate::{
 /// How long may be looked for what became of a write without an answer.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
-const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 
 /// Whether the API server is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -408,25 +407,15 @@ fn replace_request(
     .map_err(|error| error.to_string())
 }
 
-/// Adds the headers with which the API server authorizes the request as the tenant's account.
+/// Adds the header with which the API server authorizes the request as the tenant's account. The account's groups come with it; to name them
+/// would need the right to act as any group.
 fn impersonate(request: &mut http::Request<Vec<u8>>, identity: &Identity) -> Result<(), String> {
     let Identity::ServiceAccount { namespace, name } = identity else {
         return Ok(());
     };
-    let groups = [
-        "system:serviceaccounts".to_owned(),
-        format!("system:serviceaccounts:{namespace}"),
-        "system:authenticated".to_owned(),
-    ];
-    let value = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
-    let headers = request.headers_mut();
-    headers.insert(
-        IMPERSONATE_USER,
-        value(&format!("system:serviceaccount:{namespace}:{name}"))?,
-    );
-    for group in groups {
-        headers.append(IMPERSONATE_GROUP, value(&group)?);
-    }
+    let user = HeaderValue::from_str(&format!("system:serviceaccount:{namespace}:{name}"));
+    let user = user.map_err(|error| error.to_string())?;
+    request.headers_mut().insert(IMPERSONATE_USER, user);
     Ok(())
 }
 

@@ -51,6 +51,11 @@ pub enum Command {
         #[arg(long)]
         quick: bool,
     },
+    /// Hold what OLM's accounts asked of the API server, by its audit log, against the rights that the chart gives them
+    ///
+    /// Prints each right with how often it was used, and faults: requests that were refused for want of a right, and wide rights without a
+    /// reason in crates/xtask/src/rights/reasons.yaml. `cargo xtask test` does this at the end of its tests against the cluster.
+    Rights(RightsOptions),
     /// Check what holds for all of the code: dependencies, circles, formatting, lints, generated files, licences
     ///
     /// The table of who may depend on whom is crates/structure.yaml. `cargo xtask test` makes these checks too.
@@ -108,6 +113,20 @@ pub struct TestOptions {
     /// Passed to `cargo test`, for example a part of test names
     #[arg(last = true, value_name = "ARGS")]
     pub arguments: Vec<String>,
+}
+
+/// Whose requests are looked at.
+#[derive(Debug, Clone, Args)]
+pub struct RightsOptions {
+    /// The embedded cluster whose audit log is read
+    #[arg(long, default_value = "e2e")]
+    pub name: String,
+    /// This audit log instead; may be given several times
+    #[arg(long = "log", value_name = "FILE")]
+    pub logs: Vec<PathBuf>,
+    /// It is the log of all tests: a right that none of them uses, and that has no reason, is a fault
+    #[arg(long)]
+    pub whole: bool,
 }
 
 /// How to measure.

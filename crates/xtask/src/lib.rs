@@ -26,6 +26,7 @@ pub mod oci_layout;
 mod process;
 pub mod progress;
 mod results;
+mod rights;
 mod target;
 pub mod test;
 mod watch;
@@ -45,6 +46,7 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Bench(options) => bench::run(&options),
         args::Command::Mutants { rule, share, quick } => mutants::run(share, quick, rule.as_deref()),
         args::Command::Gen { check } => r#gen::run(check),
+        args::Command::Rights(options) => rights::run(&options),
         args::Command::Check => check::run(),
     }
 }

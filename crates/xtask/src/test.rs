@@ -26,7 +26,7 @@ use crate::binaries::{self, Built, TestBinary};
 use crate::cluster::{self, CLUSTER_VARIABLE, Cluster, UpOptions};
 use crate::kubectl::Destination;
 use crate::progress::Progress;
-use crate::{deploy, images, workspace};
+use crate::{deploy, images, rights, workspace};
 
 /// Where the corpus and recorded answers are.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
@@ -357,7 +357,8 @@ fn against_cluster(
     let outcome = ready.and_then(|images| {
         progress.note("tests against the embedded cluster");
         let images = images.display().to_string();
-        tests(&[(CLUSTER_VARIABLE, name.clone()), (images::VARIABLE, images)])
+        let passed = tests(&[(CLUSTER_VARIABLE, name.clone()), (images::VARIABLE, images)])?;
+        Ok(passed & rights_used(options, runner, progress)?)
     });
     if options.keep {
         progress.note(&format!(
@@ -369,6 +370,25 @@ fn against_cluster(
             .measure(Part::SetUp, "cluster removed", || Cluster::down(name, false))?;
     }
     outcome
+}
+
+/// Holds what OLM's accounts asked in all of these tests against the rights that they have. False when there are faults.
+fn rights_used(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
+    let log = Cluster::open(&options.name)?.audit_log();
+    let whole = options.programs.is_empty() && options.arguments.is_empty();
+    let report = rights::of_logs(&[log], whole)?;
+    let table = report.write()?;
+    progress.note(&format!("rights that OLM's accounts used: {}", table.display()));
+    let mut results = runner.results.lock().unwrap_or_else(PoisonError::into_inner);
+    // Where no test ran, that is what is to be told.
+    if !results.summaries.is_empty() {
+        results.summaries.push(report.summary());
+    }
+    let faults = report.faults.iter();
+    results
+        .failed
+        .extend(faults.map(|fault| format!("rights: {fault}")));
+    Ok(report.faults.is_empty())
 }
 
 fn in_order<'a>(mut binaries: Vec<&'a TestBinary>, order: &[String]) -> Vec<&'a TestBinary> {

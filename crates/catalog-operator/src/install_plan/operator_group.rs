@@ -50,12 +50,13 @@ pub(crate) fn find_service_account(
     else {
         return Ok(None);
     };
-    // A status that speaks of the account named before says nothing of the one named now.
+    // A status that speaks of the account named before says nothing of the one named now; and none of another namespace is the group's to name.
     let found = group
         .status
         .as_ref()
         .and_then(|status| status.service_account_ref.clone())
-        .filter(|found| found.name.as_deref() == Some(wanted));
+        .filter(|found| found.name.as_deref() == Some(wanted))
+        .filter(|found| found.namespace == group.namespace());
     found.map(Some).ok_or_else(|| GroupError::ServiceAccountMissing {
         service_account: wanted.to_owned(),
         group: NamespacedName::from_object(group.as_ref()).to_string(),
@@ -183,6 +184,29 @@ mod tests {
             ],
             ": OperatorGroup ns/sel selects no namespace (spec.selector team=nobody), and 2 more",
         );
+    }
+
+    #[test]
+    fn an_account_of_another_namespace_is_never_the_groups() {
+        let named = |namespace: &Value| {
+            let found = json!({"namespaces": ["ns"], "serviceAccountRef": {"name": "scoped", "namespace": namespace}});
+            find_service_account(&groups(&[("og", json!({"serviceAccountName": "scoped"}), found)]))
+        };
+        let ours = named(&json!("ns")).unwrap();
+        assert_eq!(
+            identity(ours.as_ref()),
+            Identity::ServiceAccount {
+                namespace: "ns".to_owned(),
+                name: "scoped".to_owned()
+            }
+        );
+        for namespace in [json!("kube-system"), json!(null)] {
+            let error = named(&namespace).unwrap_err();
+            assert!(
+                matches!(error, GroupError::ServiceAccountMissing { .. }),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -368,15 +368,8 @@ fn a_tenants_write_is_made_in_the_tenants_name() {
         request.headers()["impersonate-user"],
         "system:serviceaccount:ns:scoped"
     );
-    let groups: Vec<_> = request.headers().get_all("impersonate-group").iter().collect();
-    assert_eq!(
-        groups,
-        [
-            "system:serviceaccounts",
-            "system:serviceaccounts:ns",
-            "system:authenticated"
-        ]
-    );
+    // Groups that are named need the right to act as them; those of an account come with it.
+    assert!(!request.headers().contains_key("impersonate-group"));
 }
 
 /// The olm-operator compares what became of a Deployment with what it applied; nobody does so with a definition.

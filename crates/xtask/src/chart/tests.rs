@@ -357,6 +357,7 @@ fn values_that_are_unknown_mistyped_or_not_kept_are_refused_by_name() {
             "at '/package/service/internalPort'",
         ),
         ("catalog: {commandArgs: {a: b}}", "at '/catalog/commandArgs'"),
+        ("subscribers: [view]", "at '/subscribers/0'"),
         ("priorityClass: {value: 2000000000}", "at '/priorityClass/value'"),
         (
             "olm: {commandArgs: --leader-elect=false}",

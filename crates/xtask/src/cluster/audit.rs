@@ -39,6 +39,9 @@ pub struct AuditEvent {
     /// How it was answered.
     #[serde(default)]
     pub response_status: Option<AuditStatus>,
+    /// What was noted on its way, for example whether RBAC allowed it (`authorization.k8s.io/decision`).
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
     /// When the request arrived, RFC 3339 with microseconds.
     pub request_received_timestamp: String,
 }
@@ -87,6 +90,9 @@ pub struct AuditStatus {
     /// HTTP status code.
     #[serde(default)]
     pub code: u16,
+    /// Why it was refused; empty where it was not.
+    #[serde(default)]
+    pub message: String,
 }
 
 impl AuditEvent {

@@ -197,6 +197,47 @@ fn shared_crd_gets_a_second_note() {
     env.assert_told("install-2", "CustomResourceDefinition/demos.example.com Present");
 }
 
+/// Two versions of one operator for two teams: of a definition that is the same nothing but the note is written.
+#[test]
+fn mt_002_another_version_with_the_same_definition_leaves_it_as_it_is() {
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.converge();
+    let name = "CustomResourceDefinition demos.example.com";
+    let before = env.object(name)["spec"].clone();
+    env.writes.clear();
+    env.add_plan("install-2", &[bundle("demo.v2", vec![crd("demos.example.com")])]);
+    env.converge();
+    env.assert_told("install-2", "ClusterServiceVersion/demo.v2 Created");
+    assert_eq!(env.object(name)["spec"], before);
+    let written = env.writes.iter().filter(|write| write.contains(name));
+    for write in written {
+        assert!(!write.contains("\"spec\""), "{write}");
+    }
+}
+
+/// A definition is one for all teams: one that competes is refused, and what the others have stays as it is.
+#[test]
+fn mt_004_a_version_whose_definition_competes_with_that_of_another_is_refused() {
+    let mut env = TestEnv::with_plan(&[small()]);
+    let mut theirs = crd("demos.example.com");
+    let mut second = theirs["spec"]["versions"][0].clone();
+    second["name"] = json!("v2");
+    second["storage"] = json!(false);
+    theirs["spec"]["versions"].as_array_mut().unwrap().push(second);
+    theirs["status"] = json!({"storedVersions": ["v1", "v2"], "conditions": []});
+    env.put(theirs.clone());
+    env.converge();
+    env.assert_told(
+        PLAN,
+        "risk of data loss updating \"demos.example.com\": new CRD removes version v2",
+    );
+    let found = env.object("CustomResourceDefinition demos.example.com");
+    assert_eq!(found["spec"], theirs["spec"]);
+    assert!(
+        env.find("ClusterServiceVersion ns/demo.v1").is_none() || !env.summary(PLAN).contains("Complete")
+    );
+}
+
 #[test]
 fn csv_nobody_asked_for_does_not_take_an_api_away() {
     let mut env = TestEnv::with_plan(&[small()]);

@@ -327,6 +327,46 @@ fn mt_009_dependencies_share_namespace_strategy_and_plan() {
     }
 }
 
+/// A catalog is for all namespaces, or for the one that it is in, as an administrator puts it; and a namespace may do without those for all.
+#[test]
+fn arch_016_a_namespace_sees_its_own_catalogs_and_the_global_ones_unless_its_group_excludes_them() {
+    let plans = |catalogs: &str, annotations: &Value| {
+        let mut env = TestEnv::new();
+        env.add_group("og", annotations, &json!({}));
+        env.serve(catalogs, "team", [bundle("demo.v1")]);
+        env.subscribe("demo", &json!({"source": "team", "sourceNamespace": catalogs}));
+        env.settle();
+        env.plans().len()
+    };
+    let excluded = json!({"olm.operatorframework.io/exclude-global-namespace-resolution": "true"});
+    let rows = [
+        (NAMESPACE, json!({}), 1),
+        (GLOBAL, json!({}), 1),
+        ("elsewhere", json!({}), 0),
+        (NAMESPACE, excluded.clone(), 1),
+        (GLOBAL, excluded, 0),
+    ];
+    for (catalogs, annotations, wanted) in rows {
+        assert_eq!(plans(catalogs, &annotations), wanted, "{catalogs} {annotations}");
+    }
+}
+
+/// Namespaces with different versions take the definition from the one bundle that has it.
+#[test]
+fn mt_003_versions_that_ship_no_definition_take_it_from_a_bundle_of_its_own() {
+    for version in ["demo.v1", "demo.v2"] {
+        let second = bundle("demo.v2").replaces("demo.v1").requires("Shared");
+        let mut env = TestEnv::with_catalog([
+            bundle("apis.v1").provides("Shared"),
+            bundle("demo.v1").requires("Shared"),
+            second,
+        ]);
+        env.subscribe("demo", &json!({"startingCSV": version}));
+        env.settle();
+        assert_eq!(csvs(&last_plan(&env)), ["apis.v1", version], "{}", env.describe());
+    }
+}
+
 /// The content behind an installed name changes.
 #[test]
 fn opm_008_an_installed_bundle_that_changes_in_the_catalog_is_not_installed_again() {

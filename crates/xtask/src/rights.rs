@@ -1,0 +1,313 @@
+//! `cargo xtask rights`: what OLM's accounts asked of an API server, by its audit log, against the rights that the chart gives them.
+//!
+//! Faults are: a request that was refused for want of a right; a right with a wildcard, or one over rights of others, that has no reason in
+//! `reasons.yaml`; and, where the log is that of all tests, a right that none of them uses and that has no reason there either, or that is
+//! said not to be used and is.
+
+mod asked;
+mod granted;
+mod reasons;
+mod rule;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use self::asked::Asked;
+use self::reasons::Reasons;
+use self::rule::Right;
+use crate::args::RightsOptions;
+use crate::cluster::Cluster;
+use crate::{manifest, workspace};
+
+/// Where OLM's accounts are.
+const NAMESPACE: &str = "olm";
+/// Objects that are applied, with the roles among them.
+const MANIFESTS: &str = "manifests/olm";
+/// Where the table of the last run of tests is.
+const TABLE: &str = "target/e2e/rights.txt";
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// Every right, by account, with how often it was used.
+    table: String,
+    /// What is to be done; empty is good.
+    pub(crate) faults: Vec<String>,
+    requests: u64,
+    rights: usize,
+    unused: usize,
+}
+
+impl Report {
+    /// All of it in a line.
+    pub(crate) fn summary(&self) -> String {
+        format!(
+            "rights: {} requests of OLM's accounts; {} rights in the chart, {} of them not used; {} faults",
+            self.requests,
+            self.rights,
+            self.unused,
+            self.faults.len()
+        )
+    }
+
+    /// Writes the table to `target/e2e/rights.txt` and says where that is.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn write(&self) -> anyhow::Result<PathBuf> {
+        let path = workspace::root().join(TABLE);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&path, &self.table).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// Runs `cargo xtask rights`: prints table and faults.
+///
+/// # Errors
+/// A log or the manifests cannot be read.
+pub(crate) fn run(options: &RightsOptions) -> anyhow::Result<ExitCode> {
+    let mut logs = options.logs.clone();
+    if logs.is_empty() {
+        logs.push(Cluster::open(&options.name)?.audit_log());
+    }
+    let report = of_logs(&logs, options.whole)?;
+    println!("{}", report.table);
+    for fault in &report.faults {
+        println!("FAULT {fault}");
+    }
+    println!("{}", report.summary());
+    Ok(if report.faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Judges what is in audit logs; `whole` where they are those of all tests.
+///
+/// # Errors
+/// A log or the manifests cannot be read.
+pub(crate) fn of_logs(logs: &[PathBuf], whole: bool) -> anyhow::Result<Report> {
+    let rights = chart_rights(&workspace::root())?;
+    let mut asked = Asked::default();
+    for log in logs {
+        asked.read(log, &rights)?;
+    }
+    Ok(judge(&rights, &asked, &Reasons::read()?, whole))
+}
+
+/// What the chart gives, as it is rendered with its defaults.
+fn chart_rights(root: &Path) -> anyhow::Result<Vec<Right>> {
+    granted::rights(&manifest::read_folder(&root.join(MANIFESTS))?, NAMESPACE)
+}
+
+fn judge(rights: &[Right], asked: &Asked, reasons: &Reasons, whole: bool) -> Report {
+    let mut faults: Vec<String> = asked
+        .refused
+        .iter()
+        .map(|(request, number)| format!("{request} was refused {number} times: the chart lacks the right, or the program should not ask"))
+        .collect();
+    faults.extend(reasons::faults(reasons, rights));
+    let used = |place: usize| asked.used.get(&place).copied().unwrap_or_default();
+    if whole {
+        for (place, right) in rights.iter().enumerate() {
+            let why: Vec<_> = reasons
+                .unused
+                .iter()
+                .filter(|reason| reason.is_about(right))
+                .collect();
+            let what = format!(
+                "{} may {} {} ({})",
+                right.account, right.verb, right.subject, right.role
+            );
+            if used(place) == 0 && why.is_empty() {
+                faults.push(format!(
+                    "{what} and no test uses it: take it out of charts/olm, or say in reasons.yaml, unused, what it is for"
+                ));
+            } else if used(place) > 0 && !why.is_empty() && !why.iter().any(|reason| reason.sometimes) {
+                faults.push(format!(
+                    "{what}, which is used: take it out of reasons.yaml, unused"
+                ));
+            }
+        }
+    }
+    Report {
+        table: table(rights, asked, reasons),
+        faults,
+        requests: asked.requests,
+        rights: rights.len(),
+        unused: (0..rights.len()).filter(|place| used(*place) == 0).count(),
+    }
+}
+
+/// A line for each subject of each role: the verbs with how often they were used, and why those are there that were not.
+fn table(rights: &[Right], asked: &Asked, reasons: &Reasons) -> String {
+    let mut lines: BTreeMap<(String, String, String), Vec<usize>> = BTreeMap::new();
+    for (place, right) in rights.iter().enumerate() {
+        let mut subject = right.subject.to_string();
+        if !right.names.is_empty() {
+            let names: Vec<&str> = right.names.iter().map(String::as_str).collect();
+            let _ = write!(subject, " [{}]", names.join(", "));
+        }
+        if let Some(namespace) = &right.namespace {
+            let _ = write!(subject, " in {namespace}");
+        }
+        let line = (right.account.clone(), right.role.clone(), subject);
+        lines.entry(line).or_default().push(place);
+    }
+    let (mut text, mut account) = (String::new(), String::new());
+    for ((of, role, subject), places) in lines {
+        if of != account {
+            let _ = writeln!(text, "{of}");
+            account = of;
+        }
+        let verbs: Vec<String> = places
+            .iter()
+            .map(|place| {
+                format!(
+                    "{} {}",
+                    rights[*place].verb,
+                    asked.used.get(place).copied().unwrap_or_default()
+                )
+            })
+            .collect();
+        let _ = writeln!(text, "  {subject} ({role}): {}", verbs.join(", "));
+        let unused = places.iter().filter(|place| !asked.used.contains_key(place));
+        let why: BTreeSet<&str> = unused
+            .flat_map(|place| {
+                reasons
+                    .unused
+                    .iter()
+                    .filter(|reason| reason.is_about(&rights[*place]))
+            })
+            .map(|reason| reason.why.as_str())
+            .collect();
+        for why in why {
+            let _ = writeln!(text, "    not used: {why}");
+        }
+        for seen in places.iter().filter_map(|place| asked.wide.get(place)) {
+            let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
+            let _ = writeln!(text, "    used for: {}", seen.join(", "));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rights::rule::Subject;
+
+    fn right(verb: &str, resource: &str) -> Right {
+        Right {
+            account: "a".to_owned(),
+            role: "r".to_owned(),
+            namespace: None,
+            subject: Subject::Resource {
+                group: String::new(),
+                resource: resource.to_owned(),
+            },
+            names: BTreeSet::new(),
+            verb: verb.to_owned(),
+        }
+    }
+
+    fn reasons(unused: &str, wide: &str) -> Reasons {
+        serde_saphyr::from_str(&format!("unused: [{unused}]\nwide: [{wide}]")).unwrap()
+    }
+
+    const GET: &str = r#"{account: a, groups: [""], resources: [pods], verbs: [get], why: for a rainy day}"#;
+
+    #[test]
+    fn a_right_that_is_not_used_is_a_fault_of_the_whole_run_unless_there_is_a_reason() {
+        let rights = [right("get", "pods"), right("list", "pods")];
+        let asked = Asked {
+            used: BTreeMap::from([(1, 3)]),
+            ..Asked::default()
+        };
+        let told = judge(&rights, &asked, &reasons("", ""), true).faults;
+        assert_eq!(told.len(), 1);
+        assert!(
+            told[0].starts_with("a may get pods (r) and no test uses it"),
+            "{told:?}"
+        );
+        // Of some tests alone it says nothing.
+        assert!(judge(&rights, &asked, &reasons("", ""), false).faults.is_empty());
+        let report = judge(&rights, &asked, &reasons(GET, ""), true);
+        assert!(report.faults.is_empty());
+        assert_eq!(
+            report.table,
+            "a\n  pods (r): get 0, list 3\n    not used: for a rainy day\n"
+        );
+        assert_eq!(
+            report.summary(),
+            "rights: 0 requests of OLM's accounts; 2 rights in the chart, 1 of them not used; 0 faults"
+        );
+    }
+
+    #[test]
+    fn a_reason_for_what_is_used_is_a_fault_unless_only_some_runs_use_it() {
+        let rights = [right("get", "pods")];
+        let asked = Asked {
+            used: BTreeMap::from([(0, 1)]),
+            ..Asked::default()
+        };
+        let told = judge(&rights, &asked, &reasons(GET, ""), true).faults;
+        assert_eq!(
+            told,
+            ["a may get pods (r), which is used: take it out of reasons.yaml, unused"]
+        );
+        assert!(judge(&rights, &asked, &reasons(GET, ""), false).faults.is_empty());
+        let sometimes = GET.replace("why:", "sometimes: true, why:");
+        let both = format!("{GET}, {sometimes}");
+        assert!(
+            judge(&rights, &asked, &reasons(&both, ""), true)
+                .faults
+                .is_empty()
+        );
+        assert!(
+            judge(&rights, &asked, &reasons(&sometimes, ""), true)
+                .faults
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_refused_request_is_a_fault_of_any_run() {
+        let asked = Asked {
+            refused: BTreeMap::from([("a: get pods".to_owned(), 2)]),
+            ..Asked::default()
+        };
+        let told = judge(&[], &asked, &reasons("", ""), false).faults;
+        assert_eq!(told.len(), 1);
+        assert!(told[0].starts_with("a: get pods was refused 2 times"), "{told:?}");
+    }
+
+    #[test]
+    fn what_a_wildcard_was_used_for_is_told() {
+        let rights = [right("list", "*")];
+        let asked = Asked {
+            used: BTreeMap::from([(0, 2)]),
+            wide: BTreeMap::from([(
+                0,
+                BTreeSet::from(["list pods".to_owned(), "list secrets".to_owned()]),
+            )]),
+            ..Asked::default()
+        };
+        let wide = GET.replace("pods", "'*'").replace("get", "list");
+        let report = judge(&rights, &asked, &reasons("", &wide), true);
+        assert!(report.faults.is_empty(), "{:?}", report.faults);
+        assert!(
+            report.table.contains("used for: list pods, list secrets"),
+            "{}",
+            report.table
+        );
+    }
+}

@@ -1,0 +1,375 @@
+//! What OLM's accounts asked of the API server, and with which of their rights.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::rule::{Request, Right, Subject};
+use crate::cluster::audit::{AuditEvent, AuditUser, OLM_ACCOUNTS};
+
+/// A line may have so many bytes; the longest of our tests have some thousands.
+const LINE: u64 = 4 << 20;
+/// So many different requests are named; more are counted.
+const NAMED: usize = 200;
+/// Whether RBAC allowed it: `allow` or `forbid`. Missing where a request did not come that far.
+const DECISION: &str = "authorization.k8s.io/decision";
+/// Start of the user name of every ServiceAccount, before namespace and name.
+const ACCOUNT: &str = "system:serviceaccount:";
+
+/// What was asked, held against rights.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// How many requests were for each right, by its place among the rights.
+    pub(super) used: BTreeMap<usize, u64>,
+    /// What rights with wildcards were used for, by their place.
+    pub(super) wide: BTreeMap<usize, BTreeSet<String>>,
+    /// Requests that were refused for want of a right: `account: request`, and how often.
+    pub(super) refused: BTreeMap<String, u64>,
+    /// How many of OLM's requests there were.
+    pub(super) requests: u64,
+}
+
+impl Asked {
+    /// Reads a log, line by line.
+    ///
+    /// # Errors
+    /// It cannot be read, a line of OLM's is no audit event or has no end, or the log was begun anew by the API server, so that a part of it
+    /// is missing here.
+    pub(super) fn read(&mut self, log: &Path, rights: &[Right]) -> anyhow::Result<()> {
+        whole(log)?;
+        let file = File::open(log).with_context(|| format!("cannot open {}", log.display()))?;
+        let mut reader = BufReader::with_capacity(1 << 20, file);
+        let mut line = Vec::new();
+        for number in 1_u64.. {
+            line.clear();
+            let read = reader
+                .by_ref()
+                .take(LINE)
+                .read_until(b'\n', &mut line)
+                .with_context(|| format!("cannot read {}", log.display()))?;
+            if read == 0 {
+                break;
+            }
+            if line.last() != Some(&b'\n') {
+                ensure!(
+                    u64::try_from(read)? < LINE,
+                    "{}, line {number}: longer than {LINE} bytes",
+                    log.display()
+                );
+                // Still being written.
+                break;
+            }
+            let text = String::from_utf8_lossy(&line);
+            if text.contains(OLM_ACCOUNTS) {
+                let event = serde_json::from_str(&text)
+                    .with_context(|| format!("{}, line {number}: no audit event", log.display()))?;
+                self.note(&event, rights);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in one event; those of others than OLM's accounts say nothing.
+    pub(super) fn note(&mut self, event: &AuditEvent, rights: &[Right]) {
+        let Some(account) = event.user.username.strip_prefix(OLM_ACCOUNTS) else {
+            return;
+        };
+        self.requests += 1;
+        if let Some(user) = &event.impersonated_user {
+            // What that user may is nothing of ours.
+            self.allowed(account, &impersonation(user), rights);
+            return;
+        }
+        let code = event.response_status.as_ref().map_or(0, |status| status.code);
+        match event.annotations.get(DECISION).map(String::as_str) {
+            Some("allow") if lacks_another(event) => self.refuse(account, event),
+            Some("allow") => {
+                for request in requests(event, code) {
+                    self.allowed(account, &request, rights);
+                }
+            }
+            // To act as somebody else is refused before anything is decided about the request itself.
+            Some(_) => self.refuse(account, event),
+            None if code == 403 => self.refuse(account, event),
+            None => {}
+        }
+    }
+
+    fn allowed(&mut self, account: &str, request: &Request, rights: &[Right]) {
+        let allowing = || {
+            let ours = rights.iter().enumerate();
+            ours.filter(|(_, right)| right.account == account && right.allows(request))
+        };
+        let Some(narrowest) = allowing().map(|(_, right)| right.width()).min() else {
+            // By a role that is not the chart's: discovery, or what OLM makes for servers of APIs.
+            return;
+        };
+        for (place, right) in allowing().filter(|(_, right)| right.width() == narrowest) {
+            *self.used.entry(place).or_default() += 1;
+            if right.has_wildcard() {
+                let seen = self.wide.entry(place).or_default();
+                if seen.len() < NAMED {
+                    seen.insert(format!("{} {}", request.verb, request.subject));
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, account: &str, event: &AuditEvent) {
+        let what = requests(event, 0)
+            .first()
+            .map_or_else(|| event.request_uri.clone(), ToString::to_string);
+        let text = format!("{account}: {what}");
+        if self.refused.len() < NAMED || self.refused.contains_key(&text) {
+            *self.refused.entry(text).or_default() += 1;
+        }
+    }
+}
+
+/// The API server begins a new file when one is full, and renames the other.
+fn whole(log: &Path) -> anyhow::Result<()> {
+    let (Some(folder), Some(stem)) = (log.parent(), log.file_stem()) else {
+        bail!("{} is no file", log.display());
+    };
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let start = format!("{}-", stem.to_string_lossy());
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let name = entry?.file_name();
+        ensure!(
+            !name.to_string_lossy().starts_with(&start),
+            "{} is only a part of the log: {} was before it",
+            log.display(),
+            name.display()
+        );
+    }
+    Ok(())
+}
+
+/// Whether a request that was allowed as such needed one more right, which was missing: to create what an apply does not find, or to give
+/// what the account does not have. Admission refuses in other words.
+fn lacks_another(event: &AuditEvent) -> bool {
+    let refusal = event.response_status.as_ref().filter(|status| status.code == 403);
+    let cannot = format!("User \"{}\" cannot ", event.user.username);
+    refusal.is_some_and(|status| {
+        status.message.contains(&cannot) || status.message.contains("is attempting to grant RBAC permissions")
+    })
+}
+
+/// What RBAC was asked for an event, the request itself first.
+fn requests(event: &AuditEvent, code: u16) -> Vec<Request> {
+    let Some(object) = &event.object_ref else {
+        let path = event.request_uri.split('?').next().unwrap_or_default();
+        return vec![Request {
+            verb: event.verb.clone(),
+            subject: Subject::Path(path.to_owned()),
+            namespace: String::new(),
+            name: String::new(),
+        }];
+    };
+    let resource = if object.subresource.is_empty() {
+        object.resource.clone()
+    } else {
+        format!("{}/{}", object.resource, object.subresource)
+    };
+    let request = Request {
+        verb: event.verb.clone(),
+        subject: Subject::Resource {
+            group: object.api_group.clone(),
+            resource,
+        },
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+    };
+    // Server-side apply, and an update, of what is not there need the right to create it, too.
+    let creates = code == 201 && ["patch", "update"].contains(&event.verb.as_str());
+    let creation = creates.then(|| Request {
+        verb: "create".to_owned(),
+        ..request.clone()
+    });
+    [Some(request), creation].into_iter().flatten().collect()
+}
+
+/// What it needs to act as `user`. Groups need no right where none are named: those of a ServiceAccount come with it.
+fn impersonation(user: &AuditUser) -> Request {
+    let account = user
+        .username
+        .strip_prefix(ACCOUNT)
+        .and_then(|rest| rest.split_once(':'));
+    let (resource, namespace, name) = match account {
+        Some((namespace, name)) => ("serviceaccounts", namespace, name),
+        None => ("users", "", user.username.as_str()),
+    };
+    Request {
+        verb: "impersonate".to_owned(),
+        subject: Subject::Resource {
+            group: String::new(),
+            resource: resource.to_owned(),
+        },
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn right(verb: &str, group: &str, resource: &str) -> Right {
+        Right {
+            account: "a".to_owned(),
+            role: "r".to_owned(),
+            namespace: None,
+            subject: Subject::Resource {
+                group: group.to_owned(),
+                resource: resource.to_owned(),
+            },
+            names: BTreeSet::new(),
+            verb: verb.to_owned(),
+        }
+    }
+
+    fn event(verb: &str, code: u16, decision: Option<&str>) -> Value {
+        let mut event = json!({
+            "auditID": "1", "stage": "ResponseComplete", "verb": verb, "requestURI": "/api/v1/namespaces/n/pods/p?x=y",
+            "user": {"username": format!("{OLM_ACCOUNTS}a")},
+            "objectRef": {"resource": "pods", "namespace": "n", "name": "p"},
+            "responseStatus": {"code": code}, "requestReceivedTimestamp": "2026-01-01T00:00:00.000000Z",
+        });
+        if let Some(decision) = decision {
+            event["annotations"] = json!({DECISION: decision});
+        }
+        event
+    }
+
+    fn note(asked: &mut Asked, rights: &[Right], event: Value) {
+        asked.note(&serde_json::from_value(event).unwrap(), rights);
+    }
+
+    #[test]
+    fn a_request_counts_for_the_narrowest_right_that_allows_it() {
+        let rights = [
+            right("get", "*", "*"),
+            right("get", "", "pods"),
+            right("list", "", "pods"),
+        ];
+        let mut asked = Asked::default();
+        note(&mut asked, &rights, event("get", 404, Some("allow")));
+        assert_eq!(asked.used, BTreeMap::from([(1, 1)]));
+        let mut other = event("get", 200, Some("allow"));
+        other["objectRef"]["resource"] = json!("secrets");
+        note(&mut asked, &rights, other);
+        assert_eq!(asked.used, BTreeMap::from([(0, 1), (1, 1)]));
+        assert_eq!(asked.wide[&0], BTreeSet::from(["get secrets".to_owned()]));
+        let mut stranger = event("list", 200, Some("allow"));
+        stranger["user"]["username"] = json!("kubernetes-admin");
+        note(&mut asked, &rights, stranger);
+        assert_eq!((asked.requests, asked.used.len()), (2, 2));
+    }
+
+    #[test]
+    fn an_apply_that_creates_uses_the_right_to_create() {
+        let rights = [right("patch", "", "pods"), right("create", "", "pods")];
+        let mut asked = Asked::default();
+        note(&mut asked, &rights, event("patch", 200, Some("allow")));
+        assert_eq!(asked.used, BTreeMap::from([(0, 1)]));
+        note(&mut asked, &rights, event("patch", 201, Some("allow")));
+        assert_eq!(asked.used, BTreeMap::from([(0, 2), (1, 1)]));
+    }
+
+    #[test]
+    fn refused_is_what_rbac_refuses_and_not_what_admission_does() {
+        let rights = [right("create", "", "pods")];
+        let mut asked = Asked::default();
+        let mut quota = event("create", 403, Some("allow"));
+        quota["responseStatus"]["message"] = json!("exceeded quota: q");
+        note(&mut asked, &rights, quota);
+        note(&mut asked, &rights, event("create", 429, None));
+        assert!(asked.refused.is_empty());
+        note(&mut asked, &rights, event("delete", 403, Some("forbid")));
+        note(&mut asked, &rights, event("delete", 403, Some("forbid")));
+        // Refused to act as somebody else.
+        note(&mut asked, &rights, event("create", 403, None));
+        // Allowed to patch, and not to create what is not there; allowed to create, and not to give what is in it.
+        for message in [
+            r#"pods "p" is forbidden: User "system:serviceaccount:olm:a" cannot create resource "pods""#,
+            "roles is forbidden: user is attempting to grant RBAC permissions not currently held",
+        ] {
+            let mut beyond = event("patch", 403, Some("allow"));
+            beyond["responseStatus"]["message"] = json!(message);
+            note(&mut asked, &rights, beyond);
+        }
+        let refused = [
+            ("a: create pods n/p", 1),
+            ("a: delete pods n/p", 2),
+            ("a: patch pods n/p", 2),
+        ];
+        let refused = refused.map(|(text, number)| (text.to_owned(), number));
+        assert_eq!(asked.refused, BTreeMap::from(refused));
+    }
+
+    #[test]
+    fn what_is_asked_in_a_tenants_name_is_an_impersonation_and_nothing_else() {
+        let rights = [
+            right("impersonate", "", "serviceaccounts"),
+            right("get", "", "pods"),
+        ];
+        let mut asked = Asked::default();
+        let mut refused = event("get", 403, Some("forbid"));
+        refused["impersonatedUser"] = json!({"username": "system:serviceaccount:n:installer"});
+        note(&mut asked, &rights, refused);
+        assert_eq!(asked.used, BTreeMap::from([(0, 1)]));
+        assert!(asked.refused.is_empty());
+        let user = AuditUser {
+            username: "rosa".to_owned(),
+            extra: BTreeMap::new(),
+        };
+        assert_eq!(impersonation(&user).to_string(), "impersonate users rosa");
+    }
+
+    #[test]
+    fn what_is_no_object_is_asked_by_its_path() {
+        let mut asked = event("get", 200, None);
+        asked["objectRef"] = Value::Null;
+        let asked: AuditEvent = serde_json::from_value(asked).unwrap();
+        assert_eq!(
+            requests(&asked, 200)[0].to_string(),
+            "get /api/v1/namespaces/n/pods/p"
+        );
+    }
+
+    #[test]
+    fn a_log_is_read_to_its_last_whole_line_and_only_if_none_of_it_is_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("audit.log");
+        let mut file = File::create(&log).unwrap();
+        let line = event("get", 200, Some("allow")).to_string();
+        writeln!(
+            file,
+            "{line}\n{{\"user\": \"somebody else's, and no event\"}}\n{line}"
+        )
+        .unwrap();
+        write!(file, "{}", &line[..line.len() - 1]).unwrap();
+        let rights = [right("get", "", "pods")];
+        let mut asked = Asked::default();
+        asked.read(&log, &rights).unwrap();
+        assert_eq!(asked.used, BTreeMap::from([(0, 2)]));
+
+        writeln!(file).unwrap();
+        let broken = Asked::default().read(&log, &rights).unwrap_err();
+        assert!(broken.to_string().ends_with("line 4: no audit event"), "{broken}");
+        File::create(folder.path().join("audit-2026-01-01T00-00-00.000.log")).unwrap();
+        let part = Asked::default().read(&log, &rights).unwrap_err();
+        assert!(part.to_string().contains("only a part of the log"), "{part}");
+    }
+}

@@ -1,0 +1,269 @@
+//! Rules of RBAC as single rights, and whether one of them allows a request.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Stands for every group, resource or verb.
+const ALL: &str = "*";
+
+/// What a right, or a request, is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    /// Objects of a kind.
+    Resource {
+        /// Empty for the core group.
+        group: String,
+        /// Plural, with `/` and the subresource where it is one.
+        resource: String,
+    },
+    /// A path that is no object's, such as `/version`.
+    Path(String),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resource { group, resource } if group.is_empty() => f.write_str(resource),
+            Self::Resource { group, resource } => write!(f, "{resource}.{group}"),
+            Self::Path(path) => f.write_str(path),
+        }
+    }
+}
+
+/// One verb on one subject, as a role gives it to an account.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Right {
+    /// Name of the ServiceAccount in OLM's namespace.
+    pub(super) account: String,
+    /// The role that says so.
+    pub(super) role: String,
+    /// Where it holds; everywhere if there is none.
+    pub(super) namespace: Option<String>,
+    pub(super) subject: Subject,
+    /// The objects it is for; all if it is empty.
+    pub(super) names: BTreeSet<String>,
+    pub(super) verb: String,
+}
+
+/// A request as the API server authorizes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Request {
+    /// As RBAC has it: `watch` for a watch, `impersonate` for one in somebody's name.
+    pub(super) verb: String,
+    pub(super) subject: Subject,
+    /// Empty for what is in no namespace.
+    pub(super) namespace: String,
+    /// Empty where none is named, as in lists.
+    pub(super) name: String,
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.subject)?;
+        match (self.namespace.as_str(), self.name.as_str()) {
+            ("", "") => Ok(()),
+            ("", name) => write!(f, " {name}"),
+            (namespace, "") => write!(f, " in {namespace}"),
+            (namespace, name) => write!(f, " {namespace}/{name}"),
+        }
+    }
+}
+
+impl Right {
+    /// Whether it allows a request of its account.
+    pub(super) fn allows(&self, request: &Request) -> bool {
+        let verb = self.verb == ALL || self.verb == request.verb;
+        let place = self
+            .namespace
+            .as_ref()
+            .is_none_or(|namespace| *namespace == request.namespace);
+        let name = self.names.is_empty() || self.names.contains(&request.name);
+        verb && place && name && self.subject.covers(&request.subject)
+    }
+
+    /// How much more it allows than one verb on named objects of one namespace: of several rights that allow a request the narrowest
+    /// is what it was for.
+    pub(super) fn width(&self) -> (usize, bool, bool) {
+        let wildcards = usize::from(self.verb == ALL) + self.subject.wildcards();
+        (wildcards, self.names.is_empty(), self.namespace.is_none())
+    }
+
+    /// Whether some part of it stands for all there are.
+    pub(super) fn has_wildcard(&self) -> bool {
+        self.width().0 > 0
+    }
+}
+
+impl Subject {
+    fn covers(&self, asked: &Self) -> bool {
+        match (self, asked) {
+            (
+                Self::Resource { group, resource },
+                Self::Resource {
+                    group: asked_group,
+                    resource: asked_resource,
+                },
+            ) => (group == ALL || group == asked_group) && resource_covers(resource, asked_resource),
+            (Self::Path(path), Self::Path(asked)) => match path.strip_suffix(ALL) {
+                Some(start) => asked.starts_with(start),
+                None => path == asked,
+            },
+            _ => false,
+        }
+    }
+
+    fn wildcards(&self) -> usize {
+        match self {
+            Self::Resource { group, resource } => {
+                usize::from(group == ALL) + usize::from(resource == ALL || resource.starts_with("*/"))
+            }
+            Self::Path(path) => usize::from(path.ends_with(ALL)),
+        }
+    }
+}
+
+/// A resource does not stand for its subresources; `*/status` stands for that subresource of every resource.
+fn resource_covers(resource: &str, asked: &str) -> bool {
+    let of_any = resource.strip_prefix(ALL).filter(|rest| rest.starts_with('/'));
+    resource == ALL
+        || resource == asked
+        || of_any.is_some_and(|subresource| {
+            asked
+                .split_once('/')
+                .is_some_and(|(_, asked)| subresource[1..] == *asked)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(group: &str, resource: &str) -> Subject {
+        Subject::Resource {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+        }
+    }
+
+    fn right(verb: &str, group: &str, resource: &str, names: &[&str], namespace: Option<&str>) -> Right {
+        Right {
+            account: "a".to_owned(),
+            role: "r".to_owned(),
+            namespace: namespace.map(str::to_owned),
+            subject: subject(group, resource),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            verb: verb.to_owned(),
+        }
+    }
+
+    fn request(verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> Request {
+        Request {
+            verb: verb.to_owned(),
+            subject: subject(group, resource),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_right_allows_what_rbac_says_it_does() {
+        let get = |resource| request("get", "apps", resource, "n", "x");
+        let plain = right("get", "apps", "deployments", &[], None);
+        let cases = [
+            (plain.clone(), get("deployments"), true),
+            (plain.clone(), get("deployments/status"), false),
+            (
+                plain.clone(),
+                request("list", "apps", "deployments", "n", ""),
+                false,
+            ),
+            (plain, request("get", "", "deployments", "n", "x"), false),
+            (
+                right("get", "*", "deployments", &[], None),
+                get("deployments"),
+                true,
+            ),
+            (
+                right("get", "apps", "*", &[], None),
+                get("deployments/status"),
+                true,
+            ),
+            (
+                right("get", "apps", "*/status", &[], None),
+                get("deployments/status"),
+                true,
+            ),
+            (
+                right("get", "apps", "*/status", &[], None),
+                get("deployments/scale"),
+                false,
+            ),
+            (
+                right("get", "apps", "*/status", &[], None),
+                get("deployments"),
+                false,
+            ),
+            (
+                right("*", "apps", "deployments", &[], None),
+                get("deployments"),
+                true,
+            ),
+            (
+                right("get", "apps", "deployments", &["x"], None),
+                get("deployments"),
+                true,
+            ),
+            (
+                right("get", "apps", "deployments", &["y"], None),
+                get("deployments"),
+                false,
+            ),
+            (
+                right("list", "apps", "deployments", &["x"], None),
+                request("list", "apps", "deployments", "n", ""),
+                false,
+            ),
+            (
+                right("get", "apps", "deployments", &[], Some("n")),
+                get("deployments"),
+                true,
+            ),
+            (
+                right("get", "apps", "deployments", &[], Some("m")),
+                get("deployments"),
+                false,
+            ),
+        ];
+        for (right, request, allowed) in cases {
+            assert_eq!(right.allows(&request), allowed, "{right:?} {request}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_allowed_by_itself_or_by_its_start() {
+        let path = |text: &str| Subject::Path(text.to_owned());
+        assert!(path("/metrics").covers(&path("/metrics")));
+        assert!(!path("/metrics").covers(&path("/metrics/x")));
+        assert!(path("/healthz/*").covers(&path("/healthz/etcd")));
+        assert!(!path("/healthz/*").covers(&path("/livez")));
+        assert!(!path("*").covers(&subject("", "pods")));
+        assert!(!subject("*", "*").covers(&path("/metrics")));
+    }
+
+    #[test]
+    fn of_two_rights_the_one_that_allows_less_is_the_narrower() {
+        let named = right("get", "", "pods", &["x"], None);
+        let order = [
+            right("get", "", "pods", &["x"], Some("n")),
+            named.clone(),
+            right("get", "", "pods", &[], Some("n")),
+            right("get", "", "pods", &[], None),
+            right("get", "", "*/log", &[], None),
+            right("*", "*", "*", &[], None),
+        ];
+        for pair in order.windows(2) {
+            assert!(pair[0].width() < pair[1].width(), "{pair:?}");
+        }
+        assert!(!named.has_wildcard() && order[4].has_wildcard());
+    }
+}

@@ -1,0 +1,237 @@
+//! Teams in one cluster: who may subscribe, which namespaces see which catalogs, and one operator in several of them.
+//! The guides `who-may-install.md` and `multi-tenancy.md` say how.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use e2e::demo::{FIRST, SECOND, greet, install};
+use e2e::lab::{Lab, Namespace, PATIENCE, catalog_source, operator_group, subscription};
+use e2e::variant::Variant;
+use serde_json::{Value, json};
+use xtask::demo::PACKAGE;
+use xtask::kubectl::text;
+
+/// How long nothing may happen before it counts as not happening: a Subscription with a catalog is planned within seconds.
+const QUIET: Duration = Duration::from_secs(20);
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Gives a user a ClusterRole in a namespace.
+fn bind(namespace: &Namespace<'_>, user: &str, role: &str) -> anyhow::Result<()> {
+    namespace.apply(&[json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": {"name": format!("{user}-{role}")},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "User", "apiGroup": RBAC, "name": user}],
+    })])
+}
+
+/// Creates an object as a user; whether that was allowed. Any other failure is an error.
+fn creates(namespace: &Namespace<'_>, user: &str, object: &Value) -> anyhow::Result<bool> {
+    let (who, mut object) = (format!("--as={user}"), object.clone());
+    object["metadata"]["namespace"] = json!(namespace.name());
+    let words = ["create", &who, "-n", namespace.name(), "-f", "-"];
+    let kubectl = Lab::shared()?.kubectl();
+    match kubectl.run_with_input(&words, &object.to_string()) {
+        Ok(_) => Ok(true),
+        Err(error) if format!("{error:#}").contains("is forbidden") => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn wanted(name: &str, source: &str, namespace: &str) -> Value {
+    let mut wanted = subscription(name, PACKAGE, "stable", source, namespace);
+    wanted["spec"]["installPlanApproval"] = json!("Manual");
+    wanted
+}
+
+#[test]
+fn sub_010_only_who_was_given_the_right_creates_subscriptions() -> anyhow::Result<()> {
+    let namespace = Lab::shared()?.namespace("tenants-who")?;
+    // What Kubernetes gives to teams, and a right for one user alone.
+    for (user, role) in [
+        ("tenants-ada", "admin"),
+        ("tenants-eve", "edit"),
+        ("tenants-vic", "view"),
+    ] {
+        bind(&namespace, user, role)?;
+    }
+    let api = format!("{RBAC}/v1");
+    namespace.apply(&[
+        json!({"apiVersion": api, "kind": "Role", "metadata": {"name": "subscriber"},
+            "rules": [{"apiGroups": ["operators.coreos.com"], "resources": ["subscriptions"], "verbs": ["create"]}]}),
+        json!({"apiVersion": api, "kind": "RoleBinding", "metadata": {"name": "subscriber"},
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "subscriber"},
+            "subjects": [{"kind": "User", "apiGroup": RBAC, "name": "tenants-sue"}]}),
+    ])?;
+    // Roles are aggregated by a controller, soon after they are there.
+    let rows = [
+        ("tenants-ada", true),
+        ("tenants-eve", true),
+        ("tenants-vic", false),
+        ("tenants-sue", true),
+        ("tenants-nobody", false),
+    ];
+    for (user, may) in rows {
+        let object = wanted(user, "none", namespace.name());
+        ensure!(creates(&namespace, user, &object)? == may, "{user}: {may}");
+        ensure!(
+            namespace.get("subscription", user)?.is_some() == may,
+            "{user}: {may}"
+        );
+    }
+    // Elsewhere none of them may, and what decides as whom and from where something is installed is nobody's of theirs.
+    let elsewhere = Lab::shared()?.namespace("tenants-elsewhere")?;
+    for (user, _) in rows {
+        let object = wanted(user, "none", elsewhere.name());
+        ensure!(!creates(&elsewhere, user, &object)?, "{user}");
+        ensure!(
+            !creates(&namespace, user, &operator_group("group", &[]))?,
+            "{user}"
+        );
+        ensure!(
+            !creates(
+                &namespace,
+                user,
+                &catalog_source("catalog", "example.com/none:v1")
+            )?,
+            "{user}"
+        );
+        let approves = [
+            "patch",
+            "installplans.operators.coreos.com",
+            "-n",
+            namespace.name(),
+            "--as",
+            user,
+        ];
+        ensure!(!Lab::shared()?.kubectl().can_i(&approves)?, "{user}");
+    }
+    Ok(())
+}
+
+/// A catalog in a namespace is for that one alone: others neither see its packages nor install from it.
+#[test]
+fn arch_016_a_catalog_is_for_the_namespaces_that_an_administrator_puts_it_in() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let (chosen, other) = (lab.namespace("tenants-chosen")?, lab.namespace("tenants-other")?);
+    let (variant, catalog) = Variant::publish("tenants-catalog", |_| Ok(()))?;
+    let package = variant.package_name();
+    for namespace in [&chosen, &other] {
+        bind(namespace, "tenants-dora", "edit")?;
+        namespace.apply(&[operator_group("group", &[namespace.name()])])?;
+    }
+    chosen.apply(&[catalog_source("catalog", &catalog)])?;
+    for namespace in [&chosen, &other] {
+        let object = subscription("wanted", package, "stable", "catalog", chosen.name());
+        ensure!(creates(namespace, "tenants-dora", &object)?);
+    }
+    chosen.wait_for_phase(&variant.csv(), "Succeeded")?;
+    chosen.wait_for("packagemanifest", package, "to be shown", |_| true)?;
+    let told = other.wait_for_condition("wanted", "ResolutionFailed")?;
+    let message = text(&told, "/message");
+    ensure!(message.contains(chosen.name()), "{message}");
+    std::thread::sleep(QUIET);
+    ensure!(other.own_csvs()?.is_empty() && other.list("installplan")?.is_empty());
+    ensure!(other.get("packagemanifest", package)?.is_none());
+    Ok(())
+}
+
+/// The same operator for two teams, and an older version for one of them.
+#[test]
+fn mt_001_one_operator_is_installed_in_two_namespaces_and_works_in_each() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let (red, blue, late) = (
+        lab.namespace("tenants-red")?,
+        lab.namespace("tenants-blue")?,
+        lab.namespace("tenants-late")?,
+    );
+    for namespace in [&red, &blue] {
+        install(namespace, &[namespace.name()], |_| {})?;
+    }
+    install(&late, &[late.name()], |wanted| {
+        wanted["spec"]["installPlanApproval"] = json!("Manual");
+        wanted["spec"]["startingCSV"] = json!(FIRST);
+    })?;
+    late.approve(&late.wait_for_plan(FIRST, "RequiresApproval")?)?;
+    for (namespace, csv, release) in [
+        (&red, SECOND, "1.1.0"),
+        (&blue, SECOND, "1.1.0"),
+        (&late, FIRST, "1.0.0"),
+    ] {
+        namespace.wait_for_phase(csv, "Succeeded")?;
+        greet(namespace, release)?;
+    }
+    // One goes, the others stay.
+    let kubectl = lab.kubectl();
+    kubectl.run(&["delete", "subscription", "demo", "-n", red.name()])?;
+    kubectl.run(&["delete", "csv", SECOND, "-n", red.name()])?;
+    kubectl.wait("the Deployment to go", PATIENCE, |_| {
+        Ok(match red.get("deployment", "demo-operator")? {
+            None => Ok(()),
+            Some(found) => Err(found["metadata"].to_string()),
+        })
+    })?;
+    let csv = blue
+        .get("csv", SECOND)?
+        .context("the other team's operator is gone")?;
+    ensure!(text(&csv, "/status/phase") == "Succeeded", "{}", csv["status"]);
+    Ok(())
+}
+
+/// An operator with a namespace of its own does not wait for approvals elsewhere, and is there for all.
+#[test]
+fn mt_008_a_global_operator_in_a_namespace_of_its_own_is_free_of_the_approvals_of_others()
+-> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let (own, team) = (lab.namespace("tenants-global")?, lab.namespace("tenants-team")?);
+    install(&team, &[team.name()], |wanted| {
+        wanted["spec"]["installPlanApproval"] = json!("Manual");
+    })?;
+    let waiting = team.wait_for_plan(SECOND, "RequiresApproval")?;
+    let variant = Variant::install("tenants-global", &own, &[], |_| Ok(()))?;
+    own.wait_for_phase(&variant.csv(), "Succeeded")?;
+    team.wait_for_phase(&variant.csv(), "Succeeded")?;
+    bind(&team, "tenants-tom", "edit")?;
+    let kinds = variant.definition();
+    let may = ["create", &kinds, "-n", team.name(), "--as", "tenants-tom"];
+    lab.kubectl()
+        .wait("the team to have the operator's API", PATIENCE, |kubectl| {
+            Ok(kubectl.can_i(&may)?.then_some(()).ok_or_else(|| kinds.clone()))
+        })?;
+    let plan = team.get("installplan", &waiting)?.context("the plan is gone")?;
+    ensure!(
+        text(&plan, "/status/phase") == "RequiresApproval",
+        "{}",
+        plan["status"]
+    );
+    ensure!(team.own_csvs()?.is_empty());
+    // Before the namespace goes, so that no copy is in the way of other tests.
+    lab.kubectl()
+        .run(&["delete", "subscription", "wanted", "-n", own.name()])?;
+    lab.kubectl()
+        .run(&["delete", "csv", &variant.csv(), "-n", own.name()])?;
+    lab.kubectl().wait("the copy to go", PATIENCE, |_| {
+        Ok(match team.get("csv", &variant.csv())? {
+            None => Ok(()),
+            Some(copy) => Err(copy["metadata"].to_string()),
+        })
+    })
+}
+
+/// `operators` here; on OpenShift its name is `openshift-operators`, which the chart's value `operator_namespace` says.
+#[test]
+fn mt_010_the_namespace_for_global_operators_is_there_from_the_start() -> anyhow::Result<()> {
+    let found = Lab::shared()?
+        .kubectl()
+        .get(&["operatorgroup", "-n", "operators"])?;
+    let groups = found.unwrap_or_default();
+    let groups = groups["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let [group] = groups else {
+        anyhow::bail!("there is not exactly one group: {groups:?}");
+    };
+    ensure!(
+        group["status"]["namespaces"] == json!([""]),
+        "{}",
+        group["status"]
+    );
+    Ok(())
+}
