@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser, ValueEnum};
-use olm_runtime::args::{LeaderElection, Release};
+use olm_runtime::args::{LeaderElection, Release, Serving};
 
 /// How bundle images are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -97,18 +97,6 @@ pub struct Args {
     #[arg(long = "writeStatusName", default_value = "")]
     pub write_status_name: String,
 
-    /// Certificate of the metrics server.
-    #[arg(long, default_value = "")]
-    pub tls_cert: String,
-
-    /// Key of the metrics server.
-    #[arg(long, default_value = "")]
-    pub tls_key: String,
-
-    /// CA of the clients of the metrics server.
-    #[arg(long, default_value = "")]
-    pub client_ca: String,
-
     /// Log more.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub debug: bool,
@@ -121,9 +109,8 @@ pub struct Args {
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub profiling: bool,
 
-    /// Where /healthz and /readyz are served.
-    #[arg(long = "health-addr", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
-    pub health_addr: std::net::SocketAddr,
+    #[command(flatten)]
+    pub(crate) serving: Serving,
 
     #[command(flatten)]
     pub(crate) release: Release,
@@ -148,22 +135,16 @@ impl Args {
 
     /// What is wrong with flags that are fine one by one.
     pub fn usage_error(&self) -> Option<String> {
-        if self.tls_cert.is_empty() != self.tls_key.is_empty() {
-            return Some("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned());
-        }
-        self.leader_election.usage_error()
+        let error = self.serving.usage_error();
+        error.or_else(|| self.leader_election.usage_error())
     }
 
     /// Flags that were given and do nothing in this version.
     pub fn without_effect(&self) -> Vec<&'static str> {
-        let given = [
-            ("--tls-cert, --tls-key", !self.tls_cert.is_empty()),
-            ("--client-ca", !self.client_ca.is_empty()),
-        ];
-        given
+        let obsolete = self.profiling.then_some("--profiling");
+        obsolete
             .into_iter()
-            .filter(|(_, given)| *given)
-            .map(|(flag, _)| flag)
+            .chain(self.serving.without_effect())
             .collect()
     }
 }
@@ -207,6 +188,37 @@ mod tests {
         assert_eq!(args.usage_error(), None);
         assert!(args.debug);
         assert_eq!(args.unpack, UnpackMode::Auto);
+    }
+
+    /// Each with a value, as upstream's program takes it. Those of its logging library are taken out before.
+    #[test]
+    fn every_flag_of_upstream_is_taken_and_others_are_refused_by_name() {
+        let of_upstream = [
+            "--kubeconfig=",
+            "--namespace=olm",
+            "--interval=15m",
+            "--configmapServerImage=a/b:1",
+            "--opmImage=a/b:1",
+            "--util-image=a/b:1",
+            "--bundle-unpack-timeout=10m",
+            "--install-plan-retry-timeout=1m",
+            "--set-workload-user-id=true",
+            "--writeStatusName=a",
+            "--tls-cert=/c",
+            "--tls-key=/k",
+            "--client-ca=/a",
+            "--debug",
+            "--version",
+            "--profiling",
+        ];
+        let args = parse(&of_upstream);
+        assert_eq!(args.usage_error(), None);
+        assert_eq!(args.without_effect(), ["--profiling"]);
+        assert!(args.serving.endpoints().secure.is_some());
+        let unknown = ["catalog-operator", "--opm-image=a/b:1"];
+        let error = Args::try_parse_from(unknown).unwrap_err().to_string();
+        assert!(error.contains("unexpected argument '--opm-image'"), "{error}");
+        assert!(error.contains("--opmImage"), "{error}");
     }
 
     #[test]

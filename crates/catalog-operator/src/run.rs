@@ -116,11 +116,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let unacknowledged = args.leader_election.unacknowledged();
     let client = client::connect(args.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
-    let health_addr = args.health_addr;
+    let endpoints = args.serving.endpoints();
     let election = &args.leader_election;
     let candidacy = election.candidacy("catalog-operator", client.default_namespace());
     let (set, start) = controllers(args, &client, Outside::default(), &metrics);
-    process::run(client, set, health_addr, metrics, candidacy, start).await?;
+    process::run(client, set, endpoints, metrics, candidacy, start).await?;
     Ok(())
 }
 

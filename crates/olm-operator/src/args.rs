@@ -1,10 +1,10 @@
 //! Flags as typed, named as on clusters today.
 
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use clap::{ArgAction, Parser};
 use go_compat::duration::{self, Signed};
-use olm_runtime::args::{LeaderElection, Release};
+use olm_runtime::args::{LeaderElection, Release, Serving};
 
 /// Runs operators: takes each ClusterServiceVersion from its requirements to a running Deployment, under the
 /// OperatorGroup of its namespace.
@@ -23,9 +23,6 @@ pub struct Args {
     /// Accepted for compatibility: everything wakes by watches, nothing is polled.
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = parse_interval, allow_hyphen_values = true)]
     pub(crate) interval: Duration,
-    /// Where /healthz and /readyz are served.
-    #[arg(long = "health-addr", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
-    pub(crate) health_addr: SocketAddr,
     /// Log what each round does.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
     pub debug: bool,
@@ -49,15 +46,6 @@ pub struct Args {
         value_name = "NAME"
     )]
     pub(crate) write_package_server_status_name: String,
-    /// Certificate for metrics. Accepted, not used yet.
-    #[arg(long = "tls-cert", default_value = "", value_name = "FILE")]
-    pub(crate) tls_cert: String,
-    /// Key for metrics. Accepted, not used yet.
-    #[arg(long = "tls-key", default_value = "", value_name = "FILE")]
-    pub(crate) tls_key: String,
-    /// CA bundle for client certificates. Accepted, not used yet.
-    #[arg(long = "client-ca", default_value = "", value_name = "FILE")]
-    pub(crate) client_ca: String,
     /// Accepted for compatibility, does nothing.
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
     pub(crate) profiling: bool,
@@ -66,7 +54,8 @@ pub struct Args {
     pub(crate) feature_gates: String,
     #[command(flatten)]
     pub(crate) release: Release,
-
+    #[command(flatten)]
+    pub(crate) serving: Serving,
     #[command(flatten)]
     pub(crate) leader_election: LeaderElection,
 }
@@ -74,10 +63,8 @@ pub struct Args {
 impl Args {
     /// What is wrong with flags that are fine one by one.
     pub fn usage_error(&self) -> Option<String> {
-        if self.tls_cert.is_empty() != self.tls_key.is_empty() {
-            return Some("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned());
-        }
-        if let Some(error) = self.leader_election.usage_error() {
+        let error = self.serving.usage_error();
+        if let Some(error) = error.or_else(|| self.leader_election.usage_error()) {
             return Some(error);
         }
         let all = self
@@ -101,13 +88,13 @@ impl Args {
     /// Flags that were given and have no effect in this build.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [
-            ("--tls-cert", !self.tls_cert.is_empty()),
-            ("--client-ca", !self.client_ca.is_empty()),
+            ("--profiling", self.profiling),
+            ("--feature-gates", !self.feature_gates.is_empty()),
         ];
-        given
+        let given = given
             .into_iter()
-            .filter_map(|(flag, given)| given.then_some(flag))
-            .collect()
+            .filter_map(|(flag, given)| given.then_some(flag));
+        given.chain(self.serving.without_effect()).collect()
     }
 }
 
@@ -142,7 +129,6 @@ mod tests {
             "--writePackageServerStatusName=",
             "--debug",
             "--interval=10m",
-            "--profiling",
         ]);
         assert_eq!(args.namespace, "olm");
         assert!(args.debug);
@@ -197,6 +183,42 @@ mod tests {
         let args = parse(&["--protectedCopiedCSVNamespaces=b, a,,"]);
         assert_eq!(Vec::from_iter(args.protected_namespaces()), ["a", "b"]);
         assert!(parse(&[]).protected_namespaces().is_empty());
+    }
+
+    /// Each with a value, as upstream's program takes it. Those of its logging library are taken out before.
+    #[test]
+    fn every_flag_of_upstream_is_taken_and_others_are_refused_by_name() {
+        let of_upstream = [
+            "--interval=5m",
+            "--watchedNamespaces=",
+            "--namespace=olm",
+            "--writeStatusName=a",
+            "--writePackageServerStatusName=b",
+            "--protectedCopiedCSVNamespaces=c",
+            "--tls-cert=/c",
+            "--tls-key=/k",
+            "--client-ca=/a",
+            "--debug",
+            "--version",
+            "--profiling",
+            "--feature-gates=OperatorLifecycleManagerV1=true",
+        ];
+        let args = parse(&of_upstream);
+        assert_eq!(args.usage_error(), None);
+        assert_eq!(args.without_effect(), ["--profiling", "--feature-gates"]);
+        assert!(args.serving.endpoints().secure.is_some());
+        for (unknown, nearest) in [
+            ("--watched-namespaces", "--watchedNamespaces"),
+            ("--tls-certs=/c", "--tls-cert"),
+        ] {
+            let error = Args::try_parse_from(["olm", unknown]).unwrap_err().to_string();
+            let flag = unknown.split('=').next().unwrap();
+            assert!(
+                error.contains(&format!("unexpected argument '{flag}'")),
+                "{error}"
+            );
+            assert!(error.contains(nearest), "{error}");
+        }
     }
 
     #[test]

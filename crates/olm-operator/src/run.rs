@@ -152,7 +152,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let candidacy = args
         .leader_election
         .candidacy("olm-operator", client.default_namespace());
-    process::run(client, set, args.health_addr, metrics, candidacy, start).await?;
+    process::run(client, set, args.serving.endpoints(), metrics, candidacy, start).await?;
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! What the command lines of the operators have in common.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -8,6 +10,58 @@ use go_compat::duration;
 
 use crate::key::{NamespacedName, is_path_segment};
 use crate::leader::{Candidacy, LeaseTimes};
+use crate::process::{Endpoints, SecureEndpoint};
+use crate::tls::TlsFiles;
+
+/// Flags of where health and metrics are served, and how.
+#[derive(Debug, Clone, Args)]
+pub struct Serving {
+    /// Where /healthz and /readyz are served over plain HTTP, and /metrics where there is no --tls-cert.
+    #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
+    health_addr: SocketAddr,
+    /// Where /healthz, /readyz and, to whoever may, /metrics are served over TLS; with --tls-cert.
+    #[arg(long, default_value = "0.0.0.0:8443", value_name = "ADDRESS")]
+    metrics_addr: SocketAddr,
+    /// Certificate to serve metrics with, as PEM. Read again when it changes, as are the two below.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    tls_cert: String,
+    /// Key of that certificate.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    tls_key: String,
+    /// Who signs the certificates by which clients of --metrics-addr may say who they are, as PEM.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    client_ca: String,
+}
+
+impl Serving {
+    /// What is wrong with flags that are fine one by one.
+    pub fn usage_error(&self) -> Option<String> {
+        (self.tls_cert.is_empty() != self.tls_key.is_empty())
+            .then(|| "both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned())
+    }
+
+    /// Flags that were given and have no effect.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let given = !self.client_ca.is_empty() && self.tls_cert.is_empty();
+        given.then_some("--client-ca").into_iter().collect()
+    }
+
+    /// Where what is served.
+    pub fn endpoints(&self) -> Endpoints {
+        let secure = SecureEndpoint {
+            address: self.metrics_addr,
+            files: TlsFiles {
+                certificate: PathBuf::from(&self.tls_cert),
+                key: PathBuf::from(&self.tls_key),
+                client_ca: (!self.client_ca.is_empty()).then(|| PathBuf::from(&self.client_ca)),
+            },
+        };
+        Endpoints {
+            health: self.health_addr,
+            secure: (!self.tls_cert.is_empty()).then_some(secure),
+        }
+    }
+}
 
 /// Flags of the election among several processes of one operator, with client-go's names and times.
 #[derive(Debug, Clone, Args)]
@@ -127,6 +181,23 @@ fn is_verbosity(name: &str) -> bool {
 
 /// Arguments without the flags of upstream's logging library, and which of these were given.
 pub fn without_log_flags(all: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<&'static str>) {
+    without_flags(all, &OF_UPSTREAMS_LOG, true)
+}
+
+/// Arguments without flags that have no meaning here, each with whether it takes a value that may be an argument of its own, and which of
+/// these were given.
+pub fn without_obsolete_flags(
+    all: impl IntoIterator<Item = OsString>,
+    obsolete: &[(&'static str, bool)],
+) -> (Vec<OsString>, Vec<&'static str>) {
+    without_flags(all, obsolete, false)
+}
+
+fn without_flags(
+    all: impl IntoIterator<Item = OsString>,
+    flags: &[(&'static str, bool)],
+    with_verbosity: bool,
+) -> (Vec<OsString>, Vec<&'static str>) {
     let (mut kept, mut found) = (Vec::new(), Vec::new());
     let mut all = all.into_iter();
     while let Some(argument) = all.next() {
@@ -140,13 +211,13 @@ pub fn without_log_flags(all: impl IntoIterator<Item = OsString>) -> (Vec<OsStri
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
         };
-        let known = OF_UPSTREAMS_LOG.iter().find(|(flag, _)| *flag == name);
+        let known = flags.iter().find(|(flag, _)| *flag == name);
         if let Some((flag, takes_value)) = known {
             found.push(*flag);
             if *takes_value && value.is_none() {
                 all.next();
             }
-        } else if is_verbosity(name) {
+        } else if with_verbosity && is_verbosity(name) {
             found.push(VERBOSITY);
             if text == VERBOSITY {
                 all.next();
@@ -168,6 +239,49 @@ mod tests {
     struct Program {
         #[command(flatten)]
         leader_election: LeaderElection,
+        #[command(flatten)]
+        serving: Serving,
+    }
+
+    fn serving(flags: &[&str]) -> Serving {
+        let arguments = std::iter::once(&"olm").chain(flags);
+        Program::try_parse_from(arguments).unwrap().serving
+    }
+
+    #[test]
+    fn metrics_are_served_over_tls_where_there_is_a_certificate() {
+        let plain = serving(&[]).endpoints();
+        assert_eq!((plain.health.port(), plain.secure), (8080, None));
+        let given = serving(&["--tls-cert=/c", "--tls-key", "/k", "--client-ca=/a"]);
+        assert_eq!(given.usage_error(), None);
+        let secure = given.endpoints().secure.unwrap();
+        assert_eq!(secure.address.port(), 8443);
+        let files = TlsFiles {
+            certificate: "/c".into(),
+            key: "/k".into(),
+            client_ca: Some("/a".into()),
+        };
+        assert_eq!(secure.files, files);
+        let other = serving(&["--tls-cert=/c", "--tls-key=/k", "--metrics-addr=127.0.0.1:1"]);
+        let secure = other.endpoints().secure.unwrap();
+        assert_eq!((secure.address.port(), secure.files.client_ca), (1, None));
+    }
+
+    #[test]
+    fn a_certificate_without_its_key_is_refused() {
+        for flag in ["--tls-cert=/c", "--tls-key=/k"] {
+            let error = serving(&[flag]).usage_error();
+            let both = "both --tls-key and --tls-crt must be provided for TLS to be enabled";
+            assert_eq!(error.as_deref(), Some(both));
+        }
+        assert_eq!(serving(&[]).usage_error(), None);
+    }
+
+    #[test]
+    fn a_client_ca_without_a_certificate_has_no_effect() {
+        assert_eq!(serving(&["--client-ca=/a"]).without_effect(), ["--client-ca"]);
+        let given = serving(&["--client-ca=/a", "--tls-cert=/c", "--tls-key=/k"]);
+        assert!(given.without_effect().is_empty());
     }
 
     fn parsed(flags: &[&str]) -> LeaderElection {
@@ -252,6 +366,11 @@ mod tests {
         for given in ["olm -v 4 --debug", "olm -v=4 --debug", "olm -v4 --debug"] {
             check(given, "olm --debug", &["-v"]);
         }
+        let obsolete = [("--gone", false), ("--old", true)];
+        let given = "olm --old 1 -v=4 --gone --debug --old=2";
+        let (rest, found) = without_obsolete_flags(given.split(' ').map(OsString::from), &obsolete);
+        assert_eq!(rest, ["olm", "-v=4", "--debug"]);
+        assert_eq!(found, ["--old", "--gone", "--old"]);
         check("olm --v=2 --v 3", "olm", &["--v", "--v"]);
         check("olm -- --v=2", "olm -- --v=2", &[]);
         check("olm -verbose -vv=2", "olm -verbose -vv=2", &[]);

@@ -32,8 +32,10 @@ pub mod plan;
 pub mod process;
 pub mod queue;
 pub mod reason;
+pub mod review;
 pub mod store;
 pub mod telemetry;
+pub mod tls;
 pub mod uid;
 pub mod wake;
 

@@ -1,14 +1,18 @@
 //! The life of a process of controllers: start, stores, rounds, and an orderly end.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::admin::Admin;
+use crate::admin::secure::{self, Guard};
 use crate::apply::Executor;
 use crate::driver::Runner;
 use crate::event::Recorder;
@@ -16,8 +20,10 @@ use crate::key::NamespacedName;
 use crate::leader::{Candidacy, Elector, Loss};
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
+use crate::review::{KubeReviewer, Reviews};
 use crate::store::{StoreSet, StoreSetHandle};
-use crate::{admin, args, isolation, telemetry};
+use crate::tls::{TlsError, TlsFiles};
+use crate::{args, isolation, telemetry};
 
 /// The commit this was built from, when the build says so.
 const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
@@ -60,7 +66,7 @@ pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>)
     if let Some(error) = telemetry::start(start.debug) {
         tracing::warn!("{error}");
     }
-    for flag in start.without_effect {
+    for flag in BTreeSet::from_iter(start.without_effect) {
         tracing::warn!(flag, "this flag has no effect in this build");
     }
     // The work is waiting for servers, and each further thread costs its own memory. What computes for long (resolution,
@@ -84,6 +90,24 @@ pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>)
     }
 }
 
+/// Where a process serves what it tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoints {
+    /// Health and, where there is no other endpoint, metrics, over plain HTTP.
+    pub health: SocketAddr,
+    /// Health, and metrics to whoever may read them, over TLS.
+    pub secure: Option<SecureEndpoint>,
+}
+
+/// An endpoint that has a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecureEndpoint {
+    /// Where.
+    pub address: SocketAddr,
+    /// What it is served with.
+    pub files: TlsFiles,
+}
+
 /// What ends a process that nobody told to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -91,6 +115,18 @@ pub enum RunError {
     #[error("cannot serve health on {address}")]
     Health {
         /// Where it was to be served.
+        address: SocketAddr,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is no certificate for metrics.
+    #[error("cannot serve metrics over TLS: {0}")]
+    Tls(#[from] TlsError),
+    /// Metrics cannot be served.
+    #[error("cannot serve metrics on {address}")]
+    Metrics {
+        /// Where they were to be served.
         address: SocketAddr,
         /// The cause.
         #[source]
@@ -115,15 +151,15 @@ pub enum RunError {
 }
 
 /// Starts the watches of `set`, waits until all stores are ready and, where there is a `candidacy`, until this process leads, starts the
-/// controllers with `start`, and ends with SIGTERM or SIGINT, when the rounds in hand are finished. Health and `metrics` are served
-/// all the while.
+/// controllers with `start`, and ends with SIGTERM or SIGINT, when the rounds in hand are finished. Health and `metrics` are served at
+/// `endpoints` all the while.
 ///
 /// # Errors
-/// When health cannot be served, when a task that has to live as long as the process is gone, and when another leads.
+/// When these cannot be served, when a task that has to live as long as the process is gone, and when another leads.
 pub async fn run(
     client: Client,
     set: StoreSet,
-    health_addr: SocketAddr,
+    endpoints: Endpoints,
     metrics: Metrics,
     candidacy: Option<Candidacy>,
     start: impl FnOnce(&Runner) -> JoinSet<()>,
@@ -138,11 +174,33 @@ pub async fn run(
     let leadership = elector.as_ref().map(|elector| elector.leadership().clone());
     let leadership = leadership.unwrap_or_default();
     leadership.count_in(&metrics);
+    let refused = secure::refusals(&metrics);
     let stores = set.with_metrics(metrics).start(&mut watches);
-    let health = admin::serve(health_addr, stores.clone(), leadership);
+    let Endpoints { health, secure } = endpoints;
+    let admin = Admin::new(stores.clone(), leadership, secure.is_some());
+    let guard = Guard::new(Reviews::new(Arc::new(KubeReviewer::new(&client))), refused);
+    let secured = serve_secured(secure, admin.clone(), guard);
     tokio::select! {
         ended = controllers(client, watches, stores, elector, start, stop_signal()) => ended,
-        ended = health => ended.map_err(|source| RunError::Health { address: health_addr, source }),
+        ended = admin.serve(health) => ended.map_err(|source| RunError::Health { address: health, source }),
+        Err(error) = secured => Err(error),
+    }
+}
+
+/// Serves health and metrics over TLS for ever, where that is asked for.
+async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Guard) -> Result<(), RunError> {
+    let Some(SecureEndpoint { address, files }) = endpoint else {
+        tracing::info!(
+            "metrics are told to whoever asks; --tls-cert and --tls-key have it asked who that is"
+        );
+        return std::future::pending().await;
+    };
+    let (config, keeping) = files.serve(&secure::PROTOCOLS)?;
+    let listener = secure::listen(address).await;
+    let listener = listener.map_err(|source| RunError::Metrics { address, source })?;
+    tokio::select! {
+        never = secure::serve(listener, config, admin, guard) => match never {},
+        () = keeping => Ok(()),
     }
 }
 

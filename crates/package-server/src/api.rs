@@ -17,22 +17,20 @@ use jiff::Timestamp;
 use olm_runtime::clock;
 use olm_runtime::isolation::{Panicked, catch, isolated};
 use olm_runtime::metrics::{Counters, Metrics};
+use olm_runtime::review::{Attributes, Reviews, User, bearer_token};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::api_status::ApiStatus;
-use crate::attributes::Attributes;
 use crate::front_proxy;
 use crate::index::Index;
-use crate::limits::{ANSWER_TIME, TOKEN_BYTES};
+use crate::limits::ANSWER_TIME;
 use crate::media_type::{self, Discovery, NotAcceptable, Shape};
 use crate::pages::page;
 use crate::readiness::Readiness;
 use crate::rendering::{Include, Rendering};
 use crate::request::{Access, RequestInfo, Route};
-use crate::reviews::Reviews;
-use crate::user::User;
 use crate::{discovery, openapi};
 
 /// The body of an answer.
@@ -184,6 +182,9 @@ impl Api {
             ApiStatus::unavailable(format!("it cannot be found out whether this is allowed: {error}"))
         })?;
         if decision.is_allowed {
+            if let Some(token) = bearer_token(headers.get(AUTHORIZATION)) {
+                self.reviews.remember(token);
+            }
             Ok(())
         } else {
             Err(ApiStatus::forbidden(&user.name, attributes, &decision.reason))
@@ -199,7 +200,7 @@ impl Api {
                 return Ok(Some(user.authenticated()));
             }
         }
-        let Some(token) = bearer_token(headers) else {
+        let Some(token) = bearer_token(headers.get(AUTHORIZATION)) else {
             return Ok(None);
         };
         let user = self.reviews.identify(token).await;
@@ -374,14 +375,6 @@ fn accept(headers: &HeaderMap) -> Option<String> {
     let values = headers.get_all(ACCEPT).iter();
     let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
     (!values.is_empty()).then(|| values.join(","))
-}
-
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    let token = token.trim();
-    let is_usable = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= TOKEN_BYTES;
-    is_usable.then_some(token)
 }
 
 fn not_read(access: &Access) -> ApiStatus {

@@ -3,7 +3,7 @@
 use olm_api::packages::{GROUP, RESOURCE};
 use serde_json::json;
 
-use crate::attributes::Attributes;
+use olm_runtime::review::Attributes;
 
 /// Why there is no other answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,8 @@ impl ApiStatus {
             }
             Attributes::Resource {
                 verb,
+                group,
+                version: _,
                 namespace,
                 resource,
                 subresource,
@@ -63,11 +65,11 @@ impl ApiStatus {
                     namespace => format!("in the namespace {namespace:?}"),
                 };
                 let about = match name.as_str() {
-                    "" => format!("{resource}.{GROUP}"),
-                    name => format!("{resource}.{GROUP} {name:?}"),
+                    "" => format!("{resource}.{group}"),
+                    name => format!("{resource}.{group} {name:?}"),
                 };
                 let message =
-                    format!("User {user:?} cannot {verb} resource {what:?} in API group {GROUP:?} {scope}");
+                    format!("User {user:?} cannot {verb} resource {what:?} in API group {group:?} {scope}");
                 (about, message)
             }
         };
@@ -188,6 +190,8 @@ mod tests {
     fn who_is_refused_what_is_told() {
         let attributes = Attributes::Resource {
             verb: "get",
+            group: GROUP,
+            version: "v1",
             namespace: "ns".to_owned(),
             resource: RESOURCE.to_owned(),
             subresource: "icon".to_owned(),

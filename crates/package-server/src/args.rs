@@ -88,6 +88,36 @@ pub struct Args {
     pub(crate) feature_gates: String,
 }
 
+/// Flags of the library that upstream's program is made with, which have no meaning here; whether each takes a value. Who calls is found
+/// out as the cluster says (`extension-apiserver-authentication`), and what they may do is asked.
+pub const OBSOLETE: [(&str, bool); 25] = [
+    ("--authentication-kubeconfig", true),
+    ("--authentication-skip-lookup", false),
+    ("--authentication-token-webhook-cache-ttl", true),
+    ("--authentication-tolerate-lookup-failure", false),
+    ("--authorization-always-allow-paths", true),
+    ("--authorization-kubeconfig", true),
+    ("--authorization-webhook-cache-authorized-ttl", true),
+    ("--authorization-webhook-cache-unauthorized-ttl", true),
+    ("--client-ca-file", true),
+    ("--contention-profiling", false),
+    ("--debug-socket-path", true),
+    ("--disable-http2-serving", false),
+    ("--enable-priority-and-fairness", false),
+    ("--http2-max-streams-per-connection", true),
+    ("--permit-address-sharing", false),
+    ("--permit-port-sharing", false),
+    ("--profiling", false),
+    ("--requestheader-allowed-names", true),
+    ("--requestheader-client-ca-file", true),
+    ("--requestheader-extra-headers-prefix", true),
+    ("--requestheader-group-headers", true),
+    ("--requestheader-uid-headers", true),
+    ("--requestheader-username-headers", true),
+    ("--tls-curve-preferences", true),
+    ("--tls-sni-cert-key", true),
+];
+
 /// Oldest version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TlsVersion {
@@ -109,6 +139,7 @@ impl Args {
         let given = [
             ("--watched-namespaces", !self.watched_namespaces.is_empty()),
             ("--tls-cipher-suites", !self.tls_cipher_suites.is_empty()),
+            ("--feature-gates", !self.feature_gates.is_empty()),
         ];
         given
             .into_iter()
@@ -168,6 +199,8 @@ fn parse_tls_version(text: &str) -> Result<TlsVersion, String> {
 
 #[cfg(test)]
 mod tests {
+    use olm_runtime::args::without_obsolete_flags;
+
     use super::*;
 
     fn parse(args: &[&str]) -> Args {
@@ -187,6 +220,43 @@ mod tests {
             parse(&["--watched-namespaces=a"]).without_effect(),
             ["--watched-namespaces"]
         );
+    }
+
+    /// Those of the program itself, and those of the library it is made with.
+    #[test]
+    fn every_flag_of_upstream_is_taken_and_others_are_refused_by_name() {
+        let of_upstream = [
+            "--interval=12h",
+            "--global-namespace=olm",
+            "--kubeconfig=/k",
+            "--debug",
+            "--secure-port=5443",
+            "--bind-address=0.0.0.0",
+            "--cert-dir=/c",
+            "--tls-cert-file=/c",
+            "--tls-private-key-file=/k",
+            "--tls-min-version=VersionTLS12",
+            "--tls-cipher-suites=a",
+            "--feature-gates=A=true",
+            "--watched-namespaces=a",
+        ];
+        let args = parse(&of_upstream);
+        assert_eq!(args.usage_error(), None);
+        let without_effect = ["--watched-namespaces", "--tls-cipher-suites", "--feature-gates"];
+        assert_eq!(args.without_effect(), without_effect);
+        let all = OBSOLETE.iter().flat_map(|(flag, takes_value)| {
+            let value = takes_value.then(|| "value".to_owned());
+            [(*flag).to_owned()].into_iter().chain(value)
+        });
+        let (rest, found) = without_obsolete_flags(all.map(Into::into), &OBSOLETE);
+        assert_eq!((rest.len(), found.len()), (0, OBSOLETE.len()));
+        let unknown = ["package-server", "--global-namespaces=olm"];
+        let error = Args::try_parse_from(unknown).unwrap_err().to_string();
+        assert!(
+            error.contains("unexpected argument '--global-namespaces'"),
+            "{error}"
+        );
+        assert!(error.contains("'--global-namespace'"), "{error}");
     }
 
     #[test]

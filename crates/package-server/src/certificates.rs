@@ -1,21 +1,13 @@
 //! The serving certificate: files that may be replaced at any time, or one made here when there are none.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use olm_runtime::tls::{KeyPair, LOOK_EVERY, TlsError};
+use rustls::{ServerConfig, SupportedProtocolVersion};
 use tokio::sync::watch;
 
 use crate::front_proxy;
-
-/// How often the files are looked at. A mounted Secret is replaced within a minute or so of its change.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Protocols in the order in which they are preferred.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -23,29 +15,9 @@ const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// Why there is no certificate to serve with.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// A file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A file is no PEM of what it should be.
-    #[error("{path} has no {what} in PEM form")]
-    Pem {
-        /// Which.
-        path: PathBuf,
-        /// What it should have.
-        what: &'static str,
-    },
-    /// They do not fit each other, or cannot be used.
-    #[error("the certificate cannot be used: {0}")]
-    Unusable(#[from] rustls::Error),
-    /// The authorities of the API server cannot be used.
-    #[error("certificates of the API server cannot be verified: {0}")]
-    Authorities(#[from] rustls::server::VerifierBuilderError),
+    /// The files cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// None could be made.
     #[error("cannot make a certificate: {0}")]
     Made(#[from] rcgen::Error),
@@ -70,13 +42,6 @@ pub enum Source {
     },
 }
 
-/// A certificate and its key, as they were read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct KeyPair {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
-}
-
 /// The certificate and key of a source, read again and again.
 #[derive(Debug)]
 pub struct Certificates {
@@ -95,13 +60,13 @@ impl Certificates {
         versions: &'static [&'static SupportedProtocolVersion],
     ) -> Result<Self, CertificateError> {
         let pair = match &source {
-            Source::Files { certificate, key } => read(certificate, key)?,
+            Source::Files { certificate, key } => KeyPair::read(certificate, key)?,
             Source::FilesOrSelfSigned { certificate, key } if certificate.exists() && key.exists() => {
-                read(certificate, key)?
+                KeyPair::read(certificate, key)?
             }
-            Source::FilesOrSelfSigned { .. } => {
+            Source::FilesOrSelfSigned { certificate, key } => {
                 tracing::warn!("there are no certificate files; serving with a certificate for localhost");
-                self_signed()?
+                self_signed(certificate, key)?
             }
         };
         let certificates = Self {
@@ -115,43 +80,10 @@ impl Certificates {
 
     /// What to serve with now, to whom the API server's certificate is known as `known`.
     fn config(&self, known: Option<&front_proxy::FrontProxy>) -> Result<ServerConfig, CertificateError> {
-        let (certificate, key) = match &self.source {
-            Source::Files { certificate, key } | Source::FilesOrSelfSigned { certificate, key } => {
-                (certificate, key)
-            }
-        };
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.pair.certificate).collect();
-        let chain = chain
-            .ok()
-            .filter(|chain| !chain.is_empty())
-            .ok_or_else(|| CertificateError::Pem {
-                path: certificate.clone(),
-                what: "certificate",
-            })?;
-        let key = PrivateKeyDer::from_pem_slice(&self.pair.key).map_err(|_| CertificateError::Pem {
-            path: key.clone(),
-            what: "key",
-        })?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(self.versions)?;
         let authorities = known
             .map(|known| known.authorities.as_slice())
             .unwrap_or_default();
-        let builder = if authorities.is_empty() {
-            builder.with_no_client_auth()
-        } else {
-            let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(authorities.iter().cloned());
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
-                // Probes have none.
-                .allow_unauthenticated()
-                .build()?;
-            builder.with_client_cert_verifier(verifier)
-        };
-        let mut config = builder.with_single_cert(chain, key)?;
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-        Ok(config)
+        Ok(self.pair.config(authorities, self.versions, &PROTOCOLS)?)
     }
 
     /// What to serve with, and from now on also whenever the files or what is known of the API server have changed. What cannot
@@ -207,7 +139,7 @@ impl Certificates {
         {
             return false;
         }
-        match read(certificate, key) {
+        match KeyPair::read(certificate, key) {
             Ok(pair) => {
                 let is_other = pair != self.pair;
                 self.pair = pair;
@@ -221,23 +153,12 @@ impl Certificates {
     }
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<KeyPair, CertificateError> {
-    let read = |path: &Path| {
-        fs::read(path).map_err(|source| CertificateError::File {
-            path: path.to_owned(),
-            source,
-        })
-    };
-    Ok(KeyPair {
-        certificate: read(certificate)?,
-        key: read(key)?,
-    })
-}
-
-fn self_signed() -> Result<KeyPair, CertificateError> {
+fn self_signed(certificate: &Path, key: &Path) -> Result<KeyPair, CertificateError> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     Ok(KeyPair {
         certificate: made.cert.pem().into_bytes(),
         key: made.signing_key.serialize_pem().into_bytes(),
+        certificate_path: certificate.to_owned(),
+        key_path: key.to_owned(),
     })
 }

@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use olm_runtime::review::User;
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-
-use crate::user::User;
 
 /// Namespace of the ConfigMap that tells how the API server is recognised.
 pub const CONFIG_NAMESPACE: &str = "kube-system";

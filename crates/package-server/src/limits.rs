@@ -70,17 +70,6 @@ pub const SEND_BYTES: usize = 64 << 10;
 /// Characters of a selector.
 pub const SELECTOR_CHARACTERS: usize = 16 << 10;
 
-/// How long an answer of the API server about who somebody is, or may do what, is believed.
-pub const REVIEW_AGE: Duration = Duration::from_secs(10);
-/// Such answers that are kept.
-pub const KEPT_REVIEWS: usize = 4096;
-/// Such questions that are asked at once.
-pub const PARALLEL_REVIEWS: usize = 16;
-/// Time for such an answer.
-pub const REVIEW_TIME: Duration = Duration::from_secs(5);
-/// Bytes of a bearer token.
-pub const TOKEN_BYTES: usize = 16 << 10;
-
 #[cfg(test)]
 mod tests {
     use olm_testing::limits::{assert_listed, bytes, seconds};
@@ -122,11 +111,6 @@ mod tests {
             ("OTHER_STREAMS", OTHER_STREAMS.to_string()),
             ("SEND_BYTES", bytes(SEND_BYTES as u64)),
             ("SELECTOR_CHARACTERS", SELECTOR_CHARACTERS.to_string()),
-            ("REVIEW_AGE", seconds(REVIEW_AGE)),
-            ("KEPT_REVIEWS", KEPT_REVIEWS.to_string()),
-            ("PARALLEL_REVIEWS", PARALLEL_REVIEWS.to_string()),
-            ("REVIEW_TIME", seconds(REVIEW_TIME)),
-            ("TOKEN_BYTES", bytes(TOKEN_BYTES as u64)),
         ];
         assert_listed(
             include_str!("../../../docs/reference/limits.md"),

@@ -1,10 +1,10 @@
 //! What a request asks for, and what its caller has to be allowed.
 
 use olm_api::packages::{GROUP, ICON, RESOURCE, VERSION};
+use olm_runtime::review::Attributes;
 use percent_encoding::percent_decode_str;
 
 use crate::api_status::ApiStatus;
-use crate::attributes::Attributes;
 use crate::selectors::{FieldSelector, LabelSelector};
 
 /// What is asked for.
@@ -229,6 +229,8 @@ fn attributes(
     let is_many = matches!(verb, "list" | "watch" | "deletecollection");
     Attributes::Resource {
         verb,
+        group: GROUP,
+        version: VERSION,
         namespace: namespace.to_owned(),
         resource: resource.to_owned(),
         subresource: subresource.to_owned(),

@@ -9,6 +9,7 @@ use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::client;
 use olm_runtime::metrics::Metrics;
 use olm_runtime::process::stop_signal;
+use olm_runtime::review::{KubeReviewer, Reviews};
 use olm_runtime::store::{Store, StoreSet};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -18,10 +19,8 @@ use crate::api::Api;
 use crate::args::Args;
 use crate::catalogs::{Catalogs, Tcp};
 use crate::certificates::Certificates;
-use crate::kube_reviewer::KubeReviewer;
 use crate::limits::FIRST_READS;
 use crate::readiness::Readiness;
-use crate::reviews::Reviews;
 use crate::{metrics, serving, stores};
 
 /// How often it is looked whether the catalogs have been read.

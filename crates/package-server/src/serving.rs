@@ -25,8 +25,8 @@ use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use olm_runtime::tls::Subject;
 use rustls::ServerConfig;
-use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -257,20 +257,10 @@ async fn ends(
 fn peer(tls: &TlsStream<PatientIo<TcpStream>>) -> Peer {
     let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
     Peer {
-        common_name: certificates.first().map(|certificate| common_name(certificate)),
+        common_name: certificates
+            .first()
+            .map(|certificate| Subject::of(certificate).common_name),
     }
-}
-
-/// The name in a certificate, which was verified. Without one it is empty, which no list of names has.
-fn common_name(certificate: &CertificateDer<'_>) -> String {
-    let parsed = x509_parser::parse_x509_certificate(certificate);
-    let Ok((_, certificate)) = parsed else {
-        return String::new();
-    };
-    let name = certificate.subject().iter_common_name().next();
-    name.and_then(|name| name.as_str().ok())
-        .unwrap_or_default()
-        .to_owned()
 }
 
 /// Listens on all addresses of both families, or of the one that there is.

@@ -21,6 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use olm_api::v1alpha1::CatalogSource;
 use olm_registry::{cache, server};
+use olm_runtime::review::{Attributes, Decision, ReviewError, Reviewer, User};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -28,10 +29,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::attributes::Attributes;
 use crate::front_proxy::FrontProxy;
-use crate::reviews::{Decision, ReviewError, Reviewer};
-use crate::user::User;
 
 /// How long anything may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(30);

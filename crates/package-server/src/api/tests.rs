@@ -3,6 +3,7 @@ use std::sync::atomic::Ordering;
 
 use http::Uri;
 use olm_runtime::NamespacedName;
+use olm_runtime::review::limits::TOKEN_BYTES;
 use serde_json::{Value, json};
 
 use super::*;

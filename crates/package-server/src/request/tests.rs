@@ -21,6 +21,7 @@ fn needs(method: &str, path: &str) -> String {
             resource,
             subresource,
             name,
+            ..
         }) => format!("{verb} {namespace}:{resource}:{subresource}:{name}"),
     }
 }

@@ -3,21 +3,36 @@
 //! # Guarantees
 //! - An answer is believed for [`REVIEW_AGE`], yes and no alike; no answer is never taken for one.
 //! - No more than [`KEPT_REVIEWS`] answers are kept of each kind, none of them with more than a hash of the question.
-//! - No more than [`PARALLEL_REVIEWS`] questions of each kind are asked at a time, each for [`REVIEW_TIME`] at most: a caller who
-//!   makes up tokens cannot keep those who are known from being answered.
+//! - No more than [`PARALLEL_REVIEWS`] questions of each kind are asked at a time, each for [`REVIEW_TIME`] at most.
+//! - Tokens whose owners were not let in lately wait for one of [`PARALLEL_STRANGERS`] places, each of which is taken for
+//!   [`STRANGER_TIME`] at least: a caller who makes up tokens cannot keep those who are known from being answered, and costs the
+//!   API server 20 questions a second at most.
+
+mod attributes;
+mod kube_reviewer;
+pub mod limits;
+mod user;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use http::HeaderValue;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use crate::attributes::Attributes;
-use crate::limits::{KEPT_REVIEWS, PARALLEL_REVIEWS, REVIEW_AGE, REVIEW_TIME};
-use crate::user::User;
+pub use self::attributes::Attributes;
+pub use self::kube_reviewer::KubeReviewer;
+pub use self::user::User;
+
+use self::limits::{
+    KEPT_REVIEWS, KNOWN_TIME, KNOWN_TOKENS, PARALLEL_REVIEWS, PARALLEL_STRANGERS, REVIEW_AGE, REVIEW_TIME,
+    STRANGER_TIME, TOKEN_BYTES,
+};
 
 /// Characters of a reason that are repeated.
 const REASON_CHARACTERS: usize = 1024;
@@ -51,6 +66,13 @@ pub struct Reviews {
     reviewer: Arc<dyn Reviewer>,
     users: ReviewCache<Option<User>>,
     decisions: ReviewCache<Decision>,
+    /// Places for questions about tokens of strangers.
+    strangers: Arc<Semaphore>,
+    /// Places for all other questions about tokens.
+    acquaintances: Arc<Semaphore>,
+    /// Places for questions about what somebody may do.
+    deciding: Arc<Semaphore>,
+    known: Mutex<KnownTokens>,
 }
 
 impl Reviews {
@@ -60,6 +82,10 @@ impl Reviews {
             reviewer,
             users: ReviewCache::default(),
             decisions: ReviewCache::default(),
+            strangers: Arc::new(Semaphore::new(PARALLEL_STRANGERS)),
+            acquaintances: Arc::new(Semaphore::new(PARALLEL_REVIEWS)),
+            deciding: Arc::new(Semaphore::new(PARALLEL_REVIEWS)),
+            known: Mutex::default(),
         }
     }
 
@@ -69,7 +95,28 @@ impl Reviews {
     /// There is no answer in time.
     pub async fn identify(&self, token: &str) -> Result<Option<User>, ReviewError> {
         let key = digest(&token);
-        self.users.answer(key, || self.reviewer.identify(token)).await
+        let places = if self.known().has(&key) {
+            Places {
+                of: &self.acquaintances,
+                each_for: Duration::ZERO,
+            }
+        } else {
+            Places {
+                of: &self.strangers,
+                each_for: STRANGER_TIME,
+            }
+        };
+        let ask = || self.reviewer.identify(token);
+        self.users.answer(key, &places, ask).await
+    }
+
+    /// The owner of `token` was let in: for [`KNOWN_TIME`] they wait behind no stranger.
+    pub fn remember(&self, token: &str) {
+        self.known().add(digest(&token));
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownTokens> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether `user` may do it.
@@ -83,7 +130,65 @@ impl Reviews {
             decision.reason = decision.reason.chars().take(REASON_CHARACTERS).collect();
             Ok(decision)
         };
-        self.decisions.answer(key, decide).await
+        let places = Places {
+            of: &self.deciding,
+            each_for: Duration::ZERO,
+        };
+        self.decisions.answer(key, &places, decide).await
+    }
+}
+
+/// The token in the header `Authorization`, if there is a usable one.
+pub fn bearer_token(authorization: Option<&HeaderValue>) -> Option<&str> {
+    let (scheme, token) = authorization?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    let is_usable = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= TOKEN_BYTES;
+    is_usable.then_some(token)
+}
+
+/// Hashes of tokens whose owners were let in lately, those first that were so longest ago.
+#[derive(Default)]
+struct KnownTokens(VecDeque<(Instant, Key)>);
+
+impl KnownTokens {
+    fn has(&self, key: &Key) -> bool {
+        let mut known = self.0.iter();
+        known.any(|(since, known)| known == key && since.elapsed() < KNOWN_TIME)
+    }
+
+    fn add(&mut self, key: Key) {
+        self.0.retain(|(_, known)| *known != key);
+        if self.0.len() >= KNOWN_TOKENS {
+            self.0.pop_front();
+        }
+        self.0.push_back((Instant::now(), key));
+    }
+}
+
+/// How many may ask at once, and for how long each of them counts as asking at least.
+struct Places<'a> {
+    of: &'a Arc<Semaphore>,
+    each_for: Duration,
+}
+
+/// One of these places, free again when it is dropped, but not before its time.
+struct Place {
+    permit: Option<OwnedSemaphorePermit>,
+    until: Instant,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (permit, until) = (self.permit.take(), self.until);
+        // A process that ends has nobody who waits for it.
+        if until > Instant::now()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move {
+                tokio::time::sleep_until(until).await;
+                drop(permit);
+            });
+        }
     }
 }
 
@@ -97,7 +202,6 @@ fn digest<T: Serialize>(question: &T) -> Key {
 /// Answers to questions of one kind.
 struct ReviewCache<T> {
     kept: Mutex<Kept<T>>,
-    permits: Semaphore,
 }
 
 struct Kept<T> {
@@ -113,13 +217,17 @@ impl<T> Default for ReviewCache<T> {
                 answers: HashMap::new(),
                 order: VecDeque::new(),
             }),
-            permits: Semaphore::new(PARALLEL_REVIEWS),
         }
     }
 }
 
 impl<T: Clone> ReviewCache<T> {
-    async fn answer<F>(&self, key: Key, ask: impl FnOnce() -> F) -> Result<T, ReviewError>
+    async fn answer<F>(
+        &self,
+        key: Key,
+        places: &Places<'_>,
+        ask: impl FnOnce() -> F,
+    ) -> Result<T, ReviewError>
     where
         F: Future<Output = Result<T, ReviewError>>,
     {
@@ -128,11 +236,16 @@ impl<T: Clone> ReviewCache<T> {
         }
         let late = |_| ReviewError("the API server did not answer in time".to_owned());
         let asked = async {
-            let _permit = self.permits.acquire().await;
+            let permit = Arc::clone(places.of).acquire_owned().await.ok();
+            let mut place = Place {
+                permit,
+                until: Instant::now(),
+            };
             // Whoever asked the same before may have the answer by now.
             if let Some(known) = self.known(&key) {
                 return Ok(known);
             }
+            place.until += places.each_for;
             let answer = ask().await?;
             self.keep(key, answer.clone());
             Ok(answer)
@@ -170,7 +283,6 @@ impl<T: Clone> ReviewCache<T> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     use super::*;
 
@@ -214,6 +326,8 @@ mod tests {
     fn list(namespace: &str) -> Attributes {
         Attributes::Resource {
             verb: "list",
+            group: "packages.operators.coreos.com",
+            version: "v1",
             namespace: namespace.to_owned(),
             resource: "packagemanifests".to_owned(),
             subresource: String::new(),
@@ -280,10 +394,63 @@ mod tests {
     async fn answers_that_are_kept_are_bounded() {
         let (_, reviews) = reviews();
         for number in 0..KEPT_REVIEWS + 10 {
-            reviews.identify(&format!("token-{number}")).await.unwrap();
+            let user = user(&format!("user-{number}"));
+            reviews.decide(&user, &list("ns")).await.unwrap();
         }
-        let kept = reviews.users.kept.lock().unwrap();
+        let kept = reviews.decisions.kept.lock().unwrap();
         assert!(kept.answers.len() <= KEPT_REVIEWS);
         assert!(kept.order.len() <= KEPT_REVIEWS);
+    }
+
+    /// Whoever makes up tokens is asked about slowly; who was let in before is known, and not behind them.
+    #[tokio::test(start_paused = true)]
+    async fn strangers_wait_for_each_other_and_nobody_else_for_them() {
+        let (scripted, reviews) = reviews();
+        let reviews = Arc::new(reviews);
+        reviews.identify("good").await.unwrap();
+        reviews.remember("good");
+        tokio::time::advance(REVIEW_AGE).await;
+        let before = scripted.asked.load(Ordering::SeqCst);
+        let began = Instant::now();
+        for number in 0..1000 {
+            let reviews = Arc::clone(&reviews);
+            tokio::spawn(async move { reviews.identify(&format!("made-up-{number}")).await });
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(reviews.identify("good").await, Ok(Some(User::default())));
+        assert!(began.elapsed() < STRANGER_TIME, "{:?}", began.elapsed());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let asked = scripted.asked.load(Ordering::SeqCst) - before;
+        assert!((20..=25).contains(&asked), "{asked} in a second");
+        // After their time they are strangers again, who wait in vain here.
+        tokio::time::advance(KNOWN_TIME).await;
+        assert!(!reviews.known().has(&digest(&"good")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_that_are_known_are_bounded() {
+        let (_, reviews) = reviews();
+        for number in 0..=KNOWN_TOKENS {
+            reviews.remember(&format!("token-{number}"));
+            reviews.remember("always");
+        }
+        let known = reviews.known();
+        assert_eq!(known.0.len(), KNOWN_TOKENS);
+        assert!(known.has(&digest(&"always")) && !known.has(&digest(&"token-0")));
+    }
+
+    #[test]
+    fn a_token_is_what_stands_behind_bearer() {
+        let token = |value: &str| {
+            let value = HeaderValue::from_str(value).unwrap();
+            bearer_token(Some(&value)).map(str::to_owned)
+        };
+        assert_eq!(token("Bearer abc").as_deref(), Some("abc"));
+        assert_eq!(token("bearer  abc ").as_deref(), Some("abc"));
+        assert_eq!(token("Basic abc"), None);
+        assert_eq!(token("Bearer "), None);
+        assert!(token(&format!("Bearer {}", "a".repeat(TOKEN_BYTES))).is_some());
+        assert_eq!(token(&format!("Bearer {}", "a".repeat(TOKEN_BYTES + 1))), None);
+        assert_eq!(bearer_token(None), None);
     }
 }

@@ -9,11 +9,8 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
-use olm_api::packages::{GROUP, VERSION};
 
-use crate::attributes::Attributes;
-use crate::reviews::{Decision, ReviewError, Reviewer};
-use crate::user::User;
+use super::{Attributes, Decision, ReviewError, Reviewer, User};
 
 /// Asks by reviews, which are answered and stored nowhere.
 pub struct KubeReviewer {
@@ -94,6 +91,8 @@ fn spec(user: &User, attributes: &Attributes) -> SubjectAccessReviewSpec {
     match attributes {
         Attributes::Resource {
             verb,
+            group,
+            version,
             namespace,
             resource,
             subresource,
@@ -101,8 +100,8 @@ fn spec(user: &User, attributes: &Attributes) -> SubjectAccessReviewSpec {
         } => {
             spec.resource_attributes = Some(ResourceAttributes {
                 verb: given(verb),
-                group: given(GROUP),
-                version: given(VERSION),
+                group: given(group),
+                version: given(version),
                 resource: given(resource),
                 subresource: given(subresource),
                 namespace: given(namespace),
@@ -133,6 +132,8 @@ mod tests {
         };
         let icon = Attributes::Resource {
             verb: "get",
+            group: "packages.operators.coreos.com",
+            version: "v1",
             namespace: "ns".to_owned(),
             resource: "packagemanifests".to_owned(),
             subresource: "icon".to_owned(),

@@ -1,0 +1,342 @@
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::AbortHandle;
+
+use super::*;
+use crate::leader::Leadership;
+use crate::metrics::Metrics;
+use crate::review::KubeReviewer;
+use crate::review::limits::REVIEW_AGE;
+use crate::store::StoreSet;
+use crate::tls::authority::Authority;
+
+/// An API server that knows the tokens `NAME-token`, and lets those of the group `scrapers` read metrics.
+#[derive(Default)]
+struct ApiServer {
+    tokens_asked: AtomicUsize,
+    is_silent: AtomicBool,
+    /// Tokens that are no good any more.
+    revoked: Mutex<Vec<String>>,
+    /// What was asked for whom, as user and attributes.
+    decided: Mutex<Vec<(String, Value)>>,
+}
+
+impl ApiServer {
+    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+        if self.is_silent.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        assert_eq!(request.method(), Method::POST);
+        let (head, body) = request.into_parts();
+        let mut review: Value = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap();
+        let spec = &review["spec"];
+        review["status"] = match head.uri.path() {
+            "/apis/authentication.k8s.io/v1/tokenreviews" => {
+                self.tokens_asked.fetch_add(1, Ordering::SeqCst);
+                let token = spec["token"].as_str().unwrap();
+                let is_good = !self
+                    .revoked
+                    .lock()
+                    .unwrap()
+                    .iter()
+                    .any(|revoked| revoked == token);
+                match token.strip_suffix("-token").filter(|_| is_good) {
+                    Some("prometheus") => {
+                        json!({"authenticated": true, "user": {"username": "prometheus", "groups": ["scrapers"]}})
+                    }
+                    Some(name) => json!({"authenticated": true, "user": {"username": name}}),
+                    None => json!({"authenticated": false, "error": "token expired"}),
+                }
+            }
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
+                let user = spec["user"].as_str().unwrap().to_owned();
+                let groups = spec["groups"].as_array().unwrap();
+                assert!(groups.contains(&json!("system:authenticated")), "{groups:?}");
+                let allowed = groups.contains(&json!("scrapers"));
+                let attributes = spec["nonResourceAttributes"].clone();
+                self.decided.lock().unwrap().push((user, attributes));
+                json!({"allowed": allowed})
+            }
+            path => unreachable!("nobody asks for {path}"),
+        };
+        let mut response = Response::new(Body::from(review.to_string().into_bytes()));
+        *response.status_mut() = StatusCode::CREATED;
+        Ok(response)
+    }
+}
+
+struct Server {
+    api: Arc<ApiServer>,
+    address: SocketAddr,
+    authority: Authority,
+    clients: Authority,
+    metrics: Metrics,
+    folder: TempDir,
+    serving: AbortHandle,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Server {
+    async fn start() -> Self {
+        let api = Arc::<ApiServer>::default();
+        let answering = Arc::clone(&api);
+        let service = tower::service_fn(move |request| Arc::clone(&answering).answer(request));
+        let reviews = Reviews::new(Arc::new(KubeReviewer::new(&Client::new(service, "olm"))));
+        let (authority, clients) = (Authority::new("serving"), Authority::new("clients"));
+        let folder = TempDir::new().unwrap();
+        let (config, keeping) = authority
+            .files(folder.path(), Some(&clients))
+            .serve(&PROTOCOLS)
+            .unwrap();
+        let metrics = Metrics::registered().unwrap();
+        metrics.requested("200", "GET");
+        let stores = StoreSet::new().with_metrics(metrics.clone());
+        let stores = stores.start(&mut tokio::task::JoinSet::new());
+        let guard = Guard::new(reviews, refusals(&metrics));
+        let admin = Admin::new(stores, Leadership::default(), true);
+        let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            tokio::select! {
+                never = serve(listener, config, admin, guard) => match never {},
+                () = keeping => {}
+            }
+        });
+        Self {
+            api,
+            address,
+            authority,
+            clients,
+            metrics,
+            folder,
+            serving: serving.abort_handle(),
+        }
+    }
+
+    async fn ask(&self, path: &str, header: &str) -> String {
+        self.ask_as(None, path, header).await
+    }
+
+    /// The answer to a request with another header, over a connection with a certificate, if any.
+    async fn ask_as(&self, identity: Option<&(String, String)>, path: &str, header: &str) -> String {
+        let connected = self.authority.connect(self.address, identity, &PROTOCOLS).await;
+        let mut stream = connected.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    async fn scrape(&self, token: &str) -> String {
+        self.ask("/metrics", &format!("authorization: Bearer {token}\r\n"))
+            .await
+    }
+}
+
+#[track_caller]
+fn assert_code(answer: &str, code: &str) {
+    assert!(answer.starts_with(&format!("HTTP/1.1 {code}")), "{answer}");
+}
+
+#[tokio::test]
+async fn met_001_metrics_are_told_to_whom_the_api_server_allows_it_and_health_to_everybody() {
+    let server = Server::start().await;
+    assert_code(&server.ask("/healthz", "").await, "200 OK");
+    assert_code(&server.ask("/readyz", "").await, "200 OK");
+    let told = server.scrape("prometheus-token").await;
+    assert_code(&told, "200 OK");
+    assert!(told.contains("\nrest_client_requests_total{"), "{told}");
+    let asked = server.api.decided.lock().unwrap().pop().unwrap();
+    assert_eq!(
+        asked,
+        (
+            "prometheus".to_owned(),
+            json!({"verb": "get", "path": "/metrics"})
+        )
+    );
+    let nobody = server.ask("/metrics", "").await;
+    assert_code(&nobody, "401 Unauthorized");
+    assert!(nobody.contains("\r\nWWW-Authenticate: Bearer\r\n") && !nobody.contains("# TYPE"));
+    assert_code(
+        &server.ask("/metrics?x=1", "Authorization: Basic YTpi\r\n").await,
+        "401",
+    );
+    let refused = server.scrape("eve-token").await;
+    assert_code(&refused, "403 Forbidden");
+    assert!(
+        refused.ends_with("Authorization denied for user eve\n"),
+        "{refused}"
+    );
+    assert_eq!(server.metrics.total("olm_metrics_refused_total"), 3.0);
+}
+
+#[tokio::test]
+async fn a_certificate_says_who_somebody_is_where_there_is_no_token() {
+    let server = Server::start().await;
+    let scraper = server.clients.sign("ada", &["scrapers"]);
+    let eve = server.clients.sign("eve", &[]);
+    assert_code(&server.ask_as(Some(&scraper), "/metrics", "").await, "200 OK");
+    assert_code(&server.ask_as(Some(&eve), "/metrics", "").await, "403");
+    // A token says more.
+    let token = "Authorization: Bearer eve-token\r\n";
+    assert_code(&server.ask_as(Some(&scraper), "/metrics", token).await, "403");
+    // One that another authority signed is none.
+    let stranger = Authority::new("others").sign("ada", &["scrapers"]);
+    let connected = server
+        .authority
+        .connect(server.address, Some(&stranger), &PROTOCOLS)
+        .await;
+    let refused = async {
+        let mut stream = connected?;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").await?;
+        stream.read_to_string(&mut String::new()).await
+    };
+    assert!(refused.await.is_err());
+    assert_eq!(server.api.tokens_asked.load(Ordering::SeqCst), 1);
+}
+
+/// A token that was stolen is taken back; what was believed of it is over within seconds.
+#[tokio::test]
+async fn a_token_that_is_taken_back_opens_nothing_for_longer_than_answers_are_believed() {
+    let server = Server::start().await;
+    assert_code(&server.scrape("prometheus-token").await, "200 OK");
+    server
+        .api
+        .revoked
+        .lock()
+        .unwrap()
+        .push("prometheus-token".to_owned());
+    tokio::time::pause();
+    tokio::time::advance(REVIEW_AGE).await;
+    tokio::time::resume();
+    assert_code(&server.scrape("prometheus-token").await, "401");
+}
+
+#[tokio::test]
+async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
+    let server = Server::start().await;
+    server.api.is_silent.store(true, Ordering::SeqCst);
+    let began = std::time::Instant::now();
+    let (known, nobody) = tokio::join!(server.scrape("prometheus-token"), server.ask("/metrics", ""));
+    assert_code(&known, "503 Service Unavailable");
+    assert!(
+        known.ends_with("it cannot be found out who this is: the API server did not answer in time\n"),
+        "{known}"
+    );
+    assert_code(&nobody, "401");
+    assert_code(&server.ask("/healthz", "").await, "200 OK");
+    assert!(began.elapsed() < PATIENCE);
+}
+
+/// Somebody makes up tokens, as fast as they can; whoever reads metrics goes on reading them.
+#[tokio::test]
+async fn a_flood_of_made_up_tokens_costs_the_api_server_little_and_the_scraper_nothing() {
+    let server = Arc::new(Server::start().await);
+    assert_code(&server.scrape("prometheus-token").await, "200 OK");
+    let before = server.api.tokens_asked.load(Ordering::SeqCst);
+    let flood: Vec<_> = (0..8)
+        .map(|of| {
+            let server = Arc::clone(&server);
+            tokio::spawn(async move {
+                for number in 0.. {
+                    server.scrape(&format!("made-up-{of}-{number}")).await;
+                }
+            })
+        })
+        .collect();
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        let asked = std::time::Instant::now();
+        assert_code(&server.scrape("prometheus-token").await, "200 OK");
+        assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    }
+    flood.iter().for_each(tokio::task::JoinHandle::abort);
+    let asked = server.api.tokens_asked.load(Ordering::SeqCst) - before;
+    let most = usize::try_from(began.elapsed().as_millis() / 50).unwrap() + 8;
+    assert!((4..=most).contains(&asked), "{asked} questions");
+}
+
+#[tokio::test]
+async fn connections_are_taken_at_a_bounded_pace() {
+    let server = Server::start().await;
+    let began = std::time::Instant::now();
+    for _ in 0..10 {
+        server.ask("/healthz", "").await;
+    }
+    assert!(began.elapsed() >= 9 * ACCEPT_EVERY, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn http_2_is_not_spoken_and_a_head_without_end_is_cut_off() {
+    let server = Server::start().await;
+    let both: [&[u8]; 2] = [b"h2", b"http/1.1"];
+    let mut stream = server
+        .authority
+        .connect(server.address, None, &both)
+        .await
+        .unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"http/1.1".as_slice()));
+    let mut sent = 0;
+    while sent <= 4 * REQUEST_LIMIT && stream.write_all(&[b'a'; 512]).await.is_ok() {
+        sent += 512;
+        tokio::task::yield_now().await;
+    }
+    let mut answer = Vec::new();
+    let ended = stream.read_to_end(&mut answer).await;
+    assert!(answer.is_empty(), "{ended:?}");
+    let many = "x: y\r\n".repeat(HEADERS + 1);
+    assert_code(&server.ask("/metrics", &many).await, "400");
+}
+
+/// Whoever sends nothing, not even a handshake, is left after a while.
+#[tokio::test]
+async fn whoever_sends_nothing_is_left() {
+    let server = Server::start().await;
+    let mut silent = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let mut shaken = server
+        .authority
+        .connect(server.address, None, &PROTOCOLS)
+        .await
+        .unwrap();
+    tokio::time::sleep(2 * ACCEPT_EVERY).await;
+    tokio::time::pause();
+    tokio::time::advance(PATIENCE).await;
+    tokio::time::resume();
+    assert_eq!(silent.read(&mut [0; 16]).await.unwrap_or_default(), 0);
+    assert_eq!(shaken.read(&mut [0; 16]).await.unwrap_or_default(), 0);
+}
+
+/// The first connection after a change of the files has what is in them.
+#[tokio::test]
+async fn a_certificate_that_is_replaced_is_served() {
+    let server = Server::start().await;
+    let other = Authority::new("other");
+    assert!(other.connect(server.address, None, &PROTOCOLS).await.is_err());
+    other.files(server.folder.path(), Some(&server.clients));
+    tokio::time::pause();
+    tokio::time::advance(crate::tls::LOOK_EVERY).await;
+    tokio::time::resume();
+    let served = async {
+        while other.connect(server.address, None, &PROTOCOLS).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), served)
+        .await
+        .unwrap();
+}

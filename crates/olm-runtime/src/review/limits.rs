@@ -1,0 +1,51 @@
+//! What strangers may cost who answers them, and the API server behind that. `docs/reference/limits.md` lists it.
+
+use std::time::Duration;
+
+/// How long an answer of the API server about who somebody is, or may do what, is believed.
+pub const REVIEW_AGE: Duration = Duration::from_secs(10);
+/// Such answers that are kept.
+pub const KEPT_REVIEWS: usize = 4096;
+/// Such questions that are asked at once.
+pub const PARALLEL_REVIEWS: usize = 16;
+/// Time for such an answer.
+pub const REVIEW_TIME: Duration = Duration::from_secs(5);
+/// Bytes of a bearer token.
+pub const TOKEN_BYTES: usize = 16 << 10;
+/// Tokens of strangers that are asked about at once.
+pub const PARALLEL_STRANGERS: usize = 4;
+/// Time that each of these takes at least.
+pub const STRANGER_TIME: Duration = Duration::from_millis(200);
+/// Tokens whose owners were let in, and who are strangers no more.
+pub const KNOWN_TOKENS: usize = 256;
+/// How long they are none.
+pub const KNOWN_TIME: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use olm_testing::limits::{assert_listed, bytes, seconds};
+
+    use super::*;
+
+    /// The page has one row per constant of this file, with the values as they are.
+    #[test]
+    fn the_reference_page_lists_every_limit_of_reviews() {
+        let rows = [
+            ("REVIEW_AGE", seconds(REVIEW_AGE)),
+            ("KEPT_REVIEWS", KEPT_REVIEWS.to_string()),
+            ("PARALLEL_REVIEWS", PARALLEL_REVIEWS.to_string()),
+            ("REVIEW_TIME", seconds(REVIEW_TIME)),
+            ("TOKEN_BYTES", bytes(TOKEN_BYTES as u64)),
+            ("PARALLEL_STRANGERS", PARALLEL_STRANGERS.to_string()),
+            ("STRANGER_TIME", format!("{} ms", STRANGER_TIME.as_millis())),
+            ("KNOWN_TOKENS", KNOWN_TOKENS.to_string()),
+            ("KNOWN_TIME", seconds(KNOWN_TIME)),
+        ];
+        assert_listed(
+            include_str!("../../../../docs/reference/limits.md"),
+            include_str!("limits.rs"),
+            &[],
+            &rows.map(|(name, value)| (name, vec![value])),
+        );
+    }
+}

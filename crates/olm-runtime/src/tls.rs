@@ -1,0 +1,257 @@
+//! Certificates that are served with: files that may be replaced at any time.
+
+#[cfg(test)]
+pub(crate) mod authority;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use tokio::sync::watch;
+
+/// How often the files are looked at. A mounted Secret is replaced within a minute or so of its change.
+pub const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Bytes of one of these files; a Secret has no room for more.
+const FILE_BYTES: u64 = 1 << 20;
+/// The versions of TLS that are spoken.
+pub static VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+
+/// Why there is nothing to serve with.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is no PEM of what it should be.
+    #[error("{path} has no {what} in PEM form")]
+    Pem {
+        /// Which.
+        path: PathBuf,
+        /// What it should have.
+        what: &'static str,
+    },
+    /// They do not fit each other, or cannot be used.
+    #[error("the certificate cannot be used: {0}")]
+    Unusable(#[from] rustls::Error),
+    /// The authorities of clients cannot be used.
+    #[error("certificates of clients cannot be verified: {0}")]
+    Authorities(#[from] rustls::server::VerifierBuilderError),
+}
+
+/// A certificate, with those between it and its authority, and its key, both as PEM, and where they come from.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyPair {
+    /// The certificate.
+    pub certificate: Vec<u8>,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Where the certificate is.
+    pub certificate_path: PathBuf,
+    /// Where the key is.
+    pub key_path: PathBuf,
+}
+
+impl fmt::Debug for KeyPair {
+    /// Where it is from; the key is for nobody's eyes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyPair")
+            .field("certificate_path", &self.certificate_path)
+            .field("key_path", &self.key_path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KeyPair {
+    /// Reads both files.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        Ok(Self {
+            certificate: read(certificate)?,
+            key: read(key)?,
+            certificate_path: certificate.to_owned(),
+            key_path: key.to_owned(),
+        })
+    }
+
+    /// What to serve with. Whoever shows a certificate has to have one that `authorities` signed; nobody has to show one. Without
+    /// authorities nobody is asked for one.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn config(
+        &self,
+        authorities: &[CertificateDer<'static>],
+        versions: &[&'static SupportedProtocolVersion],
+        protocols: &[&[u8]],
+    ) -> Result<ServerConfig, TlsError> {
+        let chain = certificates(&self.certificate, &self.certificate_path)?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|_| TlsError::Pem {
+            path: self.key_path.clone(),
+            what: "key",
+        })?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+        let builder = if authorities.is_empty() {
+            builder.with_no_client_auth()
+        } else {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(authorities.iter().cloned());
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+                // Probes have none.
+                .allow_unauthenticated()
+                .build()?;
+            builder.with_client_cert_verifier(verifier)
+        };
+        let mut config = builder.with_single_cert(chain, key)?;
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        Ok(config)
+    }
+}
+
+/// The files of a server: its certificate, its key and, where clients may show certificates, their authorities.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Who signs certificates of clients.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// The same as they were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Contents {
+    pair: KeyPair,
+    authorities: Vec<CertificateDer<'static>>,
+}
+
+impl TlsFiles {
+    fn read(&self) -> Result<Contents, TlsError> {
+        let authorities = match &self.client_ca {
+            None => Vec::new(),
+            Some(path) => certificates(&read(path)?, path)?,
+        };
+        Ok(Contents {
+            pair: KeyPair::read(&self.certificate, &self.key)?,
+            authorities,
+        })
+    }
+
+    /// What to serve `protocols` with, and from now on also whenever the files have changed. What cannot be used is told once, and what
+    /// was used before goes on. The second part is to be awaited all the while.
+    ///
+    /// # Errors
+    /// There is nothing to begin with.
+    pub fn serve(
+        self,
+        protocols: &'static [&'static [u8]],
+    ) -> Result<
+        (
+            watch::Receiver<Arc<ServerConfig>>,
+            impl Future<Output = ()> + Send + use<>,
+        ),
+        TlsError,
+    > {
+        let configured = move |read: &Contents| read.pair.config(&read.authorities, &VERSIONS, protocols);
+        let mut last = self.read()?;
+        let (sender, receiver) = watch::channel(Arc::new(configured(&last)?));
+        let keep = async move {
+            let mut told = String::new();
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                let changed = match self.read() {
+                    Ok(read) if read == last => continue,
+                    Ok(read) => configured(&read).map(|config| (read, config)),
+                    Err(error) => Err(error),
+                };
+                match changed {
+                    Ok((read, config)) => {
+                        last = read;
+                        told.clear();
+                        sender.send_replace(Arc::new(config));
+                        tracing::info!(certificate = ?self.certificate, "serving with files that have changed");
+                    }
+                    Err(error) if error.to_string() == told => {}
+                    Err(error) => {
+                        tracing::error!(%error, "going on with the certificate that was used before");
+                        told = error.to_string();
+                    }
+                }
+            }
+        };
+        Ok((receiver, keep))
+    }
+}
+
+/// Who a certificate is for. What cannot be read is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// The common name.
+    pub common_name: String,
+    /// The organizations, which Kubernetes takes for groups.
+    pub organizations: Vec<String>,
+}
+
+impl Subject {
+    /// That of `certificate`, which somebody else has verified.
+    pub fn of(certificate: &CertificateDer<'_>) -> Self {
+        let Ok((_, certificate)) = x509_parser::parse_x509_certificate(certificate) else {
+            return Self::default();
+        };
+        let subject = certificate.subject();
+        let texts = subject.iter_organization().filter_map(|name| name.as_str().ok());
+        let name = subject.iter_common_name().next();
+        Self {
+            common_name: name
+                .and_then(|name| name.as_str().ok())
+                .unwrap_or_default()
+                .to_owned(),
+            organizations: texts.map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// The certificates of a file, of which there has to be one.
+fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.ok().filter(|all| !all.is_empty());
+    all.ok_or_else(|| TlsError::Pem {
+        path: path.to_owned(),
+        what: "certificate",
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let read = || {
+        let mut content = Vec::new();
+        File::open(path)?.take(FILE_BYTES + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > FILE_BYTES {
+            return Err(io::Error::other("larger than 1 MiB, which no Secret is"));
+        }
+        Ok(content)
+    };
+    read().map_err(|source| TlsError::File {
+        path: path.to_owned(),
+        source,
+    })
+}

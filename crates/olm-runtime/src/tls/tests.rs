@@ -1,0 +1,107 @@
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use super::authority::Authority;
+use super::*;
+
+const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
+
+fn served(folder: &Path, authority: &Authority) -> (watch::Receiver<Arc<ServerConfig>>, TlsFiles) {
+    let files = authority.files(folder, None);
+    let (config, keeping) = files.clone().serve(PROTOCOLS).unwrap();
+    tokio::spawn(keeping);
+    (config, files)
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_change_are_served_with_and_broken_ones_are_not() {
+    let folder = TempDir::new().unwrap();
+    let (mut config, files) = served(folder.path(), &Authority::new("one"));
+    let first = Arc::clone(&config.borrow_and_update());
+    // A key alone does not fit the certificate, which is on its way.
+    let (certificate, key) = Authority::new("two").sign("server", &[]);
+    fs::write(&files.key, key).unwrap();
+    tokio::time::sleep(2 * LOOK_EVERY).await;
+    assert!(!config.has_changed().unwrap());
+    fs::remove_file(&files.certificate).unwrap();
+    tokio::time::sleep(2 * LOOK_EVERY).await;
+    assert!(!config.has_changed().unwrap());
+    fs::write(&files.certificate, certificate).unwrap();
+    tokio::time::sleep(2 * LOOK_EVERY).await;
+    assert!(config.has_changed().unwrap());
+    assert!(!Arc::ptr_eq(&first, &config.borrow_and_update()));
+    tokio::time::sleep(5 * LOOK_EVERY).await;
+    assert!(!config.has_changed().unwrap(), "the same files are the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_authority_of_clients_that_changes_is_taken_up() {
+    let folder = TempDir::new().unwrap();
+    let files = Authority::new("one").files(folder.path(), Some(&Authority::new("clients")));
+    let (mut config, keeping) = files.clone().serve(PROTOCOLS).unwrap();
+    tokio::spawn(keeping);
+    config.mark_unchanged();
+    fs::write(files.client_ca.unwrap(), Authority::new("others").pem).unwrap();
+    tokio::time::sleep(2 * LOOK_EVERY).await;
+    assert!(config.has_changed().unwrap());
+}
+
+#[test]
+fn what_cannot_be_served_with_is_told_by_its_file() {
+    let folder = TempDir::new().unwrap();
+    let authority = Authority::new("one");
+    let begin = |files: &TlsFiles| {
+        files
+            .clone()
+            .serve(PROTOCOLS)
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    let mut files = authority.files(folder.path(), Some(&authority));
+    assert!(files.clone().serve(PROTOCOLS).is_ok());
+    fs::write(files.client_ca.clone().unwrap(), "nothing").unwrap();
+    let ca = folder.path().join("ca.crt");
+    assert_eq!(
+        begin(&files),
+        format!("{} has no certificate in PEM form", ca.display())
+    );
+    files.client_ca = None;
+    fs::write(&files.key, "nothing").unwrap();
+    assert_eq!(
+        begin(&files),
+        format!("{} has no key in PEM form", files.key.display())
+    );
+    fs::write(&files.certificate, vec![b' '; 2 << 20]).unwrap();
+    assert!(begin(&files).contains("larger than 1 MiB"), "{}", begin(&files));
+    fs::remove_file(&files.certificate).unwrap();
+    assert!(begin(&files).starts_with(&format!("cannot read {}", files.certificate.display())));
+}
+
+#[test]
+fn no_text_of_a_key_pair_has_the_key() {
+    let folder = TempDir::new().unwrap();
+    let files = Authority::new("one").files(folder.path(), None);
+    let pair = KeyPair::read(&files.certificate, &files.key).unwrap();
+    let first = format!("{}, {}, {}", pair.key[0], pair.key[1], pair.key[2]);
+    let text = format!("{pair:?}");
+    assert!(text.contains("tls.key") && !text.contains(&first), "{text}");
+}
+
+#[test]
+fn a_subject_has_a_name_and_its_organization() {
+    let (pem, _) = Authority::new("one").sign("prometheus", &["scrapers"]);
+    let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let subject = Subject {
+        common_name: "prometheus".to_owned(),
+        organizations: vec!["scrapers".to_owned()],
+    };
+    assert_eq!(Subject::of(&certificate), subject);
+    assert_eq!(
+        Subject::of(&CertificateDer::from(vec![1, 2, 3])),
+        Subject::default()
+    );
+}
