@@ -281,7 +281,9 @@ impl<R: Reconciler> Worker<R> {
                 _ = self.runner.shutdown.wait_for(|stop| *stop) => return,
                 key = self.queue.next() => key,
             };
-            let span = tracing::debug_span!("round", controller = R::NAME, %key);
+            let trigger = self.queue.trigger(&key);
+            let trigger = trigger.as_deref().map(tracing::field::display);
+            let span = tracing::info_span!("round", controller = R::NAME, %key, trigger);
             let mut written = Written::default();
             let started = Instant::now();
             // Boxed in there, and on its own: whatever it is that panics, other keys go on.

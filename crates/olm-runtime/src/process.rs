@@ -63,7 +63,7 @@ pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>)
     if !cfg!(test) {
         isolation::end_process_on_panic();
     }
-    if let Some(error) = telemetry::start(start.debug) {
+    for error in telemetry::start(start.debug) {
         tracing::warn!("{error}");
     }
     for flag in BTreeSet::from_iter(start.without_effect) {

@@ -45,6 +45,8 @@ struct State<T> {
     delayed: BTreeMap<T, Instant>,
     /// The same as `delayed`, in the order in which they fall due.
     due: BTreeSet<(Instant, T)>,
+    /// What first asked something of the keys that wait.
+    triggers: BTreeMap<T, Arc<ObjectId>>,
     brake: Brake,
 }
 
@@ -52,6 +54,7 @@ struct State<T> {
 #[derive(Debug, Default)]
 struct Running {
     again: bool,
+    trigger: Option<Arc<ObjectId>>,
     requests: Vec<Arc<ObjectId>>,
 }
 
@@ -105,6 +108,7 @@ impl<T: Clone + Ord + Hash> Queue<T> {
             running: BTreeMap::new(),
             delayed: BTreeMap::new(),
             due: BTreeSet::new(),
+            triggers: BTreeMap::new(),
             brake: Brake::default(),
         };
         Self {
@@ -166,6 +170,12 @@ impl<T: Clone + Ord + Hash> Queue<T> {
         pause
     }
 
+    /// What first asked for the round that `key` is in: an object that came, went or got another spec. `None` for answers, such as a
+    /// status, and for timers.
+    pub(crate) fn trigger(&self, key: &T) -> Option<Arc<ObjectId>> {
+        self.lock().running.get(key)?.trigger.clone()
+    }
+
     /// Number of keys waiting now, delayed ones left out.
     pub fn len(&self) -> usize {
         let state = self.lock();
@@ -212,7 +222,10 @@ impl<T: Clone + Ord + Hash> State<T> {
         match self.running.get_mut(key) {
             Some(running) if running.requests.len() < REMEMBERED_REQUESTS => running.requests.push(request),
             Some(_) => {}
-            None => self.brake.requested(key, &request),
+            None => {
+                self.brake.requested(key, &request);
+                self.triggers.entry(key.clone()).or_insert(request);
+            }
         }
     }
 
@@ -253,7 +266,11 @@ impl<T: Clone + Ord + Hash> State<T> {
         match self.ready.pop(&self.running) {
             Some(key) => {
                 self.queued.remove(&key);
-                self.running.insert(key.clone(), Running::default());
+                let running = Running {
+                    trigger: self.triggers.remove(&key),
+                    ..Running::default()
+                };
+                self.running.insert(key.clone(), running);
                 Ok(key)
             }
             None => {
@@ -266,6 +283,11 @@ impl<T: Clone + Ord + Hash> State<T> {
     fn done(&mut self, key: &T, written: &Written, now: Instant) -> Option<Pause> {
         let running = self.running.remove(key).unwrap_or_default();
         let pause = self.brake.round_ended(key, written, &running.requests, now);
+        if (running.again || self.delayed.contains_key(key))
+            && let Some(request) = running.requests.into_iter().next()
+        {
+            self.triggers.insert(key.clone(), request);
+        }
         if running.again {
             self.add_now(key.clone(), now);
         } else if let Some(due) = self.delayed.get(key).copied() {
@@ -328,6 +350,39 @@ impl<T: Ord> Lines<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Under a change by which somebody wants something new of an object called this.
+    fn requested(name: &str, add: impl FnOnce()) {
+        use k8s_openapi::api::core::v1::ConfigMap;
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(name.to_owned());
+        let change = crate::store::Change::Applied {
+            old: None,
+            new: Arc::new(object),
+        };
+        let kind = kube::core::GroupVersionKind::gvk("", "v1", "ConfigMap");
+        let _cause = wake::because_of(&kind, &change);
+        add();
+    }
+
+    /// The first that asked is told; who asks in a round is told of the next.
+    #[tokio::test(start_paused = true)]
+    async fn what_asked_for_a_round_is_known_in_it() {
+        let queue = Queue::new();
+        let trigger = |key| queue.trigger(&key).map(|object| object.key.name.clone());
+        requested("one", || queue.add("a"));
+        requested("two", || queue.add("a"));
+        queue.add("b");
+        assert_eq!((queue.next().await, queue.next().await), ("a", "b"));
+        assert_eq!((trigger("a").as_deref(), trigger("b")), (Some("one"), None));
+        requested("three", || queue.add("a"));
+        queue.done(&"a");
+        queue.done(&"b");
+        assert_eq!(queue.next().await, "a");
+        assert_eq!(trigger("a").as_deref(), Some("three"));
+        queue.done(&"a");
+        assert!(queue.lock().triggers.is_empty());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_key_added_twice_is_handed_out_once() {

@@ -1,11 +1,15 @@
-//! Logs: one line an event, on stderr.
+//! Logs: one line an event, on stderr, as text or as JSON. Each line of a round says of which controller it is, of which object, and which
+//! object asked for it.
 
 use std::io::IsTerminal;
 
+use tracing::Subscriber;
 use tracing_subscriber::{
+    Layer,
     filter::{LevelFilter, Targets},
-    fmt,
+    fmt::{self, MakeWriter},
     layer::SubscriberExt,
+    registry::LookupSpan,
     util::SubscriberInitExt,
 };
 
@@ -13,18 +17,50 @@ use tracing_subscriber::{
 const ANSWERS: &str = "kube_client::client";
 
 /// Starts logging. `debug` shows what each round does; the environment variable `OLM_LOG` takes a
-/// filter such as `info,olm_runtime=debug` and wins. Colours only on a terminal. What the API server answered is
-/// never logged, whatever the filter says.
+/// filter such as `info,olm_runtime=debug` and wins; `OLM_LOG_FORMAT` may be `text` or `json`. Colours only on a terminal. What the API
+/// server answered is never logged, whatever the filter says.
 ///
-/// Returns the text of an unusable `OLM_LOG`, for the caller to report.
-pub fn start(debug: bool) -> Option<String> {
+/// Returns what is wrong with these variables, for the caller to report.
+pub fn start(debug: bool) -> Vec<String> {
     let (filter, unusable) = filter(debug, std::env::var("OLM_LOG").ok().as_deref());
-    let lines = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+    let (format, unknown) = format(std::env::var("OLM_LOG_FORMAT").ok().as_deref());
+    let is_terminal = std::io::stderr().is_terminal();
+    let lines = lines(format, std::io::stderr, is_terminal);
     // A second start, as in tests, keeps the first subscriber.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
-    unusable
+    unusable.into_iter().chain(unknown).collect()
+}
+
+/// How lines of the log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Text,
+    /// An object a line, with `timestamp`, `level`, `target`, `fields`, `span` and `spans`.
+    Json,
+}
+
+/// How lines are written, and the text of an unusable `wanted`.
+fn format(wanted: Option<&str>) -> (Format, Option<String>) {
+    match wanted {
+        None | Some("" | "text") => (Format::Text, None),
+        Some("json") => (Format::Json, None),
+        Some(other) => {
+            let text = format!("OLM_LOG_FORMAT is {other:?}, which is neither text nor json; using text");
+            (Format::Text, Some(text))
+        }
+    }
+}
+
+/// What writes the lines to `writer`.
+fn lines<S, W>(format: Format, writer: W, with_colours: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    match format {
+        Format::Text => fmt::layer().with_writer(writer).with_ansi(with_colours).boxed(),
+        Format::Json => fmt::layer().json().with_writer(writer).boxed(),
+    }
 }
 
 /// What is logged, and the text of an unusable `wanted`.
@@ -116,6 +152,38 @@ mod tests {
             assert!(log.contains("a Secret cannot be read"), "{wanted:?}: {log}");
             assert!(!log.contains("c2VjcmV0"), "{wanted:?}: {log}");
         }
+    }
+
+    #[test]
+    fn lines_are_text_or_json() {
+        assert_eq!(format(None), (Format::Text, None));
+        assert_eq!(format(Some("json")), (Format::Json, None));
+        let (taken, unknown) = format(Some("xml"));
+        assert_eq!(taken, Format::Text);
+        assert!(unknown.unwrap().starts_with("OLM_LOG_FORMAT is \"xml\""));
+        let of = |format| {
+            let written = Written::default();
+            let writer = written.clone();
+            let lines = lines(format, move || writer.clone(), false);
+            tracing::subscriber::with_default(Registry::default().with(lines), || {
+                let trigger = Some("Subscription ns/a").map(tracing::field::display);
+                let span = tracing::info_span!("round", controller = "csv", key = "ns/a.v1", trigger);
+                let _entered = span.enter();
+                tracing::info!(count = 2, "done");
+            });
+            let log = written.0.lock().unwrap().clone();
+            String::from_utf8(log).unwrap()
+        };
+        let line: serde_json::Value = serde_json::from_str(&of(Format::Json)).unwrap();
+        assert_eq!(line["level"], "INFO");
+        assert_eq!(line["fields"], serde_json::json!({"message": "done", "count": 2}));
+        let round = serde_json::json!({"name": "round", "controller": "csv", "key": "ns/a.v1", "trigger": "Subscription ns/a"});
+        assert_eq!(line["span"], round);
+        let text = of(Format::Text);
+        assert!(
+            text.contains("round{controller=\"csv\" key=\"ns/a.v1\" trigger=Subscription ns/a}"),
+            "{text}"
+        );
     }
 
     #[test]
