@@ -81,14 +81,66 @@ spec:
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret that an operator (root, name: its key among the values) serves metrics with; empty without TLS. */}}
+{{- define "olm.tlsSecret" -}}
+{{- $own := (index .root.Values .name).tlsSecret -}}
+{{- if $own -}}
+{{ $own }}
+{{- else if .root.Values.certManager.enabled -}}
+{{ .root.Values.certManager.certificate.name }}
+{{- else if .root.Values.serviceCa.enabled -}}
+{{ (index .root.Values.serviceCa (printf "%sOperator" .name)).secretName }}
+{{- end -}}
+{{- end -}}
+
+{{/* Where an operator (root, name) has it, and who signs certificates of clients. */}}
+{{- define "olm.tlsArguments" -}}
+{{- if include "olm.tlsSecret" . }}
+- --tls-cert=/srv-cert/tls.crt
+- --tls-key=/srv-cert/tls.key
+{{- if (index .root.Values .name).clientCASecret }}
+- --client-ca=/profile-collector-cert/tls.crt
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The same as mounts, and as volumes. Whole folders: files that are mounted by themselves are never replaced. */}}
+{{- define "olm.tlsMounts" -}}
+{{- if include "olm.tlsSecret" . }}
+- name: srv-cert
+  mountPath: /srv-cert
+  readOnly: true
+{{- if (index .root.Values .name).clientCASecret }}
+- name: profile-collector-cert
+  mountPath: /profile-collector-cert
+  readOnly: true
+{{- end }}
+{{- end }}
+{{- end -}}
+{{- define "olm.tlsVolumes" -}}
+{{- with include "olm.tlsSecret" . }}
+- name: srv-cert
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with (index .root.Values .name).clientCASecret }}
+- name: profile-collector-cert
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- end -}}
+
 {{/* Stops at values that mean something upstream and are not kept here: better told than left out. */}}
 {{- define "olm.validate" -}}
 {{- with .Values.watchedNamespaces -}}
 {{- fail (printf "watchedNamespaces: %q: OLM watches all namespaces; leave it empty" .) -}}
 {{- end -}}
-{{- range $name := list "certManager" "serviceCa" -}}
-{{- if (index $.Values $name).enabled -}}
-{{- fail (printf "%s.enabled: metrics are served without TLS for now; leave it false" $name) -}}
+{{- if and .Values.certManager.enabled .Values.serviceCa.enabled -}}
+{{- fail "certManager.enabled, serviceCa.enabled: one of them makes the certificates; leave the other false" -}}
+{{- end -}}
+{{- range $name := list "olm" "catalog" -}}
+{{- if and (index $.Values $name).clientCASecret (not (include "olm.tlsSecret" (dict "root" $ "name" $name))) -}}
+{{- fail (printf "%s.clientCASecret: clients show certificates over TLS alone; say %s.tlsSecret as well" $name $name) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name := list "olm" "catalog" -}}
@@ -169,10 +221,16 @@ template:
           {{- with .Values.package.commandArgs }}
           {{- include "olm.arguments" . | nindent 10 }}
           {{- end }}
-        {{- with .Values.log }}
+        {{- if or .Values.log (eq .Values.logFormat "json") }}
         env:
+          {{- with .Values.log }}
           - name: OLM_LOG
             value: {{ . | quote }}
+          {{- end }}
+          {{- if eq .Values.logFormat "json" }}
+          - name: OLM_LOG_FORMAT
+            value: json
+          {{- end }}
         {{- end }}
         ports:
           - containerPort: {{ .Values.package.service.internalPort }}

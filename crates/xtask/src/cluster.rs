@@ -42,7 +42,7 @@ mod start;
 pub mod status;
 mod teardown;
 
-pub use build::{build as build_programs, helm};
+pub use build::{alerts, build as build_programs, helm};
 
 use address::Addresses;
 use layout::Layout;

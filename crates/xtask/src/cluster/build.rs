@@ -66,6 +66,15 @@ const HELM: Target = Target {
     cold: "about 2 minutes",
 };
 
+/// The same: what evaluates alerts.
+const ALERTS: Target = Target {
+    binary: "alerts",
+    is_image: false,
+    module: "alerts",
+    package: ".",
+    cold: "about 2 minutes",
+};
+
 /// Path of the image tar with the given program, in the form `cluster load` takes.
 pub(super) fn image(program: &str) -> PathBuf {
     layout::binaries().join(format!("{program}.tar"))
@@ -86,6 +95,15 @@ pub fn build(progress: &Progress) -> anyhow::Result<()> {
 pub fn helm(progress: &Progress) -> anyhow::Result<PathBuf> {
     build_all(&[HELM], progress)?;
     Ok(HELM.path())
+}
+
+/// The program that evaluates alerts (`e2e/cluster/alerts`), built if it is missing or older than its module. Does not need root.
+///
+/// # Errors
+/// Those of [`build`].
+pub fn alerts(progress: &Progress) -> anyhow::Result<PathBuf> {
+    build_all(&[ALERTS], progress)?;
+    Ok(ALERTS.path())
 }
 
 fn build_all(targets: &[Target], progress: &Progress) -> anyhow::Result<()> {

@@ -1,0 +1,150 @@
+//! Alerts and the dashboard.
+
+use super::*;
+
+const PAGE: &str = "docs/reference/metrics.md";
+/// What else than a metric has the look of one in an expression, or in a query of Grafana.
+const OTHERS: [&str; 4] = ["histogram_quantile", "label_values", "__rate_interval", "__all"];
+
+fn of_workspace(path: &str) -> String {
+    fs::read_to_string(workspace::root().join(path)).unwrap()
+}
+
+/// The alerts with all else that is in their object's spec.
+fn alerts() -> Option<Value> {
+    let objects = rendered("monitoring: {enabled: true}")?;
+    Some(find(&objects, "PrometheusRule/olm-alert-rules")["spec"].clone())
+}
+
+fn rules(spec: &Value) -> &[Value] {
+    spec["groups"][0]["rules"].as_array().unwrap()
+}
+
+/// The metrics that an expression asks for, by the names that the page has: a histogram has one name.
+fn metrics<'a>(expression: &'a str, page: &str) -> Vec<&'a str> {
+    let mut bare = String::new();
+    // Values of labels are no metrics, nor are labels.
+    let outside = expression.split('"').step_by(2);
+    outside.for_each(|text| bare.push_str(text));
+    let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let words = words.filter(|word| word.contains('_') && !OTHERS.contains(word) && bare.contains(word));
+    let named = words.map(|word| {
+        let ends = ["_bucket", "_count", "_sum"].iter();
+        let base = ends.filter_map(|end| word.strip_suffix(end)).next();
+        let is_there = |name: &str| page.contains(&format!("`{name}`"));
+        match base {
+            Some(base) if !is_there(word) => base,
+            _ => word,
+        }
+    });
+    named.collect()
+}
+
+/// An alert on a metric that is not there never fires.
+#[test]
+fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
+    let Some(spec) = alerts() else { return };
+    let page = of_workspace(PAGE);
+    let guide = of_workspace("docs/guides/install-olm.md");
+    for rule in rules(&spec) {
+        let expression = rule["expr"].as_str().unwrap();
+        let asked = metrics(expression, &page);
+        assert!(!asked.is_empty(), "{expression}");
+        for metric in asked {
+            assert!(page.contains(&format!("`{metric}`")), "{expression}: {metric}");
+        }
+        assert!(
+            guide.contains(&format!("`{}`", rule["alert"].as_str().unwrap())),
+            "{rule}"
+        );
+        assert!(
+            rule["annotations"]["description"]
+                .as_str()
+                .is_some_and(|text| !text.contains(".Values")),
+            "{rule}"
+        );
+    }
+    assert_eq!(rules(&spec).len(), 13);
+}
+
+/// Prometheus evaluates them: over `alerts.yaml` each of them fires once, with its texts, and not when all is well.
+#[test]
+fn met_005_alerts_fire_when_they_should_and_only_then() {
+    let Some(spec) = alerts() else { return };
+    let program = cluster::alerts(&Progress::start()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.yaml");
+    let run = |spec: &Value| {
+        fs::write(&file, spec.to_string()).unwrap();
+        let tests = workspace::root().join("crates/xtask/src/chart/alerts.yaml");
+        let mut command = Command::new(&program);
+        command.arg("rules").arg(&file).arg(tests);
+        let output = command.output().unwrap();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
+    };
+    let (is_well, told) = run(&spec);
+    assert!(is_well, "{told}");
+    // What is wrong is noticed, whatever it is of whichever rule.
+    for (field, value) in [
+        ("expr", json!("vector(0) == 1")),
+        ("labels", json!({"severity": "other"})),
+        ("annotations", json!({"summary": "other"})),
+        ("for", json!("40h")),
+        ("for", json!("0s")),
+    ] {
+        let mut broken = spec.clone();
+        let mut touched = Vec::new();
+        for rule in broken["groups"][0]["rules"].as_array_mut().unwrap() {
+            if value != "0s" || rule.get("for").is_some() {
+                touched.push(rule["alert"].as_str().unwrap().to_owned());
+                rule[field] = value.clone();
+            }
+        }
+        let (is_well, told) = run(&broken);
+        assert!(!is_well);
+        for alert in touched {
+            assert!(
+                told.contains(&format!(": {alert} at ")),
+                "{alert}, {field} {value}: {told}"
+            );
+        }
+    }
+    let (is_well, told) = run(&json!({"groups": [{"name": "x", "rules": [{"alert": "A", "expr": "sum("}]}]}));
+    assert!(!is_well && told.contains("parse error"), "{told}");
+}
+
+#[test]
+fn the_dashboard_shows_metrics_that_the_reference_has() {
+    let Some(objects) = rendered("monitoring: {enabled: true}") else {
+        return;
+    };
+    let text = of_workspace("charts/olm/dashboards/olm.json");
+    let config_map = find(&objects, "ConfigMap/olm-dashboard");
+    assert_eq!(config_map["data"]["olm.json"].as_str(), Some(text.as_str()));
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let page = of_workspace(PAGE);
+    let panels = dashboard["panels"].as_array().unwrap();
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let mut ids = BTreeSet::new();
+    let mut asked = BTreeSet::new();
+    for panel in panels {
+        assert!(ids.insert(panel["id"].as_i64().unwrap()), "{panel}");
+        let targets = panel["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
+        assert_eq!(targets.is_empty(), panel["type"] == "row", "{panel}");
+        for target in targets {
+            let expression = target["expr"].as_str().unwrap();
+            assert_eq!(target["datasource"]["uid"], "${datasource}", "{expression}");
+            asked.extend(metrics(expression, &page));
+        }
+    }
+    let query = |variable: &'_ Value| variable["query"]["query"].as_str().map(str::to_owned);
+    let queries: Vec<String> = variables.iter().filter_map(query).collect();
+    asked.extend(queries.iter().flat_map(|query| metrics(query, &page)));
+    for metric in &asked {
+        assert!(page.contains(&format!("`{metric}`")), "{metric}");
+    }
+    assert!(asked.len() > 25, "{asked:?}");
+}
