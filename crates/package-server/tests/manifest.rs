@@ -23,7 +23,7 @@ fn its_account_may_read_where_catalogs_are_and_ask_and_nothing_else() {
     let role = of_kind("ClusterRole");
     let expected = json!([
         {"apiGroups": ["operators.coreos.com"], "resources": ["catalogsources", "olmconfigs"],
-            "verbs": ["get", "list", "watch"]},
+            "verbs": ["list", "watch"]},
         {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     ]);

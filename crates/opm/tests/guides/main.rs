@@ -214,7 +214,7 @@ fn some_guides_need_a_cluster() {
 }
 
 /// Guides that are tried on a cluster, by `e2e/tests/guides.rs`, which has the same list.
-const ON_A_CLUSTER: [&str; 8] = [
+const ON_A_CLUSTER: [&str; 9] = [
     "approve.md",
     "catalogs-in-ci.md",
     "debug-a-subscription.md",
@@ -223,6 +223,7 @@ const ON_A_CLUSTER: [&str; 8] = [
     "install-an-operator.md",
     "multi-tenancy.md",
     "upgrade-graphs.md",
+    "who-may-install.md",
 ];
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -12,6 +12,9 @@ use super::address::Addresses;
 use super::layout::Layout;
 use super::processes::Program;
 use super::{config_file, network};
+
+/// How often an image is sent before it counts as refused.
+const PUSHES: usize = 3;
 
 /// Writes the registry's configuration.
 ///
@@ -84,16 +87,24 @@ pub(super) fn push(
             .env_remove("HTTP_PROXY")
             .env_remove("http_proxy")
             .stdin(Stdio::null());
-        let output = skopeo.output().context("cannot run skopeo")?;
-        if !output.status.success() {
-            bail!(
-                "cannot push {} as {reference}: {}",
-                tar.display(),
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-        }
+        pushed(&mut skopeo).with_context(|| format!("cannot push {} as {reference}", tar.display()))?;
     }
     Ok(images.into_iter().map(|(_, reference)| reference).collect())
+}
+
+/// Runs skopeo, and again where it fails: with several pushes at a time the registry now and then does not know a blob that
+/// it has just been sent for another repository.
+fn pushed(skopeo: &mut Command) -> anyhow::Result<()> {
+    for tries_left in (0..PUSHES).rev() {
+        let output = skopeo.output().context("cannot run skopeo")?;
+        if output.status.success() {
+            return Ok(());
+        }
+        if tries_left == 0 {
+            bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+    }
+    Ok(())
 }
 
 /// What an image tar says about itself.
