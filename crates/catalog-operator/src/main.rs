@@ -23,5 +23,5 @@ fn main() -> ExitCode {
         usage_error: args.usage_error(),
         without_effect: [obsolete, args.without_effect()].concat(),
     };
-    process::main(start, async || run::run(args).await)
+    process::main(start, async || Box::pin(run::run(args)).await)
 }

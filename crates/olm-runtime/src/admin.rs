@@ -21,6 +21,7 @@ use crate::{
     leader::Leadership,
     metrics::{Metrics, Page},
     store::StoreSetHandle,
+    tls::TlsFiles,
 };
 
 /// The request line and headers of a probe or a scrape fit in this.
@@ -34,6 +35,24 @@ const CONNECTIONS: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Media type of all that is said but metrics.
 const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Where a process serves what it tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoints {
+    /// Health and, where there is no other endpoint, metrics, over plain HTTP.
+    pub health: SocketAddr,
+    /// Health, and metrics to whoever may read them, over TLS.
+    pub secure: Option<SecureEndpoint>,
+}
+
+/// An endpoint that has a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecureEndpoint {
+    /// Where.
+    pub address: SocketAddr,
+    /// What it is served with.
+    pub files: TlsFiles,
+}
 
 /// What is told of a process; a clone tells of the same.
 #[derive(Clone)]

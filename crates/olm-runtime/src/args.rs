@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use go_compat::duration;
 
+use crate::admin::{Endpoints, SecureEndpoint};
 use crate::key::{NamespacedName, is_path_segment};
 use crate::leader::{Candidacy, LeaseTimes};
-use crate::process::{Endpoints, SecureEndpoint};
 use crate::tls::TlsFiles;
 
 /// Flags of where health and metrics are served, and how.

@@ -11,8 +11,8 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::admin::Admin;
 use crate::admin::secure::{self, Guard};
+use crate::admin::{Admin, Endpoints, SecureEndpoint};
 use crate::apply::Executor;
 use crate::driver::Runner;
 use crate::event::Recorder;
@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::review::{KubeReviewer, Reviews};
 use crate::store::{StoreSet, StoreSetHandle};
-use crate::tls::{TlsError, TlsFiles};
+use crate::tls::TlsError;
 use crate::{args, isolation, telemetry};
 
 /// The commit this was built from, when the build says so.
@@ -88,24 +88,6 @@ pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>)
             ExitCode::FAILURE
         }
     }
-}
-
-/// Where a process serves what it tells of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoints {
-    /// Health and, where there is no other endpoint, metrics, over plain HTTP.
-    pub health: SocketAddr,
-    /// Health, and metrics to whoever may read them, over TLS.
-    pub secure: Option<SecureEndpoint>,
-}
-
-/// An endpoint that has a certificate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecureEndpoint {
-    /// Where.
-    pub address: SocketAddr,
-    /// What it is served with.
-    pub files: TlsFiles,
 }
 
 /// What ends a process that nobody told to stop.

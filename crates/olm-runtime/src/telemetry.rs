@@ -166,7 +166,7 @@ mod tests {
             let writer = written.clone();
             let lines = lines(format, move || writer.clone(), false);
             tracing::subscriber::with_default(Registry::default().with(lines), || {
-                let trigger = Some("Subscription ns/a").map(tracing::field::display);
+                let trigger = Some(tracing::field::display("Subscription ns/a"));
                 let span = tracing::info_span!("round", controller = "csv", key = "ns/a.v1", trigger);
                 let _entered = span.enter();
                 tracing::info!(count = 2, "done");

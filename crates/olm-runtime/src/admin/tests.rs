@@ -137,7 +137,7 @@ async fn the_metrics_are_made_once_a_second_however_many_ask() {
     tokio::spawn(async move {
         Admin::new(stores, Leadership::default(), false)
             .answer_all(accept)
-            .await
+            .await;
     });
     tokio::task::yield_now().await;
     let mut all = std::mem::take(&mut *clients.lock().unwrap());
