@@ -121,12 +121,12 @@ spec:
 {{- with include "olm.tlsSecret" . }}
 - name: srv-cert
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
 {{- end }}
 {{- with (index .root.Values .name).clientCASecret }}
 - name: profile-collector-cert
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
 {{- end }}
 {{- end -}}
 
@@ -148,6 +148,15 @@ spec:
 {{- range $argument := kindIs "string" $arguments | ternary (list $arguments) $arguments -}}
 {{- if hasPrefix "--leader-elect" (toString $argument) -}}
 {{- fail (printf "%s.commandArgs: %q: one process is elected in any case, by the Lease that the chart's rights name; its times are leaderElection" $name $argument) -}}
+{{- end -}}
+{{- $status := eq $name "olm" | ternary "writeStatusName" "writeStatusNameCatalog" -}}
+{{- $values := dict "writeStatusName" $status "writePackageServerStatusName" "writePackageServerStatusName" -}}
+{{- $tls := printf "%s.tlsSecret" $name -}}
+{{- $values = merge $values (dict "tls-cert" $tls "tls-key" $tls "client-ca" (printf "%s.clientCASecret" $name)) -}}
+{{- range $flag, $value := $values -}}
+{{- if regexMatch (printf "^--%s(=|$)" $flag) (toString $argument) -}}
+{{- fail (printf "%s.commandArgs: %q: say %s, which brings the rights and the files that belong to it" $name $argument $value) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

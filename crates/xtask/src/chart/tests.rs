@@ -369,6 +369,27 @@ fn values_that_are_unknown_mistyped_or_not_kept_are_refused_by_name() {
             "catalog.commandArgs: \"--leader-elect-resource-name=mine\"",
         ),
         (
+            "olm: {commandArgs: --writeStatusName=mine}",
+            "olm.commandArgs: \"--writeStatusName=mine\": say writeStatusName, which",
+        ),
+        (
+            "catalog: {commandArgs: [--debug, --writeStatusName, mine]}",
+            "catalog.commandArgs: \"--writeStatusName\": say writeStatusNameCatalog, which",
+        ),
+        (
+            "olm: {commandArgs: --writePackageServerStatusName=p}",
+            "say writePackageServerStatusName, which",
+        ),
+        ("olm: {commandArgs: --tls-cert=/a}", "say olm.tlsSecret, which"),
+        (
+            "catalog: {commandArgs: [--tls-key, /a]}",
+            "say catalog.tlsSecret, which",
+        ),
+        (
+            "catalog: {commandArgs: --client-ca=/a}",
+            "say catalog.clientCASecret, which",
+        ),
+        (
             "leaderElection: {leaseDuration: long}",
             "at '/leaderElection/leaseDuration'",
         ),

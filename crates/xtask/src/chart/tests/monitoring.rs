@@ -4,7 +4,34 @@ use super::*;
 
 const PAGE: &str = "docs/reference/metrics.md";
 /// What else than a metric has the look of one in an expression, or in a query of Grafana.
-const OTHERS: [&str; 4] = ["histogram_quantile", "label_values", "__rate_interval", "__all"];
+const OTHERS: [&str; 5] = [
+    "histogram_quantile",
+    "label_values",
+    "__rate_interval",
+    "__all",
+    "__name__",
+];
+/// How the names begin that operators of others have as well, and what each process tells.
+const SHARED: [&str; 5] = [
+    "controller_runtime_",
+    "workqueue_",
+    "rest_client_",
+    "leader_election_",
+    "process_",
+];
+
+/// Each metric that others have, too, is asked for by its job, which `selector` does.
+#[track_caller]
+fn assert_ours(expression: &str, selector: &str) {
+    for start in SHARED {
+        for (at, _) in expression.match_indices(start) {
+            let rest = &expression[at..];
+            let name = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            let behind = &rest[name.unwrap_or(rest.len())..];
+            assert!(behind.starts_with(selector), "{expression}: {rest}");
+        }
+    }
+}
 
 fn of_workspace(path: &str) -> String {
     fs::read_to_string(workspace::root().join(path)).unwrap()
@@ -50,6 +77,10 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
         let expression = rule["expr"].as_str().unwrap();
         let asked = metrics(expression, &page);
         assert!(!asked.is_empty(), "{expression}");
+        assert_ours(
+            expression,
+            r#"{job=~"olm-operator-metrics|catalog-operator-metrics"}"#,
+        );
         for metric in asked {
             assert!(page.contains(&format!("`{metric}`")), "{expression}: {metric}");
         }
@@ -138,6 +169,7 @@ fn the_dashboard_shows_metrics_that_the_reference_has() {
             let expression = target["expr"].as_str().unwrap();
             assert_eq!(target["datasource"]["uid"], "${datasource}", "{expression}");
             asked.extend(metrics(expression, &page));
+            assert_ours(expression, r#"{job=~"$job"}"#);
         }
     }
     let query = |variable: &'_ Value| variable["query"]["query"].as_str().map(str::to_owned);
