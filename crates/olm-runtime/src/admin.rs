@@ -2,7 +2,8 @@
 //!
 //! `/healthz` answers 200 as long as the process schedules work; `/readyz` answers 503 and names the
 //! stores whose initial list is missing until all are there (upstream's `/healthz` answers 200 even
-//! when nothing ever started). A standby that waits to be elected is ready, and says who leads. `/metrics` tells what the process counted, see [`crate::metrics`]; the text is at most a second old.
+//! when nothing ever started). A standby that waits to be elected is ready, and says who leads; who leads and has not listed all
+//! stores anew yet is not. `/metrics` tells what the process counted, see [`crate::metrics`]; the text is at most a second old.
 
 pub mod secure;
 
@@ -116,7 +117,8 @@ impl Admin {
     }
 
     fn content(&self, request_line: &str) -> Answer {
-        let readiness = readiness(&self.stores.missing(), self.leadership.readiness());
+        let (missing, unlisted) = (self.stores.missing(), self.stores.unlisted());
+        let readiness = readiness(&missing, &unlisted, self.leadership.readiness());
         content(request_line, readiness, self.stores.metrics(), &self.page)
     }
 }
@@ -187,10 +189,18 @@ fn path(request_line: &str) -> &str {
     path.split('?').next().unwrap_or_default()
 }
 
-/// What is to be said of a process that is ready, or why it is not: these stores are `missing`, or the Lease of an election.
-fn readiness(missing: &[&str], election: Result<Option<String>, String>) -> Result<String, String> {
+/// What is to be said of a process that is ready, or why it is not: these stores are `missing`, or are `unlisted` since it leads, or the
+/// Lease of an election.
+fn readiness(
+    missing: &[&str],
+    unlisted: &[&str],
+    election: Result<Option<String>, String>,
+) -> Result<String, String> {
     if !missing.is_empty() {
         return Err(format!("waiting for the first list of: {}\n", missing.join(", ")));
+    }
+    if !unlisted.is_empty() {
+        return Err(format!("leads, waiting for a list of: {}\n", unlisted.join(", ")));
     }
     match election {
         Ok(None) => Ok("ok\n".to_owned()),

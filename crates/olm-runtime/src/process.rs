@@ -32,6 +32,8 @@ const LAST_ROUNDS: Duration = Duration::from_secs(20);
 /// Keys that the queues of a standby may hold beside those it began with. They hold each once, until the day it leads; but keys of objects that
 /// are gone, or that labels named which have changed, are other keys each time. With so many it begins anew, which costs nobody anything.
 const MOST_ADDED: usize = 100_000;
+/// How long who leads may take to list its stores anew. Until then it writes nothing, and neither does anybody else.
+const LISTING: Duration = Duration::from_secs(120);
 /// How often a standby counts them.
 const COUNTING: Duration = Duration::from_secs(60);
 
@@ -124,6 +126,17 @@ pub enum RunError {
         /// How.
         loss: Loss,
     },
+    /// Who leads cannot begin.
+    #[error(
+        "leads by the Lease {lease}, and had no new list of {stores} within {} s: the log says what the API server answers. The process gives the Lease back and ends, so that another may try",
+        LISTING.as_secs()
+    )]
+    NotListed {
+        /// The Lease.
+        lease: NamespacedName,
+        /// What cannot be listed: plurals and groups.
+        stores: String,
+    },
     /// A task is gone that has to live as long as the process.
     #[error("{what} ended by itself")]
     TaskEnded {
@@ -188,11 +201,11 @@ async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Gu
 
 /// The part of [`run`] that knows neither signals nor the network: waits until the stores that `watches` feed are ready
 /// and until `elector`, if there is one, says that this process leads, has them listed anew where another led meanwhile, as its last writes
-/// may not be in them, starts the controllers with `start`, and ends with `stop`, when the rounds in hand are finished and the Lease is given back. Dropped before, it leaves everything where it is, as a killed
+/// may not be in them, for two minutes at most, starts the controllers with `start`, and ends with `stop`, when the rounds in hand are finished and the Lease is given back. Dropped before, it leaves everything where it is, as a killed
 /// process does.
 ///
 /// # Errors
-/// When a watch, a worker or the sender of events is gone, and when this process leads no more.
+/// When a watch, a worker or the sender of events is gone, when this process leads no more, and when it leads and cannot list.
 pub async fn controllers(
     client: Client,
     mut watches: JoinSet<()>,
@@ -233,7 +246,15 @@ pub async fn controllers(
         elector.announce(&recorder);
         if follows {
             tokio::select! {
-                () = stores.list_again() => tracing::info!("all stores have what the one before wrote"),
+                listed = tokio::time::timeout(LISTING, stores.list_again()) => {
+                    if listed.is_err() {
+                        let stores = stores.unlisted().join(", ");
+                        elector.release().await;
+                        let lease = elector.lease().clone();
+                        return Err(RunError::NotListed { lease, stores });
+                    }
+                    tracing::info!("all stores have what the one before wrote");
+                }
                 loss = elector.renew() => return Err(lost(elector, loss)),
                 () = &mut stop => {
                     elector.release().await;

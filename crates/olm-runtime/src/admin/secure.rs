@@ -2,7 +2,8 @@
 //! by a bearer token, or else by a certificate that the authority for clients signed.
 //!
 //! # Guarantees
-//! - What the API server did not say yes to is not told. When it does not answer, that is said (503), and nothing else.
+//! - What the API server did not say yes to is not told. When it does not answer, that is said (503), and nothing else: why stands in the log,
+//!   once until somebody is let in.
 //! - One request a connection, HTTP/1.1 alone. Handshake, question and answer have one deadline, [`PATIENCE`].
 //! - No more than 50 connections a second are taken: handshakes take time of the thread that does everything else.
 //! - Who asks often costs the API server no more than [`crate::review`] says.
@@ -10,6 +11,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -21,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Admin, Answer, METRICS, path, read_head, request_line, take_all};
 use crate::metrics::{Counters, Metrics};
-use crate::review::{Attributes, Reviews, User, bearer_token};
+use crate::review::{Attributes, ReviewError, Reviews, User, bearer_token};
 use crate::tls::Subject;
 
 /// What is spoken.
@@ -50,13 +52,19 @@ pub fn refusals(metrics: &Metrics) -> Counters<1> {
 pub struct Guard {
     reviews: Arc<Reviews>,
     refused: Counters<1>,
+    /// Whether the API server gave no answer since somebody was let in.
+    is_unanswered: Arc<AtomicBool>,
 }
 
 impl Guard {
     /// Lets in whom `reviews` allow, and counts the others.
     pub fn new(reviews: Reviews, refused: Counters<1>) -> Self {
         let reviews = Arc::new(reviews);
-        Self { reviews, refused }
+        Self {
+            reviews,
+            refused,
+            is_unanswered: Arc::default(),
+        }
     }
 
     /// Nothing if whoever sent `head` may have the metrics, else what to answer.
@@ -87,7 +95,7 @@ impl Guard {
         let user = match token {
             Some(token) => {
                 let user = self.reviews.identify(token).await;
-                user.map_err(|error| unknown(&format!("who this is: {error}")))?
+                user.map_err(|error| self.unknown("who somebody is", &error))?
             }
             None => peer,
         };
@@ -99,26 +107,26 @@ impl Guard {
             path: METRICS.to_owned(),
         };
         let decision = self.reviews.decide(&user, &attributes).await;
-        let decision = decision.map_err(|error| unknown(&format!("whether this is allowed: {error}")))?;
+        let decision = decision.map_err(|error| self.unknown("what somebody may", &error))?;
         if !decision.is_allowed {
             let text = format!("Authorization denied for user {}\n", user.name);
             return Err(Answer::text("403 Forbidden", &text));
         }
+        // Whoever is let in: others could have it logged again and again.
+        self.is_unanswered.store(false, Ordering::Relaxed);
         if let Some(token) = token {
             self.reviews.remember(token);
         }
         Ok(())
     }
-}
 
-fn unknown(what: &str) -> Answer {
-    tracing::warn!(
-        "metrics are told to nobody whom the API server does not answer for: it cannot be found out {what}"
-    );
-    Answer::text(
-        "503 Service Unavailable",
-        &format!("it cannot be found out {what}\n"),
-    )
+    /// The answer to whoever it may be while the API server gives none; its own words are for the log.
+    fn unknown(&self, what: &str, error: &ReviewError) -> Answer {
+        if !self.is_unanswered.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%error, "metrics are told to nobody whom the API server does not answer for: it cannot be found out {what}");
+        }
+        Answer::text("503 Service Unavailable", "the API server does not answer\n")
+    }
 }
 
 /// Serves `admin` on `listener` with the newest `config`, metrics to whom `guard` admits, for ever.

@@ -7,7 +7,7 @@ fn plain() -> Admin {
 #[test]
 fn readiness_names_what_is_missing() {
     let of = |request_line: &str, missing: &[&str]| {
-        let readiness = readiness(missing, Ok(None));
+        let readiness = readiness(missing, &[], Ok(None));
         let told = content(request_line, readiness, &Metrics::default(), &Page::default());
         (told.code, told.body)
     };
@@ -26,7 +26,7 @@ fn readiness_names_what_is_missing() {
 #[test]
 fn a_standby_is_ready_and_says_who_leads() {
     let of = |missing: &[&str], election| {
-        let readiness = readiness(missing, election);
+        let readiness = readiness(missing, &[], election);
         let line = "GET /readyz HTTP/1.1";
         let told = content(line, readiness, &Metrics::default(), &Page::default());
         (told.code, told.body.to_string())
@@ -60,7 +60,7 @@ fn who_asks_for_the_head_gets_no_body() {
     for path in ["/healthz", "/readyz", "/metrics", "/nowhere"] {
         let of = |method: &str| {
             let line = format!("{method} {path} HTTP/1.1");
-            let readiness = readiness(&["pods."], Ok(None));
+            let readiness = readiness(&["pods."], &[], Ok(None));
             content(&line, readiness, &Metrics::default(), &Page::default()).parts(&line)
         };
         assert_eq!(of("HEAD"), (of("GET").0, "".into()), "{path}");
@@ -70,9 +70,11 @@ fn who_asks_for_the_head_gets_no_body() {
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use olm_testing::cluster::{FakeCluster, Fault, Refusal, Verb};
 use tokio::{io::DuplexStream, task::JoinSet};
 
-use crate::store::StoreSet;
+use crate::store::{StoreSet, Watch};
 
 type Accepted = futures::future::BoxFuture<'static, io::Result<DuplexStream>>;
 
@@ -147,6 +149,34 @@ async fn the_metrics_are_made_once_a_second_however_many_ask() {
     assert_eq!((answers.len(), made.load(Ordering::SeqCst)), (CONNECTIONS - 1, 1));
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(ask_for("/metrics", &mut late[0]).await.contains("\nmade 2\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leads_and_cannot_list_is_not_ready() {
+    let cluster = FakeCluster::new();
+    let (client, _) = cluster.connect();
+    let mut set = StoreSet::new();
+    let _store = set.add(Watch::<ConfigMap>::new(&client));
+    let mut watches = JoinSet::new();
+    let mut stores = set.start(&mut watches);
+    stores.wait().await;
+    let admin = Admin::new(stores.clone(), Leadership::default(), false);
+    let told = || {
+        let answer = admin.content("GET /readyz HTTP/1.1");
+        (answer.code, answer.body.to_string())
+    };
+    assert_eq!(told(), ("200 OK", "ok\n".to_owned()));
+    cluster.on_request(|request| {
+        let refusal = || Fault::Refuse(Refusal::new(500, "InternalError", "no"));
+        (request.verb == Verb::List).then(refusal)
+    });
+    let listing = tokio::spawn(async move { stores.list_again().await });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let waiting = "leads, waiting for a list of: configmaps.\n";
+    assert_eq!(told(), ("503 Service Unavailable", waiting.to_owned()));
+    cluster.clear_hooks();
+    listing.await.unwrap();
+    assert_eq!(told().0, "200 OK");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use olm_testing::cluster::{FakeCluster, Verb};
+use olm_testing::cluster::{FakeCluster, Fault, Refusal, Verb};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -210,6 +210,32 @@ async fn who_follows_begins_with_all_that_the_one_before_wrote() {
     seconds(10).await;
     assert_eq!(second.told(), ["rounds"]);
     assert_eq!(*second.known.lock().unwrap(), ["last"]);
+}
+
+/// Otherwise it would have the Lease, renew it and do nothing, for as long as the API server answers so.
+#[tokio::test(start_paused = true)]
+async fn who_follows_and_cannot_list_gives_the_lease_back_and_ends() {
+    let cluster = cluster();
+    let mut first = Process::start(&cluster, "first");
+    seconds(1).await;
+    let second = Process::start(&cluster, "second");
+    seconds(1).await;
+    cluster.on_request(|request| {
+        let refusal = || Fault::Refuse(Refusal::new(500, "InternalError", "no"));
+        (request.verb == Verb::List && request.kind.kind == "ConfigMap").then(refusal)
+    });
+    first.stop();
+    seconds(100).await;
+    assert!(first.running.await.unwrap().is_ok());
+    assert!(second.told().is_empty());
+    assert_eq!(holder(&cluster), "second");
+    assert!(!second.running.is_finished());
+    seconds(LISTING.as_secs()).await;
+    assert_eq!(holder(&cluster), "");
+    let error = second.running.await.unwrap().unwrap_err().to_string();
+    let wanted = "leads by the Lease olm/lease, and had no new list of configmaps. within 120 s";
+    assert!(error.starts_with(wanted), "{error}");
+    assert!(second.log.lock().unwrap().is_empty());
 }
 
 /// Nobody has written since its stores began to list.

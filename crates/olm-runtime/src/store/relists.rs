@@ -30,6 +30,11 @@ impl Relists {
         }
     }
 
+    /// True until the last list that was asked for is in the store.
+    pub(super) fn is_wanted(&self) -> bool {
+        *self.ended.borrow() < self.asked.load(Ordering::SeqCst)
+    }
+
     /// Comes back when a list was asked for.
     pub(super) async fn asked(&self) {
         self.news.notified().await;
@@ -57,13 +62,16 @@ mod tests {
     fn a_list_that_began_before_the_question_is_no_answer() {
         let relists = Arc::new(Relists::default());
         relists.begins();
+        assert!(!relists.is_wanted());
         let mut asked = Box::pin(relists.ask());
         assert!(relists.asked().now_or_never().is_some());
         relists.ends();
         assert!(asked.as_mut().now_or_never().is_none());
         relists.begins();
         assert!(asked.as_mut().now_or_never().is_none());
+        assert!(relists.is_wanted());
         relists.ends();
+        assert!(!relists.is_wanted());
         assert!(asked.now_or_never().is_some());
     }
 }

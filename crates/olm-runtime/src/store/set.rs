@@ -39,7 +39,8 @@ pub struct StoreSet {
     ready: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
     events: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
-    relists: Vec<Arc<Relists>>,
+    /// By the name of the store.
+    relists: Vec<(String, Arc<Relists>)>,
     waiting: Waiting,
     metrics: Metrics,
     /// The same, once it is sure which: for watches that begin later.
@@ -192,7 +193,8 @@ impl StoreSet {
         self.absorbers.add(&api, store, &requirements, read);
         // Set once, as this store is new.
         let _ = store.shared.events.set(self.events.0.clone());
-        self.relists.push(Arc::clone(&store.shared.relists));
+        self.relists
+            .push((name.clone(), Arc::clone(&store.shared.relists)));
         Feed::new(store, name, requirements)
     }
 
@@ -220,7 +222,7 @@ pub struct StoreSetHandle {
     absorbers: Absorbers,
     ready: Vec<(String, watch::Receiver<bool>)>,
     events: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
-    relists: Arc<[Arc<Relists>]>,
+    relists: Arc<[(String, Arc<Relists>)]>,
     waiting: Waiting,
     metrics: Metrics,
 }
@@ -251,10 +253,16 @@ impl StoreSetHandle {
     /// Has every store listed anew. Afterwards they hold what the server held when this was called, or something later, however late their
     /// watches are: the server answers such a list with what is stored when it is asked for. Not so news, and what is watched on demand.
     pub async fn list_again(&self) {
-        let lists: Vec<_> = self.relists.iter().map(Relists::ask).collect();
+        let lists: Vec<_> = self.relists.iter().map(|(_, relists)| relists.ask()).collect();
         for list in lists {
             list.await;
         }
+    }
+
+    /// Names of the stores whose list of [`StoreSetHandle::list_again`] is still missing.
+    pub fn unlisted(&self) -> Vec<&str> {
+        let wanted = self.relists.iter().filter(|(_, relists)| relists.is_wanted());
+        wanted.map(|(name, _)| name.as_str()).collect()
     }
 
     /// The Events that tell users of objects which no store can read, and of changes at which a listener failed. There is

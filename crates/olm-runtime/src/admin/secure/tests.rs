@@ -24,6 +24,8 @@ use crate::tls::authority::Authority;
 struct ApiServer {
     tokens_asked: AtomicUsize,
     is_silent: AtomicBool,
+    /// Whether it answers with an error.
+    is_failing: AtomicBool,
     /// Tokens that are no good any more.
     revoked: Mutex<Vec<String>>,
     /// What was asked for whom, as user and attributes.
@@ -34,6 +36,11 @@ impl ApiServer {
     async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
         if self.is_silent.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
+        }
+        if self.is_failing.load(Ordering::SeqCst) {
+            let mut response = Response::new(Body::from(b"etcd at 10.1.2.3 is away".to_vec()));
+            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            return Ok(response);
         }
         assert_eq!(request.method(), Method::POST);
         let (head, body) = request.into_parts();
@@ -235,12 +242,66 @@ async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
     let (known, nobody) = tokio::join!(server.scrape("prometheus-token"), server.ask("/metrics", ""));
     assert_code(&known, "503 Service Unavailable");
     assert!(
-        known.ends_with("it cannot be found out who this is: the API server did not answer in time\n"),
+        known.ends_with("\r\n\r\nthe API server does not answer\n"),
         "{known}"
     );
     assert_code(&nobody, "401");
     assert_code(&server.ask("/healthz", "").await, "200 OK");
     assert!(began.elapsed() < PATIENCE);
+}
+
+/// Lines of warnings.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Warnings {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whoever makes up tokens learns nothing of the API server and fills no log.
+#[tokio::test]
+async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobody() {
+    let warnings = Warnings::default();
+    let writer = warnings.clone();
+    let lines = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(lines);
+    let told = || {
+        let text = String::from_utf8(warnings.0.lock().unwrap().clone()).unwrap();
+        text.matches("metrics are told to nobody").count()
+    };
+    let server = Server::start().await;
+    for round in 1..3 {
+        server.api.is_failing.store(true, Ordering::SeqCst);
+        for number in 0..3 {
+            let answer = server.scrape(&format!("made-up-{round}-{number}")).await;
+            assert_code(&answer, "503 Service Unavailable");
+            assert!(
+                answer.ends_with("\r\n\r\nthe API server does not answer\n"),
+                "{answer}"
+            );
+        }
+        assert_eq!(told(), round);
+        // An answer to somebody who may not has nothing logged anew.
+        server.api.is_failing.store(false, Ordering::SeqCst);
+        assert_code(&server.scrape("eve-token").await, "403");
+        server.api.is_failing.store(true, Ordering::SeqCst);
+        assert_code(&server.scrape(&format!("last-{round}")).await, "503");
+        assert_eq!(told(), round);
+        server.api.is_failing.store(false, Ordering::SeqCst);
+        assert_code(&server.scrape("prometheus-token").await, "200 OK");
+    }
+    let log = String::from_utf8(warnings.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("etcd at 10.1.2.3 is away"), "{log}");
 }
 
 /// Somebody makes up tokens, as fast as they can; whoever reads metrics goes on reading them.
