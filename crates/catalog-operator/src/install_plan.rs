@@ -63,7 +63,7 @@ use self::cluster_reads::ClusterReads;
 use self::decide::{Memory, Verdict};
 use self::observe::Observed;
 use self::restoration::Inventory;
-use crate::previewed::Look;
+use crate::previewed::Looks;
 use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
 use crate::stores::Stores;
@@ -114,7 +114,7 @@ impl InstallPlanReconciler {
 
 impl InstallPlanReconciler {
     /// What has become of what the preview of a waiting plan is about; follows it as long as the plan waits.
-    fn look_at_previewed(&self, key: &NamespacedName, plan: Option<&InstallPlan>) -> Vec<Look> {
+    fn look_at_previewed(&self, key: &NamespacedName, plan: Option<&InstallPlan>) -> Looks {
         let objects = plan.map(|plan| {
             let plans = self.stores.plans.list_in(&key.namespace);
             outdated::followed(plan, &plans)
@@ -141,7 +141,7 @@ impl InstallPlanReconciler {
             converted_crds: BTreeSet::new(),
             custom_resources: BTreeMap::new(),
             other_crd_owners: BTreeMap::new(),
-            previewed: Vec::new(),
+            previewed: Looks::default(),
             retry_timeout: self.retry_timeout,
         };
         let plans = self.stores.plans.list_in(&key.namespace);

@@ -114,6 +114,8 @@ fn is_name(name: &str) -> bool {
 pub(crate) struct Sketch {
     /// Whether it was made for a ClusterServiceVersion.
     pub is_of_a_csv: bool,
+    /// Hash of its uid.
+    uid: u64,
     fields: Arc<BTreeMap<String, u64>>,
 }
 
@@ -123,12 +125,18 @@ impl Projection for Sketch {
     fn of(object: DynamicObject) -> Self {
         Self {
             is_of_a_csv: object::is_metadata_of_a_csv(&object.metadata),
+            uid: hash(&object.metadata.uid),
             fields: Arc::new(fields(object.data)),
         }
     }
 }
 
 impl Sketch {
+    /// Whether it is another object of the same name.
+    pub(crate) fn is_another(&self, other: &Self) -> bool {
+        self.uid != other.uid
+    }
+
     /// The fields that are others than in `other`.
     pub(crate) fn changed_fields(&self, other: &Self) -> Vec<String> {
         let names = self.fields.keys().chain(other.fields.keys());
@@ -152,11 +160,11 @@ fn fields(mut content: Value) -> BTreeMap<String, u64> {
         match value {
             Value::Object(inner) if !inner.is_empty() => {
                 for (key, value) in inner {
-                    all.insert(format!("{name}.{key}"), hash(&value));
+                    all.insert(format!("{name}.{key}"), hash(&value.to_string()));
                 }
             }
             value => {
-                all.insert(name, hash(&value));
+                all.insert(name, hash(&value.to_string()));
             }
         }
     }
@@ -193,15 +201,24 @@ fn take_out_what_others_fill_in(content: &mut Value) {
     }
 }
 
-fn hash(value: &Value) -> u64 {
+fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    value.to_string().hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
+}
+
+/// What is known of the objects that the preview of one plan is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Looks {
+    /// Those that are watched and were looked at.
+    pub(crate) looks: Vec<Look>,
+    /// Whether some are not watched, as there are too many watches. Nobody tells when there is room.
+    pub(crate) lacks_room: bool,
 }
 
 /// An object of a preview when it was first looked at, and now; none where there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub(crate) struct Look {
     /// The object.
     pub(crate) object: PreviewedObject,
     /// As it was first seen.

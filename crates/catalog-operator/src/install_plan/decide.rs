@@ -12,10 +12,12 @@ use super::operator_group::{GroupError, find_service_account};
 use super::outdated;
 
 /// What a round leaves for the next.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
     /// How often the plan was refused for want of a permission, one time after the other.
     pub refusals: u32,
+    /// Uid of the plan that was marked, or whose mark was refused, by this process.
+    pub mark_tried: Option<String>,
 }
 
 /// What the decision was, for status.
@@ -36,8 +38,10 @@ pub enum Verdict {
     AwaitsApproval {
         /// ServiceAccount the plan will be limited to.
         service_account: Option<ObjectReference>,
-        /// What its preview says and is not so any more, which it is marked with.
+        /// What its preview says and is not so any more, which it is marked with in this round.
         outdated: Vec<OutdatedObject>,
+        /// Whether it was marked before, or its mark refused: what became of that is not asked again.
+        was_tried: bool,
     },
     /// The steps are being carried out.
     Installing {
@@ -59,6 +63,16 @@ pub enum Verdict {
 pub fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
     let refusals = memory.map_or(0, |memory| memory.refusals);
     let mut verdict = decide_verdict(observed, refusals);
+    let uid = observed.install_plan.metadata.uid.as_ref();
+    if let Verdict::AwaitsApproval {
+        outdated, was_tried, ..
+    } = &mut verdict
+        && uid.is_some_and(|uid| memory.and_then(|memory| memory.mark_tried.as_ref()) == Some(uid))
+    {
+        // A webhook may take the mark away, or refuse it: it would be written with every change of what the preview is about.
+        *was_tried = true;
+        outdated.clear();
+    }
     let actions = match &mut verdict {
         Verdict::Installing { round, .. } | Verdict::Restoring { round } => {
             std::mem::take(&mut round.actions)
@@ -110,11 +124,15 @@ fn decide_verdict(observed: &Observed, refusals: u32) -> Verdict {
     match find_service_account(&observed.operator_groups) {
         Err(error) => Verdict::CheckFailed(error),
         Ok(service_account) if phase == InstallPlanPhase::RequiresApproval && !plan.spec.approved => {
-            let outdated =
-                outdated::changes(&observed.previewed, &observed.namespace(), observed.is_limited());
+            let outdated = outdated::changes(
+                &observed.previewed.looks,
+                &observed.namespace(),
+                observed.is_limited(),
+            );
             Verdict::AwaitsApproval {
                 service_account,
                 outdated,
+                was_tried: false,
             }
         }
         Ok(service_account) => {

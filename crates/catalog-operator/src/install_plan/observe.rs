@@ -26,7 +26,7 @@ use super::custom_resources::{CheckRequest, CheckState};
 use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
 use crate::manifest::BundleImageReference;
-use crate::previewed::Look;
+use crate::previewed::Looks;
 use crate::step_kind::StepKind;
 
 /// How many objects are read at once.
@@ -53,7 +53,7 @@ pub struct Observed {
     /// those they replace.
     pub other_crd_owners: BTreeMap<String, usize>,
     /// What became of the objects that the preview of a waiting plan is about.
-    pub previewed: Vec<Look>,
+    pub previewed: Looks,
     /// How long an error may last before it makes the plan fail.
     pub retry_timeout: Duration,
 }
@@ -168,7 +168,7 @@ impl Observed {
             converted_crds: BTreeSet::new(),
             custom_resources: BTreeMap::new(),
             other_crd_owners: BTreeMap::new(),
-            previewed: Vec::new(),
+            previewed: Looks::default(),
             retry_timeout: Duration::ZERO,
         }
     }
@@ -231,7 +231,7 @@ pub async fn observe(
         converted_crds: BTreeSet::new(),
         custom_resources: BTreeMap::new(),
         other_crd_owners: BTreeMap::new(),
-        previewed: Vec::new(),
+        previewed: Looks::default(),
         retry_timeout,
     };
     if is_to_be_executed(&observed) {

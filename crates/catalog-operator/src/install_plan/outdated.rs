@@ -38,10 +38,11 @@ pub(crate) fn followed(plan: &InstallPlan, plans: &[Arc<InstallPlan>]) -> Vec<Pr
     objects
 }
 
-/// Whether somebody has yet to approve it, so that its preview matters.
+/// Whether somebody has yet to approve it, so that its preview matters. What waits by policy approves itself, and is not looked at before.
 fn waits(plan: &InstallPlan) -> bool {
     plan.phase() == InstallPlanPhase::RequiresApproval
         && !plan.spec.approved
+        && !plan.annotations().contains_key(labels::UPGRADE_WAITS)
         && plan.metadata.deletion_timestamp.is_none()
 }
 
@@ -70,6 +71,7 @@ fn was_under_way(other: &InstallPlan, plan: &InstallPlan) -> bool {
 
 /// What is not as the preview says; of an object in the plan's `namespace` with it. Where plans have the rights of a ServiceAccount only
 /// (`is_limited`), and of what no ClusterServiceVersion has, nothing that is told depends on what stands there: who makes plans could guess.
+/// Of the latter is told that it was made anew, or was or is one's: whatever its contents, which are not told.
 pub(crate) fn changes(looks: &[Look], namespace: &str, is_limited: bool) -> Vec<OutdatedObject> {
     looks
         .iter()
@@ -84,12 +86,16 @@ fn change(look: &Look, namespace: &str, is_limited: bool) -> Option<OutdatedObje
         (true, _, None) => (ObjectFate::Gone, Vec::new()),
         (true, Some(first), Some(now)) => {
             let is_ours = !kind.has_owner() || (first.is_of_a_csv && now.is_of_a_csv);
+            // Who takes the owner away, or makes it anew, may have changed anything.
+            let is_another =
+                first.is_another(now) || (kind.has_owner() && first.is_of_a_csv != now.is_of_a_csv);
             let fields = if is_ours && !is_limited {
                 first.changed_fields(now)
             } else {
                 Vec::new()
             };
-            (!fields.is_empty()).then_some((ObjectFate::Changed, fields))?
+            let is_changed = !fields.is_empty() || (is_another && !is_limited);
+            is_changed.then_some((ObjectFate::Changed, fields))?
         }
         (true, None, Some(_)) | (false, _, None) => return None,
     };

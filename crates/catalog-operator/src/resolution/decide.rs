@@ -303,8 +303,8 @@ impl Draft<'_> {
         let outcome = ResolutionOutcome::UnpackFailed {
             reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
             message: format!(
-                "error ensuring InstallPlan: {plan} was stored without its owner references, as a webhook has it, and cannot be carried out; \
-                 exempt InstallPlans from that webhook, then delete this one"
+                "error ensuring InstallPlan: {plan} has no owner references and cannot be carried out: a webhook took them, or it was \
+                 restored from a backup; exempt InstallPlans from such a webhook, then delete this one"
             ),
         };
         let outcomes = &mut self.verdict.outcomes_by_subscription;

@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use crate::component;
 
 /// Start of the name of every plan made here.
-const GENERATE_NAME: &str = "install-";
+pub(super) const GENERATE_NAME: &str = "install-";
 
 /// Name of the plan of this generation in a namespace.
 ///

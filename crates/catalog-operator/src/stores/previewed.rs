@@ -10,7 +10,7 @@ use olm_runtime::NamespacedName;
 use olm_runtime::store::{OnDemand, Scope, StoreSet, WatchUser};
 use tokio::task::AbortHandle;
 
-use crate::previewed::{Look, PreviewedObject, Sketch};
+use crate::previewed::{Look, Looks, PreviewedObject, Sketch};
 
 /// Objects that are watched for the plans of one namespace at a time, those included that nobody has needed for less than a minute.
 pub(crate) const MAX_OF_NAMESPACE: usize = 40;
@@ -91,13 +91,14 @@ impl Previewed {
     }
 
     /// What is known of the objects that the preview of this plan is about, which are watched from now on. Those of which there is no
-    /// first look yet are left out, and those for which there are too many watches already: the latter are tried again each time.
+    /// first look yet are left out, and those for which there are too many watches already: the latter are tried again each time, and
+    /// that there are some is said.
     ///
     /// Nothing is waited for: listeners hear when a first look is over.
-    pub(crate) fn follow(&self, plan: &NamespacedName, uid: &str, wanted: &[PreviewedObject]) -> Vec<Look> {
+    pub(crate) fn follow(&self, plan: &NamespacedName, uid: &str, wanted: &[PreviewedObject]) -> Looks {
         if wanted.is_empty() {
             self.forget(plan);
-            return Vec::new();
+            return Looks::default();
         }
         let mut state = lock(&self.state);
         let known = state.waiting.remove(plan).filter(|known| known.uid == uid);
@@ -106,18 +107,20 @@ impl Previewed {
             objects: BTreeMap::new(),
         });
         followed.objects.retain(|object, _| wanted.contains(object));
-        let mut looks = Vec::new();
+        let mut known = Looks::default();
         for object in wanted {
             if !followed.objects.contains_key(object)
                 && let Some(watched) = self.watch(&mut state, plan, object)
             {
                 followed.objects.insert(object.clone(), watched);
             }
-            let watched = followed.objects.get(object);
-            looks.extend(watched.and_then(|watched| watched.look(object)));
+            match followed.objects.get(object) {
+                Some(watched) => known.looks.extend(watched.look(object)),
+                None => known.lacks_room = true,
+            }
         }
         state.waiting.insert(plan.clone(), followed);
-        looks
+        known
     }
 
     /// The plan waits no more, or is gone.

@@ -207,17 +207,54 @@ fn only_plans_that_wait_are_followed_and_no_longer_than_they_do() {
     }
 }
 
-/// Where nobody answers, the plan waits as before.
+/// Counts the marks that are asked for from now on, and has each come to `fault`.
+fn count_marks(env: &TestEnv, fault: fn() -> Option<Fault>) -> Arc<AtomicUsize> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    env.cluster.on_request(move |request| {
+        let is_mark = request.verb.writes() && request.text().contains("install-plan-preview-outdated");
+        counted.fetch_add(usize::from(is_mark), Ordering::Relaxed);
+        is_mark.then(fault).flatten()
+    });
+    count
+}
+
+/// The plan waits as before, and is not marked again and again.
 #[test]
 fn a_mark_that_is_refused_stops_nothing() {
     let mut env = waiting();
-    env.cluster.on_request(|request| {
-        let is_mark = request.text().contains("install-plan-preview-outdated");
-        is_mark.then(|| Fault::Refuse(Refusal::forbidden("no")))
-    });
+    let marks = count_marks(&env, || Some(Fault::Refuse(Refusal::forbidden("no"))));
     env.put(account());
     env.settle_for(300);
     assert_eq!(mark(&env.only("InstallPlan")), None);
+    env.settle_for(3600);
+    env.delete("ServiceAccount", "demo");
+    env.settle_for(60);
+    env.put(account());
+    env.settle_for(60);
+    assert_eq!(marks.load(Ordering::Relaxed), 1);
     tell(&mut env, &[Approve]);
     assert_eq!(env.only("InstallPlan")["status"]["phase"], "Complete");
+}
+
+/// A webhook knows better which annotations plans have.
+#[test]
+fn a_mark_that_is_taken_away_is_not_written_again() {
+    let mut env = waiting();
+    env.cluster.set_webhook(|object| {
+        if let Some(annotations) = object.pointer_mut("/metadata/annotations")
+            && let Some(annotations) = annotations.as_object_mut()
+        {
+            annotations.remove(labels::PLAN_PREVIEW_OUTDATED);
+        }
+    });
+    let marks = count_marks(&env, || None);
+    for _ in 0..5 {
+        env.put(account());
+        env.settle_for(60);
+        env.delete("ServiceAccount", "demo");
+        env.settle_for(60);
+    }
+    assert_eq!(mark(&env.only("InstallPlan")), None);
+    assert_eq!(marks.load(Ordering::Relaxed), 1);
 }

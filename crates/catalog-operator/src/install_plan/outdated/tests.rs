@@ -52,7 +52,8 @@ fn with(change: impl FnOnce(&mut Value)) -> Value {
 #[test]
 fn only_a_plan_that_waits_and_is_not_marked_is_followed() {
     assert_eq!(names(plan(), &[]), ["demo"]);
-    let others: [fn(&mut Value); 5] = [
+    let others: [fn(&mut Value); 6] = [
+        |plan| plan["metadata"]["annotations"][labels::UPGRADE_WAITS] = "".into(),
         |plan| plan["spec"]["approved"] = true.into(),
         |plan| plan["status"]["phase"] = "Installing".into(),
         |plan| plan["metadata"]["deletionTimestamp"] = "2026-01-01T00:11:00Z".into(),
@@ -188,6 +189,44 @@ fn of_what_is_not_compared_only_coming_and_going_is_told() {
     assert_eq!(of(true, false), (1, 1));
     assert_eq!(of(true, true), (0, 1), "the group names a ServiceAccount");
     assert_eq!(of(false, false), (0, 1), "it is somebody else's");
+}
+
+/// Who changes it could take its owner away first, or make it anew.
+#[test]
+fn what_has_another_owner_or_is_made_anew_is_another() {
+    let made_anew = |of_a_csv| {
+        let mut object = config_map(of_a_csv, "1");
+        object["metadata"]["uid"] = "2".into();
+        object
+    };
+    let text = "ConfigMap ns/demo, which it changes, is another by now";
+    for (first, now) in [
+        (config_map(true, "1"), config_map(false, "2")),
+        (config_map(true, "1"), config_map(false, "1")),
+        (config_map(false, "1"), config_map(true, "2")),
+        (config_map(true, "1"), made_anew(true)),
+        (config_map(false, "1"), made_anew(false)),
+    ] {
+        let told = |is_limited| {
+            texts(
+                look(StepKind::ConfigMap, true, Some(&first), Some(&now)),
+                is_limited,
+            )
+        };
+        assert_eq!(told(false), [text], "{first} {now}");
+        assert_eq!(told(true), Vec::<String>::new(), "{first} {now}");
+    }
+    // A definition belongs to nobody.
+    let definition = |labels: Value| {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "demo", "labels": labels}})
+    };
+    let (first, now) = (
+        definition(json!({})),
+        definition(json!({labels::OWNER_KIND: labels::OWNER_KIND_CSV})),
+    );
+    let look = look(StepKind::CustomResourceDefinition, true, Some(&first), Some(&now));
+    assert_eq!(texts(look, false), Vec::<String>::new());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use olm_runtime::plan::{Action, Requeue};
 use super::*;
 use crate::install_plan::observe::{KnownStep, Observed, StepState};
 use crate::install_plan::{decide, status};
+use crate::previewed::Looks;
 use crate::step_kind::StepKind;
 
 const LASTING: Requeue = retry(5);
@@ -40,7 +41,7 @@ fn observed(plan: &Value, steps: Vec<StepState>) -> Observed {
         converted_crds: BTreeSet::new(),
         custom_resources: BTreeMap::new(),
         other_crd_owners: BTreeMap::new(),
-        previewed: Vec::new(),
+        previewed: Looks::default(),
         retry_timeout: Duration::from_secs(60),
     }
 }
@@ -97,6 +98,27 @@ fn a_lasting_error_is_tried_again_after_a_pause_that_ends_with_the_window() {
         plan = patched(&plan, &update);
     }
     assert_eq!(plan["status"]["phase"], "Failed");
+}
+
+/// Watches of others end without a word to who found no room.
+#[test]
+fn who_finds_no_room_for_watches_looks_for_it() {
+    let mut plan = one_step();
+    plan["status"]["phase"] = "RequiresApproval".into();
+    plan["spec"]["approved"] = false.into();
+    for lacks_room in [false, true] {
+        let mut observed = observed(&plan, Vec::new());
+        observed.previewed.lacks_room = lacks_room;
+        let update = round(&observed, None, 0);
+        let expected = match lacks_room {
+            true => Requeue::After {
+                delay: Duration::from_secs(300),
+                reason: "look for room to watch what a preview is about",
+            },
+            false => Requeue::AwaitChange,
+        };
+        assert_eq!((update.requeue, update.patches.len()), (expected, 0));
+    }
 }
 
 #[test]

@@ -8,7 +8,9 @@ use olm_api::labels;
 use olm_api::v1alpha1::{Approval, InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 
 use super::super::observed::Observed;
-use super::super::plan_object::{Terms, WantedPlan, counted, has_our_name, is_made_here, is_owned_by};
+use super::super::plan_object::{
+    GENERATE_NAME, Terms, WantedPlan, counted, has_our_name, is_made_here, is_owned_by,
+};
 
 /// What is to be told of a plan that waits for something else than it was made to. Whoever changes it on its way in has the last word,
 /// but it is not what Subscriptions say. `rewritten` are the terms that plans were asked for with.
@@ -75,7 +77,8 @@ pub(super) fn find_adoptable<'a>(
 }
 
 /// A plan made for this very answer that lost its owners on its way in, as a webhook has it. No Subscription is its owner, so none moves on
-/// to it, and another one would be stored like it.
+/// to it, and another one would be stored like it. One that has not even the generated name it was asked for with is none: so tools leave
+/// it that bring objects back from a backup, and the next one is stored as it is made.
 pub(super) fn find_ownerless<'a>(
     observed: &'a Observed,
     wanted: &WantedPlan,
@@ -85,6 +88,7 @@ pub(super) fn find_ownerless<'a>(
         plan.phase() == InstallPlanPhase::None
             && plan.metadata.deletion_timestamp.is_none()
             && has_our_name(plan)
+            && plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME)
             && plan.spec.cluster_service_version_names == wanted.csv_names
             && !owners.any(|owner| owner.kind == "Subscription")
     };

@@ -57,7 +57,7 @@ impl Rig {
     }
 
     /// What is known once there was time to look.
-    async fn later(&self, plan: &NamespacedName, uid: &str, objects: &[PreviewedObject]) -> Vec<Look> {
+    async fn later(&self, plan: &NamespacedName, uid: &str, objects: &[PreviewedObject]) -> Looks {
         self.previewed.follow(plan, uid, objects);
         later().await;
         self.previewed.follow(plan, uid, objects)
@@ -85,14 +85,14 @@ async fn a_plan_hears_of_its_objects_and_the_first_look_stays() {
     let (plan, objects) = (plan("ns", 1), [account("there"), account("missing")]);
     assert_eq!(
         rig.previewed.follow(&plan, "1", &objects),
-        [],
+        Looks::default(),
         "nothing is waited for"
     );
     later().await;
     assert_eq!(rig.take_woken(), ["ns/install-1"]);
-    let is_there = |looks: &[Look]| -> Vec<(bool, bool)> {
+    let is_there = |looks: &Looks| -> Vec<(bool, bool)> {
         let is_there = |look: &Look| (look.first.is_some(), look.now.is_some());
-        looks.iter().map(is_there).collect()
+        looks.looks.iter().map(is_there).collect()
     };
     let looks = rig.previewed.follow(&plan, "1", &objects);
     assert_eq!(is_there(&looks), [(true, true), (false, false)]);
@@ -121,7 +121,7 @@ async fn a_watch_that_breaks_off_is_no_change() {
     later().await;
     rig.cluster.forget_history();
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let looks = rig.previewed.follow(&plan, "1", &objects);
+    let looks = rig.previewed.follow(&plan, "1", &objects).looks;
     assert!(
         looks[0].now.is_some() && looks[0].first == looks[0].now,
         "{looks:?}"
@@ -153,20 +153,18 @@ async fn neither_a_namespace_nor_all_can_have_connections_without_end() {
     let rig = Rig::new();
     for number in 0..3 {
         let objects = accounts(&format!("of-{number}"), 20);
-        let known = rig.later(&plan("ns", number), "1", &objects).await.len();
-        assert_eq!(known, if number < 2 { 20 } else { 0 });
+        let known = rig.later(&plan("ns", number), "1", &objects).await;
+        let expected = if number < 2 { (20, false) } else { (0, true) };
+        assert_eq!((known.looks.len(), known.lacks_room), expected);
     }
     assert_eq!(rig.watched(), MAX_OF_NAMESPACE);
     // Plans that come and go leave theirs behind for a minute.
     rig.previewed.forget(&plan("ns", 0));
     let third = accounts("of-2", 20);
-    assert_eq!(rig.later(&plan("ns", 2), "1", &third).await.len(), 0);
+    assert_eq!(rig.later(&plan("ns", 2), "1", &third).await.looks.len(), 0);
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert_eq!(
-        rig.later(&plan("ns", 2), "1", &third).await.len(),
-        20,
-        "tried again"
-    );
+    let known = rig.later(&plan("ns", 2), "1", &third).await;
+    assert_eq!((known.looks.len(), known.lacks_room), (20, false), "tried again");
     for number in 0..MAX_IN_ALL / 20 {
         let objects = accounts("other", 20);
         rig.later(&plan(&format!("ns-{number}"), 1), "1", &objects).await;

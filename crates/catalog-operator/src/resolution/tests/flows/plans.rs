@@ -90,6 +90,36 @@ fn a_name_that_is_taken_holds_nothing_up() {
     );
 }
 
+/// A backup brings plans back without owners, status and the start of their generated name, before the Subscriptions or after them.
+#[test]
+fn a_plan_that_was_restored_from_a_backup_holds_nothing_up() {
+    for approval in ["Automatic", "Manual"] {
+        let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+        let restored = |generation: i64| {
+            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": {"name": crate::resolution::plan_object::plan_name(NAMESPACE, generation), "namespace": NAMESPACE},
+            "spec": {"clusterServiceVersionNames": ["demo.v1"], "approval": approval, "approved": approval == "Automatic",
+                "generation": generation}})
+        };
+        env.put(restored(1));
+        env.put(restored(2));
+        env.subscribe("demo", &json!({"installPlanApproval": approval}));
+        env.settle();
+        let told = env.describe();
+        let expected = match approval {
+            "Automatic" => "plan gen=3 Automatic approved=true demo.v1: Installing",
+            _ => "plan gen=3 Manual approved=false demo.v1: RequiresApproval",
+        };
+        assert!(
+            told.contains(expected) && !told.contains("no owner references"),
+            "{told}"
+        );
+        let written = env.writes.len();
+        env.advance(Duration::from_secs(3600));
+        assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
+    }
+}
+
 /// Whoever may write InstallPlans can claim any generation; the namespace's own plans are counted as if it had not.
 #[test]
 fn a_generation_that_somebody_made_up_stops_nothing() {

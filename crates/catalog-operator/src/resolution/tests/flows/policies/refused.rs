@@ -145,7 +145,7 @@ fn a_plan_that_loses_its_marks_on_its_way_in_is_made_once() {
         env.restart();
         env.advance(HOUR);
         assert_eq!(env.plans().len(), before + 1, "{field}: {:#?}", env.writes);
-        let refusal = "was stored without its owner references, as a webhook has it";
+        let refusal = "has no owner references and cannot be carried out: a webhook took them, or it was restored from a backup";
         assert_eq!(
             env.describe().contains(refusal),
             !is_used,
