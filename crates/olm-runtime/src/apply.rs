@@ -95,7 +95,9 @@ impl Executor {
             };
             results.push(outcome);
         }
-        Outcomes::new(results).with_warnings(warnings)
+        Outcomes::new(results)
+            .with_warnings(warnings)
+            .of_silent_server(server == Server::Silent)
     }
 
     /// Carries out one action.

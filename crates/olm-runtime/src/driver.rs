@@ -360,7 +360,7 @@ impl<R: Reconciler> Worker<R> {
         let mut events = plan.events;
         events.retain(|event| event.warning || failed.is_none());
         let mut untold = Vec::new();
-        let mut answers = true;
+        let mut answers = !outcomes.is_silent();
         for patch in &update.patches {
             // Each could wait as long as the one before, and others of this controller with them.
             let outcome = if answers {

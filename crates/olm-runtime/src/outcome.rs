@@ -91,14 +91,25 @@ pub struct Outcomes {
     results: Vec<Outcome>,
     /// By action.
     warnings: BTreeMap<usize, Vec<String>>,
+    is_silent: bool,
 }
 
 impl Outcomes {
     pub(crate) fn new(results: Vec<Outcome>) -> Self {
         Self {
             results,
-            warnings: BTreeMap::new(),
+            ..Self::default()
         }
+    }
+
+    /// The same of an API server that answers nothing.
+    pub(crate) fn of_silent_server(self, is_silent: bool) -> Self {
+        Self { is_silent, ..self }
+    }
+
+    /// True when the last action had no answer, nor had the look for what became of it: whatever is asked next waits as long.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
     }
 
     #[doc(hidden)]

@@ -35,6 +35,8 @@ struct Server {
     refused: Option<&'static str>,
     /// Says of this path that there is no such object.
     missing: Option<&'static str>,
+    /// Answers nothing.
+    is_silent: bool,
     /// Shuts the gate while it carries out a patch of this path.
     shuts: Option<(&'static str, WriteGate)>,
 }
@@ -108,10 +110,14 @@ fn client(server: &Shared) -> Client {
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
-            let (code, answer) = server
-                .lock()
-                .unwrap()
-                .answer(&parts.method, parts.uri.path(), &body);
+            let (is_silent, (code, answer)) = {
+                let mut server = server.lock().unwrap();
+                let answer = server.answer(&parts.method, parts.uri.path(), &body);
+                (server.is_silent, answer)
+            };
+            if is_silent {
+                std::future::pending::<()>().await;
+            }
             let body = Body::from(serde_json::to_vec(&answer).unwrap());
             Ok::<_, kube::Error>(Response::builder().status(code).body(body).unwrap())
         }
@@ -629,6 +635,30 @@ async fn the_statuses_of_a_round_are_each_written_whatever_became_of_the_others(
     env.server.lock().unwrap().refused = None;
     minutes(1).await;
     assert!(env.events().contains(&"b".to_owned()), "{:?}", env.events());
+}
+
+/// Who writes nothing that is answered has waited long enough: the status would wait as long.
+#[tokio::test(start_paused = true)]
+async fn after_a_write_that_nobody_answers_no_status_is_tried() {
+    let decide: Decide = Box::new(|_| writes(vec![patch(Target::of::<ConfigMap>("ns", "one"), None)]));
+    let status: Decide = Box::new(|name| writes(vec![status_of(name)]));
+    let env = TestEnv::new(&["a"], decide, status);
+    env.server.lock().unwrap().is_silent = true;
+    minutes(5).await;
+    let patches = env.patches();
+    assert!(patches.len() > 1, "{patches:?}");
+    let written = patches
+        .iter()
+        .filter(|(path, _)| path == "/api/v1/namespaces/ns/configmaps/one");
+    assert_eq!(written.count(), patches.len(), "{patches:?}");
+    // As soon as somebody answers the status is written.
+    env.server.lock().unwrap().is_silent = false;
+    minutes(3).await;
+    assert!(
+        env.patches()
+            .iter()
+            .any(|(path, _)| path.ends_with("deployments/a/status"))
+    );
 }
 
 /// The gate shuts between two writes of one plan: what comes after is not sent, nor is the status, and the round comes
