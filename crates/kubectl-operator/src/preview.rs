@@ -2,7 +2,7 @@
 //! name. Pure.
 
 use olm_api::plan_preview::{DefinitionChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb};
-use olm_api::preview_outdated::OutdatedObject;
+use olm_api::preview_outdated::{ObjectFate, OutdatedObject};
 
 /// Of what is told as the plan brings it.
 const NOT_COMPARED: &str = " (whatever is there now)";
@@ -85,6 +85,20 @@ pub(crate) fn outdated_text(object: &OutdatedObject) -> String {
         change: object.change,
     };
     quoted.to_string()
+}
+
+/// The same of what is over.
+pub(crate) fn outdated_then_text(object: &OutdatedObject) -> String {
+    let (kind, own) = (name(&object.kind), name(&object.name));
+    let then = match object.change {
+        ObjectFate::Came => "which it creates, was there",
+        ObjectFate::Gone => "which it changes, was gone",
+        ObjectFate::Changed => "which it changes, was another",
+    };
+    match object.namespace.as_str() {
+        "" => format!("{kind} {own}, {then}"),
+        namespace => format!("{kind} {}/{own}, {then}", name(namespace)),
+    }
 }
 
 pub(crate) fn definition_text(definition: &DefinitionChange) -> String {

@@ -82,8 +82,8 @@ pub(super) async fn approve(
     let look = async |plan: &InstallPlan| {
         let served = served(client, namespace, plan).await?;
         let installed = list_names::<ClusterServiceVersion>(client, namespace).await?;
-        let outdated = looks::doubts(client, plan).await;
-        anyhow::Ok(Shown::of(plan, &installed, served, outdated))
+        let found = looks::doubts(client, plan).await;
+        anyhow::Ok(Shown::of(plan, &installed, served, found))
     };
     let mut plan = read().await?;
     let mut shown = look(&plan).await?;
@@ -98,7 +98,14 @@ pub(super) async fn approve(
         // Who was asked may have taken long, and what the plan is about changes without the plan.
         plan = read().await?;
         let now = look(&plan).await?;
-        if settled(&plan)?.is_some() || now != shown {
+        // Somebody else was quicker, and nothing is left to do.
+        if let Some(settled) = settled(&plan)?
+            && now.hash == shown.hash
+        {
+            shown.approved = settled;
+            return Ok(shown);
+        }
+        if now.seen() != shown.seen() {
             break;
         }
         if patch(&plans, &plan, &shown.hash).await? {

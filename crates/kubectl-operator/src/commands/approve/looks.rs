@@ -14,7 +14,7 @@ use olm_api::plan_preview::{PlanPreview, Verb};
 use olm_api::preview_outdated::{ObjectFate, OutdatedObject, PreviewOutdated};
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 
-use crate::preview::{name, outdated_text};
+use crate::preview::{name, outdated_text, outdated_then_text};
 use crate::reader::answer;
 
 /// Objects of one plan that are looked at.
@@ -24,75 +24,116 @@ const PARALLEL: usize = 8;
 /// Longest time for all of them.
 const TIME: Duration = Duration::from_secs(10);
 
-/// What the preview says and is not so any more, for people: what OLM has marked the plan with, and what is found now. Of a plan that
-/// does not wait for approval nothing, as what it creates is there because of it.
-pub(super) async fn doubts(client: &Client, plan: &InstallPlan) -> Vec<String> {
+/// What the preview says and is not so any more, and what could not be found out, for people.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Doubts {
+    /// What OLM has marked the plan with, and what is found now.
+    pub outdated: Vec<String>,
+    /// How many objects could not be looked at: it may be others each time.
+    pub unseen: Vec<String>,
+}
+
+/// What is doubtful of the preview of a plan. Of one that does not wait for approval nothing, as what it creates is there because of it.
+pub(super) async fn doubts(client: &Client, plan: &InstallPlan) -> Doubts {
     if plan.phase() != InstallPlanPhase::RequiresApproval || plan.spec.approved {
-        return Vec::new();
+        return Doubts::default();
     }
     let annotation = |key| plan.annotations().get(key).map(String::as_str);
     let preview = annotation(labels::PLAN_PREVIEW).and_then(PlanPreview::from_annotation);
     let mark = annotation(labels::PLAN_PREVIEW_OUTDATED).map(PreviewOutdated::from_annotation);
-    let mut doubts = Vec::new();
-    let marked = match mark {
+    let found = match &preview {
+        Some(preview) => look_at(client, preview).await,
+        None => Found::default(),
+    };
+    let mut outdated = match &mark {
         None => Vec::new(),
-        Some(None) => {
-            doubts.push("its preview is outdated: how is not known".to_owned());
-            Vec::new()
-        }
-        Some(Some(mark)) => {
-            let since = format!("its preview is outdated since {}", name(&mark.since));
-            let texts = mark
-                .objects
-                .iter()
-                .map(|object| format!("{since}: {}", outdated_text(object)));
-            doubts.extend(texts);
-            if mark.omitted > 0 {
-                doubts.push(format!("{since}: {} more objects", mark.omitted));
-            }
-            mark.objects
-        }
+        Some(None) => vec!["its preview is outdated: how is not known".to_owned()],
+        Some(Some(mark)) => marked_texts(mark, &found),
     };
-    let Some(preview) = preview else {
-        return doubts;
+    let marked = mark.flatten().map(|mark| mark.objects).unwrap_or_default();
+    let is_marked = |object: &OutdatedObject| marked.iter().any(|mark| is_same(mark, object));
+    let news = found.others.iter().filter(|object| !is_marked(object));
+    outdated.extend(news.map(|object| format!("its preview is outdated: {}", outdated_text(object))));
+    Doubts {
+        outdated,
+        unseen: found.unseen,
+    }
+}
+
+/// What a mark tells, which is of the moment when it was made.
+fn marked_texts(mark: &PreviewOutdated, found: &Found) -> Vec<String> {
+    let since = name(&mark.since);
+    let text = |object: &OutdatedObject| match found.as_told.iter().any(|told| is_same(told, object)) {
+        true => format!(
+            "its preview was outdated at {since}: {}; now it is as the preview says",
+            outdated_then_text(object)
+        ),
+        false => format!("its preview is outdated since {since}: {}", outdated_text(object)),
     };
-    let expected = expected(&preview);
-    let count = expected.len();
-    let looks = expected
-        .into_iter()
-        .take(MAX_LOOKS)
-        .map(|object| look(client, object));
-    let looks = futures::stream::iter(looks).buffered(PARALLEL);
-    let mut unseen = count.saturating_sub(MAX_LOOKS);
-    let mut found = Vec::new();
+    let mut texts: Vec<String> = mark.objects.iter().map(text).collect();
+    if mark.omitted > 0 {
+        texts.push(format!(
+            "its preview is outdated since {since}: {} more objects",
+            mark.omitted
+        ));
+    }
+    texts.push(format!(
+        "that its preview is outdated was noted at {since}: changes after that are not noted"
+    ));
+    texts
+}
+
+fn is_same(one: &OutdatedObject, other: &OutdatedObject) -> bool {
+    (&one.kind, &one.name, one.change) == (&other.kind, &other.name, other.change)
+}
+
+/// What the objects of a preview were found to be.
+#[derive(Default)]
+struct Found {
+    /// Those that are as it says, with what they would be otherwise.
+    as_told: Vec<OutdatedObject>,
+    others: Vec<OutdatedObject>,
+    unseen: Vec<String>,
+}
+
+async fn look_at(client: &Client, preview: &PlanPreview) -> Found {
+    let expected = expected(preview);
+    let beyond = expected.len().saturating_sub(MAX_LOOKS);
+    let count = expected.len() - beyond;
+    let looks = expected.into_iter().take(MAX_LOOKS).enumerate();
+    let looks = looks.map(|(at, object)| async move { (at, look(client, object).await) });
+    // One that is not answered keeps back no other.
+    let looks = futures::stream::iter(looks).buffer_unordered(PARALLEL);
+    let mut seen = Vec::new();
     let all = looks.for_each(|look| {
-        match look {
-            Look::AsTold => {}
-            Look::Other(object) => found.push(object),
-            Look::NotLookedAt => unseen += 1,
-        }
+        seen.push(look);
         std::future::ready(())
     });
-    if tokio::time::timeout(TIME, all).await.is_err() {
-        doubts.push(format!(
-            "whether its preview is outdated is not known: the cluster did not answer within {} s",
+    // What was found by then is found.
+    let _ = tokio::time::timeout(TIME, all).await;
+    seen.sort_by_key(|(at, _)| *at);
+    let unanswered = count - seen.len();
+    let mut found = Found::default();
+    let mut not_looked_at = beyond;
+    for (_, look) in seen {
+        match look {
+            Look::AsTold(object) => found.as_told.push(object),
+            Look::Other(object) => found.others.push(object),
+            Look::NotLookedAt => not_looked_at += 1,
+        }
+    }
+    if not_looked_at > 0 {
+        found.unseen.push(format!(
+            "not looked at, whether {not_looked_at} of the objects in its preview are as it says: more than {MAX_LOOKS}, of another kind, or not to be read with your rights"
+        ));
+    }
+    if unanswered > 0 {
+        found.unseen.push(format!(
+            "not known, whether {unanswered} of the objects in its preview are as it says: the cluster did not answer within {} s",
             TIME.as_secs()
         ));
-        return doubts;
     }
-    let is_marked = |object: &OutdatedObject| {
-        marked
-            .iter()
-            .any(|mark| (&mark.kind, &mark.name, mark.change) == (&object.kind, &object.name, object.change))
-    };
-    let news = found.iter().filter(|object| !is_marked(object));
-    doubts.extend(news.map(|object| format!("its preview is outdated: {}", outdated_text(object))));
-    if unseen > 0 {
-        doubts.push(format!(
-            "not looked at, whether {unseen} of the objects in its preview are as it says: more than {MAX_LOOKS}, of another kind, or not to be read with your rights"
-        ));
-    }
-    doubts
+    found
 }
 
 /// An object of a preview, and whether it is there as the preview has it.
@@ -104,7 +145,7 @@ struct Expected {
 }
 
 enum Look {
-    AsTold,
+    AsTold(OutdatedObject),
     Other(OutdatedObject),
     NotLookedAt,
 }
@@ -139,18 +180,21 @@ async fn look(client: &Client, object: Expected) -> Look {
     let Ok(found) = answer(what, api.get_metadata_opt(&object.name)).await else {
         return Look::NotLookedAt;
     };
-    let change = match (object.is_there, found.is_some()) {
-        (true, true) | (false, false) => return Look::AsTold,
-        (false, true) => ObjectFate::Came,
-        (true, false) => ObjectFate::Gone,
+    let (change, as_told) = match (object.is_there, found.is_some()) {
+        (false, is_there) => (ObjectFate::Came, !is_there),
+        (true, is_there) => (ObjectFate::Gone, is_there),
     };
-    Look::Other(OutdatedObject {
+    let object = OutdatedObject {
         change,
         kind: object.kind,
         name: object.name,
         namespace: object.namespace,
         fields: Vec::new(),
-    })
+    };
+    match as_told {
+        true => Look::AsTold(object),
+        false => Look::Other(object),
+    }
 }
 
 /// Kinds that a look asks nothing else for. Secrets are none of them: approving needs no right to read any.

@@ -9,6 +9,7 @@ use olm_api::v1alpha1::InstallPlan;
 use olm_api::{approval, labels};
 use serde::Serialize;
 
+use super::looks::Doubts;
 use crate::preview::{definition_text, kind_and_name, name, names, object_text, rule_texts};
 use crate::terminal::line as one_line;
 
@@ -34,6 +35,8 @@ pub(in crate::commands) struct Shown {
     pub preview: Option<PlanPreview>,
     /// Why the preview does not tell all of it.
     pub doubts: Vec<String>,
+    /// What could not be looked at, which may be something else each time: no part of what is approved.
+    pub unseen: Vec<String>,
     /// What its steps are about, where there is no preview.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
@@ -72,14 +75,9 @@ impl Served {
 }
 
 impl Shown {
-    /// What is known of a plan for these Subscriptions in a namespace with these ClusterServiceVersions; `outdated` is what its preview
+    /// What is known of a plan for these Subscriptions in a namespace with these ClusterServiceVersions; `found` is what its preview
     /// says and is not so any more.
-    pub(super) fn of(
-        plan: &InstallPlan,
-        installed: &[String],
-        served: Served,
-        outdated: Vec<String>,
-    ) -> Self {
+    pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served, found: Doubts) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
         let operators = plan.spec.cluster_service_version_names.clone();
@@ -101,7 +99,8 @@ impl Shown {
         Self {
             plan: plan.name_any(),
             namespace: plan.namespace().unwrap_or_default(),
-            doubts: served.doubts().chain(outdated).chain(of_preview).collect(),
+            doubts: served.doubts().chain(found.outdated).chain(of_preview).collect(),
+            unseen: found.unseen,
             subscriptions: served.names,
             made: plan.creation_timestamp().map(|time| time.0.to_string()),
             steps: if preview.is_some() { Vec::new() } else { steps },
@@ -110,6 +109,16 @@ impl Shown {
             hash: approval::plan_hash(plan),
             approved: false,
             is_new: false,
+        }
+    }
+
+    /// What is approved: the same as long as nothing changes, whatever looks fail.
+    pub(in crate::commands) fn seen(&self) -> Self {
+        Self {
+            unseen: Vec::new(),
+            approved: false,
+            is_new: false,
+            ..self.clone()
         }
     }
 
@@ -188,7 +197,7 @@ impl fmt::Display for Shown {
                 self.steps.iter().map(|step| kind_and_name(step)),
             )?,
         }
-        for doubt in &self.doubts {
+        for doubt in self.doubts.iter().chain(&self.unseen) {
             line(f, &format!("note: {doubt}"))?;
         }
         Ok(())

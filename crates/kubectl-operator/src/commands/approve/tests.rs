@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use olm_testing::cluster::{FakeCluster, Fault, Refusal};
@@ -183,9 +184,17 @@ async fn what_a_preview_says_and_is_not_so_is_told() {
             format!("{since} ServiceAccount shop/etcd, which it creates, is there by now"),
             format!("{since} ConfigMap shop/\"a, b\", which it changes, is another by now (data.a)"),
             format!("{since} 2 more objects"),
+            "note: that its preview is outdated was noted at 2026-01-01T00:00:00Z: changes after that are not noted".to_owned(),
             "note: its preview is outdated: ConfigMap shop/settings, which it changes, is gone".to_owned(),
         ],
         "what is marked is told once"
+    );
+    // What is over is no more than that.
+    cluster.delete("ServiceAccount", "shop", "etcd");
+    let (_, text, _) = approved(&cluster, "db", || false).await;
+    assert_eq!(
+        notes(&text)[0],
+        "note: its preview was outdated at 2026-01-01T00:00:00Z: ServiceAccount shop/etcd, which it creates, was there; now it is as the preview says"
     );
     let unreadable = json!({"metadata": {"annotations": {labels::PLAN_PREVIEW_OUTDATED: "x"}}});
     assert!(cluster.edit("InstallPlan", "shop", "install-1", &unreadable));
@@ -240,6 +249,83 @@ async fn what_cannot_be_looked_at_is_counted_and_few_looks_are_made() {
         text.contains("note: not looked at, whether 3 of the objects"),
         "{text}"
     );
+}
+
+/// A look that fails is no change, and neither is one that does not.
+#[tokio::test]
+async fn what_cannot_be_looked_at_meanwhile_stops_no_approval() {
+    for fails_at_first in [false, true] {
+        let cluster = cluster(plan());
+        let fails = Arc::new(AtomicBool::new(fails_at_first));
+        let failing = Arc::clone(&fails);
+        cluster.on_request(move |request| {
+            let is_look = request.subject().starts_with("ServiceAccount ");
+            (is_look && failing.load(Ordering::Relaxed)).then(|| Fault::Refuse(Refusal::forbidden("no")))
+        });
+        let think = move || {
+            fails.store(!fails_at_first, Ordering::Relaxed);
+            true
+        };
+        let (_, text, result) = approved(&cluster, "db", think).await;
+        let note = "note: not looked at, whether 1 of the objects";
+        assert_eq!(text.contains(note), fails_at_first, "{text}");
+        let shown = result.unwrap();
+        assert!(shown.approved && shown.is_new);
+        let document = serde_json::to_value(&shown).unwrap();
+        assert_eq!(
+            document["unseen"].as_array().unwrap().len(),
+            usize::from(fails_at_first)
+        );
+    }
+}
+
+/// One look that is never answered takes nothing away from what the others find.
+#[tokio::test(start_paused = true)]
+async fn what_was_found_is_told_though_not_all_answers_come() {
+    let cluster = cluster(plan());
+    cluster.on_request(|request| {
+        let is_look = request.subject().starts_with("CustomResourceDefinition ");
+        is_look.then_some(Fault::Hang)
+    });
+    cluster.delete("ConfigMap", "shop", "settings");
+    let (_, text, _) = approved(&cluster, "db", || false).await;
+    for note in [
+        "note: its preview is outdated: ConfigMap shop/settings, which it changes, is gone\n",
+        "note: not known, whether 1 of the objects in its preview are as it says: the cluster did not answer within 10 s\n",
+    ] {
+        assert!(text.contains(note), "{text}");
+    }
+}
+
+/// Who is second with the same is told so, and not that nothing is approved.
+#[tokio::test]
+async fn what_somebody_else_approves_meanwhile_is_approved() {
+    let approval = json!({"spec": {"approved": true}});
+    for phase in ["RequiresApproval", "Complete"] {
+        let cluster = cluster(plan());
+        let (other, approval) = (cluster.clone(), approval.clone());
+        let quicker = move || {
+            let status = json!({"status": {"phase": phase}});
+            assert!(other.edit("InstallPlan", "shop", "install-1", &approval));
+            assert!(other.edit("InstallPlan", "shop", "install-1", &status));
+            true
+        };
+        let (_, _, result) = approved(&cluster, "db", quicker).await;
+        let shown = result.unwrap();
+        assert!(shown.approved && !shown.is_new, "{phase}");
+    }
+    // But not of other steps.
+    let cluster = cluster(plan());
+    let other = cluster.clone();
+    let quicker = move || {
+        let mut changed = plan();
+        changed["spec"]["approved"] = json!(true);
+        changed["status"]["plan"][0]["resource"]["manifest"] = json!("{\"kind\": \"ClusterRole\"}");
+        other.put(changed);
+        true
+    };
+    let error = approved(&cluster, "db", quicker).await.2.unwrap_err();
+    assert!(error.contains("changed since it was shown"), "{error}");
 }
 
 /// What somebody says yes to is what he was shown, also where the plan itself stays the same.
@@ -430,7 +516,7 @@ async fn a_plan_is_for_those_who_refer_to_it() {
 #[test]
 fn what_is_asked_about_has_been_shown() {
     let found: InstallPlan = serde_json::from_value(plan()).unwrap();
-    let shown = Shown::of(&found, &[], Served::default(), Vec::new());
+    let shown = Shown::of(&found, &[], Served::default(), looks::Doubts::default());
     let asked = "Approve InstallPlan install-1?";
     for output in [Output::Json, Output::Yaml] {
         assert_eq!(question(output, &shown), format!("{shown}{asked}"));

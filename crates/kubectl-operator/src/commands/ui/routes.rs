@@ -514,11 +514,7 @@ fn way(outlook: &Outlook, catalog: &str, package: &str) -> (BTreeSet<String>, Ve
 
 /// All that is shown of a plan, in a word. What is approved has the same.
 fn digest(shown: &Shown) -> String {
-    let shown = Shown {
-        approved: false,
-        ..shown.clone()
-    };
     // Texts and numbers: there is nothing that JSON could not have.
-    let text = serde_json::to_vec(&shown).unwrap_or_default();
+    let text = serde_json::to_vec(&shown.seen()).unwrap_or_default();
     blake3::hash(&text).to_hex().to_string()
 }

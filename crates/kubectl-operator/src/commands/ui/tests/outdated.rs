@@ -2,6 +2,33 @@
 
 use super::*;
 
+/// A look that fails between two others is told, and is no change of what was shown.
+#[tokio::test]
+async fn a_look_that_fails_stops_no_approval() {
+    let cluster = cluster();
+    logged_in(&cluster, async |browser| {
+        let page = browser.page("plan?namespace=shop&name=install-1").await;
+        cluster.on_request(|request| {
+            let is_look = request.subject().starts_with("ServiceAccount ");
+            is_look.then(|| Fault::Refuse(Refusal::forbidden("no")))
+        });
+        let seen = browser.submit("approve", &form(&page)).await;
+        assert_eq!(seen.status, 303, "{}", seen.body);
+        assert!(is_approved(&cluster));
+    })
+    .await;
+    let cluster = super::cluster();
+    cluster.on_request(|request| {
+        let is_look = request.subject().starts_with("ServiceAccount ");
+        is_look.then(|| Fault::Refuse(Refusal::forbidden("no")))
+    });
+    logged_in(&cluster, async |browser| {
+        let text = text_of(&browser.page("plan?namespace=shop&name=install-1").await);
+        assert!(text.contains("not looked at, whether 1 of the objects"), "{text}");
+    })
+    .await;
+}
+
 /// What OLM says and what is found are told, and what comes between the look and the click is not approved unseen.
 #[tokio::test]
 async fn a_plan_whose_preview_is_outdated_is_shown_as_such() {
