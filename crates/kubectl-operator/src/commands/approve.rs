@@ -105,8 +105,16 @@ pub(super) async fn approve(
             shown.approved = settled;
             return Ok(shown);
         }
-        if now.seen() != shown.seen() {
+        if now.hash != shown.hash {
             break;
+        }
+        // The steps are the same, and what they are about is another by now: that is seen first.
+        if now.seen() != shown.seen() {
+            shown = now;
+            if !answer(&shown)? {
+                return Ok(shown);
+            }
+            continue;
         }
         if patch(&plans, &plan, &shown.hash).await? {
             shown.approved = true;
