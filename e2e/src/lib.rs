@@ -13,6 +13,7 @@ pub mod lab;
 pub mod normalise;
 pub mod operator;
 pub mod plugin;
+pub mod short_leases;
 pub mod terminal;
 pub mod trial;
 pub mod variant;

@@ -18,6 +18,7 @@ use e2e::demo::{FIRST, SECOND, install};
 use e2e::lab::{Lab, Namespace};
 use e2e::normalise::{State, differences, normalise};
 use e2e::operator::Operator;
+use e2e::short_leases::ShortLeases;
 use e2e::writes::Writes;
 use olm_testing::long;
 use serde_json::{Value, json};
@@ -60,6 +61,7 @@ fn series(prefix: &str, approval: &'static str, step: usize) -> anyhow::Result<(
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let began = Instant::now();
     let lab = Lab::shared()?;
+    let _short = ShortLeases::start(lab.kubectl())?;
     let bench = Bench {
         lab,
         kinds: listable(lab)?,

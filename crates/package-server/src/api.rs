@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures::stream;
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 use olm_runtime::clock;
 use olm_runtime::isolation::{Panicked, catch, isolated};
 use olm_runtime::metrics::{Counters, Metrics};
-use olm_runtime::review::{Attributes, Reviews, User, bearer_token};
+use olm_runtime::review::{Attributes, ReviewError, Reviews, User, bearer_token};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -59,6 +60,8 @@ pub struct Api {
     documents: Documents,
     metrics: Metrics,
     requests: Counters<2>,
+    /// Whether it was logged that the API server does not answer.
+    is_unanswered: AtomicBool,
 }
 
 /// What is always the same.
@@ -125,6 +128,7 @@ impl Api {
                 ["resource", "code"],
             ),
             metrics: metrics.clone(),
+            is_unanswered: AtomicBool::new(false),
         }
     }
 
@@ -177,11 +181,10 @@ impl Api {
             return Ok(());
         }
         let decision = self.reviews.decide(&user, attributes).await;
-        let decision = decision.map_err(|error| {
-            tracing::warn!(user = user.name, %error, "not known whether this is allowed");
-            ApiStatus::unavailable(format!("it cannot be found out whether this is allowed: {error}"))
-        })?;
+        let decision = decision.map_err(|error| self.unknown("whether this is allowed", &error))?;
         if decision.is_allowed {
+            // Whoever is let in: others could have it logged again and again.
+            self.is_unanswered.store(false, Ordering::Relaxed);
             if let Some(token) = bearer_token(headers.get(AUTHORIZATION)) {
                 self.reviews.remember(token);
             }
@@ -204,10 +207,18 @@ impl Api {
             return Ok(None);
         };
         let user = self.reviews.identify(token).await;
-        let user = user.map_err(|error| {
-            ApiStatus::unavailable(format!("it cannot be found out who this is: {error}"))
-        })?;
+        let user = user.map_err(|error| self.unknown("who this is", &error))?;
         Ok(user.map(User::authenticated))
+    }
+
+    /// The answer to whoever it may be while the API server gives none; its own words are for the log.
+    fn unknown(&self, what: &str, error: &ReviewError) -> ApiStatus {
+        if !self.is_unanswered.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%error, "the API server does not answer for callers: it cannot be found out {what}");
+        }
+        ApiStatus::unavailable(format!(
+            "it cannot be found out {what}: the API server does not answer"
+        ))
     }
 
     fn respond(&self, asked: &RequestInfo, headers: &HeaderMap) -> Result<Response<Body>, ApiStatus> {

@@ -313,7 +313,16 @@ async fn while_the_api_server_cannot_be_asked_discovery_is_answered_and_nothing_
     let list = lab.get(&format!("{BASE}/packagemanifests")).await;
     assert_eq!((list.code, list.header("retry-after")), (503, "1"));
     let token = [("authorization", "Bearer ada-token")];
-    assert_eq!(lab.send(&stranger(), "GET", BASE, &token).await.code, 503);
+    let stranger = lab.send(&stranger(), "GET", BASE, &token).await;
+    assert_eq!(stranger.code, 503);
+    for (answer, what) in [(list, "whether this is allowed"), (stranger, "who this is")] {
+        let told = format!("it cannot be found out {what}: the API server does not answer");
+        assert_eq!(
+            answer.json()["message"],
+            told,
+            "what the API server said is for the log"
+        );
+    }
     lab.reviewer.is_away.store(false, Ordering::SeqCst);
     assert_eq!(lab.get(&format!("{BASE}/packagemanifests")).await.code, 200);
 }

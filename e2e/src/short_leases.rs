@@ -1,0 +1,81 @@
+//! Operators whose Leases are short, for tests that kill them again and again: each waits until its own last Lease is over.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use xtask::deploy::OPERATORS;
+use xtask::kubectl::Destination;
+
+use crate::operator::Operator;
+
+/// How long such a Lease lasts.
+pub const LEASE: Duration = Duration::from_secs(3);
+const TIMES: [&str; 3] = [
+    "--leader-elect-lease-duration=3s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=500ms",
+];
+const ARGUMENTS: &str = "/spec/template/spec/containers/0/args";
+
+/// Both operators with short Leases; with their own when this is dropped.
+#[derive(Debug)]
+pub struct ShortLeases {
+    destination: Destination,
+    before: Vec<(&'static str, Value)>,
+}
+
+impl ShortLeases {
+    /// Begins both operators anew with short Leases and comes back when they lead.
+    ///
+    /// # Errors
+    /// When OLM is not deployed, or an operator does not come to lead.
+    pub fn start(destination: &Destination) -> anyhow::Result<Self> {
+        let mut leases = Self {
+            destination: destination.clone(),
+            before: Vec::new(),
+        };
+        for program in OPERATORS {
+            let deployment = destination.get(&["deployment", "-n", "olm", program])?;
+            let deployment = deployment.context("OLM is not deployed")?;
+            let before = deployment.pointer(ARGUMENTS);
+            let before = before.and_then(Value::as_array).cloned().unwrap_or_default();
+            let mut arguments = before.clone();
+            arguments.extend(TIMES.map(Value::from));
+            leases.before.push((program, before.into()));
+            set(destination, program, &arguments.into())?;
+        }
+        rolled_out(destination)?;
+        Ok(leases)
+    }
+}
+
+impl Drop for ShortLeases {
+    fn drop(&mut self) {
+        let back = || -> anyhow::Result<()> {
+            for (program, arguments) in &self.before {
+                set(&self.destination, program, arguments)?;
+            }
+            rolled_out(&self.destination)
+        };
+        if let Err(error) = back() {
+            eprintln!("the operators are not as they were: {error:#}");
+        }
+    }
+}
+
+fn set(destination: &Destination, program: &str, arguments: &Value) -> anyhow::Result<()> {
+    let patch = json!([{"op": "replace", "path": ARGUMENTS, "value": arguments}]).to_string();
+    let name = format!("deployment/{program}");
+    destination.run(&["patch", &name, "-n", "olm", "--type=json", "--patch", &patch])?;
+    Ok(())
+}
+
+fn rolled_out(destination: &Destination) -> anyhow::Result<()> {
+    for program in OPERATORS {
+        let name = format!("deployment/{program}");
+        destination.run(&["rollout", "status", &name, "-n", "olm", "--timeout=120s"])?;
+        Operator::ready(destination, program)?;
+    }
+    Ok(())
+}
