@@ -43,15 +43,12 @@ pub struct Args {
     pub global_catalog_namespace: Option<String>,
 
     /// Accepted for compatibility: everything is watched, nothing is polled at an interval.
-    #[arg(long, default_value = "15m")]
-    pub interval: String,
+    #[arg(long, hide = true, value_name = "DURATION", allow_hyphen_values = true)]
+    pub interval: Option<String>,
 
     /// Accepted for compatibility: catalogs in ConfigMaps are served by --opmImage, whose pods need no rights.
-    #[arg(
-        long = "configmapServerImage",
-        default_value = "quay.io/operator-framework/configmap-operator-registry:latest"
-    )]
-    pub configmap_server_image: String,
+    #[arg(long = "configmapServerImage", hide = true, value_name = "IMAGE")]
+    pub configmap_server_image: Option<String>,
 
     /// Image with /bin/opm of this version; writes what unpack Jobs unpacked, serves catalogs whose content is copied out of their image, and those in ConfigMaps.
     #[arg(long = "opmImage", default_value = "quay.io/operator-framework/opm:latest")]
@@ -139,13 +136,17 @@ impl Args {
         error.or_else(|| self.leader_election.usage_error())
     }
 
-    /// Flags that were given and do nothing in this version.
+    /// Flags that were given and have no effect.
     pub fn without_effect(&self) -> Vec<&'static str> {
-        let obsolete = self.profiling.then_some("--profiling");
-        obsolete
+        let given = [
+            ("--interval", self.interval.is_some()),
+            ("--configmapServerImage", self.configmap_server_image.is_some()),
+            ("--profiling", self.profiling),
+        ];
+        let given = given
             .into_iter()
-            .chain(self.serving.without_effect())
-            .collect()
+            .filter_map(|(flag, given)| given.then_some(flag));
+        given.chain(self.serving.without_effect()).collect()
     }
 }
 
@@ -213,7 +214,8 @@ mod tests {
         ];
         let args = parse(&of_upstream);
         assert_eq!(args.usage_error(), None);
-        assert_eq!(args.without_effect(), ["--profiling"]);
+        let without_effect = ["--interval", "--configmapServerImage", "--profiling"];
+        assert_eq!(args.without_effect(), without_effect);
         assert!(args.serving.endpoints().secure.is_some());
         let unknown = ["catalog-operator", "--opm-image=a/b:1"];
         let error = Args::try_parse_from(unknown).unwrap_err().to_string();
@@ -231,16 +233,21 @@ mod tests {
         assert_eq!(args.global_namespace(), "b");
     }
 
+    /// What is flattened in would replace it.
     #[test]
-    fn an_election_has_client_gos_flags_and_its_mistakes_are_told() {
-        let args = parse(&["--leader-elect", "--leader-elect-lease-duration=20s"]);
-        assert_eq!(args.usage_error(), None);
-        assert!(args.leader_election.candidacy("a", "b").is_some());
-        assert!(parse(&[]).leader_election.candidacy("a", "b").is_none());
-        let error = parse(&["--leader-elect", "--leader-elect-renew-deadline=15s"]).usage_error();
-        assert!(error.unwrap().starts_with("--leader-elect-renew-deadline=15s"));
+    fn help_says_what_the_program_is_for_and_mistakes_in_any_group_are_told() {
         let about = Args::command().get_about().unwrap().to_string();
         assert!(about.starts_with("Serves CatalogSources"), "{about}");
+        for (flags, told) in [
+            (&["--tls-cert=/c"][..], "both --tls-key and --tls-cert"),
+            (
+                &["--leader-elect", "--leader-elect-renew-deadline=15s"],
+                "--leader-elect-renew-deadline=15s",
+            ),
+        ] {
+            let error = parse(flags).usage_error().unwrap();
+            assert!(error.starts_with(told), "{error}");
+        }
     }
 
     #[test]

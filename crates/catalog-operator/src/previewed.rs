@@ -5,15 +5,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kube::core::DynamicObject;
-use olm_api::plan_preview::{MAX_BYTES, ObjectChange, PlanPreview, VERSION, Verb};
+use olm_api::plan_preview::{
+    FOLLOWED_KINDS, MAX_BYTES, MAX_FOLLOWED, ObjectChange, PlanPreview, VERSION, Verb,
+};
 use olm_runtime::store::Projection;
 use serde_json::Value;
 
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// Objects of one preview that are followed: each is a connection to the API server.
-pub(crate) const MAX_OF_PLAN: usize = 20;
 /// Fields of one object that are known apart.
 const MAX_FIELDS: usize = 64;
 /// Bytes of a field's name that are kept.
@@ -34,28 +34,11 @@ pub(crate) struct PreviewedObject {
     pub was_there: bool,
 }
 
-/// Whether objects of the kind are followed: what they hold is no secret, and the operator may watch all of the kind anyway.
-/// ClusterServiceVersions stand apart in previews.
-fn is_followed(kind: StepKind) -> bool {
-    match kind {
-        StepKind::Subscription
-        | StepKind::CustomResourceDefinition
-        | StepKind::ServiceAccount
-        | StepKind::Role
-        | StepKind::RoleBinding
-        | StepKind::ClusterRole
-        | StepKind::ClusterRoleBinding
-        | StepKind::Service
-        | StepKind::ConfigMap => true,
-        StepKind::ClusterServiceVersion
-        | StepKind::BundleSecret
-        | StepKind::Secret
-        // What discovery finds may be listed and read, not watched.
-        | StepKind::Dynamic => false,
-    }
+fn is_followed(object: &ObjectChange) -> bool {
+    FOLLOWED_KINDS.contains(&object.kind.as_str())
 }
 
-/// What a store keeps of a preview: a preview of nothing but the first [`MAX_OF_PLAN`] objects that are followed, definitions first.
+/// What a store keeps of a preview: a preview of nothing but the first [`MAX_FOLLOWED`] objects that are followed, definitions first.
 /// None where there are none, and of what was not written by us.
 pub(crate) fn kept(annotation: &str) -> Option<String> {
     // Whoever may write plans may write an annotation of any length.
@@ -73,11 +56,10 @@ pub(crate) fn kept(annotation: &str) -> Option<String> {
         name: object.name,
         ..ObjectChange::default()
     });
-    let followed = |object: &ObjectChange| StepKind::of(&object.kind).is_some_and(is_followed);
     let objects: Vec<ObjectChange> = definitions
         .chain(objects)
-        .filter(followed)
-        .take(MAX_OF_PLAN)
+        .filter(is_followed)
+        .take(MAX_FOLLOWED)
         .collect();
     let kept = PlanPreview {
         version: VERSION,
@@ -91,7 +73,7 @@ pub(crate) fn kept(annotation: &str) -> Option<String> {
 pub(crate) fn objects(kept: &str) -> Vec<PreviewedObject> {
     let preview = PlanPreview::from_annotation(kept).unwrap_or_default();
     let object = |object: ObjectChange| {
-        let kind = StepKind::of(&object.kind).filter(|kind| is_followed(*kind))?;
+        let kind = StepKind::of(&object.kind).filter(|_| is_followed(&object))?;
         is_name(&object.name).then_some(PreviewedObject {
             kind,
             name: object.name,
@@ -99,7 +81,7 @@ pub(crate) fn objects(kept: &str) -> Vec<PreviewedObject> {
         })
     };
     let objects = preview.objects.into_iter().filter_map(object);
-    objects.take(MAX_OF_PLAN).collect()
+    objects.take(MAX_FOLLOWED).collect()
 }
 
 /// Whether it is the name of one object, also in a field selector, where a comma would begin another condition.
@@ -296,7 +278,7 @@ pub(crate) mod tests {
         let many: Vec<Value> = (0..100).map(object).collect();
         let preview = json!({"version": 1, "objects": many});
         let kept = kept(&preview.to_string()).unwrap();
-        assert_eq!(objects(&kept).len(), MAX_OF_PLAN);
+        assert_eq!(objects(&kept).len(), MAX_FOLLOWED);
         assert!(kept.len() < 2000, "{}", kept.len());
         let long = json!({"version": 1, "objects": [object(1)], "unknown": ["x".repeat(MAX_BYTES)]});
         for none in ["", "{}", r#"{"version": 1}"#, &long.to_string()] {

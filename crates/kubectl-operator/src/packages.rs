@@ -7,12 +7,13 @@ use anyhow::bail;
 use kube::api::ListParams;
 use kube::{Client, Resource as _, ResourceExt as _};
 use olm_api::labels::package_manifest;
+use olm_api::names::is_dns1123_subdomain;
 use olm_api::packages::{Deprecation, PackageManifest};
 use olm_api::v1alpha1::Subscription;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
-use crate::reader::{answer, api, is_name, is_unknown_kind};
+use crate::reader::{answer, api, is_unknown_kind};
 use crate::terminal::plain;
 
 /// Packages that are named where one is not found.
@@ -252,7 +253,7 @@ pub(crate) async fn way(client: &Client, subscription: &Subscription) -> Option<
     // They become a selector.
     if ![&spec.name, &spec.source, &spec.source_namespace]
         .into_iter()
-        .all(|name| is_name(name))
+        .all(|name| is_dns1123_subdomain(name))
     {
         return None;
     }

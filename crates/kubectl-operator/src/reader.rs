@@ -11,6 +11,7 @@ use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope, ObjectList};
 use kube::{Api, Client, Resource, ResourceExt as _};
+use olm_api::names::is_dns1123_subdomain;
 use serde_json::Value;
 
 use crate::terminal::plain;
@@ -140,7 +141,7 @@ where
 
 /// A namespace as part of a path, where nothing escapes it: what cannot be one is asked for as [`NO_NAMESPACE`].
 fn in_path(namespace: &str) -> &str {
-    match is_name(namespace) {
+    match is_dns1123_subdomain(namespace) {
         true => namespace,
         false => NO_NAMESPACE,
     }
@@ -164,7 +165,7 @@ where
 /// # Errors
 /// It cannot be read.
 pub(crate) async fn has_namespace(client: &Client, name: &str) -> anyhow::Result<bool> {
-    if !is_name(name) {
+    if !is_dns1123_subdomain(name) {
         return Ok(false);
     }
     let api: Api<Namespace> = Api::all(client.clone());
@@ -295,7 +296,7 @@ pub(crate) async fn get<K>(client: &Client, namespace: &str, name: &str) -> anyh
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    if !is_name(name) || !is_name(namespace) {
+    if !is_dns1123_subdomain(name) || !is_dns1123_subdomain(namespace) {
         return Ok(None);
     }
     let api = api::<K>(client, Some(namespace));
@@ -312,15 +313,6 @@ where
 
 fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
-}
-
-/// Whether an object may have this name: a DNS subdomain, as RFC 1123 has it. Names come from statuses, and they become part of a path.
-pub(crate) fn is_name(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_label = |label: &str| {
-        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_inner)
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 #[cfg(test)]

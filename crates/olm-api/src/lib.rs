@@ -16,6 +16,7 @@ pub mod hash;
 pub mod install_mode;
 pub mod labels;
 pub mod manifest;
+pub mod names;
 mod open_enum;
 pub mod packages;
 pub mod permission;

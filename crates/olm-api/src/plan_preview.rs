@@ -9,6 +9,20 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: u32 = 1;
 /// The annotation never has more bytes.
 pub const MAX_BYTES: usize = 64 << 10;
+/// Objects of a preview that are looked at again while its plan waits, definitions first.
+pub const MAX_FOLLOWED: usize = 20;
+/// Kinds of which they are: what they hold is no secret, and OLM may watch all of the kind anyway.
+pub const FOLLOWED_KINDS: [&str; 9] = [
+    "Subscription",
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Service",
+    "ConfigMap",
+];
 /// How texts of [`PlanPreview::unknown`] begin that are about permissions: they are left out last.
 pub const PERMISSIONS: &str = "permissions";
 /// Texts of what is unknown that stay where nothing else has room, permissions first.

@@ -1,9 +1,8 @@
 //! Flags as typed, named as on clusters today.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use clap::{ArgAction, Parser};
-use go_compat::duration::{self, Signed};
 use olm_runtime::args::{LeaderElection, Release, Serving};
 
 /// Runs operators: takes each ClusterServiceVersion from its requirements to a running Deployment, under the
@@ -21,8 +20,8 @@ pub struct Args {
     #[arg(long = "watchedNamespaces", default_value = "", value_name = "LIST")]
     pub(crate) watched_namespaces: String,
     /// Accepted for compatibility: everything wakes by watches, nothing is polled.
-    #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = parse_interval, allow_hyphen_values = true)]
-    pub(crate) interval: Duration,
+    #[arg(long, hide = true, value_name = "DURATION", allow_hyphen_values = true)]
+    pub(crate) interval: Option<String>,
     /// Log what each round does.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
     pub debug: bool,
@@ -85,9 +84,10 @@ impl Args {
         names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Flags that were given and have no effect in this build.
+    /// Flags that were given and have no effect.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [
+            ("--interval", self.interval.is_some()),
             ("--profiling", self.profiling),
             ("--feature-gates", !self.feature_gates.is_empty()),
         ];
@@ -95,17 +95,6 @@ impl Args {
             .into_iter()
             .filter_map(|(flag, given)| given.then_some(flag));
         given.chain(self.serving.without_effect()).collect()
-    }
-}
-
-/// A Go duration; a negative one means 15 minutes, as upstream reads it.
-fn parse_interval(text: &str) -> Result<Duration, String> {
-    match duration::parse_signed(text) {
-        Ok(Signed::Forward(interval)) => Ok(interval),
-        Ok(Signed::Backward(_)) => Ok(Duration::from_secs(15 * 60)),
-        Err(_) => Err(format!(
-            "`{text}` is not a duration; write for example `90s`, `5m` or `1h30m`"
-        )),
     }
 }
 
@@ -128,15 +117,12 @@ mod tests {
             "",
             "--writePackageServerStatusName=",
             "--debug",
-            "--interval=10m",
         ]);
         assert_eq!(args.namespace, "olm");
         assert!(args.debug);
-        assert_eq!(args.interval, Duration::from_secs(600));
         assert_eq!(args.usage_error(), None);
         assert!(args.without_effect().is_empty());
         assert!(!parse(&["--debug=false"]).debug);
-        assert_eq!(parse(&["--interval=-1s"]).interval, Duration::from_secs(900));
     }
 
     #[test]
@@ -157,25 +143,21 @@ mod tests {
         );
     }
 
+    /// What is flattened in would replace it.
     #[test]
-    fn a_certificate_without_its_key_is_refused() {
-        let error = parse(&["--tls-cert=/c"]).usage_error().unwrap();
-        assert_eq!(
-            error,
-            "both --tls-key and --tls-crt must be provided for TLS to be enabled"
-        );
-    }
-
-    #[test]
-    fn an_election_has_client_gos_flags_and_its_mistakes_are_told() {
-        let args = parse(&["--leader-elect", "--leader-elect-lease-duration=20s"]);
-        assert_eq!(args.usage_error(), None);
-        assert!(args.leader_election.candidacy("a", "b").is_some());
-        assert!(parse(&[]).leader_election.candidacy("a", "b").is_none());
-        let error = parse(&["--leader-elect", "--leader-elect-renew-deadline=15s"]).usage_error();
-        assert!(error.unwrap().starts_with("--leader-elect-renew-deadline=15s"));
+    fn help_says_what_the_program_is_for_and_mistakes_in_any_group_are_told() {
         let about = Args::command().get_about().unwrap().to_string();
         assert!(about.starts_with("Runs operators"), "{about}");
+        for (flags, told) in [
+            (&["--tls-cert=/c"][..], "both --tls-key and --tls-cert"),
+            (
+                &["--leader-elect", "--leader-elect-renew-deadline=15s"],
+                "--leader-elect-renew-deadline=15s",
+            ),
+        ] {
+            let error = parse(flags).usage_error().unwrap();
+            assert!(error.starts_with(told), "{error}");
+        }
     }
 
     #[test]
@@ -205,7 +187,10 @@ mod tests {
         ];
         let args = parse(&of_upstream);
         assert_eq!(args.usage_error(), None);
-        assert_eq!(args.without_effect(), ["--profiling", "--feature-gates"]);
+        assert_eq!(
+            args.without_effect(),
+            ["--interval", "--profiling", "--feature-gates"]
+        );
         assert!(args.serving.endpoints().secure.is_some());
         for (unknown, nearest) in [
             ("--watched-namespaces", "--watchedNamespaces"),
@@ -223,9 +208,11 @@ mod tests {
 
     #[test]
     fn flags_without_effect_are_named() {
-        assert_eq!(
-            parse(&["--writeStatusName=olm", "--client-ca=x"]).without_effect(),
-            ["--client-ca"]
+        let told = parse(&["--writeStatusName=olm", "--client-ca=x", "--interval=-1s"]).without_effect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told[0] == "--interval" && told[1].starts_with("--client-ca ("),
+            "{told:?}"
         );
     }
 }

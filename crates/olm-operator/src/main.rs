@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let (given, obsolete) = args::without_log_flags(std::env::args_os());
     let args = Args::parse_from(given);
     let start = Start {
+        program: env!("CARGO_PKG_NAME"),
         version: args.version,
         debug: args.debug,
         usage_error: args.usage_error(),

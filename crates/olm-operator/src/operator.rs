@@ -19,7 +19,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
-use olm_api::{labels, v1::Operator};
+use olm_api::{labels, names::is_dns1123_subdomain, v1::Operator};
 use olm_runtime::{
     NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
@@ -132,7 +132,7 @@ impl Reconciler for Operators {
 pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan, Verdict) {
     let mut plan = Plan::default();
     let Some(operator) = &observed.operator else {
-        if observed.found.is_founded && is_name(&observed.name) {
+        if observed.found.is_founded && is_dns1123_subdomain(&observed.name) {
             plan.actions.push(create(&observed.name));
         }
         let known = Known::default();
@@ -171,12 +171,4 @@ fn create(name: &str) -> Action {
         "metadata": {"name": name, "labels": {labels::MANAGED: labels::TRUE}}, "spec": {},
     });
     Action::create_or_keep(Target::cluster::<Operator>(name), object)
-}
-
-/// Whether an object may be called so: labels allow more (RFC 1123 as Kubernetes has it).
-fn is_name(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    name.split('.').all(|part| {
-        !part.is_empty() && part.bytes().all(is_inner) && !part.starts_with('-') && !part.ends_with('-')
-    })
 }

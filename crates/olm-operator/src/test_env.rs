@@ -203,8 +203,13 @@ impl TestEnv {
 
     /// Time goes by; an operator that runs goes on.
     pub(crate) fn advance(&mut self, seconds: u64) {
+        self.advance_by(Duration::from_secs(seconds));
+    }
+
+    /// The same for times that are no seconds.
+    pub(crate) fn advance_by(&mut self, time: Duration) {
         self.hand_in();
-        self.stage.advance(Duration::from_secs(seconds));
+        self.stage.advance(time);
         self.take_out();
     }
 

@@ -135,7 +135,7 @@ where
         let stream = match accept().await {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a health connection could not be taken");
+                tracing::warn!(%error, "a connection for health or metrics could not be taken");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -149,7 +149,7 @@ where
         let answered = answer(stream);
         let task = tokio::spawn(async move {
             let answered = answered.await;
-            tracing::trace!(?answered, "health request");
+            tracing::trace!(?answered, "request for health or metrics");
         });
         open.push_back(task.abort_handle());
     }

@@ -37,13 +37,18 @@ impl Serving {
     /// What is wrong with flags that are fine one by one.
     pub fn usage_error(&self) -> Option<String> {
         (self.tls_cert.is_empty() != self.tls_key.is_empty())
-            .then(|| "both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned())
+            .then(|| "both --tls-key and --tls-cert must be provided for TLS to be enabled".to_owned())
     }
 
-    /// Flags that were given and have no effect.
+    /// Flags that were given and have no effect, as texts for the log.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = !self.client_ca.is_empty() && self.tls_cert.is_empty();
-        given.then_some("--client-ca").into_iter().collect()
+        given
+            .then_some(
+                "--client-ca (it needs --tls-cert and --tls-key: clients show certificates over TLS alone)",
+            )
+            .into_iter()
+            .collect()
     }
 
     /// Where what is served.
@@ -271,7 +276,7 @@ mod tests {
     fn a_certificate_without_its_key_is_refused() {
         for flag in ["--tls-cert=/c", "--tls-key=/k"] {
             let error = serving(&[flag]).usage_error();
-            let both = "both --tls-key and --tls-crt must be provided for TLS to be enabled";
+            let both = "both --tls-key and --tls-cert must be provided for TLS to be enabled";
             assert_eq!(error.as_deref(), Some(both));
         }
         assert_eq!(serving(&[]).usage_error(), None);
@@ -279,7 +284,8 @@ mod tests {
 
     #[test]
     fn a_client_ca_without_a_certificate_has_no_effect() {
-        assert_eq!(serving(&["--client-ca=/a"]).without_effect(), ["--client-ca"]);
+        let told = serving(&["--client-ca=/a"]).without_effect().concat();
+        assert!(told.starts_with("--client-ca (it needs --tls-cert"), "{told}");
         let given = serving(&["--client-ca=/a", "--tls-cert=/c", "--tls-key=/k"]);
         assert!(given.without_effect().is_empty());
     }

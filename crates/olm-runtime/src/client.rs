@@ -11,10 +11,14 @@ use std::time::Duration;
 use kube::{Client, Config};
 use thiserror::Error;
 
+pub(crate) use self::counted::CountRequests;
 pub(crate) use self::gated::gated;
 pub use self::warnings::CollectWarnings;
 pub(crate) use self::warnings::with_warnings;
 use crate::metrics::Metrics;
+
+/// Where spans of requests are told apart from other spans.
+pub(crate) const REQUESTS: &str = "olm_runtime::requests";
 
 /// Deadline of every single request that is not a watch.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
@@ -68,7 +72,7 @@ pub async fn connect(
     };
     config.default_retry = false;
     let builder = transport::build(config, unacknowledged).map_err(ClientError::Client)?;
-    let counted = counted::CountRequests(metrics.clone());
+    let counted = CountRequests(metrics.clone());
     Ok(builder
         .with_layer(&bounded::BoundAnswers)
         .with_layer(&counted)

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::{sync::watch, task::JoinSet, time::Instant};
-use tracing::Instrument;
+use tracing::{Instrument, field};
 
 use crate::{
     apply::Executor,
@@ -282,12 +282,19 @@ impl<R: Reconciler> Worker<R> {
                 key = self.queue.next() => key,
             };
             let trigger = self.queue.trigger(&key);
-            let trigger = trigger.as_deref().map(tracing::field::display);
-            let span = tracing::info_span!("round", controller = R::NAME, %key, trigger);
+            let trigger = trigger.as_deref().map(field::display);
+            let span = tracing::info_span!(
+                "round",
+                controller = R::NAME,
+                %key,
+                trigger,
+                result = field::Empty,
+                otel.status_code = field::Empty,
+            );
             let mut written = Written::default();
             let started = Instant::now();
             // Boxed in there, and on its own: whatever it is that panics, other keys go on.
-            let round = isolation::isolated(self.round(&key, &mut written).instrument(span)).await;
+            let round = isolation::isolated(self.round(&key, &mut written).instrument(span.clone())).await;
             let next = round.unwrap_or_else(|panicked| {
                 self.panicked(&key, &panicked.message);
                 Next::Failed(Requeue::AwaitChange, Why::word("panic"))
@@ -295,9 +302,12 @@ impl<R: Reconciler> Worker<R> {
             self.runner
                 .metrics
                 .round_ended(R::NAME, next.result(), started.elapsed());
+            span.record("result", next.result().label());
             if let Next::Failed(_, why) = next {
                 self.runner.metrics.round_failed(R::NAME, why.word);
+                span.record("otel.status_code", "ERROR");
             }
+            drop(span);
             if let Some(pause) = self.queue.done_writing(&key, &written) {
                 self.slowed_down(&key, pause);
             }

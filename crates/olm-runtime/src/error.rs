@@ -1,6 +1,22 @@
-//! Errors of a round that could not observe.
+//! Errors of a round that could not observe, and how errors are told.
+
+use std::error::Error as StdError;
 
 use thiserror::Error;
+
+/// What `error` says and what its causes say, each once: many say their cause themselves, and those of connections nothing else.
+pub fn with_causes(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let told = error.to_string();
+        if !text.contains(&told) {
+            text += &format!(": {told}");
+        }
+        cause = error.source();
+    }
+    text
+}
 
 /// Observation failed; the round ends here and is tried again with backoff.
 #[derive(Debug, Error)]
@@ -33,6 +49,38 @@ impl ObserveError {
         Self::Read {
             what: what.into(),
             source: source.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, Error)]
+    #[error("{text}")]
+    struct Told {
+        text: &'static str,
+        #[source]
+        cause: io::Error,
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        for (text, told) in [
+            ("cannot connect", "cannot connect: refused"),
+            ("cannot connect: refused", "cannot connect: refused"),
+        ] {
+            let cause = io::Error::other("refused");
+            let inner = Told { text, cause };
+            assert_eq!(with_causes(&inner), told);
+            let outer = Told {
+                text: "no metrics",
+                cause: io::Error::other(inner),
+            };
+            assert_eq!(with_causes(&outer), format!("no metrics: {told}"));
         }
     }
 }

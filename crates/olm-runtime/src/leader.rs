@@ -35,6 +35,7 @@ use uuid::Uuid;
 use self::candidate::{Candidate, Step};
 pub use self::candidate::{LeaseTimes, Loss};
 use crate::clock;
+use crate::error::with_causes;
 use crate::event::Recorder;
 use crate::gate::WriteGate;
 use crate::key::{NamespacedName, reference};
@@ -326,7 +327,7 @@ impl Elector {
                 self.candidate.saw(lease, now);
                 self.note(|progress| progress.error = None);
             }
-            Ok(Err(error)) => self.failed("read", &error.to_string(), sent, now),
+            Ok(Err(error)) => self.failed("read", &with_causes(&error), sent, now),
             Err(_) => self.failed("read", "no answer", sent, now),
         }
     }
@@ -359,7 +360,7 @@ impl Elector {
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
                 self.candidate.was_refused(now);
             }
-            Ok(Err(error)) => self.failed("written", &error.to_string(), sent, now),
+            Ok(Err(error)) => self.failed("written", &with_causes(&error), sent, now),
             Err(_) => self.failed("written", "no answer", sent, now),
         }
     }

@@ -69,7 +69,8 @@ pub(crate) enum RoundResult {
 }
 
 impl RoundResult {
-    fn label(self) -> &'static str {
+    /// Its name, as metrics and spans have it.
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Success => "success",
             Self::RequeueAfter => "requeue_after",

@@ -1,7 +1,7 @@
 //! The life of a process of controllers: start, stores, rounds, and an orderly end.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::admin::secure::{self, Guard};
 use crate::admin::{Admin, Endpoints, SecureEndpoint};
 use crate::apply::Executor;
 use crate::driver::Runner;
+use crate::error::with_causes;
 use crate::event::Recorder;
 use crate::key::NamespacedName;
 use crate::leader::{Candidacy, Elector, Loss};
@@ -40,6 +41,8 @@ const COUNTING: Duration = Duration::from_secs(60);
 /// What the command line says about the process itself.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
+    /// What the program is called.
+    pub program: &'static str,
     /// Print the version and end.
     pub version: bool,
     /// Log what each round does.
@@ -51,7 +54,10 @@ pub struct Start {
 }
 
 /// Runs `work` to its end on one thread and returns the exit code: 0, or 1 with a line of log when it fails.
-pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>) -> ExitCode {
+pub fn main<E>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>) -> ExitCode
+where
+    E: AsRef<dyn Error>,
+{
     if start.version {
         let version = env!("CARGO_PKG_VERSION");
         print!("{}", args::version_text(version, COMMIT.unwrap_or("unknown")));
@@ -65,30 +71,32 @@ pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>)
     if !cfg!(test) {
         isolation::end_process_on_panic();
     }
-    for error in telemetry::start(start.debug) {
-        tracing::warn!("{error}");
-    }
-    for flag in BTreeSet::from_iter(start.without_effect) {
-        tracing::warn!(flag, "this flag has no effect in this build");
-    }
     // The work is waiting for servers, and each further thread costs its own memory. What computes for long (resolution,
     // indexing a catalog) goes to the pool for blocking work.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!("cannot start the runtime: {error}");
+            eprintln!("error: cannot start the runtime: {error}");
             return ExitCode::FAILURE;
         }
     };
+    let (telemetry, errors) = telemetry::start(start.debug, start.program, runtime.handle());
+    for error in errors {
+        tracing::warn!("{error}");
+    }
+    for flag in BTreeSet::from_iter(start.without_effect) {
+        tracing::warn!(flag, "this flag does nothing; leave it out");
+    }
     let ended = runtime.block_on(work());
+    if let Err(error) = &ended {
+        tracing::error!("{}", with_causes(error.as_ref()));
+    }
+    runtime.block_on(telemetry.end());
     // What computes for long is in the pool for blocking work, and nothing waits for its answer any more.
     runtime.shutdown_background();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("{error:#}");
-            ExitCode::FAILURE
-        }
+        Err(_) => ExitCode::FAILURE,
     }
 }
 

@@ -1,8 +1,11 @@
 //! Logs: one line an event, on stderr, as text or as JSON. Each line of a round says of which controller it is, of which object, and which
-//! object asked for it.
+//! object asked for it. Where the environment names a collector, spans of rounds and of their requests go there.
+
+mod export;
 
 use std::io::IsTerminal;
 
+use tokio::runtime::Handle;
 use tracing::Subscriber;
 use tracing_subscriber::{
     Layer,
@@ -13,6 +16,8 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+use self::export::{Export, Settings};
+
 /// Where the kube client logs, as a warning, the whole of an answer that it cannot decode: of Secrets, too.
 const ANSWERS: &str = "kube_client::client";
 
@@ -20,15 +25,51 @@ const ANSWERS: &str = "kube_client::client";
 /// filter such as `info,olm_runtime=debug` and wins; `OLM_LOG_FORMAT` may be `text` or `json`. Colours only on a terminal. What the API
 /// server answered is never logged, whatever the filter says.
 ///
-/// Returns what is wrong with these variables, for the caller to report.
-pub fn start(debug: bool) -> Vec<String> {
-    let (filter, unusable) = filter(debug, std::env::var("OLM_LOG").ok().as_deref());
-    let (format, unknown) = format(std::env::var("OLM_LOG_FORMAT").ok().as_deref());
+/// Spans of `program` are exported as OpenTelemetry's variables say, by connections that live on `runtime`.
+///
+/// Returns what is wrong with these variables as well, for the caller to report.
+pub fn start(debug: bool, program: &'static str, runtime: &Handle) -> (Telemetry, Vec<String>) {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (filter, unusable) = filter(debug, variable("OLM_LOG").as_deref());
+    let (format, unknown) = format(variable("OLM_LOG_FORMAT").as_deref());
     let is_terminal = std::io::stderr().is_terminal();
-    let lines = lines(format, std::io::stderr, is_terminal);
+    let settings = Settings::of(variable).and_then(|settings| {
+        settings
+            .map(|settings| Export::start(&settings, program, runtime))
+            .transpose()
+    });
+    let (export, refused) = match settings {
+        Ok(export) => (export, None),
+        Err(error) => (None, Some(format!("{error}; no spans are exported"))),
+    };
     // A second start, as in tests, keeps the first subscriber.
-    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
-    unusable.into_iter().chain(unknown).collect()
+    let _ = match &export {
+        None => {
+            let lines = lines(format, std::io::stderr, is_terminal);
+            tracing_subscriber::registry().with(filter).with(lines).try_init()
+        }
+        Some(export) => {
+            let lines = lines(format, std::io::stderr, is_terminal);
+            let lines = tracing_subscriber::registry().with(lines.with_filter(filter));
+            lines.with(export.layer()).try_init()
+        }
+    };
+    let errors = [unusable, unknown, refused].into_iter().flatten().collect();
+    (Telemetry { export }, errors)
+}
+
+/// What is on its way out of the process.
+pub struct Telemetry {
+    export: Option<Export>,
+}
+
+impl Telemetry {
+    /// Sends what is left, if that can be had soon.
+    pub async fn end(self) {
+        if let Some(export) = self.export {
+            export.end().await;
+        }
+    }
 }
 
 /// How lines of the log are written.

@@ -20,7 +20,11 @@ static NEWEST: [&SupportedProtocolVersion; 1] = [&TLS13];
 
 /// Serves PackageManifests: what the catalogs of a cluster offer, as an aggregated API.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "package-server", disable_version_flag = true)]
+#[command(
+    name = "package-server",
+    disable_version_flag = true,
+    args_override_self = true
+)]
 pub struct Args {
     /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
     #[arg(long, value_name = "FILE")]
@@ -257,6 +261,19 @@ mod tests {
             "{error}"
         );
         assert!(error.contains("'--global-namespace'"), "{error}");
+    }
+
+    #[test]
+    fn of_a_flag_given_twice_the_last_counts() {
+        let args = parse(&[
+            "--debug",
+            "--secure-port=5443",
+            "--debug=false",
+            "--secure-port",
+            "1",
+        ]);
+        assert!(!args.debug);
+        assert_eq!(args.secure_port, 1);
     }
 
     #[test]

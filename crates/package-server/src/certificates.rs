@@ -42,7 +42,7 @@ pub enum Source {
     },
 }
 
-/// The certificate and key of a source, read again and again.
+/// The certificate and key of a source, the last that could be used, and how to serve with them.
 #[derive(Debug)]
 pub struct Certificates {
     source: Source,
@@ -74,20 +74,24 @@ impl Certificates {
             pair,
             versions,
         };
-        certificates.config(None)?;
+        certificates.configured(&certificates.pair, None)?;
         Ok(certificates)
     }
 
-    /// What to serve with now, to whom the API server's certificate is known as `known`.
-    fn config(&self, known: Option<&front_proxy::FrontProxy>) -> Result<ServerConfig, CertificateError> {
+    /// How to serve with `pair`, to whom the API server's certificate is known as `known`.
+    fn configured(
+        &self,
+        pair: &KeyPair,
+        known: Option<&front_proxy::FrontProxy>,
+    ) -> Result<ServerConfig, CertificateError> {
         let authorities = known
             .map(|known| known.authorities.as_slice())
             .unwrap_or_default();
-        Ok(self.pair.config(authorities, self.versions, &PROTOCOLS)?)
+        Ok(pair.config(authorities, self.versions, &PROTOCOLS)?)
     }
 
     /// What to serve with, and from now on also whenever the files or what is known of the API server have changed. What cannot
-    /// be used is told, and what was used before goes on. The second part is to be awaited all the while.
+    /// be used is told once, and what was used before goes on. The second part is to be awaited all the while.
     ///
     /// # Errors
     /// The certificate cannot be used.
@@ -101,23 +105,49 @@ impl Certificates {
         ),
         CertificateError,
     > {
-        let config = self.config(known.borrow_and_update().as_deref())?;
+        let config = self.configured(&self.pair, known.borrow_and_update().as_deref())?;
         let (sender, receiver) = watch::channel(Arc::new(config));
         let keep = async move {
             let mut is_watched = true;
+            let mut told = String::new();
             loop {
-                let is_other = tokio::select! {
+                let was_told = tokio::select! {
                     changed = known.changed(), if is_watched => {
                         is_watched = changed.is_ok();
                         is_watched
                     }
-                    () = tokio::time::sleep(LOOK_EVERY) => self.look(),
+                    () = tokio::time::sleep(LOOK_EVERY) => false,
                 };
-                if !is_other {
-                    continue;
-                }
+                // Both may be so at once.
+                let are_others_known = was_told || known.has_changed().unwrap_or(false);
                 let known = known.borrow_and_update().clone();
-                match self.config(known.as_deref()) {
+                let found = match self.look() {
+                    Ok(None) => Ok(None),
+                    Ok(Some(pair)) => self
+                        .configured(&pair, known.as_deref())
+                        .map(|config| Some((pair, config))),
+                    Err(error) => Err(error),
+                };
+                let config = match found {
+                    Ok(Some((pair, config))) => {
+                        self.pair = pair;
+                        told.clear();
+                        Ok(config)
+                    }
+                    Ok(None) if are_others_known => self.configured(&self.pair, known.as_deref()),
+                    Ok(None) => continue,
+                    Err(error) => {
+                        if error.to_string() != told {
+                            tracing::error!(%error, "going on with the certificate that was used before");
+                            told = error.to_string();
+                        }
+                        if !are_others_known {
+                            continue;
+                        }
+                        self.configured(&self.pair, known.as_deref())
+                    }
+                };
+                match config {
                     Ok(config) => {
                         sender.send_replace(Arc::new(config));
                         tracing::info!(
@@ -131,25 +161,16 @@ impl Certificates {
         Ok((receiver, keep))
     }
 
-    /// Reads the files again; true when they are others.
-    fn look(&mut self) -> bool {
+    /// Reads the files again; none when they are the same, or were never there.
+    fn look(&self) -> Result<Option<KeyPair>, CertificateError> {
         let (Source::Files { certificate, key } | Source::FilesOrSelfSigned { certificate, key }) =
             &self.source;
         if matches!(self.source, Source::FilesOrSelfSigned { .. }) && !(certificate.exists() && key.exists())
         {
-            return false;
+            return Ok(None);
         }
-        match KeyPair::read(certificate, key) {
-            Ok(pair) => {
-                let is_other = pair != self.pair;
-                self.pair = pair;
-                is_other
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the certificate cannot be looked at");
-                false
-            }
-        }
+        let pair = KeyPair::read(certificate, key)?;
+        Ok((pair != self.pair).then_some(pair))
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use olm_api::embedded::decode_all;
+use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1alpha1::{
     CatalogSource, ExtractContentConfig, GrpcPodConfig, SecurityContextConfig, SourceType,
 };
@@ -86,7 +87,7 @@ fn parse_config_map(source: &CatalogSource) -> Source {
             spec.source_type
         ));
     };
-    if !is_subdomain(&name) {
+    if !is_dns1123_subdomain(&name) {
         // It becomes part of a request, which others than such names would make another one.
         return Source::Invalid(format!(
             "configmap name invalid: {name:?} is no name of a ConfigMap"
@@ -99,15 +100,6 @@ fn parse_config_map(source: &CatalogSource) -> Source {
         },
         Err(text) => Source::Invalid(text),
     }
-}
-
-/// Whether an object may have this name: a DNS subdomain, as RFC 1123 has it.
-fn is_subdomain(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_label = |label: &str| {
-        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_inner)
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 fn parse_grpc(source: &CatalogSource, image: Option<&str>) -> Source {

@@ -13,15 +13,7 @@ const FLAGS: &[&str] = &[
 ];
 
 fn serve(env: &TestEnv) {
-    env.cluster.serve(Kind {
-        group: "config.openshift.io".into(),
-        versions: vec!["v1".into()],
-        kind: "ClusterOperator".into(),
-        plural: "clusteroperators".into(),
-        namespaced: false,
-        status: true,
-        custom: true,
-    });
+    env.cluster.serve(Kind::cluster_operator());
     env.put(
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": DEFINITION}, "spec": {"group": "config.openshift.io", "scope": "Cluster",

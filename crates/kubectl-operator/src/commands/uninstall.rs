@@ -12,6 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
+use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan};
 
 use self::plans::{OpenPlan, open_plans};
@@ -20,7 +21,7 @@ use crate::args::change::UninstallArgs;
 use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
-use crate::reader::{answer, api, is_name, list};
+use crate::reader::{answer, api, list};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, printer, writer};
 
@@ -85,7 +86,7 @@ async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let what = || format!("read CustomResourceDefinition {}", definition.name);
     let found = answer(what, async {
-        if !is_name(&definition.name) {
+        if !is_dns1123_subdomain(&definition.name) {
             return Ok(None);
         }
         crds.get_opt(&definition.name).await

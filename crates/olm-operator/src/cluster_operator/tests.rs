@@ -1,8 +1,11 @@
 //! Reports to ClusterOperators, on the cluster in memory.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use olm_testing::cluster::{Fault, Kind, Refusal};
@@ -13,15 +16,7 @@ use crate::test_env::{TestEnv, crd, csv, group, namespace_object};
 const DEFINITION: &str = "clusteroperators.config.openshift.io";
 
 fn serve(env: &mut TestEnv) {
-    env.cluster.serve(Kind {
-        group: "config.openshift.io".into(),
-        versions: vec!["v1".into()],
-        kind: "ClusterOperator".into(),
-        plural: "clusteroperators".into(),
-        namespaced: false,
-        status: true,
-        custom: true,
-    });
+    env.cluster.serve(Kind::cluster_operator());
     let mut definition = crd(DEFINITION);
     definition["spec"]["scope"] = json!("Cluster");
     env.put(definition);
@@ -194,6 +189,28 @@ fn a_deleted_report_comes_again_and_at_rest_nothing_is_written() {
         .iter()
         .filter(|write| write.contains("ClusterOperator"));
     assert_eq!(of_report.count(), 2, "{:#?}", env.writes);
+}
+
+/// Whoever may write a ClusterServiceVersion may write it as often as they like.
+#[test]
+fn a_limit_that_flaps_is_told_once_a_second_at_most() {
+    let mut env = openshift();
+    env.put(limited("a", "", "4.18"));
+    env.settle_for(60);
+    env.writes.clear();
+    for turn in 0..80 {
+        // Another one each time, so that each look has something to write.
+        let csv = limited("a", "", &format!("4.{}", 10 + turn % 7));
+        let annotations = json!({"metadata": {"annotations": csv["metadata"]["annotations"]}});
+        env.edit("ClusterServiceVersion", "ns", "a", annotations);
+        env.advance_by(Duration::from_millis(125));
+    }
+    let of_report = env
+        .writes
+        .iter()
+        .filter(|write| write.contains("ClusterOperator"))
+        .count();
+    assert!((1..=11).contains(&of_report), "{of_report} in 10 s");
 }
 
 #[test]

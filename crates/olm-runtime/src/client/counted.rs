@@ -1,4 +1,4 @@
-//! Counts requests to the API server, by what became of them.
+//! Counts requests to the API server, by what became of them, and shows them as spans within the rounds they are made in.
 
 use std::task::{Context, Poll};
 
@@ -7,7 +7,9 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use kube::client::Body;
 use tower::{Layer, Service};
+use tracing::Instrument as _;
 
+use crate::client::REQUESTS;
 use crate::metrics::Metrics;
 
 /// The code of a request without an answer, as client-go has it.
@@ -15,7 +17,7 @@ const NO_ANSWER: &str = "<error>";
 
 /// Counts all requests in its metrics.
 #[derive(Debug, Clone)]
-pub(super) struct CountRequests(pub(super) Metrics);
+pub(crate) struct CountRequests(pub(crate) Metrics);
 
 impl<S> Layer<S> for CountRequests {
     type Service = Counting<S>;
@@ -29,7 +31,7 @@ impl<S> Layer<S> for CountRequests {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Counting<S> {
+pub(crate) struct Counting<S> {
     inner: S,
     metrics: Metrics,
 }
@@ -50,15 +52,33 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let method = request.method().clone();
         let metrics = self.metrics.clone();
-        let answer = self.inner.call(request);
+        let span = span(&request);
+        let answer = span.in_scope(|| self.inner.call(request));
         answer
             .inspect(move |answer| {
                 let code = answer.as_ref().map(Response::status);
                 let code = code.as_ref().map_or(NO_ANSWER, |code| code.as_str());
                 metrics.requested(code, method.as_str());
+                tracing::Span::current().record("http.response.status_code", code);
             })
+            .instrument(span)
             .boxed()
     }
+}
+
+/// That of a request, in words of OpenTelemetry. Requests outside of rounds, such as those of watches, have none.
+fn span(request: &Request<Body>) -> tracing::Span {
+    if tracing::Span::current().is_none() {
+        return tracing::Span::none();
+    }
+    tracing::debug_span!(
+        target: REQUESTS,
+        "request",
+        otel.kind = "client",
+        http.request.method = %request.method(),
+        url.path = request.uri().path(),
+        http.response.status_code = tracing::field::Empty,
+    )
 }
 
 #[cfg(test)]

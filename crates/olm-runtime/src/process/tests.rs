@@ -11,19 +11,20 @@ use super::*;
 use crate::leader::LeaseTimes;
 use crate::store::Watch;
 
+type Failure = Box<dyn std::error::Error>;
+
 #[test]
 fn bad_flags_and_failed_work_have_exit_codes_of_their_own() {
     let complaining = Start {
         usage_error: Some("no".to_owned()),
         ..Start::default()
     };
-    let never = async || -> Result<(), &str> { unreachable!("flags are wrong") };
+    let never = async || -> Result<(), Failure> { unreachable!("flags are wrong") };
     assert_eq!(main(complaining, never), ExitCode::from(2));
-    assert_eq!(main(Start::default(), async || Err("broken")), ExitCode::FAILURE);
-    assert_eq!(
-        main(Start::default(), async || Ok::<(), &str>(())),
-        ExitCode::SUCCESS
-    );
+    let broken = async || Err(Failure::from("broken"));
+    assert_eq!(main(Start::default(), broken), ExitCode::FAILURE);
+    let fine = async || Ok::<(), Failure>(());
+    assert_eq!(main(Start::default(), fine), ExitCode::SUCCESS);
 }
 
 /// A resolution may take long, and Kubernetes kills who does not end.
@@ -33,7 +34,7 @@ fn nobody_waits_for_work_in_the_pool_at_the_end() {
     let work = async move || {
         tokio::task::spawn_blocking(move || held.recv());
         tokio::task::yield_now().await;
-        Ok::<(), &str>(())
+        Ok::<(), Failure>(())
     };
     assert_eq!(main(Start::default(), work), ExitCode::SUCCESS);
     drop(release);

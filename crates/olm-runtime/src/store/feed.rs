@@ -12,6 +12,7 @@ use super::contents::Revision;
 use super::watch::{Requirement, selected};
 use super::{Store, stamp_of};
 use crate::change::Object;
+use crate::error::with_causes;
 use crate::key::reference_of_kind;
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
@@ -85,7 +86,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                         self.store
                             .shared
                             .set_interruption(Some(interruption_text(&error)));
-                        tracing::warn!(kind = %self.name, %error, "watch interrupted, trying again");
+                        tracing::warn!(kind = %self.name, error = with_causes(&error), "watch interrupted, trying again");
                         self.metrics.watch_restarted(&self.name);
                     }
                     None => break,

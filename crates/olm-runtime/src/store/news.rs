@@ -12,6 +12,7 @@ use tokio::sync;
 
 use super::watch::resource_name;
 use super::{Change, Stored, listener_failed, stamp_of};
+use crate::error::with_causes;
 use crate::key::kind_of;
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
@@ -92,7 +93,7 @@ impl<K: Stored> News<K> {
                 match event {
                     Ok(event) => self.take(event),
                     Err(error) => {
-                        tracing::warn!(kind = %K::kind(&()), %error, "watch interrupted, trying again");
+                        tracing::warn!(kind = %K::kind(&()), error = with_causes(&error), "watch interrupted, trying again");
                         metrics.watch_restarted(&resource_name::<K>());
                     }
                 }

@@ -22,6 +22,21 @@ pub struct Kind {
     pub custom: bool,
 }
 
+impl Kind {
+    /// What operators of an OpenShift cluster report to.
+    pub fn cluster_operator() -> Self {
+        Self {
+            group: "config.openshift.io".into(),
+            versions: vec!["v1".into()],
+            kind: "ClusterOperator".into(),
+            plural: "clusteroperators".into(),
+            namespaced: false,
+            status: true,
+            custom: true,
+        }
+    }
+}
+
 /// The kind by which one of several processes is elected. It is written as time goes by, not because there is something to do.
 pub const LEASE: &str = "Lease";
 

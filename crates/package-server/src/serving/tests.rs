@@ -263,7 +263,7 @@ async fn a_replaced_certificate_is_served_and_a_broken_one_is_not() {
     let folder = TempDir::new().unwrap();
     let authority = Authority::new("serving");
     write_pair(folder.path(), &authority.sign("first"));
-    let (_known, receiver) = watch::channel(None);
+    let (known, receiver) = watch::channel(None);
     let versions = clap::Parser::parse_from(["package-server"]);
     let certificates = Certificates::load(source(folder.path()), Args::tls_versions(&versions)).unwrap();
     let (mut config, keeping) = certificates.serve(receiver).unwrap();
@@ -277,6 +277,12 @@ async fn a_replaced_certificate_is_served_and_a_broken_one_is_not() {
     fs::write(folder.path().join("apiserver.crt"), "broken").unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!config.has_changed().unwrap(), "what is broken was served");
+    known.send_replace(Some(Arc::new(front_proxy(&authority.pem))));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(
+        config.has_changed().unwrap(),
+        "a broken certificate keeps other authorities out"
+    );
     keeping.abort();
     let missing = Certificates::load(
         source(&folder.path().join("absent")),

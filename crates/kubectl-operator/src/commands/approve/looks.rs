@@ -10,15 +10,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::labels;
-use olm_api::plan_preview::{PlanPreview, Verb};
+use olm_api::plan_preview::{FOLLOWED_KINDS, MAX_FOLLOWED, PlanPreview, Verb};
 use olm_api::preview_outdated::{ObjectFate, OutdatedObject, PreviewOutdated};
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 
 use crate::preview::{name, outdated_text, outdated_then_text};
 use crate::reader::answer;
 
-/// Objects of one plan that are looked at.
-const MAX_LOOKS: usize = 20;
 /// Looks under way at a time.
 const PARALLEL: usize = 8;
 /// Longest time for all of them.
@@ -97,20 +95,22 @@ struct Found {
 }
 
 async fn look_at(client: &Client, preview: &PlanPreview) -> Found {
-    let expected = expected(preview);
-    let beyond = expected.len().saturating_sub(MAX_LOOKS);
-    let count = expected.len() - beyond;
-    let looks = expected.into_iter().take(MAX_LOOKS).enumerate();
+    let mut expected = expected(preview);
+    let all = expected.len();
+    expected.retain(|object| FOLLOWED_KINDS.contains(&object.kind.as_str()));
+    let count = expected.len().min(MAX_FOLLOWED);
+    let beyond = all - count;
+    let looks = expected.into_iter().take(MAX_FOLLOWED).enumerate();
     let looks = looks.map(|(at, object)| async move { (at, look(client, object).await) });
     // One that is not answered keeps back no other.
     let looks = futures::stream::iter(looks).buffer_unordered(PARALLEL);
     let mut seen = Vec::new();
-    let all = looks.for_each(|look| {
+    let looking = looks.for_each(|look| {
         seen.push(look);
         std::future::ready(())
     });
     // What was found by then is found.
-    let _ = tokio::time::timeout(TIME, all).await;
+    let _ = tokio::time::timeout(TIME, looking).await;
     seen.sort_by_key(|(at, _)| *at);
     let unanswered = count - seen.len();
     let mut found = Found::default();
@@ -124,7 +124,7 @@ async fn look_at(client: &Client, preview: &PlanPreview) -> Found {
     }
     if not_looked_at > 0 {
         found.unseen.push(format!(
-            "not looked at, whether {not_looked_at} of the objects in its preview are as it says: more than {MAX_LOOKS}, of another kind, or not to be read with your rights"
+            "not looked at, whether {not_looked_at} of the objects in its preview are as it says: more than {MAX_FOLLOWED}, of another kind, or not to be read with your rights"
         ));
     }
     if unanswered > 0 {
@@ -198,7 +198,7 @@ async fn look(client: &Client, object: Expected) -> Look {
 }
 
 /// Kinds that a look asks nothing else for. Secrets are none of them: approving needs no right to read any.
-fn api(kind: &str) -> Option<ApiResource> {
+pub(super) fn api(kind: &str) -> Option<ApiResource> {
     Some(match kind {
         "Subscription" => ApiResource::erase::<Subscription>(&()),
         "CustomResourceDefinition" => ApiResource::erase::<CustomResourceDefinition>(&()),

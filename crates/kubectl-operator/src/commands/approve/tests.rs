@@ -219,7 +219,9 @@ async fn what_a_preview_says_and_is_not_so_is_told() {
 async fn what_cannot_be_looked_at_is_counted_and_few_looks_are_made() {
     let mut many = preview();
     let object = |number: usize| json!({"verb": "create", "kind": "Role", "name": format!("role-{number}"), "namespace": "shop"});
-    many["objects"] = (0..100).map(object).collect();
+    let secret = |number: usize| json!({"verb": "create", "kind": "Secret", "name": format!("key-{number}"), "namespace": "shop"});
+    // What is not looked at takes the place of nothing that is.
+    many["objects"] = (0..30).map(secret).chain((0..70).map(object)).collect();
     let mut plan = plan();
     plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(many.to_string());
     let cluster = cluster(plan);
@@ -560,4 +562,11 @@ async fn no_name_says_more_than_a_name() {
         text.contains("definition etcds.example.com: serves v2 (whatever is there now)\n"),
         "{text}"
     );
+}
+
+#[test]
+fn every_kind_that_is_followed_can_be_looked_at() {
+    for kind in olm_api::plan_preview::FOLLOWED_KINDS {
+        assert_eq!(looks::api(kind).unwrap().kind, kind);
+    }
 }

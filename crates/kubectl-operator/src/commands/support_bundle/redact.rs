@@ -10,11 +10,11 @@ mod texts;
 use std::collections::BTreeMap;
 
 use olm_api::labels;
+use olm_api::names::is_dns1123_subdomain;
 use serde_json::{Map, Value};
 
 use self::names::{is_reference, is_reference_with, is_secretive};
 use self::texts::Forms;
-use crate::reader::is_name;
 
 /// What stands in place of what was taken out.
 pub(super) const REDACTED: &str = "REDACTED";
@@ -259,7 +259,7 @@ fn is_given(fields: &Map<String, Value>) -> bool {
 /// Whether this is no secret but says where one is.
 fn refers(name: &str, value: &Value) -> bool {
     match value {
-        Value::String(text) => is_reference(name) && is_name(text),
+        Value::String(text) => is_reference(name) && is_dns1123_subdomain(text),
         Value::Array(items) => is_reference(name) && items.iter().all(|item| refers(name, item)),
         Value::Object(fields) => is_reference_with(name, fields.keys()),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use olm_api::names::is_dns1123_subdomain;
+
 /// Fields that are read; more are nobody's.
 const MAX_FIELDS: usize = 32;
 /// Letters of what is searched for.
@@ -30,7 +32,7 @@ impl Fields {
 
     /// The name of an object. It becomes part of a path of the API server, so it is one or it is none.
     pub(super) fn name(&self, field: &str) -> Option<&str> {
-        Some(self.text(field)).filter(|name| is_name(name))
+        Some(self.text(field)).filter(|name| is_dns1123_subdomain(name))
     }
 
     /// The namespace that is asked about: the one of the field, all where it is empty, and `default` where there is none.
@@ -38,7 +40,9 @@ impl Fields {
         match self.0.get("namespace").map(|given| given.trim()) {
             None => Some(default.map(str::to_owned)),
             Some("") => Some(None),
-            Some(given) if is_name(given) && !given.contains('.') => Some(Some(given.to_owned())),
+            Some(given) if is_dns1123_subdomain(given) && !given.contains('.') => {
+                Some(Some(given.to_owned()))
+            }
             Some(_) => None,
         }
     }
@@ -47,17 +51,6 @@ impl Fields {
     pub(super) fn word(&self) -> String {
         self.text("q").trim().chars().take(MAX_WORD).collect()
     }
-}
-
-/// Whether Kubernetes could have an object of this name: labels and points.
-fn is_name(text: &str) -> bool {
-    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
-    let is_edge = |letter: char| "-.".contains(letter);
-    !text.is_empty()
-        && text.len() <= 253
-        && text.chars().all(fits)
-        && !text.starts_with(is_edge)
-        && !text.ends_with(is_edge)
 }
 
 /// An address below the base, with fields.
@@ -87,7 +80,7 @@ mod tests {
         ] {
             assert_eq!(Fields::of(text.as_bytes()).name("name"), expected, "{text}");
         }
-        assert!(!is_name(&"a".repeat(254)));
+        assert!(!is_dns1123_subdomain(&"a".repeat(254)));
     }
 
     #[test]

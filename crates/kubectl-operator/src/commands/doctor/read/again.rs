@@ -10,6 +10,7 @@ use kube::api::PartialObjectMeta;
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt as _};
 use olm_api::labels;
+use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 
 use super::super::cluster_parts::failure;
@@ -17,7 +18,7 @@ use super::super::observed::{Observed, Read};
 use super::serving::targets;
 use super::{MAX_ASKED, Reader};
 use crate::operators::Key;
-use crate::reader::{answer, api, get, is_name, place};
+use crate::reader::{answer, api, get, place};
 use crate::turns::keys_in_turn;
 
 impl Reader<'_> {
@@ -109,7 +110,7 @@ impl Reader<'_> {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        if !is_name(namespace) || !is_name(name) {
+        if !is_dns1123_subdomain(namespace) || !is_dns1123_subdomain(name) {
             return Ok(None);
         }
         let api = api::<K>(self.client, Some(namespace));

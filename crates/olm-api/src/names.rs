@@ -1,0 +1,46 @@
+//! Names that Kubernetes takes.
+
+/// Whether most objects may have this name: a DNS subdomain, as RFC 1123 has it and Kubernetes checks it. Names in statuses, labels and
+/// descriptions are anybody's words; such a one can be a part of a path.
+pub fn is_dns1123_subdomain(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = |label: &str| {
+        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_inner)
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_labels_with_points_between_them() {
+        let longest = "a".repeat(253);
+        for name in ["a", "0", "a-b.c9", "a.b.c", longest.as_str()] {
+            assert!(is_dns1123_subdomain(name), "{name}");
+        }
+        let too_long = "a".repeat(254);
+        let others = [
+            "",
+            ".",
+            "..",
+            "a..b",
+            "a.",
+            ".a",
+            "-a",
+            "a-",
+            "a.-b",
+            "A",
+            "a_b",
+            "a/b",
+            "a:b",
+            "ä",
+            "a b",
+            too_long.as_str(),
+        ];
+        for name in others {
+            assert!(!is_dns1123_subdomain(name), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Spans to an OpenTelemetry collector, where the environment names one: OTLP over HTTP, as protobuf.
+//!
+//! Names and meaning of the variables are OpenTelemetry's, but for the default: without an endpoint nothing is exported. Spans are sent
+//! in batches by a thread of their own; while the collector is away they are dropped beyond 2048, and a round waits for none of it.
+
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::{
+    client::legacy::{Client, connect::Connect},
+    rt::TokioExecutor,
+};
+use kube::{Config, client::ConfigExt};
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_http::{HttpClient, HttpError};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use tokio::runtime::Handle;
+use tracing::{Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
+
+use crate::error;
+
+/// How long the collector may take for a batch.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the process waits in the end until its last spans are sent.
+const LAST_BATCH: Duration = Duration::from_secs(2);
+/// What is read of an answer, in bytes; it says how many spans were refused, at most.
+const ANSWER_LIMIT: usize = 64 << 10;
+/// The path of OTLP for spans.
+const TRACES: &str = "/v1/traces";
+
+/// What the environment says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// The whole address that batches are posted to.
+    endpoint: Uri,
+    /// A file with certificates of authorities that are believed; empty: those of the system.
+    certificate: String,
+}
+
+impl Settings {
+    /// What `variable` says; `None` where nothing is to be exported.
+    ///
+    /// # Errors
+    /// What is asked for and cannot be had, for the log.
+    pub(super) fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
+        let value = |name: &str| variable(name).filter(|value| !value.is_empty());
+        // That of traces wins over that of all signals.
+        let either = |what: &str| {
+            let names = [
+                format!("OTEL_EXPORTER_OTLP_TRACES_{what}"),
+                format!("OTEL_EXPORTER_OTLP_{what}"),
+            ];
+            names
+                .into_iter()
+                .find_map(|name| value(&name).map(|value| (name, value)))
+        };
+        if value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Ok(None);
+        }
+        let Some((name, endpoint)) = either("ENDPOINT") else {
+            return Ok(None);
+        };
+        match value("OTEL_TRACES_EXPORTER").as_deref() {
+            None | Some("otlp") => {}
+            Some("none") => return Ok(None),
+            Some(other) => {
+                return Err(format!(
+                    "OTEL_TRACES_EXPORTER is {other:?}: spans can be sent by otlp alone"
+                ));
+            }
+        }
+        if let Some((name, protocol)) = either("PROTOCOL").filter(|(_, value)| value != "http/protobuf") {
+            return Err(format!(
+                "{name} is {protocol:?}: spans can be sent by http/protobuf alone, which collectors take at port 4318"
+            ));
+        }
+        let whole = if name.contains("TRACES") {
+            endpoint.clone()
+        } else {
+            format!("{}{TRACES}", endpoint.trim_end_matches('/'))
+        };
+        let uri: Option<Uri> = whole.parse().ok();
+        let uri = uri.filter(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(|host| !host.is_empty())
+        });
+        let endpoint = uri.ok_or_else(|| {
+            format!("{name} is {endpoint:?}, which is no address such as http://collector.monitoring:4318")
+        })?;
+        Ok(Some(Self {
+            endpoint,
+            certificate: either("CERTIFICATE").map(|(_, path)| path).unwrap_or_default(),
+        }))
+    }
+}
+
+/// Spans on their way to a collector.
+pub(super) struct Export {
+    provider: SdkTracerProvider,
+}
+
+impl Export {
+    /// Sends spans of `program` as `settings` say, with connections that live on `runtime`.
+    ///
+    /// # Errors
+    /// What is asked for and cannot be had, for the log.
+    pub(super) fn start(
+        settings: &Settings,
+        program: &'static str,
+        runtime: &Handle,
+    ) -> Result<Self, String> {
+        let mut config = Config::new(settings.endpoint.clone());
+        config.root_cert = authorities(&settings.certificate)?;
+        let https = config
+            .rustls_https_connector()
+            .map_err(|error| format!("TLS with the collector cannot be set up: {error}"))?;
+        let sender = Sender {
+            runtime: runtime.clone(),
+            client: Client::builder(TokioExecutor::new()).build(https),
+            collector: settings.endpoint.to_string(),
+            is_failing: AtomicBool::new(false),
+        };
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(sender)
+            .with_endpoint(settings.endpoint.to_string())
+            .build()
+            .map_err(|error| error.to_string())?;
+        let resource = Resource::builder();
+        // Who sets a name means it.
+        let resource = match std::env::var_os("OTEL_SERVICE_NAME") {
+            Some(name) if !name.is_empty() => resource,
+            _ => resource.with_service_name(program),
+        };
+        let provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter)
+            .with_resource(resource.build())
+            .build();
+        Ok(Self { provider })
+    }
+
+    /// What takes the spans: rounds and requests to the API server, with the lines that are logged within them, and nothing of other crates.
+    pub(super) fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    {
+        let ours = [
+            "olm_runtime",
+            "olm_operator",
+            "catalog_operator",
+            "package_server",
+            "olm_registry",
+        ];
+        let targets = ours.map(|target| (target, LevelFilter::INFO));
+        let filter = Targets::new()
+            .with_targets(targets)
+            .with_target(crate::client::REQUESTS, LevelFilter::DEBUG);
+        tracing_opentelemetry::layer()
+            .with_tracer(self.provider.tracer("olm"))
+            .with_location(false)
+            .with_threads(false)
+            .with_context_activation(false)
+            .with_filter(filter)
+    }
+
+    /// Sends what is left, if that can be had soon.
+    pub(super) async fn end(self) {
+        // It waits for its thread, which waits for this runtime.
+        let ending = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(LAST_BATCH));
+        let _ = tokio::time::timeout(2 * LAST_BATCH, ending).await;
+    }
+}
+
+/// The authorities in the file at `path`, if it says one.
+fn authorities(path: &str) -> Result<Option<Vec<Vec<u8>>>, String> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let unusable = |error: &dyn std::fmt::Display| {
+        format!("the certificates in {path} (OTEL_EXPORTER_OTLP_CERTIFICATE) cannot be read: {error}")
+    };
+    let found = CertificateDer::pem_file_iter(Path::new(path)).map_err(|error| unusable(&error))?;
+    let found = found
+        .map(|found| found.map(|certificate| certificate.to_vec()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| unusable(&error))?;
+    if found.is_empty() {
+        return Err(unusable(&"there are none"));
+    }
+    Ok(Some(found))
+}
+
+/// Posts batches. The thread of the exporter is none of the runtime's, so that the work is handed over.
+struct Sender<C> {
+    runtime: Handle,
+    client: Client<C, Full<Bytes>>,
+    collector: String,
+    /// Whether it was logged that the collector does not take them.
+    is_failing: AtomicBool,
+}
+
+impl<C> std::fmt::Debug for Sender<C> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Sender").field(&self.collector).finish()
+    }
+}
+
+#[async_trait]
+impl<C: Connect + Clone + Send + Sync + 'static> HttpClient for Sender<C> {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        let sent = self.runtime.spawn(async move {
+            let answer = async {
+                let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
+                let body = Limited::new(body, ANSWER_LIMIT).collect().await?.to_bytes();
+                Ok::<_, HttpError>(Response::from_parts(head, body))
+            };
+            tokio::time::timeout(PATIENCE, answer).await
+        });
+        let sent: Result<Response<Bytes>, HttpError> = match sent.await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(format!("no answer within {} s", PATIENCE.as_secs()).into()),
+            Err(_) => Err("the process ends".into()),
+        };
+        let failure = match &sent {
+            Ok(answer) if answer.status().is_success() => None,
+            Ok(answer) => Some(format!("it answers {}", answer.status())),
+            Err(error) => Some(error::with_causes(error.as_ref())),
+        };
+        match failure {
+            None => self.is_failing.store(false, Ordering::Relaxed),
+            Some(error) => {
+                // The library says nothing of it.
+                if !self.is_failing.swap(true, Ordering::Relaxed) {
+                    let collector = &self.collector;
+                    tracing::warn!(
+                        collector,
+                        error,
+                        "spans are lost: the collector does not take them"
+                    );
+                }
+            }
+        }
+        sent
+    }
+}
+
+#[cfg(test)]
+mod tests;
