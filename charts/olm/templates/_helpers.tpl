@@ -45,7 +45,8 @@
 
 {{/* Name of a ClusterOperator that is reported to; a pair of quotes is how upstream's values say none. */}}
 {{- define "olm.statusName" -}}
-{{- if ne . "\"\"" -}}{{ . }}{{- end -}}
+{{- $name := . | default "" -}}
+{{- if ne $name "\"\"" -}}{{ $name }}{{- end -}}
 {{- end -}}
 
 {{/* How an operator (root, app) is replaced. Those that elect one may be there at a time; one that was started without an election writes without
@@ -130,8 +131,85 @@ spec:
 {{- end }}
 {{- end -}}
 
-{{/* Stops at values that mean something upstream and are not kept here: better told than left out. */}}
+{{/* Seconds of a duration that is whole seconds or minutes; empty of any other, which the program itself looks at. */}}
+{{- define "olm.seconds" -}}
+{{- if regexMatch "^[0-9]{1,9}s$" . -}}{{ trimSuffix "s" . | int64 }}
+{{- else if regexMatch "^[0-9]{1,7}m$" . -}}{{ mul 60 (trimSuffix "m" . | int64) }}
+{{- end -}}
+{{- end -}}
+
+{{/* Stops at times of an election with which a program ends at once, as far as they can be read here. */}}
+{{- define "olm.validateElection" -}}
+{{- $lease := include "olm.seconds" (.leaseDuration | default "15s") -}}
+{{- $deadline := include "olm.seconds" (.renewDeadline | default "10s") -}}
+{{- $period := include "olm.seconds" (.retryPeriod | default "2s") -}}
+{{- if $lease -}}
+{{- if or (lt (int64 $lease) 1) (gt (int64 $lease) 300) -}}
+{{- fail (printf "leaderElection.leaseDuration: %ss: a Lease is had for 1s to 300s" $lease) -}}
+{{- end -}}
+{{- if and $deadline (gt (mul 5 (int64 $deadline)) (mul 4 (int64 $lease))) -}}
+{{- fail (printf "leaderElection.renewDeadline: %ss is more than four fifths of leaseDuration, %ss: say both" $deadline $lease) -}}
+{{- end -}}
+{{- end -}}
+{{- if $period -}}
+{{- if lt (int64 $period) 1 -}}
+{{- fail "leaderElection.retryPeriod: 0s: say how long is between two renewals" -}}
+{{- end -}}
+{{- if and $deadline (gt (mul 2 (int64 $period)) (int64 $deadline)) -}}
+{{- fail (printf "leaderElection.retryPeriod: %ss is more than half of renewDeadline, %ss: say both" $period $deadline) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Stops at arguments of a program (root, name) that the chart gives itself: rights, files, Services and probes follow what it gives. */}}
+{{- define "olm.validateArguments" -}}
+{{- $name := .name -}}
+{{- $own := index .root.Values $name -}}
+{{- $said := dict "kubeconfig" "" -}}
+{{- if eq $name "package" -}}
+{{- $said = merge $said (dict "secure-port" "package.service.internalPort" "global-namespace" "catalog_namespace" "interval" "package.interval") -}}
+{{- else -}}
+{{- $tls := printf "%s.tlsSecret" $name -}}
+{{- $said = merge $said (dict "tls-cert" $tls "tls-key" $tls "client-ca" (printf "%s.clientCASecret" $name) "health-addr" "" "metrics-addr" "") -}}
+{{- $said = merge $said (dict "writePackageServerStatusName" "writePackageServerStatusName") -}}
+{{- end -}}
+{{- if eq $name "olm" -}}
+{{- $said = merge $said (dict "namespace" "namespace" "writeStatusName" "writeStatusName") -}}
+{{- else if eq $name "catalog" -}}
+{{- $said = merge $said (dict "namespace" "catalog_namespace" "global-catalog-namespace" "catalog_namespace" "writeStatusName" "writeStatusNameCatalog") -}}
+{{- $said = merge $said (dict "registry-config" "catalog.registryConfig" "unpack-cache" "" "unpack-spool" "" "content-cache" "") -}}
+{{- end -}}
+{{- $arguments := $own.commandArgs | default list -}}
+{{- range $argument := kindIs "string" $arguments | ternary (list $arguments) $arguments -}}
+{{- if and (ne $name "package") (hasPrefix "--leader-elect" (toString $argument)) -}}
+{{- fail (printf "%s.commandArgs: %q: one process is elected in any case, by the Lease that the chart's rights name; its times are leaderElection" $name $argument) -}}
+{{- end -}}
+{{- range $flag, $value := $said -}}
+{{- if regexMatch (printf "^--%s(=|$)" $flag) (toString $argument) -}}
+{{- if $value -}}
+{{- fail (printf "%s.commandArgs: %q: say %s, which brings the rights, files and ports that belong to it" $name $argument $value) -}}
+{{- end -}}
+{{- fail (printf "%s.commandArgs: %q: probes, Services, rights and files of the chart are for what it says itself; leave it out" $name $argument) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Stops at values with which OLM would not work, or be open, and at those that mean something upstream and are not kept here: better told
+     than left out. */}}
 {{- define "olm.validate" -}}
+{{- if has .Values.namespace (list "default" "kube-system" "kube-public" "kube-node-lease") -}}
+{{- fail (printf "namespace: %q: OLM needs one of its own: its policies cut off whatever else runs there" .Values.namespace) -}}
+{{- end -}}
+{{- range $name := list "olm" "catalog" "package" -}}
+{{- with (index $.Values $name).image.ref -}}
+{{- if regexMatch "(^|/)operator-framework/olm(:|@|$)" . -}}
+{{- fail (printf "%s.image.ref: %q: that is upstream's image, which has other programs; leave image.ref out and say image.registry" $name .) -}}
+{{- end -}}
+{{- end -}}
+{{- include "olm.validateArguments" (dict "root" $ "name" $name) -}}
+{{- end -}}
+{{- include "olm.validateElection" .Values.leaderElection -}}
 {{- with .Values.watchedNamespaces -}}
 {{- fail (printf "watchedNamespaces: %q: OLM watches all namespaces; leave it empty" .) -}}
 {{- end -}}
@@ -143,22 +221,34 @@ spec:
 {{- fail (printf "%s.clientCASecret: clients show certificates over TLS alone; say %s.tlsSecret as well" $name $name) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.certManager.enabled (not .Values.certManager.certificate.name) -}}
+{{- fail "certManager.certificate.name: empty: metrics would be told without TLS; say the name of a Secret" -}}
+{{- end -}}
+{{- if and .Values.certManager.enabled (not .Values.certManager.issuer.name) -}}
+{{- fail "certManager.issuer.name: empty: nobody would make the certificate; say the name of an issuer" -}}
+{{- end -}}
+{{- if and .Values.certManager.enabled .Values.certManager.issuer.selfSigned (ne .Values.certManager.issuer.kind "Issuer") -}}
+{{- fail "certManager.issuer: the chart makes an Issuer alone; with a ClusterIssuer of yours say selfSigned: false" -}}
+{{- end -}}
 {{- range $name := list "olm" "catalog" -}}
-{{- $arguments := (index $.Values $name).commandArgs -}}
-{{- range $argument := kindIs "string" $arguments | ternary (list $arguments) $arguments -}}
-{{- if hasPrefix "--leader-elect" (toString $argument) -}}
-{{- fail (printf "%s.commandArgs: %q: one process is elected in any case, by the Lease that the chart's rights name; its times are leaderElection" $name $argument) -}}
-{{- end -}}
-{{- $status := eq $name "olm" | ternary "writeStatusName" "writeStatusNameCatalog" -}}
-{{- $values := dict "writeStatusName" $status "writePackageServerStatusName" "writePackageServerStatusName" -}}
-{{- $tls := printf "%s.tlsSecret" $name -}}
-{{- $values = merge $values (dict "tls-cert" $tls "tls-key" $tls "client-ca" (printf "%s.clientCASecret" $name)) -}}
-{{- range $flag, $value := $values -}}
-{{- if regexMatch (printf "^--%s(=|$)" $flag) (toString $argument) -}}
-{{- fail (printf "%s.commandArgs: %q: say %s, which brings the rights and the files that belong to it" $name $argument $value) -}}
+{{- if and $.Values.serviceCa.enabled (not (include "olm.tlsSecret" (dict "root" $ "name" $name))) -}}
+{{- fail (printf "serviceCa.%sOperator.secretName: empty: metrics would be told without TLS; say the name of a Secret" $name) -}}
 {{- end -}}
 {{- end -}}
+{{- if eq .Values.olm.service.name .Values.catalog.service.name -}}
+{{- fail (printf "olm.service.name, catalog.service.name: %q: two Services cannot have one name" .Values.olm.service.name) -}}
 {{- end -}}
+{{- $reported := dict -}}
+{{- range $value := list "writeStatusName" "writeStatusNameCatalog" "writePackageServerStatusName" -}}
+{{- with include "olm.statusName" (index $.Values $value) -}}
+{{- if hasKey $reported . -}}
+{{- fail (printf "%s, %s: %q: two would write over each other in one ClusterOperator; say another name" (index $reported .) $value .) -}}
+{{- end -}}
+{{- $_ := set $reported . $value -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq (toString .Values.package.maxUnavailable | trimSuffix "%" | int) 0) (eq (toString .Values.package.maxSurge | trimSuffix "%" | int) 0) -}}
+{{- fail "package.maxUnavailable, package.maxSurge: both 0: no pod could be replaced; say 1 for one of them" -}}
 {{- end -}}
 {{- $certificate := .Values.package.certificate -}}
 {{- if ne (empty $certificate.secretName) (empty $certificate.caBundle) -}}
@@ -187,6 +277,37 @@ spec:
 {{/* A host as a key of a ConfigMap, which takes no colon. */}}
 {{- define "olm.registryKey" -}}
 {{ replace ":" "_" . }}.hosts.toml
+{{- end -}}
+
+{{/* What every program reads of the log and of spans, as environment; empty where nothing is said. */}}
+{{- define "olm.environment" -}}
+{{- with .Values.log }}
+- name: OLM_LOG
+  value: {{ . | quote }}
+{{- end }}
+{{- if eq .Values.logFormat "json" }}
+- name: OLM_LOG_FORMAT
+  value: json
+{{- end }}
+{{- with .Values.tracing.endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ . | quote }}
+{{- /* 0 is a ratio, too, and null none. */}}
+{{- $ratio := $.Values.tracing.samplingRatio }}
+{{- if not (or (kindIs "invalid" $ratio) (eq (toString $ratio) "")) }}
+- name: OTEL_TRACES_SAMPLER
+  value: parentbased_traceidratio
+- name: OTEL_TRACES_SAMPLER_ARG
+  value: {{ toString $ratio | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Rules of a NetworkPolicy by the names of their values (root, names); null is as good as one that names nothing. */}}
+{{- define "olm.rules" -}}
+{{- $rules := list -}}
+{{- range .names -}}{{- $rules = append $rules (index $.root.Values.networkPolicy . | default dict) -}}{{- end -}}
+{{- toYaml $rules -}}
 {{- end -}}
 
 {{/* The spec of package-server's Deployment. What it serves with is mounted by OLM where it is a ClusterServiceVersion's. */}}
@@ -230,16 +351,9 @@ template:
           {{- with .Values.package.commandArgs }}
           {{- include "olm.arguments" . | nindent 10 }}
           {{- end }}
-        {{- if or .Values.log (eq .Values.logFormat "json") }}
+        {{- with include "olm.environment" . }}
         env:
-          {{- with .Values.log }}
-          - name: OLM_LOG
-            value: {{ . | quote }}
-          {{- end }}
-          {{- if eq .Values.logFormat "json" }}
-          - name: OLM_LOG_FORMAT
-            value: json
-          {{- end }}
+          {{- . | trim | nindent 10 }}
         {{- end }}
         ports:
           - containerPort: {{ .Values.package.service.internalPort }}

@@ -8,6 +8,7 @@ use crate::images;
 
 mod monitoring;
 mod package_server;
+mod values;
 
 /// What the annotations of an object may have together; `kubectl apply` puts the object into one.
 const ANNOTATIONS: usize = 256 << 10;
@@ -330,104 +331,6 @@ fn the_namespace_of_the_release_itself_is_left_out() {
     }
 }
 
-#[test]
-fn values_that_are_unknown_mistyped_or_not_kept_are_refused_by_name() {
-    let rows = [
-        ("nonsense: 1", "'nonsense' not allowed"),
-        (
-            "olm: {replicas: 1}",
-            "at '/olm': additional properties 'replicas' not allowed",
-        ),
-        (
-            "olm: {replicaCount: two}",
-            "at '/olm/replicaCount': got string, want integer",
-        ),
-        ("catalog: {image: {reff: x}}", "at '/catalog/image'"),
-        ("debug: \"yes\"", "at '/debug': got string, want boolean"),
-        ("image: {pullPolicy: Sometimes}", "at '/image/pullPolicy'"),
-        ("image: {olm: {digest: latest}}", "at '/image/olm/digest'"),
-        ("image: {pullSecrets: [reg]}", "at '/image/pullSecrets/0'"),
-        ("namespace: Not_A_Name", "at '/namespace'"),
-        (
-            "namespace_psa: {enforceLevel: strict}",
-            "at '/namespace_psa/enforceLevel'",
-        ),
-        ("package: {interval: often}", "at '/package/interval'"),
-        (
-            "package: {service: {internalPort: 0}}",
-            "at '/package/service/internalPort'",
-        ),
-        ("catalog: {commandArgs: {a: b}}", "at '/catalog/commandArgs'"),
-        ("subscribers: [view]", "at '/subscribers/0'"),
-        ("priorityClass: {value: 2000000000}", "at '/priorityClass/value'"),
-        (
-            "olm: {commandArgs: --leader-elect=false}",
-            "olm.commandArgs: \"--leader-elect=false\": one process is elected in any case",
-        ),
-        (
-            "catalog: {commandArgs: [--debug, --leader-elect-resource-name=mine]}",
-            "catalog.commandArgs: \"--leader-elect-resource-name=mine\"",
-        ),
-        (
-            "olm: {commandArgs: --writeStatusName=mine}",
-            "olm.commandArgs: \"--writeStatusName=mine\": say writeStatusName, which",
-        ),
-        (
-            "catalog: {commandArgs: [--debug, --writeStatusName, mine]}",
-            "catalog.commandArgs: \"--writeStatusName\": say writeStatusNameCatalog, which",
-        ),
-        (
-            "olm: {commandArgs: --writePackageServerStatusName=p}",
-            "say writePackageServerStatusName, which",
-        ),
-        ("olm: {commandArgs: --tls-cert=/a}", "say olm.tlsSecret, which"),
-        (
-            "catalog: {commandArgs: [--tls-key, /a]}",
-            "say catalog.tlsSecret, which",
-        ),
-        (
-            "catalog: {commandArgs: --client-ca=/a}",
-            "say catalog.clientCASecret, which",
-        ),
-        (
-            "leaderElection: {leaseDuration: long}",
-            "at '/leaderElection/leaseDuration'",
-        ),
-        (
-            "catalog: {registryConfig: {a_1: x}}",
-            "invalid propertyName 'a_1'",
-        ),
-        ("writeStatusName: Not_A_Name", "at '/writeStatusName'"),
-        (
-            "watchedNamespaces: a,b",
-            "watchedNamespaces: \"a,b\": OLM watches all namespaces",
-        ),
-        (
-            "{certManager: {enabled: true}, serviceCa: {enabled: true}}",
-            "certManager.enabled, serviceCa.enabled: one of them makes the certificates",
-        ),
-        (
-            "catalog: {clientCASecret: c}",
-            "catalog.clientCASecret: clients show certificates over TLS alone; say catalog.tlsSecret as well",
-        ),
-        (
-            "monitoring: {dashboard: yes please}",
-            "at '/monitoring/dashboard'",
-        ),
-        (
-            "namespace: operators",
-            "operator_namespace: must be another than namespace",
-        ),
-    ];
-    for (values, wanted) in rows {
-        let Some(answer) = try_render(values, &[]) else {
-            return;
-        };
-        let error = format!("{:#}", answer.expect_err(values));
-        assert!(error.contains(wanted), "{values}: {error}");
-    }
-}
-
 /// What is selected is there: pods by their labels, ports by their names.
 #[test]
 fn policies_and_services_select_the_programs_by_the_labels_and_ports_they_have() {
@@ -462,49 +365,6 @@ fn policies_and_services_select_the_programs_by_the_labels_and_ports_they_have()
         find(&objects, "NetworkPolicy/default-deny-all-traffic")["spec"],
         json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]})
     );
-}
-
-/// Values files that are in use for upstream's chart are taken. (Those of names that mean nothing here do nothing.)
-#[test]
-fn values_of_upstreams_names_are_taken() {
-    let values = r#"
-rbacApiVersion: rbac.authorization.k8s.io
-namespace: olm
-namespace_psa: {enforceLevel: restricted, enforceVersion: latest}
-catalog_namespace: olm
-operator_namespace: operators
-operator_namespace_psa: {enforceLevel: baseline, enforceVersion: latest}
-minKubeVersion: 1.11.0
-writeStatusName: '""'
-writePackageServerStatusName: ""
-imagestream: false
-debug: false
-installType: upstream
-catalogGrpcPodPort: 50051
-monitoring: {enabled: false, namespace: monitoring}
-networkPolicy:
-  dns: {ports: [{protocol: TCP, port: 53}]}
-  kubeAPIServer: {}
-  metrics: {ports: [{protocol: TCP, port: metrics}]}
-olm: {replicaCount: 1, service: {name: m, internalPort: 8080, externalPort: metrics}, image: {ref: "a/olm:1", pullPolicy: Always}, nodeSelector: {a: b}, resources: {requests: {cpu: 10m}}}
-catalog:
-  setWorkloadUserID: true
-  replicaCount: 1
-  commandArgs: --configmapServerImage=a/b:1
-  opmImageArgs: --opmImage=a/opm:1
-  image: {ref: "a/olm:1", pullPolicy: Always}
-  tolerations: []
-package: {replicaCount: 2, maxUnavailable: 1, maxSurge: 1, image: {ref: "a/olm:1", pullPolicy: Always}, service: {internalPort: 5443}}
-certManager: {enabled: false, issuer: {name: i, selfSigned: true}, certificate: {name: c, extraDnsNames: []}}
-serviceCa: {enabled: false, olmOperator: {secretName: ""}, catalogOperator: {secretName: ""}}
-"#;
-    let Some(objects) = rendered(values) else { return };
-    for program in [OLM, CATALOG, PACKAGES] {
-        assert_eq!(
-            pod(&objects, program)["spec"]["containers"][0]["image"],
-            "a/olm:1"
-        );
-    }
 }
 
 /// What users installed lives under groups, settings and namespaces; package-server goes before who takes its APIService back.
@@ -566,6 +426,7 @@ fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
                     "_psa",
                     "metrics",
                     "dns",
+                    "collector",
                     "dashboardLabels",
                 ]
                 .iter()
