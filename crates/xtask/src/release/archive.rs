@@ -25,11 +25,11 @@ pub(super) struct Entry {
 pub(super) type Entries = BTreeMap<String, Entry>;
 
 /// A gzipped tar of regular files: sorted by path, owned by root without names, all of the time `time` (seconds since 1970). The
-/// gzip header has neither name nor time.
+/// gzip header has neither name nor time. `small` packs as small as can be, which takes longer.
 ///
 /// # Errors
 /// When a path is absolute or leads upwards.
-pub(super) fn tar_gz(entries: &Entries, time: u64) -> anyhow::Result<Vec<u8>> {
+pub(super) fn tar_gz(entries: &Entries, time: u64, small: bool) -> anyhow::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, entry) in entries {
         if path.starts_with('/') || path.split('/').any(|part| part == ".." || part.is_empty()) {
@@ -43,10 +43,15 @@ pub(super) fn tar_gz(entries: &Entries, time: u64) -> anyhow::Result<Vec<u8>> {
         header.set_gid(0);
         archive.append_data(&mut header, path, entry.content.as_slice())?;
     }
+    let level = if small {
+        Compression::best()
+    } else {
+        Compression::fast()
+    };
     let mut packed = GzBuilder::new()
         .mtime(0)
         .operating_system(UNKNOWN_SYSTEM)
-        .write(Vec::new(), Compression::best());
+        .write(Vec::new(), level);
     packed.write_all(&archive.into_inner()?)?;
     Ok(packed.finish()?)
 }
@@ -116,11 +121,13 @@ mod tests {
         let one = tar_gz(
             &entries(&[("b", "two", 0o644), ("a/x", "one", 0o755)]),
             1_700_000_000,
+            true,
         )
         .unwrap();
         let other = tar_gz(
             &entries(&[("a/x", "one", 0o755), ("b", "two", 0o644)]),
             1_700_000_000,
+            true,
         )
         .unwrap();
         assert_eq!(one, other);
@@ -163,7 +170,7 @@ mod tests {
     #[test]
     fn no_path_leads_out_of_the_archive() {
         for path in ["/etc/passwd", "../x", "a/../../x", "a//x", ""] {
-            let error = tar_gz(&entries(&[(path, "x", 0o644)]), 0)
+            let error = tar_gz(&entries(&[(path, "x", 0o644)]), 0, true)
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(&format!("{path:?}")), "{error}");

@@ -40,6 +40,8 @@ pub(super) struct Setting {
     pub(super) registry: Option<String>,
     /// Where the sources are, for the images' labels.
     pub(super) source_url: Option<String>,
+    /// Whether archives are packed as small as can be; what is only tried need not.
+    pub(super) small: bool,
 }
 
 /// What was written.
@@ -114,7 +116,7 @@ pub(super) fn write(
         ]);
         put(
             &format!("{}.tar.gz", stem(program.name)),
-            &archive::tar_gz(&files, source.time)?,
+            &archive::tar_gz(&files, source.time, setting.small)?,
         )?;
     }
     let images = write_images(setting, programs, out, &stem)?;
@@ -134,7 +136,7 @@ pub(super) fn write(
     )?;
     put(
         &format!("olm-{}.tgz", source.version),
-        &archive::tar_gz(&chart, source.time)?,
+        &archive::tar_gz(&chart, source.time, setting.small)?,
     )?;
     put("crds.yaml", installation::definitions(&chart).as_bytes())?;
     let scratch = tempfile::tempdir().context("cannot make a folder for the chart")?;
@@ -264,7 +266,7 @@ fn write_images(
         let reference = format!("{prefix}{}:{}", recipe.name, source.version);
         config.created = Some(created.clone());
         config.reference = Some(reference.clone());
-        config.small = true;
+        config.small = setting.small;
         let archive = format!("{}.tar", stem(&format!("{}-image", recipe.name)));
         let image = oci_layout::write_measured(&out.join(&archive), &files, &config)?;
         written.push(Image {
@@ -326,6 +328,7 @@ mod tests {
             helm,
             registry: Some("registry.example.com/olm".into()),
             source_url: Some("https://example.com/olm".into()),
+            small: false,
         }
     }
 
