@@ -39,6 +39,10 @@ doc:
 images:
     cargo xtask images
 
+# Programs, images, chart, bills of materials and sums; `--verify` makes them twice.
+release *ARGS:
+    cargo xtask release {{ARGS}}
+
 cluster-up *ARGS:
     cargo xtask cluster up {{ARGS}}
 

@@ -56,6 +56,9 @@ pub enum Command {
     /// Prints each right with how often it was used, and faults: requests that were refused for want of a right, and wide rights without a
     /// reason in crates/xtask/src/rights/reasons.yaml. `cargo xtask test` does this at the end of its tests against the cluster.
     Rights(RightsOptions),
+    /// Make a release: programs, images, chart, manifests, bills of materials, licences, checksums
+    #[command(long_about = RELEASE_ABOUT, after_long_help = RELEASE_EXAMPLES)]
+    Release(ReleaseOptions),
     /// Check what holds for all of the code: dependencies, circles, formatting, lints, generated files, licences
     ///
     /// The table of who may depend on whom is crates/structure.yaml. `cargo xtask test` makes these checks too.
@@ -211,6 +214,32 @@ pub struct CatalogBenchOptions {
     pub runs: usize,
 }
 
+/// What to release, and where to.
+#[derive(Debug, Clone, Args)]
+pub struct ReleaseOptions {
+    /// The version: that of Cargo.toml, which is the default, or a pre-release of it such as 0.1.0-rc.1
+    #[arg(long, value_name = "VERSION")]
+    pub version: Option<String>,
+    /// The folder for the files; a release that is there is replaced [default: target/releases/VERSION]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The registry that the images will be in, for the chart and olm.yaml, for example registry.example.com/olm
+    #[arg(long, value_name = "REF")]
+    pub registry: Option<String>,
+    /// Where the sources are, for the images' label org.opencontainers.image.source
+    #[arg(long, value_name = "URL")]
+    pub source_url: Option<String>,
+    /// Make it a second time, of a copy of the checkout at another place, and compare byte by byte
+    #[arg(long)]
+    pub verify: bool,
+    /// Go on though files differ from the commit; the version then says `dirty`
+    #[arg(long)]
+    pub allow_dirty: bool,
+    /// Take the programs from this folder instead of compiling them, to try the rest; the version then says `trial`
+    #[arg(long, value_name = "DIR")]
+    pub programs: Option<PathBuf>,
+}
+
 /// Which images to push where.
 #[derive(Debug, Clone, Args)]
 pub struct ImageOptions {
@@ -221,6 +250,23 @@ pub struct ImageOptions {
     #[arg(long, value_name = "REF", conflicts_with = "name")]
     pub registry: Option<String>,
 }
+
+const RELEASE_ABOUT: &str = "\
+Make a release: programs, images, chart, manifests, bills of materials, licences, checksums.
+
+Everything is made of the commit that is checked out, and of nothing else that could differ: the programs are compiled with no \
+environment of yours and without a cache, nothing in them or in an archive tells place, time or user, and all of it has the time of the commit \
+(or SOURCE_DATE_EPOCH). So another machine with the same toolchain, C compiler and C library, all of which release.json names, makes the same bytes.
+
+The release is for the architecture of this machine. It needs git, a C compiler, Go (for helm, which renders the chart) and ca-certificates. \
+docs/reference/releases.md says what each file is and how users check it.";
+
+const RELEASE_EXAMPLES: &str = "\
+Examples:
+  cargo xtask release                                          the version of Cargo.toml; half an hour of one core
+  cargo xtask release --verify                                 twice, and the same to the byte
+  cargo xtask release --version 0.1.0-rc.1 --out dist --registry registry.example.com/olm
+  cargo build --bins && cargo xtask release --allow-dirty --programs target/debug    to try all but compiling, in a minute";
 
 const CLUSTER_ABOUT: &str = "\
 A real Kubernetes on this machine, for tests, demo and benchmarks.

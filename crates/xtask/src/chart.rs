@@ -38,10 +38,18 @@ pub fn folder() -> PathBuf {
 /// # Errors
 /// Helm's own words where it refuses a value or a template fails.
 pub(crate) fn render(helm: &Path, values: &[&str]) -> anyhow::Result<String> {
+    render_folder(helm, &folder(), values)
+}
+
+/// As [`render`], of the chart in another folder.
+///
+/// # Errors
+/// The same.
+pub(crate) fn render_folder(helm: &Path, chart: &Path, values: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(helm);
     command
         .args(["template", RELEASE])
-        .arg(folder())
+        .arg(chart)
         .args(["--no-hooks", "--kube-version", KUBERNETES])
         .args(values)
         .stdin(Stdio::null());

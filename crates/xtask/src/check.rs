@@ -20,6 +20,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use crate::progress::Progress;
+use crate::release::supply;
 use crate::{r#gen, workspace};
 
 /// The table of who may depend on whom.
@@ -56,7 +57,7 @@ struct Check {
     run: fn() -> anyhow::Result<Outcome>,
 }
 
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 17] = [
     Check {
         name: "packages depend on those they may",
         run: dependencies,
@@ -135,7 +136,19 @@ const CHECKS: [Check; 14] = [
         },
     },
     Check {
-        name: "licences and advisories",
+        name: "licences are allowed",
+        run: || Ok(faults(supply::licences()?)),
+    },
+    Check {
+        name: "packages come from the registry, with checksums",
+        run: || Ok(faults(supply::sources()?)),
+    },
+    Check {
+        name: "no package was taken back by its authors",
+        run: yanked,
+    },
+    Check {
+        name: "advisories, by cargo-deny",
         run: deny,
     },
 ];
@@ -288,7 +301,23 @@ fn generated() -> anyhow::Result<Outcome> {
     })
 }
 
-/// The one check that may be left out, in CI too: the tool is no part of a toolchain, and its database of advisories, which is
+/// Held against cargo's copy of the index: what that does not have is told.
+fn yanked() -> anyhow::Result<Outcome> {
+    let supply::Yanked {
+        faults: found,
+        unknown,
+    } = supply::yanked()?;
+    if found.is_empty() && !unknown.is_empty() {
+        return Ok(Outcome::LeftOut(format!(
+            "cargo's index on this machine does not have {} versions in use, {} the first; `cargo fetch` has it look",
+            unknown.len(),
+            unknown[0]
+        )));
+    }
+    Ok(faults(found))
+}
+
+/// May be left out, in CI too: the tool is no part of a toolchain, and its database of advisories, which is
 /// newer than any release, may be out of reach. What was left out is printed, and how to have it.
 fn deny() -> anyhow::Result<Outcome> {
     let is_there = Command::new("cargo-deny")
@@ -300,7 +329,7 @@ fn deny() -> anyhow::Result<Outcome> {
         .is_ok_and(|status| status.success());
     if !is_there {
         return Ok(Outcome::LeftOut(
-            "cargo-deny is not on this machine; `cargo install --locked cargo-deny` and check again"
+            "cargo-deny is not on this machine; `cargo install --locked cargo-deny` and check again. Licences, sources and versions that were taken back were checked without it"
                 .to_owned(),
         ));
     }
@@ -310,9 +339,13 @@ fn deny() -> anyhow::Result<Outcome> {
                 .iter()
                 .any(|line| line.contains("failed to fetch advisory database")) =>
         {
-            Ok(Outcome::LeftOut(
-                "the database of advisories is out of reach; check again with https://github.com/rustsec within reach".to_owned(),
-            ))
+            // What needs no database is not left out with it.
+            Ok(match tool(&["deny", "check", "bans", "licenses", "sources"], &[])? {
+                Outcome::Holds => Outcome::LeftOut(
+                    "the database of advisories is out of reach; check again with https://github.com/rustsec within reach".to_owned(),
+                ),
+                outcome => outcome,
+            })
         }
         outcome => Ok(outcome),
     }

@@ -40,7 +40,7 @@ const PROGRAMS: [&str; 7] = [
     STAND_IN,
 ];
 /// Certificate authorities for talking to real registries.
-const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+pub(crate) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// How often one hears of a compiler that goes on.
 const TELL_EVERY: Duration = Duration::from_secs(20);
 /// The user images run as.
@@ -146,7 +146,8 @@ fn folder() -> PathBuf {
     workspace::root().join("target/images")
 }
 
-fn target() -> String {
+/// The target of the static programs: this machine's architecture, with glibc.
+pub(crate) fn target() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
@@ -221,55 +222,84 @@ fn write(progress: &Progress, programs: PathBuf, libraries: &[PathBuf]) -> anyho
         libraries,
     };
     let images = progress.stage("images written", || {
-        let mut images = vec![
-            image(
-                &source,
-                "olm",
-                VERSION,
-                &["catalog-operator", "olm-operator", "package-server", COPY_BUNDLE],
-                ImageConfig {
-                    // Pods that unpack bundles or extract catalogs copy the program from here, as they do with upstream's image.
-                    links: ["bin/cp", "bin/copy-content"]
-                        .map(|link| (link.to_owned(), COPY_BUNDLE.to_owned()))
-                        .into(),
-                    ..ImageConfig::default()
-                },
-            )?,
-            image(
-                &source,
-                "opm",
-                VERSION,
-                &["opm"],
-                ImageConfig {
-                    entrypoint: vec!["/bin/opm".to_owned()],
-                    // Catalog images expect the probe under this name; opm answers to it.
-                    links: vec![("bin/grpc_health_probe".to_owned(), "opm".to_owned())],
-                    ..ImageConfig::default()
-                },
-            )?,
-        ];
+        let mut images = Vec::new();
+        for shipped in shipped() {
+            images.push(image(&source, &shipped, VERSION)?);
+        }
         for release in DEMO_RELEASES {
             let config = ImageConfig {
                 entrypoint: vec!["/bin/demo-operator".to_owned()],
                 env: vec![format!("DEMO_RELEASE={release}")],
                 ..ImageConfig::default()
             };
-            images.push(image(
-                &source,
-                "demo-operator",
-                release,
-                &["demo-operator"],
+            let recipe = Recipe {
+                name: "demo-operator",
+                programs: &["demo-operator"],
                 config,
-            )?);
+            };
+            images.push(image(&source, &recipe, release)?);
         }
         Ok(images)
     })?;
     Ok(Built { programs, images })
 }
 
+/// What an image is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipe {
+    /// Its name below [`IMAGE_PREFIX`].
+    pub name: &'static str,
+    /// The programs in its folder `bin`.
+    pub programs: &'static [&'static str],
+    /// What else the runtime is told.
+    pub config: ImageConfig,
+}
+
+/// The images that users run: all controllers in one, and what catalogs are built on.
+pub(crate) fn shipped() -> [Recipe; 2] {
+    [
+        Recipe {
+            name: "olm",
+            programs: &["catalog-operator", "olm-operator", "package-server", COPY_BUNDLE],
+            config: ImageConfig {
+                // Pods that unpack bundles or extract catalogs copy the program from here, as they do with upstream's image.
+                links: ["bin/cp", "bin/copy-content"]
+                    .map(|link| (link.to_owned(), COPY_BUNDLE.to_owned()))
+                    .into(),
+                ..ImageConfig::default()
+            },
+        },
+        Recipe {
+            name: "opm",
+            programs: &["opm"],
+            config: ImageConfig {
+                entrypoint: vec!["/bin/opm".to_owned()],
+                // Catalog images expect the probe under this name; opm answers to it.
+                links: vec![("bin/grpc_health_probe".to_owned(), "opm".to_owned())],
+                ..ImageConfig::default()
+            },
+        },
+    ]
+}
+
+/// How static programs are compiled.
+///
 /// glibc is linked in, so that an image needs nothing but the program; naming the target keeps build
 /// scripts and procedural macros dynamic, which they must be. Without relocations at start the tables in a program stay
 /// pages of its file, instead of becoming memory of each process (1.6 MiB in the catalog operator).
+pub(crate) const STATIC_FLAGS: [&str; 4] = [
+    "-C",
+    "target-feature=+crt-static",
+    "-C",
+    "relocation-model=static",
+];
+
+/// What the allocator has to be told where it is compiled for an architecture: kernels of arm64 have pages of 4, 16 or 64 KiB,
+/// and jemalloc works with all that are not larger than its own.
+pub(crate) fn allocator_settings() -> Option<(&'static str, &'static str)> {
+    (std::env::consts::ARCH == "aarch64").then_some(("JEMALLOC_SYS_WITH_LG_PAGE", "16"))
+}
+
 fn compile(profile: Profile, packages: &[&str], progress: &Progress) -> anyhow::Result<()> {
     let mut command = workspace::cargo();
     command
@@ -282,27 +312,31 @@ fn compile(profile: Profile, packages: &[&str], progress: &Progress) -> anyhow::
             "--target",
             &target(),
         ])
-        .env(
-            "RUSTFLAGS",
-            "-C target-feature=+crt-static -C relocation-model=static",
-        )
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    // Kernels of that architecture have pages of 4, 16 or 64 KiB, and jemalloc works with all that are not larger than its own.
-    if std::env::consts::ARCH == "aarch64" {
-        command.env("JEMALLOC_SYS_WITH_LG_PAGE", "16");
-    }
+        .env("RUSTFLAGS", STATIC_FLAGS.join(" "));
+    command.envs(allocator_settings());
     for program in packages {
         command.args(["--package", program]);
     }
+    run_cargo(command, progress, |_| {})
+}
+
+/// Runs a cargo that builds and prints messages as JSON: each goes to `note`, and people hear now and then how far it is.
+///
+/// # Errors
+/// When something does not compile; the compiler's words have then been printed.
+pub(crate) fn run_cargo(
+    mut command: Command,
+    progress: &Progress,
+    mut note: impl FnMut(&str),
+) -> anyhow::Result<()> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot run cargo")?;
     let output = child.stdout.take().context("cargo's output was not captured")?;
     let (mut compiled, mut told) = (0_usize, Instant::now());
     for line in BufReader::new(output).lines() {
-        compiled += usize::from(
-            line.context("cargo's output broke off")?
-                .contains(r#""reason":"compiler-artifact""#),
-        );
+        let line = line.context("cargo's output broke off")?;
+        compiled += usize::from(line.contains(r#""reason":"compiler-artifact""#));
+        note(&line);
         if told.elapsed() >= TELL_EVERY {
             progress.note(&format!(
                 "still compiling: {compiled} crates are done (some 400, optimised; the first time takes minutes)"
@@ -322,32 +356,14 @@ struct Source<'a> {
     libraries: &'a [PathBuf],
 }
 
-fn image(
-    source: &Source<'_>,
-    name: &str,
-    version: &str,
-    contents: &[&str],
-    mut config: ImageConfig,
-) -> anyhow::Result<BuiltImage> {
-    let mut files = vec![LayerFile {
-        path: AUTHORITIES.trim_start_matches('/').to_owned(),
-        source: PathBuf::from(AUTHORITIES),
-        mode: 0o644,
-    }];
-    files.extend(contents.iter().map(|program| LayerFile {
-        path: format!("bin/{program}"),
-        source: source.programs.join(program),
-        mode: 0o755,
-    }));
+fn image(source: &Source<'_>, recipe: &Recipe, version: &str) -> anyhow::Result<BuiltImage> {
+    let name = recipe.name;
+    let (mut files, mut config) = contents(recipe, source.programs);
     files.extend(source.libraries.iter().map(|library| LayerFile {
         path: library.to_string_lossy().trim_start_matches('/').to_owned(),
         source: library.clone(),
         mode: 0o755,
     }));
-    config.user = USER.to_owned();
-    config
-        .folders
-        .extend([("bin".to_owned(), 0o755), ("tmp".to_owned(), 0o1777)]);
     config
         .labels
         .push(("org.opencontainers.image.version".to_owned(), version.to_owned()));
@@ -363,4 +379,24 @@ fn image(
         reference: format!("{IMAGE_PREFIX}{name}:{version}"),
         digest,
     })
+}
+
+/// The files of an image whose programs are in the folder `programs`, and what its runtime is told: it runs as a user without rights.
+pub(crate) fn contents(recipe: &Recipe, programs: &Path) -> (Vec<LayerFile>, ImageConfig) {
+    let mut files = vec![LayerFile {
+        path: AUTHORITIES.trim_start_matches('/').to_owned(),
+        source: PathBuf::from(AUTHORITIES),
+        mode: 0o644,
+    }];
+    files.extend(recipe.programs.iter().map(|program| LayerFile {
+        path: format!("bin/{program}"),
+        source: programs.join(program),
+        mode: 0o755,
+    }));
+    let mut config = recipe.config.clone();
+    config.user = USER.to_owned();
+    config
+        .folders
+        .extend([("bin".to_owned(), 0o755), ("tmp".to_owned(), 0o1777)]);
+    (files, config)
 }

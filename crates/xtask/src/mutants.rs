@@ -33,7 +33,7 @@ struct Suite {
     slow: &'static [&'static str],
 }
 
-const SUITES: [Suite; 10] = [
+const SUITES: [Suite; 11] = [
     Suite {
         package: "olm-resolver",
         targets: &["lib", "plans", "scenarios"],
@@ -97,6 +97,12 @@ const SUITES: [Suite; 10] = [
         targets: &["kubectl-operator"],
         filter: "",
         slow: &[],
+    },
+    Suite {
+        package: "xtask",
+        targets: &["lib"],
+        filter: "release::",
+        slow: &["a_release_is_whole"],
     },
 ];
 

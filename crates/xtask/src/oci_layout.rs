@@ -37,6 +37,22 @@ pub struct ImageConfig {
     pub folders: Vec<(String, u32)>,
     /// Symbolic links of the layer: path and where it leads.
     pub links: Vec<(String, String)>,
+    /// When it was made, as RFC 3339; none, as in images of tests, is no time at all.
+    pub created: Option<String>,
+    /// The reference under which `docker load`, `podman load` and `ctr images import` know it. It stands beside the image, so that
+    /// the digest does not depend on it.
+    pub reference: Option<String>,
+    /// Packed as small as can be, which takes longer: for images that are sent around. Others go over loopback once.
+    pub small: bool,
+}
+
+/// What [`write_measured`] made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Digest of the manifest.
+    pub digest: String,
+    /// Bytes of the layer before it is packed: what a node keeps of the image.
+    pub uncompressed: u64,
 }
 
 /// Writes an OCI layout tar with one image to `out`, replacing it in one step, and returns the manifest's digest.
@@ -44,29 +60,48 @@ pub struct ImageConfig {
 /// # Errors
 /// When a source cannot be read or `out` cannot be written.
 pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<String> {
+    Ok(write_measured(out, files, config)?.digest)
+}
+
+/// As [`write`], and tells how large the image is.
+///
+/// # Errors
+/// The same.
+pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Written> {
     let layer = tar_of(files, config)?;
-    let packed = gzip(&layer)?;
+    let packed = gzip(&layer, config.small)?;
     let labels: serde_json::Map<String, Value> = config
         .labels
         .iter()
         .map(|(key, value)| (key.clone(), json!(value)))
         .collect();
-    let image = serde_json::to_vec(&json!({
+    let mut image = json!({
         "architecture": go_compat::platform::architecture(),
         "os": "linux",
         "config": { "Entrypoint": config.entrypoint, "User": config.user, "Labels": labels, "Env": config.env },
         "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
-    }))?;
+    });
+    if let Some(created) = &config.created {
+        image["created"] = json!(created);
+    }
+    let image = serde_json::to_vec(&image)?;
     let manifest = serde_json::to_vec(&json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": descriptor("application/vnd.oci.image.config.v1+json", &image),
         "layers": [descriptor("application/vnd.oci.image.layer.v1.tar+gzip", &packed)],
     }))?;
+    let mut described = descriptor("application/vnd.oci.image.manifest.v1+json", &manifest);
+    if let Some(reference) = &config.reference {
+        described["annotations"] = json!({
+            "io.containerd.image.name": reference,
+            "org.opencontainers.image.ref.name": reference.rsplit_once(':').map_or("latest", |(_, tag)| tag),
+        });
+    }
     let index = serde_json::to_vec(&json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [descriptor("application/vnd.oci.image.manifest.v1+json", &manifest)],
+        "manifests": [described],
     }))?;
 
     let mut entries = vec![
@@ -84,7 +119,10 @@ pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::R
         ));
     }
     write_tar(out, &entries).with_context(|| format!("cannot write the image {}", out.display()))?;
-    Ok(manifest_digest)
+    Ok(Written {
+        digest: manifest_digest,
+        uncompressed: layer.len() as u64,
+    })
 }
 
 fn tar_of(files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Vec<u8>> {
@@ -132,9 +170,13 @@ fn header(size: usize, mode: u32) -> tar::Header {
     header
 }
 
-fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    // Loaded over loopback once: speed counts, size does not.
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+fn gzip(bytes: &[u8], small: bool) -> std::io::Result<Vec<u8>> {
+    let level = if small {
+        Compression::best()
+    } else {
+        Compression::fast()
+    };
+    let mut encoder = GzEncoder::new(Vec::new(), level);
     encoder.write_all(bytes)?;
     encoder.finish()
 }

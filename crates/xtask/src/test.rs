@@ -185,6 +185,28 @@ fn of_the_code(
     let share = if options.long { 1 } else { SHARE };
     let name = "mutations, compiling included";
     passed &= runner.told_at_once(name, beside(&["mutants", "--share", &share.to_string()]))?;
+    crate::interrupt::check()?;
+    progress.note("a release, made twice of the tests' programs and compared (`cargo xtask release --verify` compiles twice)");
+    let programs = built
+        .programs
+        .get(PLUGIN)
+        .and_then(|program| program.parent())
+        .context("cargo did not build the plugin")?;
+    let out = workspace::target().join("release-of-tests");
+    let (programs, out) = (programs.display().to_string(), out.display().to_string());
+    let name = "a release, twice";
+    passed &= runner.told_at_once(
+        name,
+        beside(&[
+            "release",
+            "--allow-dirty",
+            "--verify",
+            "--programs",
+            &programs,
+            "--out",
+            &out,
+        ]),
+    )?;
     Ok(passed)
 }
 
