@@ -32,13 +32,15 @@ const TRIED: [(&str, &[&str]); 10] = [
     ("upgrade-policies.md", &["policies"]),
 ];
 /// Other guides, and what tries them, or what they say where their commands need somebody's own cluster.
-const ELSEWHERE: [(&str, &str); 6] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     ("catalogs.md", "crates/opm/tests/guides"),
     ("install-olm.md", "e2e/tests/chart.rs"),
+    ("move-from-upstream.md", "docs/decisions/0041-taking-over.md"),
     ("operators.md", "e2e/tests/plugin.rs"),
     ("plan-and-explain.md", "crates/opm/tests/guides"),
     ("troubleshooting.md", "e2e/tests/bad_input.rs"),
     ("ui.md", "e2e/tests/ui.rs"),
+    ("upgrade-olm.md", "e2e/tests/chart.rs"),
 ];
 
 /// A registry of a reader's. The one of the cluster answers for every name.

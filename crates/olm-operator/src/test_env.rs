@@ -131,6 +131,11 @@ impl TestEnv {
         assert!(found, "{kind} {namespace}/{name} exists");
     }
 
+    /// Puts an object in the place of another as if `manager` had made it.
+    pub(crate) fn put_as(&mut self, manager: &str, object: Value) {
+        self.as_user(|cluster| cluster.put_as(manager, object));
+    }
+
     /// Deployments have ReplicaSets from now on.
     pub(crate) fn make_replica_sets(&mut self) {
         self.as_user(|cluster| cluster.set_controllers(|controllers| controllers.replica_sets = true));

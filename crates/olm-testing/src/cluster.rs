@@ -158,6 +158,25 @@ impl FakeCluster {
         self.edit_as("a user", kind, namespace, name, patch)
     }
 
+    /// Puts `object` in the place of what has its name, as if `manager` had made it by an update.
+    pub fn put_as(&self, manager: &str, object: Value) {
+        let key = Key::of(&object);
+        self.mutate(|state| {
+            state.remove(&key);
+            let mut managers = apply::Managers::new();
+            apply::updated(
+                &Value::Null,
+                &object,
+                manager,
+                &mut managers,
+                write::is_by_item(&key),
+            );
+            state.managers.insert(key.clone(), managers);
+            state.wrote(&key, format!("update:{manager}"));
+            state.store(key, object);
+        });
+    }
+
     /// The same, of a user whose program calls itself `manager`.
     pub fn edit_as(&self, manager: &str, kind: &str, namespace: &str, name: &str, patch: &Value) -> bool {
         self.mutate(|state| {

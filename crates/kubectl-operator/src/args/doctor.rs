@@ -13,6 +13,13 @@ pub(crate) struct DoctorArgs {
     /// Look at all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
+    /// Ask instead whether this OLM can take the place of upstream's, which runs here, and what would change
+    ///
+    /// Looks at all namespaces: whose OLM runs and by which flags, ClusterServiceVersions and InstallPlans that are on their way, catalogs,
+    /// versions in which objects are stored, Deployments that somebody edited, certificates that end. The last line is the verdict:
+    /// with errors it is "not yet". Nothing is written. How to move: docs/guides/move-from-upstream.md
+    #[arg(long, conflicts_with = "namespace")]
+    pub migration: bool,
     /// How to print what was found; wide names what is fine, too [default: for people]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Format>,

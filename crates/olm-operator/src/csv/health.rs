@@ -84,6 +84,9 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
     let is_owned = owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid);
     // Applied without these variables it would roll its pods, and once more with them.
     let keeps = wanted.lacks_proxy && is_owned;
+    // Upstream made it, and reckons hashes in another way.
+    let adoption = stores::deployment::adoption::of(live);
+    let keeps = keeps || adoption.is_some_and(|adoption| adoption.is_as(&wanted.spec));
     if *found != wanted.hash && !keeps {
         return Some(format!(
             "deployment changed old hash={found}, new hash={}",

@@ -247,9 +247,10 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
             if let Some(live) = edited {
                 keep_replicas(&mut deployment, live);
             }
-            let co_owned = before.filter(|before| stores::deployment::is_co_owned(before));
-            if let Some(before) = edited.or(co_owned) {
-                actions.push(take_back(observed, &deployment, before));
+            match (edited, before) {
+                (Some(edited), _) => actions.push(take_back(observed, &deployment, edited)),
+                (None, Some(before)) => actions.extend(adopt(observed, before, None)),
+                (None, None) => {}
             }
             let target = Target::of::<Deployment>(observed.namespace(), &wanted.name);
             actions.push(apply(observed, target, &deployment));
@@ -270,6 +271,53 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
     actions.append(&mut writes.rest);
     writes.rest = actions;
     writes
+}
+
+/// Deployments that upstream's OLM made just as they are wanted become ours: their pods stay, and so does the phase.
+pub(crate) fn adopt_unchanged(observed: &Observed) -> Vec<Action> {
+    let of = |built: Built| {
+        let live = observed.deployments.get(&built.wanted.name)?;
+        let is_hashed = live.labels().get(labels::DEPLOYMENT_SPEC_HASH) == Some(&built.wanted.hash);
+        adopt(observed, live, Some(&built.wanted.hash)).filter(|_| !is_hashed)
+    };
+    wanted(observed).into_iter().filter_map(of).collect()
+}
+
+/// What upstream's OLM left of webhooks and APIServices in another form, as writes that need no other phase: the Deployments are as they are
+/// wanted, and become ours with it. `None` where there is nothing of that kind to do, or more than that.
+pub(crate) fn take_over_serving(observed: &Observed) -> Option<InstallWrites> {
+    let adopted = adopt_unchanged(observed);
+    let runs = |built: &Built| {
+        let live = observed.deployments.get(&built.wanted.name).map(AsRef::as_ref);
+        health::check(&built.wanted, live, Rollout::MayProgress).is_none()
+    };
+    // Another certificate replaces pods.
+    let is_all = !adopted.is_empty()
+        && observed.serving.issued.is_empty()
+        && serving::problem(observed).is_some()
+        && orphans(observed).next().is_none()
+        && wanted(observed).iter().all(runs);
+    is_all.then(|| {
+        let mut writes = writes(observed);
+        writes.rest.extend(adopted);
+        writes
+    })
+}
+
+/// Makes what `Update`s own of a Deployment part of our apply, and says of what spec it is made now.
+fn adopt(observed: &Observed, live: &Deployment, hash: Option<&String>) -> Option<Action> {
+    let adoption = stores::deployment::adoption::of(live)?;
+    let mut metadata = json!({"managedFields": adoption.managed_fields});
+    if let Some(hash) = hash {
+        metadata["labels"] = json!({labels::DEPLOYMENT_SPEC_HASH: hash});
+    }
+    let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
+    // Who owns what is written whole: what others wrote meanwhile must not be lost.
+    let guard = Guard {
+        uid: live.uid(),
+        resource_version: live.resource_version(),
+    };
+    Some(Action::patch(target, json!({"metadata": metadata}), guard).by(identity(observed)))
 }
 
 /// It was made of what is wanted now, and others changed it since.

@@ -4,6 +4,7 @@
 //! `managedFields` of the API server, which say who set what and when. Who only takes something away sets nothing; but then it is
 //! no longer among what we set (`owned_fields`).
 
+pub(crate) mod adoption;
 mod owned_fields;
 
 use std::collections::BTreeMap;
@@ -17,13 +18,11 @@ use kube::ResourceExt;
 use olm_api::labels;
 use serde_json::Value;
 
+use self::adoption::Adoption;
+
 /// Stands in the annotations of a pruned Deployment alone, and is a key that no annotation can have: when others last changed its
 /// spec, and who.
 const CHANGED: &str = "//changed";
-
-/// Stands in the annotations of a pruned Deployment alone: patches set parts of its spec, so that an apply that leaves them out does
-/// not take them away.
-const CO_OWNED: &str = "//co-owned";
 
 /// Stands in the annotations of a pruned Deployment alone: a sketch of the fields that are ours. Not there where the API server says
 /// nothing of fields.
@@ -55,6 +54,10 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     let changed = last_change(&deployment.metadata);
     let undone = deployment.annotations().get(labels::UNDONE_CHANGE).cloned();
     let undone = undone.filter(|undone| is_possible(&deployment.metadata, undone));
+    let note = adoption::note(deployment);
+    let adoption: Option<Adoption> = note
+        .as_ref()
+        .and_then(|(_, text)| serde_json::from_str(text).ok());
     let mut kept = BTreeMap::new();
     let noted = undone.as_deref().and_then(|undone| Undone::parse(undone).time);
     if let Some((time, manager)) = changed
@@ -64,12 +67,16 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     }
     if entries(&deployment.metadata).next().is_some() {
         let own = entries(&deployment.metadata).find(|entry| is_own_apply(entry));
-        let spec = own.and_then(spec_of).unwrap_or(&Value::Null);
-        kept.insert(OWNED.to_owned(), owned_fields::sketch(spec));
+        let own = own.and_then(spec_of);
+        // What upstream made counts as ours before it is.
+        let made = adoption.as_ref().filter(|_| own.is_none());
+        let spec = made.and_then(|adoption| adoption.own_fields());
+        kept.insert(
+            OWNED.to_owned(),
+            owned_fields::sketch(own.or(spec).unwrap_or(&Value::Null)),
+        );
     }
-    if entries(&deployment.metadata).any(is_patched) {
-        kept.insert(CO_OWNED.to_owned(), String::new());
-    }
+    kept.extend(note);
     if let Some(undone) = undone {
         kept.insert(labels::UNDONE_CHANGE.to_owned(), undone);
     }
@@ -158,11 +165,6 @@ fn lost_mark(deployment: &Deployment, lost: &[String]) -> String {
     // A list of texts always has a JSON form.
     let fields = olm_api::hash::hash_with_newline(&lost).unwrap_or_default();
     format!("{fields}@{}", deployment.metadata.generation.unwrap_or_default())
-}
-
-/// Whether patches, or upstream's programs, own parts of a pruned Deployment's spec.
-pub(crate) fn is_co_owned(deployment: &Deployment) -> bool {
-    deployment.annotations().contains_key(CO_OWNED)
 }
 
 fn entries(metadata: &ObjectMeta) -> impl Iterator<Item = &ManagedFieldsEntry> {

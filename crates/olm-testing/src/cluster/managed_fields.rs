@@ -66,3 +66,59 @@ fn fields(owned: &Value, live: &Value, path: &str) -> Option<Value> {
         (owned, live) => (owned == live).then(|| json!({})),
     }
 }
+
+/// A writer says who owns what: what those had who are no longer named goes to the first who is. (A real API server takes the fields as
+/// they are written; whoever writes here hands over all that somebody had.)
+pub(super) fn hand_over(entries: &[Value], managers: &mut Managers) {
+    let name = |entry: &Value| {
+        let how = if entry["operation"] == "Apply" {
+            "apply"
+        } else {
+            "update"
+        };
+        Some(format!("{how}:{}", entry["manager"].as_str()?))
+    };
+    let named: Vec<String> = entries.iter().filter_map(name).collect();
+    let Some(heir) = named.first() else {
+        return;
+    };
+    let gone: Vec<String> = managers
+        .keys()
+        .filter(|known| !named.contains(known))
+        .cloned()
+        .collect();
+    for known in gone {
+        let (Some(owned), own) = (managers.remove(&known), managers.remove(heir)) else {
+            continue;
+        };
+        managers.insert(heir.clone(), united(owned, own.unwrap_or(Value::Null), ""));
+    }
+}
+
+/// What either sets; of a field that both set, what the second does.
+fn united(one: Value, other: Value, path: &str) -> Value {
+    match (one, other) {
+        (Value::Object(mut one), Value::Object(other)) => {
+            for (key, value) in other {
+                let path = format!("{path}.{key}");
+                let known = one.remove(&key).unwrap_or(Value::Null);
+                one.insert(key, united(known, value, &path));
+            }
+            Value::Object(one)
+        }
+        (Value::Array(one), Value::Array(mut other)) => {
+            let lists = Lists { native: true };
+            if let Some(key) = lists.key(path).filter(|key| !key.is_empty()) {
+                for item in one {
+                    match other.iter_mut().find(|known| known[key] == item[key]) {
+                        Some(known) => *known = united(item, known.take(), path),
+                        None => other.push(item),
+                    }
+                }
+            }
+            Value::Array(other)
+        }
+        (one, Value::Null) => one,
+        (_, other) => other,
+    }
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::apply::{Managers, applied, updated};
+use super::managed_fields::hand_over;
 use super::request::{PatchType, Request};
 use super::state::{Key, State, is_held, now};
 use super::status::{Refusal, bad_request, not_found};
@@ -277,6 +278,9 @@ impl State {
         }
         // The stored form is that of one version, whatever version a request is in.
         new["apiVersion"] = old["apiVersion"].clone();
+        if let Some(entries) = request.body["metadata"]["managedFields"].as_array() {
+            hand_over(entries, self.managers.entry(key.clone()).or_default());
+        }
         immutable(request, old, &new)?;
         valid::check(&new)?;
         let asked = new.clone();

@@ -137,7 +137,7 @@ pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global
     clippy::disallowed_methods,
     reason = "no operator: somebody asks once how things are by their clock"
 )]
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }
 
@@ -182,7 +182,7 @@ impl Reader<'_> {
         answer.map_err(|error| format!("{error:#}"))
     }
 
-    async fn all<K>(&self, namespace: Option<&str>, selector: &str) -> Read<Vec<K>>
+    pub(super) async fn all<K>(&self, namespace: Option<&str>, selector: &str) -> Read<Vec<K>>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
@@ -229,7 +229,12 @@ impl Reader<'_> {
     }
 
     /// All objects of a kind of the cluster, as far as they are of use.
-    async fn projected<K, T>(&self, selector: &str, page: u32, keep: impl Fn(K) -> Option<T>) -> Read<Vec<T>>
+    pub(super) async fn projected<K, T>(
+        &self,
+        selector: &str,
+        page: u32,
+        keep: impl Fn(K) -> Option<T>,
+    ) -> Read<Vec<T>>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {

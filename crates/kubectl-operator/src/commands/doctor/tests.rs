@@ -8,7 +8,7 @@ use olm_api::labels;
 use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal};
 use serde_json::{Value, json};
 
-use super::*;
+use super::{finding::*, *};
 use crate::operators::tests::{csv, plan, subscription};
 
 /// A change and what is found then.

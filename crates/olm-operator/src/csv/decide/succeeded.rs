@@ -63,8 +63,12 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
     if super::unusable_config(observed).is_some() {
         return PhaseStep::go(super::bad_calculation());
     }
+    if let Some(writes) = install::take_over_serving(observed) {
+        return PhaseStep::install(Stage::Grants, writes, None);
+    }
     let Some(found) = install::problem(observed, Rollout::MayProgress) else {
         let mut writes = install::grant_in_targets(observed);
+        writes.rest.extend(install::adopt_unchanged(observed));
         writes.rest.extend(changeover::clean_up(observed));
         writes.rest.extend(install::tidy(observed));
         let step = PhaseStep::install(Stage::Grants, writes, None);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{changed, prepared, succeeded};
 use crate::{
     csv::install,
-    test_env::{TestEnv, csv_key},
+    test_env::{TestEnv, csv_key, csv_with_webhooks},
 };
 
 fn installed() -> TestEnv {
@@ -269,6 +269,164 @@ fn what_patches_own_goes_with_the_version_that_had_it() {
     succeeded(&env, "a");
     assert_eq!(names(&env).len(), 2, "{:?}", names(&env));
     never_failed(&env);
+}
+
+/// As upstream's OLM leaves it: made by updates of `olm`, with a hash that it reckons in another way, and no apply of anybody's.
+fn made_by_upstream(change: impl Fn(&mut Value)) -> TestEnv {
+    left_by_upstream(installed(), change)
+}
+
+fn left_by_upstream(mut env: TestEnv, change: impl Fn(&mut Value)) -> TestEnv {
+    let mut made = deployment(&env).clone();
+    let metadata = made["metadata"].as_object_mut().unwrap();
+    metadata.retain(|field, _| {
+        [
+            "name",
+            "namespace",
+            "labels",
+            "ownerReferences",
+            "annotations",
+            "generation",
+        ]
+        .contains(&field.as_str())
+    });
+    made["metadata"]["labels"][labels::DEPLOYMENT_SPEC_HASH] = json!("upstreams");
+    change(&mut made);
+    env.kill();
+    env.put_as("olm", made);
+    env.writes.clear();
+    env.log.clear();
+    env
+}
+
+fn managers(env: &TestEnv) -> Vec<String> {
+    let all = deployment(env)["metadata"]["managedFields"].as_array().cloned();
+    let name = |entry: &Value| {
+        format!(
+            "{} {}",
+            entry["manager"].as_str().unwrap(),
+            entry["operation"].as_str().unwrap()
+        )
+    };
+    all.iter().flatten().map(name).collect()
+}
+
+/// OLM is replaced by another that reckons hashes in another way: nothing is wrong with what runs.
+#[test]
+fn a_deployment_that_upstream_made_becomes_ours_in_one_write_and_the_csv_stays_succeeded() {
+    let mut env = made_by_upstream(|_| {});
+    let before = deployment(&env)["spec"].clone();
+    env.settle_for(30);
+    succeeded(&env, "a");
+    let written = env.writes.iter().filter(|write| write.contains(" Deployment "));
+    assert_eq!((written.count(), applied(&env)), (1, 0), "{:#?}", env.writes);
+    assert!(
+        !env.log.iter().any(|line| line.contains("InstallReady")),
+        "{:#?}",
+        env.log
+    );
+    assert_eq!(deployment(&env)["spec"], before);
+    assert_eq!(managers(&env), ["olm-operator/csv Apply"]);
+    rests(&mut env);
+}
+
+/// What upstream set and the next version lacks is nobody's any more, and goes in one rollout.
+#[test]
+fn what_upstream_set_goes_with_the_version_that_had_it() {
+    for adopted_before in [true, false] {
+        let mut env = made_by_upstream(|made| {
+            made["spec"]["template"]["metadata"]["labels"]["old"] = json!("label");
+        });
+        if adopted_before {
+            env.settle_for(30);
+            assert_eq!(
+                deployment(&env)["spec"]["template"]["metadata"]["labels"]["old"],
+                "label"
+            );
+        }
+        env.writes.clear();
+        env.edit(
+            "ClusterServiceVersion",
+            "ns",
+            "a",
+            json!({"metadata": {"annotations": {"another": "version"}}}),
+        );
+        env.settle_for(30);
+        succeeded(&env, "a");
+        assert_eq!(
+            deployment(&env)["spec"]["template"]["metadata"]["labels"].get("old"),
+            None
+        );
+        assert_eq!(applied(&env), 1, "{:#?}", env.writes);
+        assert_eq!(managers(&env), ["olm-operator/csv Apply"]);
+        rests(&mut env);
+    }
+}
+
+/// Upstream's webhooks have other hashes, too, and other scopes: they are written while the operator runs.
+#[test]
+fn webhooks_that_upstream_made_are_written_anew_and_the_csv_stays_succeeded() {
+    const VALIDATING: &str = "ValidatingWebhookConfiguration";
+    let mut env = prepared().with(csv_with_webhooks("a", ""));
+    env.settle_for(5);
+    succeeded(&env, "a");
+    let configuration = |env: &TestEnv| {
+        let mut found = env.objects.iter().filter(|(key, _)| key.0 == VALIDATING);
+        found.next().map(|(_, object)| object.clone()).unwrap()
+    };
+    let before = configuration(&env);
+    let mut env = left_by_upstream(env, |_| {});
+    let name = before["metadata"]["name"].as_str().unwrap().to_owned();
+    let mut webhooks = before["webhooks"].clone();
+    webhooks[0]["rules"][0]["scope"] = json!("*");
+    let labels = json!({labels::WEBHOOK_DESCRIPTION_HASH: "upstreams"});
+    env.edit_as(
+        "olm",
+        VALIDATING,
+        "",
+        &name,
+        json!({"metadata": {"labels": labels}, "webhooks": webhooks}),
+    );
+    env.writes.clear();
+    env.settle_for(30);
+    succeeded(&env, "a");
+    let now = configuration(&env);
+    assert_eq!(
+        (&now["webhooks"], &now["metadata"]["labels"]),
+        (&before["webhooks"], &before["metadata"]["labels"])
+    );
+    assert!(
+        !env.log.iter().any(|line| line.contains("InstallReady")),
+        "{:#?}",
+        env.log
+    );
+    assert_eq!(
+        (applied(&env), managers(&env)),
+        (0, vec!["olm-operator/csv Apply".to_owned()])
+    );
+    rests(&mut env);
+}
+
+/// One that is not as it is wanted is installed, as any that is not.
+#[test]
+fn a_deployment_of_upstream_that_is_not_the_wanted_one_is_installed() {
+    let mut env = made_by_upstream(|made| {
+        made["spec"]["template"]["spec"]["containers"][0]["image"] = json!("demo:0");
+    });
+    env.settle_for(30);
+    succeeded(&env, "a");
+    assert_eq!(
+        deployment(&env)["spec"]["template"]["spec"]["containers"][0]["image"],
+        "demo:1"
+    );
+    assert!(
+        env.log
+            .iter()
+            .any(|line| line.contains("deployment changed old hash=upstreams")),
+        "{:#?}",
+        env.log
+    );
+    rests(&mut env);
 }
 
 /// The note of what was undone last is an annotation that whoever edits the Deployment can write, too.

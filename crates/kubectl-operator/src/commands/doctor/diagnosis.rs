@@ -1,0 +1,116 @@
+//! What checks find, put together. Pure.
+
+use serde::Serialize;
+
+use super::finding::{Finding, MAX_FINDINGS, Severity};
+use super::observed::Unread;
+use crate::terminal::{Colours, Mark};
+use crate::turns::in_turn;
+
+/// What all checks say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Diagnosis {
+    /// Whether all was checked and is fine.
+    pub healthy: bool,
+    /// The worst first.
+    pub findings: Vec<Finding>,
+    /// Checks that found nothing.
+    pub fine: Vec<&'static str>,
+}
+
+/// What checks say, each with what is so if it finds nothing.
+pub(super) fn assemble<'a>(
+    checks: impl IntoIterator<Item = (&'static str, Result<Vec<Finding>, &'a Unread>)>,
+) -> Diagnosis {
+    let (mut findings, mut fine) = (Vec::new(), Vec::new());
+    for (name, checked) in checks {
+        let mut found = match checked {
+            Ok(found) if found.is_empty() => {
+                fine.push(name);
+                continue;
+            }
+            Ok(found) => found,
+            Err(cause) => vec![Finding::not_checked(format!("whether {name}"), cause)],
+        };
+        found.sort();
+        found.dedup();
+        let more = found.len().saturating_sub(MAX_FINDINGS);
+        let worst = found.first().map_or(Severity::NotChecked, |first| first.severity);
+        // Those of the worst first, and of these not all of whose namespace comes first.
+        let mut found: Vec<Finding> = found
+            .chunk_by(|one, other| one.severity == other.severity)
+            .flat_map(|same| in_turn(same.iter().cloned(), |finding| finding.namespace().to_owned()))
+            .take(MAX_FINDINGS)
+            .collect();
+        found.sort();
+        if more > 0 {
+            found.push(Finding::new(
+                worst,
+                format!("{more} more"),
+                "there are more of these",
+                "look at one namespace at a time: -n NAMESPACE",
+            ));
+        }
+        found.iter_mut().for_each(|finding| finding.check = name);
+        findings.extend(found);
+    }
+    findings.sort_by_key(|finding| finding.severity);
+    Diagnosis {
+        healthy: findings.is_empty(),
+        findings,
+        fine,
+    }
+}
+
+impl Diagnosis {
+    /// Says every cause in other words, made of all of it and not of what is left when it is cut.
+    pub(crate) fn map_causes(&mut self, mut map: impl FnMut(&str) -> String) {
+        self.findings
+            .iter_mut()
+            .for_each(|finding| finding.map_cause(&mut map));
+    }
+
+    /// Why nothing is known, if nothing is.
+    pub(super) fn no_answer(&self) -> Option<&str> {
+        let unknown = |finding: &Finding| finding.severity == Severity::NotChecked;
+        let first = self.findings.first()?;
+        (self.fine.is_empty() && self.findings.iter().all(unknown)).then_some(&first.cause)
+    }
+
+    /// Lines for people: what is wrong, below it what mends it, last how much there is of what.
+    pub(crate) fn text(&self, is_wide: bool, colours: Colours) -> String {
+        let mut text = String::new();
+        for finding in &self.findings {
+            let mark = match finding.severity {
+                Severity::Error => Mark::Bad,
+                Severity::Warning | Severity::NotChecked => Mark::Waits,
+            };
+            let word = colours.paint(mark, &format!("{:<11}", finding.severity.as_str()));
+            text.push_str(&format!("{word}  {}: {}\n", finding.object, finding.cause));
+            if finding.severity != Severity::NotChecked {
+                text.push_str(&format!("{:<11}  → {}\n", "", finding.remedy));
+            }
+        }
+        for name in self.fine.iter().filter(|_| is_wide) {
+            let word = colours.paint(Mark::Fine, &format!("{:<11}", "fine"));
+            text.push_str(&format!("{word}  {name}\n"));
+        }
+        let count = |severity| {
+            self.findings
+                .iter()
+                .filter(|finding| finding.severity == severity)
+                .count()
+        };
+        let (errors, warnings, unknown) = (
+            count(Severity::Error),
+            count(Severity::Warning),
+            count(Severity::NotChecked),
+        );
+        text.push_str(&format!(
+            "errors: {errors}, warnings: {warnings}, not checked: {unknown}, fine: {}\n",
+            self.fine.len()
+        ));
+        text
+    }
+}

@@ -1,0 +1,422 @@
+//! `kubectl operator doctor --migration`: whether this OLM can take the place of upstream's, and what would happen. Reading is above,
+//! what is said of it below and pure.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt as _;
+use olm_api::labels;
+use olm_api::v1alpha1::{
+    CatalogSource, ClusterServiceVersion, ClusterServiceVersionPhase as CsvPhase, InstallPlan,
+    InstallPlanPhase, SourceType,
+};
+
+use super::catalogs::is_ready;
+use super::diagnosis::{Diagnosis, assemble};
+use super::finding::{Finding, Severity, object, word};
+use super::observed::Read;
+use super::read::{PROGRAMS, Reader, now};
+use crate::gather::originals;
+use crate::operators::Key;
+use crate::terminal::plain;
+
+/// Deployments that are asked for at once: each is whole, and may be large.
+const PAGE: u32 = 100;
+/// Certificates that end sooner are told.
+const SOON: SignedDuration = SignedDuration::from_hours(24);
+/// Versions that our CustomResourceDefinitions have, by plural.
+const VERSIONS: [(&str, &[&str]); 8] = [
+    ("catalogsources", &[olm_api::v1alpha1::VERSION]),
+    ("clusterserviceversions", &[olm_api::v1alpha1::VERSION]),
+    ("installplans", &[olm_api::v1alpha1::VERSION]),
+    ("olmconfigs", &["v1"]),
+    ("operatorconditions", &["v1", "v2"]),
+    ("operatorgroups", &["v1", "v1alpha2"]),
+    ("operators", &["v1"]),
+    ("subscriptions", &[olm_api::v1alpha1::VERSION]),
+];
+/// Who sets fields of operators' Deployments besides people.
+const WRITERS: [&str; 4] = [
+    labels::FIELD_MANAGER_PATCH,
+    labels::FIELD_MANAGER_CSV,
+    "kube-controller-manager",
+    "catalog",
+];
+/// Field of `metadata.managedFields` that is an autoscaler's, or of a rollout by hand: it stays.
+const LEFT_ALONE: [&str; 2] = ["f:replicas", "f:paused"];
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Migration {
+    now: Timestamp,
+    programs: Read<Vec<Deployment>>,
+    csvs: Read<Vec<ClusterServiceVersion>>,
+    plans: Read<Vec<InstallPlan>>,
+    catalogs: Read<Vec<CatalogSource>>,
+    /// By name the versions in which objects are stored.
+    definitions: Read<Vec<(String, Vec<String>)>>,
+    edits: Read<Vec<Edit>>,
+}
+
+/// Somebody changed the Deployment of an operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Edit {
+    deployment: Key,
+    /// As the field manager calls itself.
+    manager: String,
+}
+
+/// Reads all namespaces.
+pub(crate) async fn observe(reader: &Reader<'_>) -> Migration {
+    let owned = format!("{}={}", labels::OWNER_KIND, labels::OWNER_KIND_CSV);
+    Migration {
+        now: now(),
+        programs: reader.all(None, PROGRAMS).await,
+        csvs: reader.all(None, &originals()).await,
+        plans: reader.all(None, "").await,
+        catalogs: reader.all(None, "").await,
+        definitions: reader.projected("", PAGE, stored).await,
+        edits: reader.projected(&owned, PAGE, |found| edit(&found)).await,
+    }
+}
+
+fn stored(definition: CustomResourceDefinition) -> Option<(String, Vec<String>)> {
+    let is_ours = definition.spec.group == olm_api::GROUP;
+    let stored = definition.status.and_then(|status| status.stored_versions);
+    is_ours.then_some((definition.metadata.name?, stored.unwrap_or_default()))
+}
+
+fn edit(deployment: &Deployment) -> Option<Edit> {
+    let entries = deployment.metadata.managed_fields.iter().flatten();
+    let mut foreign = entries.filter(|entry| {
+        let manager = entry.manager.as_deref().unwrap_or_default();
+        let spec = entry
+            .fields_v1
+            .as_ref()
+            .and_then(|fields| fields.0["f:spec"].as_object());
+        let is_whole = entry.subresource.as_deref().unwrap_or_default().is_empty();
+        let sets = spec.is_some_and(|spec| spec.keys().any(|field| is_put_back(field, &spec[field])));
+        is_whole && sets && !WRITERS.contains(&manager)
+    });
+    let manager = foreign.next()?.manager.clone().unwrap_or_default();
+    let deployment = (deployment.namespace()?, deployment.name_any());
+    Some(Edit { deployment, manager })
+}
+
+/// Whether a change of this field of the spec is undone. `kubectl rollout restart` sets an annotation of the pods, and that stays.
+fn is_put_back(field: &str, set: &serde_json::Value) -> bool {
+    let annotations = &set["f:metadata"]["f:annotations"];
+    let only_restarted = field == "f:template"
+        && set.as_object().is_some_and(|set| set.len() == 1)
+        && annotations.as_object().is_some_and(|set| {
+            set.keys()
+                .all(|key| key == "." || key == "f:kubectl.kubernetes.io/restartedAt")
+        });
+    !LEFT_ALONE.contains(&field) && !only_restarted
+}
+
+/// Makes all checks of a move.
+pub(crate) fn diagnose(observed: &Migration) -> Diagnosis {
+    assemble([
+        ("one OLM runs, and it is upstream's", programs(observed)),
+        ("no flag is lost", flags(observed)),
+        ("ClusterServiceVersions have come to rest", csvs(observed)),
+        ("no InstallPlan is being carried out", plans(observed)),
+        ("catalogs are served as they are now", catalogs(observed)),
+        ("objects are stored in versions that go on", definitions(observed)),
+        ("operators run as their authors wrote them", edits(observed)),
+        ("certificates are good for a day", certificates(observed)),
+    ])
+}
+
+/// The last line for people.
+pub(crate) fn verdict(diagnosis: &Diagnosis) -> &'static str {
+    let has = |severity| {
+        diagnosis
+            .findings
+            .iter()
+            .any(|finding| finding.severity == severity)
+    };
+    if has(Severity::Error) {
+        "not yet: mend the errors first, then ask again"
+    } else if has(Severity::NotChecked) {
+        "not known: not all could be checked"
+    } else if has(Severity::Warning) {
+        "OLM can be replaced; the warnings say what changes with it"
+    } else {
+        "OLM can be replaced; no operator is restarted"
+    }
+}
+
+type Found<'a> = Result<Vec<Finding>, &'a String>;
+
+/// Arguments of the first container, those of an entry point included.
+fn arguments(program: &Deployment) -> Vec<String> {
+    let pod = program.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let container = pod.and_then(|pod| pod.containers.first());
+    let words = container.map(|container| [&container.command, &container.args]);
+    words.into_iter().flatten().flatten().flatten().cloned().collect()
+}
+
+/// Upstream's programs are called otherwise than ours.
+fn is_upstream(program: &Deployment) -> bool {
+    let words = arguments(program);
+    let is_named = |name: &str| words.first().is_some_and(|word| word.ends_with(name));
+    is_named("/olm") || is_named("/catalog")
+}
+
+fn is_wanted(program: &Deployment) -> bool {
+    program.spec.as_ref().and_then(|spec| spec.replicas) != Some(0)
+}
+
+fn operators(programs: &[Deployment]) -> impl Iterator<Item = &Deployment> {
+    let is_operator = |program: &&Deployment| {
+        let app = program.labels().get("app").map(String::as_str);
+        matches!(app, Some("olm-operator" | "catalog-operator"))
+    };
+    programs.iter().filter(is_operator)
+}
+
+fn named(program: &Deployment) -> (String, String, String) {
+    let (namespace, name) = (program.namespace().unwrap_or_default(), program.name_any());
+    (
+        object("Deployment", &namespace, &name),
+        word(&namespace).to_owned(),
+        word(&name).to_owned(),
+    )
+}
+
+fn programs(observed: &Migration) -> Found<'_> {
+    let programs = observed.programs.as_ref()?;
+    let running: Vec<&Deployment> = operators(programs).filter(|program| is_wanted(program)).collect();
+    let upstream: Vec<&&Deployment> = running.iter().filter(|program| is_upstream(program)).collect();
+    if upstream.is_empty() {
+        let cause =
+            "no Deployment with the label app=olm-operator or app=catalog-operator runs upstream's programs";
+        let remedy = "without any there is nothing to take over: docs/guides/install-olm.md; after the move: kubectl operator doctor -A";
+        return Ok(vec![Finding::warning(
+            object("Deployment", "", "olm-operator"),
+            cause,
+            remedy,
+        )]);
+    }
+    let mut findings = Vec::new();
+    let is_mixed = upstream.len() < running.len();
+    let namespaces: BTreeMap<String, usize> = running.iter().fold(BTreeMap::new(), |mut count, program| {
+        *count.entry(program.namespace().unwrap_or_default()).or_default() += 1;
+        count
+    });
+    for program in &running {
+        let (object, namespace, name) = named(program);
+        if is_mixed && !is_upstream(program) {
+            let cause = "it runs beside upstream's: both write the same objects, each over the other's";
+            let remedy = format!(
+                "kubectl scale deployment {name} -n {namespace} --replicas 0, until upstream's are gone"
+            );
+            findings.push(Finding::error(object, cause, remedy));
+        } else if namespaces.len() > 1 && !is_mixed {
+            let cause = format!("OLM runs in {} namespaces at once", namespaces.len());
+            let remedy = format!(
+                "take away the one that is not used: kubectl delete deployment {name} -n {namespace}"
+            );
+            findings.push(Finding::error(object, cause, remedy));
+        }
+    }
+    Ok(findings)
+}
+
+/// The value of a flag, in one word or in two.
+fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
+    let at = words
+        .iter()
+        .position(|word| word.split('=').next() == Some(flag))?;
+    match words[at].split_once('=') {
+        Some((_, value)) => Some(value),
+        None => words.get(at + 1).map(String::as_str),
+    }
+}
+
+fn flags(observed: &Migration) -> Found<'_> {
+    let mut findings = Vec::new();
+    for program in operators(observed.programs.as_ref()?).filter(|program| is_upstream(program)) {
+        let words = arguments(program);
+        let (object, namespace, _) = named(program);
+        let mut warn =
+            |cause: String, remedy: String| findings.push(Finding::warning(object.clone(), cause, remedy));
+        if value(&words, "--watchedNamespaces").is_some_and(|list| !list.is_empty()) {
+            let remedy = "leave it out: OLM watches all namespaces; who may install where is said by OperatorGroups and RBAC";
+            findings.push(Finding::error(object, "--watchedNamespaces is refused", remedy));
+            continue;
+        }
+        if namespace != "olm" {
+            warn(
+                format!("OLM runs in namespace {namespace}, and the chart has olm as its default"),
+                format!(
+                    "helm install … --set namespace={namespace}, so that global catalogs and the ClusterServiceVersion packageserver stay where they are"
+                ),
+            );
+        }
+        for (flag, value_of_chart) in [
+            ("--bundle-unpack-timeout", "catalog.commandArgs"),
+            ("--install-plan-retry-timeout", "catalog.commandArgs"),
+            ("--protectedCopiedCSVNamespaces", "olm.commandArgs"),
+            ("--tls-cert", "olm.tlsSecret and catalog.tlsSecret"),
+        ] {
+            if let Some(set) = value(&words, flag) {
+                warn(
+                    format!("{flag} is set, to {}", plain(set)),
+                    format!("say it again by the chart's value {value_of_chart}"),
+                );
+            }
+        }
+        if let Some(set) = value(&words, "--writeStatusName").filter(|set| !set.is_empty() && *set != "\"\"")
+        {
+            warn(
+                format!("--writeStatusName is set, to {}", plain(set)),
+                "say it again by the chart's values writeStatusName and writeStatusNameCatalog".to_owned(),
+            );
+        }
+    }
+    Ok(findings)
+}
+
+fn csvs(observed: &Migration) -> Found<'_> {
+    let unsettled = observed.csvs.as_ref()?.iter().filter_map(|csv| {
+        let phase = csv
+            .status
+            .as_ref()
+            .map(|status| status.phase.clone())
+            .unwrap_or_default();
+        let (namespace, name) = (csv.namespace().unwrap_or_default(), csv.name_any());
+        let object = object("ClusterServiceVersion", &namespace, &name);
+        let look = format!("kubectl describe csv {} -n {}", word(&name), word(&namespace));
+        match phase {
+            CsvPhase::Succeeded => None,
+            CsvPhase::Failed => Some(Finding::warning(
+                object,
+                "it is Failed: nobody can tell afterwards whether the move did it",
+                format!("mend it first, or note it: {look}"),
+            )),
+            other => Some(Finding::error(
+                object,
+                format!("it is {}: something is on its way", plain(other.as_str())),
+                format!("wait until it has succeeded: {look}"),
+            )),
+        }
+    });
+    Ok(unsettled.collect())
+}
+
+fn plans(observed: &Migration) -> Found<'_> {
+    let busy = observed.plans.as_ref()?.iter().filter_map(|plan| {
+        let phase = plan
+            .status
+            .as_ref()
+            .map(|status| status.phase.clone())
+            .unwrap_or_default();
+        let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
+        let object = object("InstallPlan", &namespace, &name);
+        match phase {
+            InstallPlanPhase::Installing => Some(Finding::error(
+                object,
+                "it is being carried out",
+                format!(
+                    "wait: kubectl get installplan {} -n {} -w",
+                    word(&name),
+                    word(&namespace)
+                ),
+            )),
+            InstallPlanPhase::None | InstallPlanPhase::Planning => Some(Finding::warning(
+                object,
+                "it has no phase: upstream's OLM lost its status and will never carry it out",
+                format!(
+                    "kubectl delete installplan {} -n {}; another is made",
+                    word(&name),
+                    word(&namespace)
+                ),
+            )),
+            _ => None,
+        }
+    });
+    Ok(busy.collect())
+}
+
+fn catalogs(observed: &Migration) -> Found<'_> {
+    let changed = observed.catalogs.as_ref()?.iter().filter_map(|catalog| {
+        let (namespace, name) = (catalog.namespace().unwrap_or_default(), catalog.name_any());
+        let object = object("CatalogSource", &namespace, &name);
+        let (name, namespace) = (word(&name), word(&namespace));
+        if matches!(catalog.spec.source_type, SourceType::ConfigMap | SourceType::Internal) {
+            return Some(Finding::warning(
+                object,
+                "it is made of a ConfigMap: its pod runs `opm serve-configmap` from then on, and its Role for reading the ConfigMap is left behind",
+                format!("afterwards: kubectl delete role,rolebinding {name}-configmap-reader -n {namespace}"),
+            ));
+        }
+        (!is_ready(catalog)).then(|| {
+            Finding::warning(
+                object,
+                "it is not READY: nothing is installed from it before and after",
+                format!("kubectl describe catalogsource {name} -n {namespace}"),
+            )
+        })
+    });
+    Ok(changed.collect())
+}
+
+fn definitions(observed: &Migration) -> Found<'_> {
+    let lost = observed.definitions.as_ref()?.iter().filter_map(|(name, stored)| {
+        // All of them are of OLM's group.
+        let plural = name.split('.').next().unwrap_or_default();
+        let known = VERSIONS.iter().find(|(known, _)| *known == plural);
+        let known = known.map_or(&[][..], |(_, versions)| *versions);
+        let lost: Vec<String> = stored
+            .iter()
+            .filter(|version| !known.is_empty() && !known.contains(&version.as_str()))
+            .map(|version| plain(version))
+            .collect();
+        (!lost.is_empty()).then(|| {
+            Finding::error(
+                object("CustomResourceDefinition", "", name),
+                format!("objects are stored in {}, a version that is no more: the API server refuses the definition", lost.join(", ")),
+                format!(
+                    "write all objects anew (kubectl get {0} -A -o yaml | kubectl replace -f -), then take the version out of status.storedVersions",
+                    word(name)
+                ),
+            )
+        })
+    });
+    Ok(lost.collect())
+}
+
+fn edits(observed: &Migration) -> Found<'_> {
+    let edits = observed.edits.as_ref()?.iter().map(|edit| {
+        let (namespace, name) = &edit.deployment;
+        Finding::warning(
+            object("Deployment", namespace, name),
+            format!("{} changed it by hand: it is put back as its ClusterServiceVersion has it, and its pods are replaced", plain(&edit.manager)),
+            "say it in spec.config of the Subscription instead, which every version of the operator gets",
+        )
+    });
+    Ok(edits.collect())
+}
+
+fn certificates(observed: &Migration) -> Found<'_> {
+    let ending = observed.csvs.as_ref()?.iter().filter_map(|csv| {
+        let renewed = csv.status.as_ref()?.certs_rotate_at.as_ref()?.0;
+        let (namespace, name) = (csv.namespace()?, csv.name_any());
+        (renewed.duration_since(observed.now) < SOON).then(|| {
+            Finding::warning(
+                object("ClusterServiceVersion", &namespace, &name),
+                format!("its certificates are renewed at {renewed}: its pods are replaced then, whichever OLM runs"),
+                "move before, or after",
+            )
+        })
+    });
+    Ok(ending.collect())
+}
+
+#[cfg(test)]
+mod tests;
