@@ -63,7 +63,7 @@ pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::R
     Ok(write_measured(out, files, config)?.digest)
 }
 
-/// As [`write`], and tells how large the image is.
+/// As [`write()`], and tells how large the image is.
 ///
 /// # Errors
 /// The same.
