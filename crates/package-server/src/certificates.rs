@@ -135,7 +135,10 @@ impl Certificates {
                         Ok(config)
                     }
                     Ok(None) if are_others_known => self.configured(&self.pair, known.as_deref()),
-                    Ok(None) => continue,
+                    Ok(None) => {
+                        told.clear();
+                        continue;
+                    }
                     Err(error) => {
                         if error.to_string() != told {
                             tracing::error!(%error, "going on with the certificate that was used before");

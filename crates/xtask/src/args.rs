@@ -265,7 +265,7 @@ const RELEASE_EXAMPLES: &str = "\
 Examples:
   cargo xtask release                                          the version of Cargo.toml; half an hour of one core
   cargo xtask release --verify                                 twice, and the same to the byte
-  cargo xtask release --version 0.1.0-rc.1 --out dist --registry registry.example.com/olm
+  cargo xtask release --version 0.1.0-rc.1 --out ../olm-release --registry registry.example.com/olm
   cargo build --bins && cargo xtask release --allow-dirty --programs target/debug    to try all but compiling, in a minute";
 
 const CLUSTER_ABOUT: &str = "\

@@ -86,8 +86,15 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
     let keeps = wanted.lacks_proxy && is_owned;
     // Upstream made it, and reckons hashes in another way.
     let adoption = stores::deployment::adoption::of(live);
-    let keeps = keeps || adoption.is_some_and(|adoption| adoption.is_as(&wanted.spec));
-    if *found != wanted.hash && !keeps {
+    let adoption = adoption.filter(|adoption| adoption.is_of_another());
+    let is_as_wanted = match &adoption {
+        Some(adoption) => adoption.is_as(&wanted.spec),
+        None => *found == wanted.hash,
+    };
+    if !is_as_wanted && !keeps {
+        if *found == wanted.hash {
+            return Some(format!("deployment {name} is not what its hash says, update it"));
+        }
         return Some(format!(
             "deployment changed old hash={found}, new hash={}",
             wanted.hash

@@ -277,8 +277,10 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
 pub(crate) fn adopt_unchanged(observed: &Observed) -> Vec<Action> {
     let of = |built: Built| {
         let live = observed.deployments.get(&built.wanted.name)?;
-        let is_hashed = live.labels().get(labels::DEPLOYMENT_SPEC_HASH) == Some(&built.wanted.hash);
-        adopt(observed, live, Some(&built.wanted.hash)).filter(|_| !is_hashed)
+        // What is kept for another reason is not known to be the wanted one.
+        let adoption = stores::deployment::adoption::of(live)?;
+        let is_as_wanted = adoption.is_as(&built.wanted.spec) && !built.wanted.lacks_proxy;
+        adopt(observed, live, Some(&built.wanted.hash)).filter(|_| is_as_wanted)
     };
     wanted(observed).into_iter().filter_map(of).collect()
 }

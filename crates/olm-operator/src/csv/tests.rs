@@ -29,6 +29,7 @@ mod transitions;
 mod triggers;
 mod unproven;
 mod upgrades;
+mod upstream;
 
 use serde_json::Value;
 

@@ -95,7 +95,7 @@ impl Settings {
                 && uri.host().is_some_and(|host| !host.is_empty())
         });
         let endpoint = uri.ok_or_else(|| {
-            format!("{name} is {endpoint:?}, which is no address such as http://collector.monitoring:4318")
+            format!("{name} is no address such as http://collector.monitoring:4318")
         })?;
         Ok(Some(Self {
             endpoint,
@@ -127,7 +127,8 @@ impl Export {
         let sender = Sender {
             runtime: runtime.clone(),
             client: Client::builder(TokioExecutor::new()).build(https),
-            collector: settings.endpoint.to_string(),
+            // The rest may hold credentials.
+            collector: settings.endpoint.host().unwrap_or_default().to_owned(),
             is_failing: AtomicBool::new(false),
         };
         let exporter = SpanExporter::builder()

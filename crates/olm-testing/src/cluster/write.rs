@@ -278,7 +278,8 @@ impl State {
         }
         // The stored form is that of one version, whatever version a request is in.
         new["apiVersion"] = old["apiVersion"].clone();
-        if let Some(entries) = request.body["metadata"]["managedFields"].as_array() {
+        let entries = request.body["metadata"]["managedFields"].as_array();
+        if let Some(entries) = entries {
             hand_over(entries, self.managers.entry(key.clone()).or_default());
         }
         immutable(request, old, &new)?;
@@ -286,7 +287,7 @@ impl State {
         let asked = new.clone();
         self.mutate(&mut new);
         let manager = request.param("fieldManager");
-        if new == **old {
+        if new == **old && entries.is_none() {
             // Who owns what can change all the same.
             if let Some(applied) = applied {
                 self.managers.insert(key.clone(), applied);

@@ -57,7 +57,7 @@ pub(super) fn read(
         process::output(command, None, &format!("git {}", arguments.join(" ")))
     };
     let commit = git(&["rev-parse", "HEAD"]).context("a release is made of a git checkout")?;
-    let changed = git(&["status", "--porcelain"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=all"])?;
     let dirty = !changed.trim().is_empty();
     if dirty && !allow_dirty {
         bail!("{}", refusal(&changed));

@@ -334,33 +334,48 @@ fn a_deployment_that_upstream_made_becomes_ours_in_one_write_and_the_csv_stays_s
 #[test]
 fn what_upstream_set_goes_with_the_version_that_had_it() {
     for adopted_before in [true, false] {
-        let mut env = made_by_upstream(|made| {
-            made["spec"]["template"]["metadata"]["labels"]["old"] = json!("label");
-        });
+        let mut env = installed();
+        let without =
+            env.get("ClusterServiceVersion", "ns", "a").unwrap()["spec"]["install"]["spec"]["deployments"]
+                .clone();
+        let mut with = without.clone();
+        with[0]["spec"]["template"]["metadata"]["labels"]["old"] = json!("label");
+        let version =
+            |deployments: &Value| json!({"spec": {"install": {"spec": {"deployments": deployments}}}});
+        env.edit("ClusterServiceVersion", "ns", "a", version(&with));
+        env.settle_for(30);
+        let mut env = left_by_upstream(env, |_| {});
+        let old = |env: &TestEnv| {
+            deployment(env)["spec"]["template"]["metadata"]["labels"]
+                .get("old")
+                .cloned()
+        };
         if adopted_before {
             env.settle_for(30);
-            assert_eq!(
-                deployment(&env)["spec"]["template"]["metadata"]["labels"]["old"],
-                "label"
-            );
+            assert_eq!(applied(&env), 0, "{:#?}", env.writes);
         }
+        assert_eq!(old(&env), Some(json!("label")));
         env.writes.clear();
-        env.edit(
-            "ClusterServiceVersion",
-            "ns",
-            "a",
-            json!({"metadata": {"annotations": {"another": "version"}}}),
-        );
+        env.edit("ClusterServiceVersion", "ns", "a", version(&without));
         env.settle_for(30);
         succeeded(&env, "a");
-        assert_eq!(
-            deployment(&env)["spec"]["template"]["metadata"]["labels"].get("old"),
-            None
-        );
-        assert_eq!(applied(&env), 1, "{:#?}", env.writes);
+        assert_eq!((old(&env), applied(&env)), (None, 1), "{:#?}", env.writes);
         assert_eq!(managers(&env), ["olm-operator/csv Apply"]);
         rests(&mut env);
     }
+}
+
+/// What somebody added while upstream's OLM ran, or was away, goes at once.
+#[test]
+fn what_nobody_wants_of_a_deployment_of_upstreams_goes() {
+    let mut env = made_by_upstream(|made| {
+        made["spec"]["template"]["spec"]["hostNetwork"] = json!(true);
+    });
+    env.settle_for(30);
+    succeeded(&env, "a");
+    let pod = &deployment(&env)["spec"]["template"]["spec"];
+    assert_eq!(pod.get("hostNetwork"), None, "{:#?}", env.writes);
+    rests(&mut env);
 }
 
 /// Upstream's webhooks have other hashes, too, and other scopes: they are written while the operator runs.
@@ -427,6 +442,24 @@ fn a_deployment_of_upstream_that_is_not_the_wanted_one_is_installed() {
         env.log
     );
     rests(&mut env);
+}
+
+/// Whoever may write Deployments may make one that looks like upstream's, with the hash of the wanted one.
+#[test]
+fn a_hash_hides_no_other_spec_of_a_deployment_that_we_never_applied() {
+    for image in ["demo:0", "demo:1"] {
+        let hash = deployment(&installed())["metadata"]["labels"][labels::DEPLOYMENT_SPEC_HASH].clone();
+        let mut env = made_by_upstream(|made| {
+            made["metadata"]["labels"][labels::DEPLOYMENT_SPEC_HASH] = hash.clone();
+            made["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+        });
+        env.settle_for(30);
+        succeeded(&env, "a");
+        let spec = &deployment(&env)["spec"];
+        assert_eq!(spec["template"]["spec"]["containers"][0]["image"], "demo:1");
+        assert_eq!(managers(&env), ["olm-operator/csv Apply"]);
+        rests(&mut env);
+    }
 }
 
 /// The note of what was undone last is an annotation that whoever edits the Deployment can write, too.

@@ -14,9 +14,71 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{entries, is_own_apply, is_patched};
+use crate::owner;
 
 /// Stands in the annotations of a pruned Deployment alone: an [`Adoption`]. There until it is carried out.
 const ADOPTION: &str = "//adoption";
+/// Bytes of each of its parts: whoever may write Deployments may write large ones.
+const MAX_BYTES: usize = 32 << 10;
+/// What the API server fills in where nothing is said, by field.
+const DEFAULTS: [(&str, &[&str]); 26] = [
+    ("progressDeadlineSeconds", &["600"]),
+    ("revisionHistoryLimit", &["10", "1"]),
+    (
+        "strategy",
+        &[r#"{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"},"type":"RollingUpdate"}"#],
+    ),
+    ("rollingUpdate", &[r#"{"maxSurge":"25%","maxUnavailable":"25%"}"#]),
+    ("maxSurge", &["\"25%\""]),
+    ("maxUnavailable", &["\"25%\""]),
+    ("type", &["\"RollingUpdate\"", "\"\""]),
+    ("terminationMessagePath", &["\"/dev/termination-log\""]),
+    ("terminationMessagePolicy", &["\"File\""]),
+    ("dnsPolicy", &["\"ClusterFirst\""]),
+    ("restartPolicy", &["\"Always\""]),
+    ("schedulerName", &["\"default-scheduler\""]),
+    ("terminationGracePeriodSeconds", &["30"]),
+    ("imagePullPolicy", &["\"Always\"", "\"IfNotPresent\""]),
+    ("protocol", &["\"TCP\""]),
+    ("apiVersion", &["\"v1\""]),
+    ("defaultMode", &["420"]),
+    ("successThreshold", &["1"]),
+    ("failureThreshold", &["3"]),
+    ("periodSeconds", &["10"]),
+    ("timeoutSeconds", &["1"]),
+    ("scheme", &["\"HTTP\""]),
+    ("divisor", &["\"0\""]),
+    ("replicas", &["1"]),
+    ("expirationSeconds", &["3600"]),
+    ("path", &["\"/\""]),
+];
+/// What `kubectl rollout restart` leaves in the annotations of pods.
+const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
+/// Fields in which false, 0 or an empty text is the same as nothing.
+const NOTHING_IF_ZERO: [&str; 22] = [
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "hostPort",
+    "readOnly",
+    "readOnlyRootFilesystem",
+    "runAsNonRoot",
+    "privileged",
+    "stdin",
+    "stdinOnce",
+    "tty",
+    "paused",
+    "optional",
+    "initialDelaySeconds",
+    "minReadySeconds",
+    "value",
+    "subPath",
+    "hostname",
+    "subdomain",
+    "priorityClassName",
+    "medium",
+    "workingDir",
+];
 
 /// What makes the fields of another entry ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +92,8 @@ pub(crate) struct Adoption {
 /// What the annotation says of a Deployment that is not pruned yet; `None` where nothing is to be adopted.
 pub(super) fn note(deployment: &Deployment) -> Option<(String, String)> {
     let metadata = &deployment.metadata;
+    // Nobody would ever adopt it.
+    owner::references(metadata).next()?;
     let other = entries(metadata).find(|entry| is_patched(entry))?;
     let own = entries(metadata).find(|entry| is_own_apply(entry));
     // Fields of one version are not those of another.
@@ -49,10 +113,13 @@ pub(super) fn note(deployment: &Deployment) -> Option<(String, String)> {
         managed_fields: std::iter::once(united).chain(rest.cloned()).collect(),
         spec: match own {
             Some(_) => None,
-            None => serde_json::to_value(&deployment.spec).ok(),
+            None => serde_json::to_value(&deployment.spec)
+                .ok()
+                .filter(|spec| spec.to_string().len() <= MAX_BYTES),
         },
     };
-    Some((ADOPTION.to_owned(), serde_json::to_string(&adoption).ok()?))
+    let text = serde_json::to_string(&adoption).ok()?;
+    (text.len() <= 2 * MAX_BYTES).then(|| (ADOPTION.to_owned(), text))
 }
 
 /// What is to be adopted of a pruned Deployment.
@@ -67,9 +134,14 @@ impl Adoption {
         own.fields_v1.as_ref()?.0.get("f:spec")
     }
 
-    /// Whether somebody else made the Deployment, and just as `wanted`: to apply that would change no pod.
+    /// Whether somebody else made the Deployment, and just as `wanted`: to apply that would change no pod. Where it cannot be told, it is not.
     pub(crate) fn is_as(&self, wanted: &Value) -> bool {
         self.spec.as_ref().is_some_and(|live| agrees(wanted, live, ""))
+    }
+
+    /// Whether nobody of ours applied it yet: then its hash says nothing.
+    pub(crate) fn is_of_another(&self) -> bool {
+        self.spec.is_some()
     }
 }
 
@@ -90,22 +162,33 @@ fn union(one: Value, other: Value) -> Value {
     }
 }
 
-/// Whether `live` has all that `wanted` says; `key` is where they are. What the API server fills in may be there besides, what says
-/// nothing may be missing.
+/// Whether `live` has all that `wanted` says, and nothing else but what the API server fills in; `key` is where they are.
 fn agrees(wanted: &Value, live: &Value, key: &str) -> bool {
     match (wanted, live) {
-        (Value::Object(wanted), Value::Object(live)) => wanted.iter().all(|(field, value)| {
-            // The amounts of a container stand below these, by resource.
-            let is_amount =
-                matches!(key, "limits" | "requests") || matches!(field.as_str(), "sizeLimit" | "divisor");
-            match live.get(field) {
-                Some(live) if is_amount => {
-                    value == live || amount(value).is_some_and(|one| amount(live) == Some(one))
+        (Value::Object(wanted), Value::Object(live)) => {
+            let is_there = wanted.iter().all(|(field, value)| {
+                // The amounts of a container stand below these, by resource.
+                let is_amount =
+                    matches!(key, "limits" | "requests") || matches!(field.as_str(), "sizeLimit" | "divisor");
+                // How many there are is others' to say.
+                let is_open = key.is_empty() && field == "replicas";
+                match live.get(field) {
+                    Some(_) if is_open => true,
+                    Some(live) if is_amount => {
+                        value == live || amount(value).is_some_and(|one| amount(live) == Some(one))
+                    }
+                    Some(live) => agrees(value, live, field),
+                    None => says_nothing(field, value),
                 }
-                Some(live) => agrees(value, live, field),
-                None => says_nothing(value),
-            }
-        }),
+            });
+            let account = wanted.get("serviceAccountName");
+            is_there
+                && live.iter().all(|(field, value)| {
+                    wanted.contains_key(field)
+                        || is_filled_in(field, value)
+                        || (field == "serviceAccount" && account == Some(value))
+                })
+        }
         (Value::Array(wanted), Value::Array(live)) => {
             wanted.len() == live.len()
                 && wanted
@@ -117,15 +200,27 @@ fn agrees(wanted: &Value, live: &Value, key: &str) -> bool {
     }
 }
 
-fn says_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
+fn is_filled_in(field: &str, value: &Value) -> bool {
+    let default = DEFAULTS.iter().find(|(name, _)| *name == field);
+    let is_default = default.is_some_and(|(_, values)| values.contains(&value.to_string().as_str()));
+    let members = value.as_object();
+    is_default
+        || [RESTARTED, labels::CA_HASH].contains(&field)
+        || says_nothing(field, value)
+        || members.is_some_and(|members| members.iter().all(|(field, value)| is_filled_in(field, value)))
+}
+
+/// Whether a value of `field` is the same as none.
+fn says_nothing(field: &str, value: &Value) -> bool {
+    let is_zero = match value {
+        Value::Null => return true,
         Value::Bool(value) => !value,
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.values().all(says_nothing),
-    }
+        Value::Array(items) => return items.is_empty(),
+        Value::Object(fields) => return fields.iter().all(|(field, value)| says_nothing(field, value)),
+    };
+    is_zero && NOTHING_IF_ZERO.contains(&field)
 }
 
 /// A quantity of Kubernetes in billionths; `None` where it is none or too large. `500m` and `0.5` are one.
@@ -183,11 +278,42 @@ mod tests {
     }
 
     fn adoption(entries: &Value) -> Option<Adoption> {
-        let live: Deployment =
-            serde_json::from_value(json!({"metadata": {"name": "d", "managedFields": entries},
-            "spec": {"replicas": 2, "selector": {}, "template": {}}}))
-            .unwrap();
-        note(&live).map(|(_, text)| serde_json::from_str(&text).unwrap())
+        note(&live(entries)).map(|(_, text)| serde_json::from_str(&text).unwrap())
+    }
+
+    fn live(entries: &Value) -> Deployment {
+        let owner = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "a", "uid": "u"});
+        let metadata = json!({"name": "d", "managedFields": entries, "ownerReferences": [owner]});
+        let spec = json!({"replicas": 2, "selector": {}, "template": {}});
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+    }
+
+    /// Whoever may write Deployments may write any number of them.
+    #[test]
+    fn little_is_kept_and_of_nobodys_nothing() {
+        let entries = json!([entry(
+            "olm",
+            "Update",
+            json!({"f:spec": {"f:minReadySeconds": {}}})
+        )]);
+        let mut found = live(&entries);
+        found.metadata.owner_references = None;
+        assert_eq!(note(&found), None);
+        let mut found = live(&entries);
+        let long = "a".repeat(MAX_BYTES);
+        found.spec.as_mut().unwrap().template.metadata =
+            serde_json::from_value(json!({"labels": {"a": long}})).unwrap();
+        let (_, text) = note(&found).unwrap();
+        let kept: Adoption = serde_json::from_str(&text).unwrap();
+        assert!(!kept.is_of_another() && text.len() < 1000, "{text}");
+        let many: Value = (0..4000)
+            .map(|at| (format!("f:{at:0>20}"), json!({})))
+            .collect::<Map<_, _>>()
+            .into();
+        assert_eq!(
+            note(&live(&json!([entry("olm", "Update", json!({"f:spec": many}))]))),
+            None
+        );
     }
 
     #[test]
@@ -252,6 +378,7 @@ mod tests {
         let live = json!({"replicas": 1, "progressDeadlineSeconds": 600, "template": {"spec": {
             "containers": [{"name": "c", "env": [{"name": "A"}], "terminationMessagePath": "/dev/termination-log",
                 "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}],
+            "serviceAccountName": "a", "serviceAccount": "a", "dnsPolicy": "ClusterFirst", "securityContext": {},
             "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]}}});
         let wanted = |change: fn(&mut Value)| {
             let mut wanted = json!({"replicas": 1, "template": {"metadata": {"creationTimestamp": null}, "spec": {
@@ -259,11 +386,21 @@ mod tests {
                     "resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}}],
                 "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1024Ki"}}]}}});
             change(&mut wanted);
+            wanted["template"]["spec"]["serviceAccountName"] = json!("a");
             agrees(&wanted, &live, "")
         };
         assert!(wanted(|_| ()));
-        let changes: [fn(&mut Value); 6] = [
-            |wanted| wanted["replicas"] = json!(2),
+        assert!(wanted(|wanted| wanted["replicas"] = json!(2)), "it was scaled");
+        assert!(wanted(
+            |wanted| wanted["template"]["spec"]["hostNetwork"] = json!(false)
+        ));
+        let changes: [fn(&mut Value); 8] = [
+            |wanted| wanted["template"]["spec"]["nodeSelector"] = json!({"infra": ""}),
+            |wanted| wanted["template"]["spec"]["automountServiceAccountToken"] = json!(false),
+            |wanted| {
+                wanted["template"]["spec"]["containers"][0]["securityContext"] =
+                    json!({"allowPrivilegeEscalation": false});
+            },
             |wanted| wanted["paused"] = json!(true),
             |wanted| wanted["template"]["spec"]["containers"][0]["env"][0]["value"] = json!("1"),
             |wanted| wanted["template"]["spec"]["containers"][0]["env"] = json!([]),
@@ -274,6 +411,37 @@ mod tests {
         ];
         for (at, change) in changes.into_iter().enumerate() {
             assert!(!wanted(change), "{at}");
+        }
+    }
+
+    /// What nobody wants is no default of the API server's.
+    #[test]
+    fn a_spec_with_more_than_is_wanted_is_another() {
+        let wanted = json!({"template": {"spec": {"containers": [{"name": "c"}]}}});
+        let agrees = |more: &Value| {
+            let mut live = wanted.clone();
+            olm_testing::patch::merge(&mut live, more);
+            agrees(&wanted, &live, "")
+        };
+        let pod = |more: Value| json!({"template": {"spec": more}});
+        assert!(agrees(
+            &json!({"progressDeadlineSeconds": 600, "template": {"metadata": {"annotations": {RESTARTED: "now"}}}})
+        ));
+        assert!(agrees(&pod(
+            json!({"dnsPolicy": "ClusterFirst", "terminationGracePeriodSeconds": 30})
+        )));
+        for more in [
+            pod(json!({"hostNetwork": true})),
+            pod(json!({"dnsPolicy": "Default"})),
+            pod(json!({"nodeSelector": {"disk": ""}})),
+            pod(json!({"serviceAccount": "admin"})),
+            pod(json!({"initContainers": [{"name": "i"}]})),
+            pod(json!({"containers": [{"name": "c", "command": ["sh"]}]})),
+            pod(json!({"containers": [{"name": "c", "securityContext": {"privileged": true}}]})),
+            json!({"paused": true}),
+            json!({"template": {"metadata": {"labels": {"more": "1"}}}}),
+        ] {
+            assert!(!agrees(&more), "{more}");
         }
     }
 

@@ -321,7 +321,7 @@ fn the_environment_says_what_is_exported() {
         ([(all.0, "collector:4318"), traces], ""),
         (
             [(all.0, "collector:4318"), ("X", "")],
-            "is \"collector:4318\", which is no address",
+            "OTEL_EXPORTER_OTLP_ENDPOINT is no address",
         ),
         ([(all.0, "ftp://collector"), ("X", "")], "is no address"),
         ([(all.0, "http://"), ("X", "")], "is no address"),
