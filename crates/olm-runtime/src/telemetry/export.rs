@@ -94,9 +94,8 @@ impl Settings {
             matches!(uri.scheme_str(), Some("http" | "https"))
                 && uri.host().is_some_and(|host| !host.is_empty())
         });
-        let endpoint = uri.ok_or_else(|| {
-            format!("{name} is no address such as http://collector.monitoring:4318")
-        })?;
+        let endpoint =
+            uri.ok_or_else(|| format!("{name} is no address such as http://collector.monitoring:4318"))?;
         Ok(Some(Self {
             endpoint,
             certificate: either("CERTIFICATE").map(|(_, path)| path).unwrap_or_default(),
