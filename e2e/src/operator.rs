@@ -72,6 +72,18 @@ impl Operator {
         })
     }
 
+    /// Waits until the Deployments of both have the pods they are to have, whoever leads.
+    ///
+    /// # Errors
+    /// When one does not get there in time.
+    pub fn rolled_out(destination: &Destination) -> anyhow::Result<()> {
+        for program in OPERATORS {
+            let name = format!("deployment/{program}");
+            destination.run(&["rollout", "status", &name, "-n", "olm", "--timeout=120s"])?;
+        }
+        Ok(())
+    }
+
     /// Ends it with SIGKILL, at once.
     ///
     /// # Errors

@@ -1,7 +1,5 @@
 //! Operators whose Leases are short, for tests that kill them again and again: each waits until its own last Lease is over.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use xtask::deploy::OPERATORS;
@@ -9,8 +7,7 @@ use xtask::kubectl::Destination;
 
 use crate::operator::Operator;
 
-/// How long such a Lease lasts.
-pub const LEASE: Duration = Duration::from_secs(3);
+/// A Lease lasts 3 s.
 const TIMES: [&str; 3] = [
     "--leader-elect-lease-duration=3s",
     "--leader-elect-renew-deadline=2s",
@@ -45,7 +42,7 @@ impl ShortLeases {
             leases.before.push((program, before.into()));
             set(destination, program, &arguments.into())?;
         }
-        rolled_out(destination)?;
+        lead(destination)?;
         Ok(leases)
     }
 }
@@ -56,7 +53,7 @@ impl Drop for ShortLeases {
             for (program, arguments) in &self.before {
                 set(&self.destination, program, arguments)?;
             }
-            rolled_out(&self.destination)
+            lead(&self.destination)
         };
         if let Err(error) = back() {
             eprintln!("the operators are not as they were: {error:#}");
@@ -71,11 +68,8 @@ fn set(destination: &Destination, program: &str, arguments: &Value) -> anyhow::R
     Ok(())
 }
 
-fn rolled_out(destination: &Destination) -> anyhow::Result<()> {
-    for program in OPERATORS {
-        let name = format!("deployment/{program}");
-        destination.run(&["rollout", "status", &name, "-n", "olm", "--timeout=120s"])?;
-        Operator::ready(destination, program)?;
-    }
+fn lead(destination: &Destination) -> anyhow::Result<()> {
+    Operator::rolled_out(destination)?;
+    Operator::all(destination)?;
     Ok(())
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, bail, ensure};
 use e2e::demo::{SECOND, install};
 use e2e::lab::{Lab, Namespace, PATIENCE};
+use e2e::operator::Operator;
 use rustix::process::{Pid, Signal, kill_process};
 use xtask::bench::find_process;
 use xtask::cluster::audit::{AuditEvent, AuditTail};
@@ -134,17 +135,8 @@ impl Pair {
             pair.before.push((program, replicas.unwrap_or(1)));
             scale(destination, program, 2)?;
         }
-        pair.rolled_out()?;
+        Operator::rolled_out(destination)?;
         Ok(pair)
-    }
-
-    fn rolled_out(&self) -> anyhow::Result<()> {
-        for program in OPERATORS {
-            let name = format!("deployment/{program}");
-            self.destination
-                .run(&["rollout", "status", &name, "-n", "olm", "--timeout=120s"])?;
-        }
-        Ok(())
     }
 }
 
@@ -154,7 +146,7 @@ impl Drop for Pair {
             for (program, replicas) in &self.before {
                 scale(&self.destination, program, *replicas)?;
             }
-            self.rolled_out()
+            Operator::rolled_out(&self.destination)
         };
         if let Err(error) = back() {
             eprintln!("the operators are not as they were: {error:#}");
@@ -250,15 +242,15 @@ fn of_two_operators_each_one_leads_and_the_other_follows_whatever_happens_to_it(
     let lab = Lab::shared()?;
     let destination = lab.kubectl();
     lab.demo_catalog()?;
-    let pair = Pair::start(destination)?;
+    let _pair = Pair::start(destination)?;
     destination.run(&["delete", "crd", DEFINITION, "--ignore-not-found", "--timeout=60s"])?;
     killed(lab)?;
-    pair.rolled_out()?;
+    Operator::rolled_out(destination)?;
     stopped_and_woken(lab)?;
-    pair.rolled_out()?;
+    Operator::rolled_out(destination)?;
     ended(lab)?;
-    pair.rolled_out()?;
-    rolled(lab, &pair)
+    Operator::rolled_out(destination)?;
+    rolled(lab)
 }
 
 /// SIGKILL in the middle of an install.
@@ -364,7 +356,7 @@ fn ended(lab: &Lab) -> anyhow::Result<()> {
 }
 
 /// All pods are replaced while operators are being installed.
-fn rolled(lab: &Lab, pair: &Pair) -> anyhow::Result<()> {
+fn rolled(lab: &Lab) -> anyhow::Result<()> {
     let destination = lab.kubectl();
     let before = Leader::all(destination)?;
     let names = ["available-rolled-1", "available-rolled-2", "available-rolled-3"];
@@ -380,7 +372,7 @@ fn rolled(lab: &Lab, pair: &Pair) -> anyhow::Result<()> {
             }
         }
     }
-    pair.rolled_out()?;
+    Operator::rolled_out(destination)?;
     for namespace in &namespaces {
         is_installed(namespace)?;
     }

@@ -1,4 +1,5 @@
 //! What is wrong is told, by name, where users look.
+//! `docs/guides/troubleshooting.md` has the texts.
 
 use e2e::lab::{Lab, Namespace, catalog_source, condition, operator_group, subscription};
 use serde_json::Value;

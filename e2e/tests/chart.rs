@@ -1,4 +1,5 @@
 //! The chart on a cluster: installed, upgraded, uninstalled and installed again by helm; and the one file for `kubectl apply`.
+//! What `docs/guides/install-olm.md` and `docs/guides/upgrade-olm.md` have users do.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
 //! `kubectl operator` against a live cluster: what it foretells is what happens.
+//! What `docs/guides/operators.md` has users do.
 
 use std::process::{Output, Stdio};
 

@@ -1,5 +1,6 @@
 //! `kubectl operator ui` in a real browser: log in by the link, see an operator, approve its plan by the keyboard, see it run.
 //! Screenshots are kept in `target/screenshots`.
+//! What `docs/guides/ui.md` has users do.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

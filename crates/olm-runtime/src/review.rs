@@ -14,6 +14,7 @@ pub mod limits;
 mod user;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ pub struct Reviews {
     /// Places for questions about what somebody may do.
     deciding: Arc<Semaphore>,
     known: Mutex<KnownTokens>,
+    /// Whether the API server gave no answer since somebody was let in.
+    is_unanswered: AtomicBool,
 }
 
 impl Reviews {
@@ -86,6 +89,7 @@ impl Reviews {
             acquaintances: Arc::new(Semaphore::new(PARALLEL_REVIEWS)),
             deciding: Arc::new(Semaphore::new(PARALLEL_REVIEWS)),
             known: Mutex::default(),
+            is_unanswered: AtomicBool::new(false),
         }
     }
 
@@ -110,9 +114,19 @@ impl Reviews {
         self.users.answer(key, &places, ask).await
     }
 
-    /// The owner of `token` was let in: for [`KNOWN_TIME`] they wait behind no stranger.
-    pub fn remember(&self, token: &str) {
-        self.known().add(digest(&token));
+    /// Somebody was let in, by `token` if they showed one: for [`KNOWN_TIME`] its owner waits behind no stranger.
+    pub fn let_in(&self, token: Option<&str>) {
+        self.is_unanswered.store(false, Ordering::Relaxed);
+        if let Some(token) = token {
+            self.known().add(digest(&token));
+        }
+    }
+
+    /// Logs `text` and why the API server gives no answer, once until somebody is let in: others could have it logged again and again.
+    pub fn tell_unanswered(&self, text: &str, error: &ReviewError) {
+        if !self.is_unanswered.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%error, "{text}");
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, KnownTokens> {
@@ -408,7 +422,7 @@ mod tests {
         let (scripted, reviews) = reviews();
         let reviews = Arc::new(reviews);
         reviews.identify("good").await.unwrap();
-        reviews.remember("good");
+        reviews.let_in(Some("good"));
         tokio::time::advance(REVIEW_AGE).await;
         let before = scripted.asked.load(Ordering::SeqCst);
         let began = Instant::now();
@@ -431,8 +445,8 @@ mod tests {
     async fn tokens_that_are_known_are_bounded() {
         let (_, reviews) = reviews();
         for number in 0..=KNOWN_TOKENS {
-            reviews.remember(&format!("token-{number}"));
-            reviews.remember("always");
+            reviews.let_in(Some(&format!("token-{number}")));
+            reviews.let_in(Some("always"));
         }
         let known = reviews.known();
         assert_eq!(known.0.len(), KNOWN_TOKENS);

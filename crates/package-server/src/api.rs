@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures::stream;
@@ -60,8 +59,6 @@ pub struct Api {
     documents: Documents,
     metrics: Metrics,
     requests: Counters<2>,
-    /// Whether it was logged that the API server does not answer.
-    is_unanswered: AtomicBool,
 }
 
 /// What is always the same.
@@ -128,7 +125,6 @@ impl Api {
                 ["resource", "code"],
             ),
             metrics: metrics.clone(),
-            is_unanswered: AtomicBool::new(false),
         }
     }
 
@@ -183,11 +179,7 @@ impl Api {
         let decision = self.reviews.decide(&user, attributes).await;
         let decision = decision.map_err(|error| self.unknown("whether this is allowed", &error))?;
         if decision.is_allowed {
-            // Whoever is let in: others could have it logged again and again.
-            self.is_unanswered.store(false, Ordering::Relaxed);
-            if let Some(token) = bearer_token(headers.get(AUTHORIZATION)) {
-                self.reviews.remember(token);
-            }
+            self.reviews.let_in(bearer_token(headers.get(AUTHORIZATION)));
             Ok(())
         } else {
             Err(ApiStatus::forbidden(&user.name, attributes, &decision.reason))
@@ -213,9 +205,8 @@ impl Api {
 
     /// The answer to whoever it may be while the API server gives none; its own words are for the log.
     fn unknown(&self, what: &str, error: &ReviewError) -> ApiStatus {
-        if !self.is_unanswered.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, "the API server does not answer for callers: it cannot be found out {what}");
-        }
+        let text = format!("the API server does not answer for callers: it cannot be found out {what}");
+        self.reviews.tell_unanswered(&text, error);
         ApiStatus::unavailable(format!(
             "it cannot be found out {what}: the API server does not answer"
         ))

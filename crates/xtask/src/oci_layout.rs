@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use flate2::{Compression, write::GzEncoder};
+use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -170,13 +170,18 @@ fn header(size: usize, mode: u32) -> tar::Header {
     header
 }
 
-fn gzip(bytes: &[u8], small: bool) -> std::io::Result<Vec<u8>> {
+/// The operating system of a gzip header: not told.
+pub(crate) const UNKNOWN_SYSTEM: u8 = 255;
+
+/// Packed, with neither name, time nor system in the header. `small` packs as small as can be, which takes longer.
+pub(crate) fn gzip(bytes: &[u8], small: bool) -> std::io::Result<Vec<u8>> {
     let level = if small {
         Compression::best()
     } else {
         Compression::fast()
     };
-    let mut encoder = GzEncoder::new(Vec::new(), level);
+    let header = GzBuilder::new().mtime(0).operating_system(UNKNOWN_SYSTEM);
+    let mut encoder = header.write(Vec::new(), level);
     encoder.write_all(bytes)?;
     encoder.finish()
 }

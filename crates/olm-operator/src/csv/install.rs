@@ -277,11 +277,16 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
 pub(crate) fn adopt_unchanged(observed: &Observed) -> Vec<Action> {
     let of = |built: Built| {
         let live = observed.deployments.get(&built.wanted.name)?;
-        // What is kept for another reason is not known to be the wanted one.
-        let adoption = stores::deployment::adoption::of(live)?;
-        let is_as_wanted = adoption.is_as(&built.wanted.spec) && !built.wanted.lacks_proxy;
-        adopt(observed, live, Some(&built.wanted.hash)).filter(|_| is_as_wanted)
+        adopt(observed, live, Some(&built.wanted))
     };
+    // This is asked in every round, and to work out what is wanted takes long.
+    if !observed
+        .deployments
+        .values()
+        .any(|live| stores::deployment::adoption::is_due(live))
+    {
+        return Vec::new();
+    }
     wanted(observed).into_iter().filter_map(of).collect()
 }
 
@@ -306,12 +311,20 @@ pub(crate) fn take_over_serving(observed: &Observed) -> Option<InstallWrites> {
     })
 }
 
-/// Makes what `Update`s own of a Deployment part of our apply, and says of what spec it is made now.
-fn adopt(observed: &Observed, live: &Deployment, hash: Option<&String>) -> Option<Action> {
+/// Makes what `Update`s own of a Deployment part of our apply. With `wanted` only where it is that already, which its hash says from then on.
+fn adopt(
+    observed: &Observed,
+    live: &Deployment,
+    wanted: Option<&health::WantedDeployment>,
+) -> Option<Action> {
     let adoption = stores::deployment::adoption::of(live)?;
     let mut metadata = json!({"managedFields": adoption.managed_fields});
-    if let Some(hash) = hash {
-        metadata["labels"] = json!({labels::DEPLOYMENT_SPEC_HASH: hash});
+    if let Some(wanted) = wanted {
+        // What is kept for another reason is not known to be the wanted one.
+        if wanted.lacks_proxy || !adoption.is_as(&wanted.spec) {
+            return None;
+        }
+        metadata["labels"] = json!({labels::DEPLOYMENT_SPEC_HASH: wanted.hash});
     }
     let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
     // Who owns what is written whole: what others wrote meanwhile must not be lost.

@@ -11,7 +11,6 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -52,19 +51,13 @@ pub fn refusals(metrics: &Metrics) -> Counters<1> {
 pub struct Guard {
     reviews: Arc<Reviews>,
     refused: Counters<1>,
-    /// Whether the API server gave no answer since somebody was let in.
-    is_unanswered: Arc<AtomicBool>,
 }
 
 impl Guard {
     /// Lets in whom `reviews` allow, and counts the others.
     pub fn new(reviews: Reviews, refused: Counters<1>) -> Self {
         let reviews = Arc::new(reviews);
-        Self {
-            reviews,
-            refused,
-            is_unanswered: Arc::default(),
-        }
+        Self { reviews, refused }
     }
 
     /// Nothing if whoever sent `head` may have the metrics, else what to answer.
@@ -112,19 +105,16 @@ impl Guard {
             let text = format!("Authorization denied for user {}\n", user.name);
             return Err(Answer::text("403 Forbidden", &text));
         }
-        // Whoever is let in: others could have it logged again and again.
-        self.is_unanswered.store(false, Ordering::Relaxed);
-        if let Some(token) = token {
-            self.reviews.remember(token);
-        }
+        self.reviews.let_in(token);
         Ok(())
     }
 
     /// The answer to whoever it may be while the API server gives none; its own words are for the log.
     fn unknown(&self, what: &str, error: &ReviewError) -> Answer {
-        if !self.is_unanswered.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, "metrics are told to nobody whom the API server does not answer for: it cannot be found out {what}");
-        }
+        let text = format!(
+            "metrics are told to nobody whom the API server does not answer for: it cannot be found out {what}"
+        );
+        self.reviews.tell_unanswered(&text, error);
         Answer::text("503 Service Unavailable", "the API server does not answer\n")
     }
 }

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use flate2::{Compression, GzBuilder};
 use sha2::{Digest as _, Sha256};
 
-/// The operating system of a gzip header: not told.
-const UNKNOWN_SYSTEM: u8 = 255;
+use crate::oci_layout::gzip;
 
 /// One file of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,17 +40,7 @@ pub(super) fn tar_gz(entries: &Entries, time: u64, small: bool) -> anyhow::Resul
         header.set_gid(0);
         archive.append_data(&mut header, path, entry.content.as_slice())?;
     }
-    let level = if small {
-        Compression::best()
-    } else {
-        Compression::fast()
-    };
-    let mut packed = GzBuilder::new()
-        .mtime(0)
-        .operating_system(UNKNOWN_SYSTEM)
-        .write(Vec::new(), level);
-    packed.write_all(&archive.into_inner()?)?;
-    Ok(packed.finish()?)
+    Ok(gzip(&archive.into_inner()?, small)?)
 }
 
 /// SHA-256 in hexadecimal digits.
@@ -133,7 +120,7 @@ mod tests {
         assert_eq!(one, other);
         assert_eq!(&one[..4], [0x1f, 0x8b, 8, 0], "no name, no comment");
         assert_eq!(&one[4..8], [0; 4], "no time of packing");
-        assert_eq!(one[9], UNKNOWN_SYSTEM);
+        assert_eq!(one[9], crate::oci_layout::UNKNOWN_SYSTEM);
         let mut text = Vec::new();
         flate2::read::GzDecoder::new(one.as_slice())
             .read_to_end(&mut text)

@@ -21,14 +21,9 @@ const ADOPTION: &str = "//adoption";
 /// Bytes of each of its parts: whoever may write Deployments may write large ones.
 const MAX_BYTES: usize = 32 << 10;
 /// What the API server fills in where nothing is said, by field.
-const DEFAULTS: [(&str, &[&str]); 26] = [
+const DEFAULTS: [(&str, &[&str]); 24] = [
     ("progressDeadlineSeconds", &["600"]),
     ("revisionHistoryLimit", &["10", "1"]),
-    (
-        "strategy",
-        &[r#"{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"},"type":"RollingUpdate"}"#],
-    ),
-    ("rollingUpdate", &[r#"{"maxSurge":"25%","maxUnavailable":"25%"}"#]),
     ("maxSurge", &["\"25%\""]),
     ("maxUnavailable", &["\"25%\""]),
     ("type", &["\"RollingUpdate\"", "\"\""]),
@@ -120,6 +115,11 @@ pub(super) fn note(deployment: &Deployment) -> Option<(String, String)> {
     };
     let text = serde_json::to_string(&adoption).ok()?;
     (text.len() <= 2 * MAX_BYTES).then(|| (ADOPTION.to_owned(), text))
+}
+
+/// Whether anything of a pruned Deployment is to be adopted.
+pub(crate) fn is_due(deployment: &Deployment) -> bool {
+    deployment.annotations().contains_key(ADOPTION)
 }
 
 /// What is to be adopted of a pruned Deployment.
