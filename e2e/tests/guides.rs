@@ -34,13 +34,13 @@ const TRIED: [(&str, &[&str]); 10] = [
 /// Other guides, and what tries them, or what they say where their commands need somebody's own cluster.
 const ELSEWHERE: [(&str, &str); 8] = [
     ("catalogs.md", "crates/opm/tests/guides/main.rs"),
-    ("install-olm.md", "e2e/tests/chart.rs"),
+    ("install-olm.md", "e2e/tests/chart/main.rs"),
     ("move-from-upstream.md", "docs/decisions/0041-taking-over.md"),
     ("operators.md", "e2e/tests/plugin.rs"),
     ("plan-and-explain.md", "crates/opm/tests/guides/main.rs"),
     ("troubleshooting.md", "e2e/tests/bad_input.rs"),
     ("ui.md", "e2e/tests/ui.rs"),
-    ("upgrade-olm.md", "e2e/tests/chart.rs"),
+    ("upgrade-olm.md", "e2e/tests/chart/main.rs"),
 ];
 
 /// A registry of a reader's. The one of the cluster answers for every name.

@@ -2,7 +2,7 @@
 //!
 //! The program is a shell around pure decisions: `run` wires stores to queues, and each controller observes, decides,
 //! lets the runtime act, and writes its status. It is a library so that tests of the whole, fuzzing among them, can drive
-//! its controllers; `main.rs` only reads the flags.
+//! its controllers; `program` only reads the flags.
 
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
@@ -23,6 +23,7 @@ mod manifest;
 mod metrics;
 mod object;
 mod previewed;
+pub mod program;
 mod pruning;
 mod registry_tags;
 mod resolution;

@@ -2,7 +2,7 @@
 //!
 //! The program is a shell around pure decisions: `run` wires stores to queues, and each controller observes, decides,
 //! lets the runtime act, and writes its status. See `csv` for the one that matters most. It is a library so that tests
-//! of the whole can drive its controllers; `main.rs` only reads the flags.
+//! of the whole can drive its controllers; `program` only reads the flags.
 
 // Rows of test tables are literals, handed over as they stand.
 #![cfg_attr(test, allow(clippy::needless_pass_by_value))]
@@ -26,6 +26,7 @@ mod operator_group;
 mod operator_sketch;
 mod orphaned_caller;
 mod owner;
+pub mod program;
 #[doc(hidden)]
 pub mod rounds;
 pub mod run;

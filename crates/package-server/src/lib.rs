@@ -23,6 +23,7 @@ mod metrics;
 mod openapi;
 mod package_manifest;
 mod pages;
+pub mod program;
 mod readiness;
 mod rendering;
 mod request;

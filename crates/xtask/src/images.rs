@@ -27,18 +27,14 @@ pub(crate) const DEMO_RELEASES: [&str; 2] = ["1.0.0", "1.1.0"];
 const STAND_IN: &str = "stand-in";
 /// Runs in the images of others, in pods that unpack them.
 const COPY_BUNDLE: &str = "cpb";
+/// All controllers in one, as most of what they are made of is the same.
+const CONTROLLERS: &str = "olm-controllers";
+/// What it is called by.
+pub(crate) const CONTROLLER_LINKS: [&str; 3] = ["catalog-operator", "olm-operator", "package-server"];
 /// Those that run where there is nothing else, whatever they are compiled for.
 const STATIC: [&str; 2] = [STAND_IN, COPY_BUNDLE];
 /// Programs that go into images.
-const PROGRAMS: [&str; 7] = [
-    "catalog-operator",
-    "olm-operator",
-    "package-server",
-    "opm",
-    COPY_BUNDLE,
-    "demo-operator",
-    STAND_IN,
-];
+const PROGRAMS: [&str; 5] = [CONTROLLERS, "opm", COPY_BUNDLE, "demo-operator", STAND_IN];
 /// Certificate authorities for talking to real registries.
 pub(crate) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// How often one hears of a compiler that goes on.
@@ -260,12 +256,16 @@ pub(crate) fn shipped() -> [Recipe; 2] {
     [
         Recipe {
             name: "olm",
-            programs: &["catalog-operator", "olm-operator", "package-server", COPY_BUNDLE],
+            programs: &[CONTROLLERS, COPY_BUNDLE],
             config: ImageConfig {
-                // Pods that unpack bundles or extract catalogs copy the program from here, as they do with upstream's image.
-                links: ["bin/cp", "bin/copy-content"]
-                    .map(|link| (link.to_owned(), COPY_BUNDLE.to_owned()))
-                    .into(),
+                links: CONTROLLER_LINKS
+                    .map(|link| (format!("bin/{link}"), CONTROLLERS.to_owned()))
+                    .into_iter()
+                    // Pods that unpack bundles or extract catalogs copy the program from here, as they do with upstream's image.
+                    .chain(
+                        ["bin/cp", "bin/copy-content"].map(|link| (link.to_owned(), COPY_BUNDLE.to_owned())),
+                    )
+                    .collect(),
                 ..ImageConfig::default()
             },
         },

@@ -36,7 +36,7 @@ fn figure(env: &TestEnv, series: &str) -> f64 {
 }
 
 #[test]
-fn met_002_003_009_012_objects_and_ready_catalogs_are_counted() {
+fn met_002_met_003_met_009_met_012_objects_and_ready_catalogs_are_counted() {
     let mut env = served();
     env.put(subscription("demo", ""));
     let mut unreachable = catalog("later");

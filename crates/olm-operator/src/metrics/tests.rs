@@ -38,7 +38,7 @@ fn csv_009_every_phase_but_succeeded_is_abnormal() {
 }
 
 #[test]
-fn met_004_006_007_what_is_installed_and_what_is_not_is_told_apart() {
+fn met_004_met_006_met_007_what_is_installed_and_what_is_not_is_told_apart() {
     let mut env = installed();
     let mut needy = csv("needy", "");
     needy["spec"]["version"] = json!("1.2.3");

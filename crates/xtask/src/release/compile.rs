@@ -12,14 +12,7 @@ use crate::images;
 use crate::progress::Progress;
 
 /// The programs of a release, each the only one of the package of its name.
-pub(super) const PROGRAMS: [&str; 6] = [
-    "catalog-operator",
-    "cpb",
-    "kubectl-operator",
-    "olm-operator",
-    "opm",
-    "package-server",
-];
+pub(super) const PROGRAMS: [&str; 4] = ["cpb", "kubectl-operator", "olm-controllers", "opm"];
 
 /// Of the caller's environment: how to find tools and the registry of packages. Nothing else may change what is compiled.
 const KEPT: [&str; 14] = [

@@ -1,10 +1,14 @@
 //! The chart on a cluster: installed, upgraded, uninstalled and installed again by helm; and the one file for `kubectl apply`.
 //! What `docs/guides/install-olm.md` and `docs/guides/upgrade-olm.md` have users do.
 
+mod metrics;
+mod one_file;
+mod openshift;
+mod removal;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use e2e::cluster::Scratch;
@@ -15,7 +19,10 @@ use xtask::cluster::{self, Cluster, UpOptions};
 use xtask::demo::PACKAGE;
 use xtask::kubectl::{Destination, text};
 use xtask::progress::Progress;
-use xtask::{chart, deploy, images, workspace};
+use xtask::{chart, deploy, images};
+
+use crate::metrics::{METRICS_SECRET, metrics_are_told_to_whom_the_cluster_lets_read_them, metrics_secret};
+use crate::removal::{of_helm, uninstalled};
 
 /// What discovery of the whole cluster asks `package-server` by.
 const API_SERVICE: &str = "v1.packages.operators.coreos.com";
@@ -286,6 +293,8 @@ fn arch_002_the_chart_is_installed_upgraded_and_uninstalled_and_takes_up_again_w
     let uid = |object: &Value| text(object, "/metadata/uid").to_owned();
     ensure!(uid(&release.operator()?) == uid(&installed), "it was made anew");
 
+    openshift::reports(&release)?;
+
     // Uninstall: nothing of OLM runs, everything of users is there, and the cluster's discovery works.
     ensure!(of_helm(kubectl)?.len() > 20, "{:?}", of_helm(kubectl)?);
     release.uninstall()?;
@@ -335,281 +344,6 @@ fn arch_002_the_chart_is_installed_upgraded_and_uninstalled_and_takes_up_again_w
         "an upgrade made another certificate"
     );
     release.uninstall()
-}
-
-/// The Secret that metrics are served with.
-const METRICS_SECRET: &str = "metrics-tls";
-/// What Prometheus' linter says of names that are upstream's.
-const NAMED_BY_UPSTREAM: [&str; 5] = [
-    "csv_count",
-    "csv_upgrade_count",
-    "catalog_source_count",
-    "install_plan_count",
-    "subscription_count",
-];
-
-/// Makes it, for both Services, and returns the certificate as PEM.
-fn metrics_secret(kubectl: &Destination) -> anyhow::Result<String> {
-    let hosts = deploy::OPERATORS.map(|name| format!("{name}-metrics.{OLM}.svc"));
-    let made = rcgen::generate_simple_self_signed(hosts)?;
-    let certificate = made.cert.pem();
-    kubectl.apply(&[json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-        "metadata": {"name": METRICS_SECRET, "namespace": OLM},
-        "stringData": {"tls.crt": certificate, "tls.key": made.signing_key.serialize_pem(), "ca.crt": certificate},
-    })])?;
-    Ok(certificate)
-}
-
-/// MET-001: over TLS, to an account that is bound to the chart's ClusterRole and to nobody else; health to everybody.
-fn metrics_are_told_to_whom_the_cluster_lets_read_them(
-    release: &Release,
-    authority: &str,
-) -> anyhow::Result<()> {
-    let kubectl = &release.kubectl;
-    for account in ["scraper", "eve"] {
-        kubectl.run(&["create", "serviceaccount", account, "-n", OPERATORS])?;
-    }
-    let scraper = format!("--serviceaccount={OPERATORS}:scraper");
-    let role = "--clusterrole=operator-lifecycle-manager-metrics-reader";
-    kubectl.run(&["create", "clusterrolebinding", "scraper", role, &scraper])?;
-    let token = |account| kubectl.run(&["create", "token", account, "-n", OPERATORS]);
-    let (scraper, eve) = (token("scraper")?, token("eve")?);
-    let ca = release.helm.home.path().join("ca.crt");
-    std::fs::write(&ca, authority)?;
-    for name in deploy::OPERATORS {
-        let pods = kubectl.get(&["pods", "-n", OLM, "-l", &format!("app={name}")])?;
-        let pods = pods.unwrap_or_default();
-        let address = text(&pods, "/items/0/status/podIP");
-        let host = format!("{name}-metrics.{OLM}.svc");
-        // The answer, and behind it its code.
-        let ask = |path: &str, token: &str| -> anyhow::Result<String> {
-            let mut curl = release.helm.cluster.command("curl");
-            curl.args(["--silent", "--show-error", "--max-time", "20", "--cacert"]);
-            curl.arg(&ca).args(["--write-out", "%{http_code}"]);
-            curl.args(["--connect-to", &format!("{host}:8443:{address}:8443")]);
-            curl.args(["--header", &format!("Authorization: Bearer {}", token.trim())]);
-            output(curl.arg(format!("https://{host}:8443{path}")))
-        };
-        // An account may be asked about before the binding has reached the authorizer.
-        let page = kubectl.wait("metrics to be told", PATIENCE, |_| {
-            let told = ask("/metrics", &scraper)?;
-            Ok(told.strip_suffix("200").map(str::to_owned).ok_or(told.clone()))
-        })?;
-        ensure!(page.contains("\nrest_client_requests_total{"), "{page}");
-        assert_eq!(ask("/metrics", "forged")?, "Unauthorized\n401", "{name}");
-        let refused = ask("/metrics", &eve)?;
-        ensure!(refused.ends_with(":eve\n403"), "{refused}");
-        assert_eq!(ask("/healthz", "")?, "ok\n200", "{name}");
-        let plain = format!("http://{address}:8080/metrics");
-        let mut curl = release.helm.cluster.command("curl");
-        let plain = output(curl.args(["--silent", "--max-time", "20", &plain]))?;
-        ensure!(plain.starts_with("metrics are told over TLS alone"), "{plain}");
-        is_as_prometheus_likes_it(&page)?;
-    }
-    Ok(())
-}
-
-/// Prometheus' linter finds nothing in a page but what upstream's names have.
-fn is_as_prometheus_likes_it(page: &str) -> anyhow::Result<()> {
-    let program = cluster::alerts(&Progress::start())?;
-    let file = tempfile::NamedTempFile::new()?;
-    std::fs::write(file.path(), page)?;
-    let mut lint = Command::new(program);
-    let linted = lint
-        .arg("metrics")
-        .stdin(std::fs::File::open(file.path())?)
-        .output()?;
-    let told = String::from_utf8_lossy(&linted.stdout);
-    let ours = told.lines().find(|line| {
-        let metric = line.split(':').next().unwrap_or_default();
-        !NAMED_BY_UPSTREAM.contains(&metric)
-    });
-    ensure!(ours.is_none(), "{told}");
-    Ok(())
-}
-
-/// What bears helm's mark, as `kind/name`.
-fn of_helm(kubectl: &Destination) -> anyhow::Result<Vec<String>> {
-    let kinds = "deployments,services,serviceaccounts,configmaps,secrets,networkpolicies,poddisruptionbudgets,roles,rolebindings,\
-                 clusterroles,clusterrolebindings,priorityclasses,apiservices,namespaces,clusterserviceversions,operatorgroups,olmconfigs";
-    let found = kubectl.run(&[
-        "get",
-        kinds,
-        "-A",
-        "-l",
-        "app.kubernetes.io/managed-by=Helm",
-        "-o",
-        "name",
-    ])?;
-    Ok(found.lines().map(str::to_owned).collect())
-}
-
-/// What `docs/guides/install-olm.md` says of an uninstall.
-fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
-    let mut left = of_helm(kubectl)?;
-    left.sort();
-    ensure!(
-        left == [
-            "namespace/olm",
-            "namespace/operators",
-            "olmconfig.operators.coreos.com/cluster",
-            "operatorgroup.operators.coreos.com/global-operators",
-            "operatorgroup.operators.coreos.com/olm-operators",
-        ],
-        "{left:?} are left"
-    );
-    for namespace in [OLM, OPERATORS] {
-        let found = kubectl
-            .get(&["namespace", namespace])?
-            .context("a namespace is gone")?;
-        ensure!(text(&found, "/status/phase") == "Active", "{namespace}: {found}");
-    }
-    ensure!(
-        kubectl.get(&["apiservice", API_SERVICE])?.is_none(),
-        "{API_SERVICE} is left"
-    );
-    // What OLM made for package-server; the garbage collector comes later.
-    let kinds = "deployments,services,secrets,roles,rolebindings,clusterroles,clusterrolebindings,clusterserviceversions,operatorconditions";
-    kubectl.wait("what package-server had to go", PATIENCE, |kubectl| {
-        let found = kubectl.run(&["get", kinds, "-A", "-o", "name"])?;
-        let left: Vec<&str> = found.lines().filter(|name| name.contains("package")).collect();
-        Ok(if left.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("{left:?}"))
-        })
-    })?;
-    for operator in deploy::OPERATORS {
-        let pods = format!("app={operator}");
-        kubectl.run(&[
-            "wait",
-            "--for=delete",
-            "--timeout=60s",
-            "pods",
-            "-n",
-            OLM,
-            "-l",
-            &pods,
-        ])?;
-    }
-    let definitions = kubectl.get(&["crd"])?.unwrap_or_default();
-    let ours = definitions["items"].as_array().into_iter().flatten();
-    let ours = ours
-        .filter(|crd| text(crd, "/spec/group") == "operators.coreos.com")
-        .count();
-    ensure!(ours == 8, "{ours} CustomResourceDefinitions are left");
-    // Whatever served an API that is looked for before a namespace goes is gone, too.
-    kubectl.run(&["create", "namespace", "passing"])?;
-    kubectl.run(&["delete", "namespace", "passing", "--wait=true", "--timeout=60s"])?;
-    Ok(())
-}
-
-/// Runs the lines of the guide's part about `kubectl` that begin with that word: in its `number`th block of commands.
-fn as_the_guide_says(kubectl: &Destination, number: usize) -> anyhow::Result<Vec<String>> {
-    let root = workspace::root();
-    let guide = std::fs::read_to_string(root.join("docs/guides/install-olm.md"))?;
-    let part = guide
-        .split("\n## ")
-        .find(|part| part.starts_with("With kubectl\n"));
-    let part = part.context("the guide has no part `With kubectl`")?;
-    let block = part
-        .split("```sh\n")
-        .nth(number)
-        .and_then(|rest| rest.split("```").next());
-    let mut told = Vec::new();
-    for line in block.context("no such block of commands")?.lines() {
-        let Some(arguments) = line.strip_prefix("kubectl ") else {
-            continue;
-        };
-        let arguments: Vec<String> = arguments
-            .split_whitespace()
-            .map(|word| match word {
-                // Made of the file by the line before, with other names of images.
-                "install.yaml" => root.join("manifests/install.yaml").to_string_lossy().into_owned(),
-                word if word.starts_with("manifests/") => root.join(word).to_string_lossy().into_owned(),
-                word => word.to_owned(),
-            })
-            .collect();
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        told.push(kubectl.run(&arguments)?);
-    }
-    Ok(told)
-}
-
-#[test]
-fn arch_002_the_file_is_applied_and_taken_away_by_the_lines_of_the_guide() -> anyhow::Result<()> {
-    let scratch = Scratch::start("chart-file", UpOptions { no_node: true })?;
-    let kubectl = Destination::Embedded((*scratch).clone());
-    ensure!(as_the_guide_says(&kubectl, 1)?.len() == 3);
-    for object in [
-        "csv/packageserver",
-        "olmconfig/cluster",
-        "operatorgroup/olm-operators",
-        "deployment/olm-operator",
-    ] {
-        ensure!(kubectl.get(&["-n", OLM, object])?.is_some(), "no {object}");
-    }
-    let again = as_the_guide_says(&kubectl, 1)?.concat();
-    ensure!(!again.contains(" created"), "{again}");
-
-    as_the_guide_says(&kubectl, 2)?;
-    let file = workspace::root().join("manifests/install.yaml");
-    let file = file.to_string_lossy();
-    let get = ["get", "--ignore-not-found", "-o", "name", "-f", &file];
-    // Of a namespace's worth of kinds some take a moment to go.
-    kubectl.wait("what is OLM's to be gone", PATIENCE, |kubectl| {
-        let left = kubectl.run(&get)?;
-        let mut left: Vec<&str> = left
-            .lines()
-            .filter(|name| !name.starts_with("customresourcedefinition"))
-            .collect();
-        left.sort_unstable();
-        let kept = [
-            "namespace/olm",
-            "namespace/operators",
-            "olmconfig.operators.coreos.com/cluster",
-            "operatorgroup.operators.coreos.com/global-operators",
-            "operatorgroup.operators.coreos.com/olm-operators",
-        ];
-        Ok(if left == kept {
-            Ok(())
-        } else {
-            Err(format!("{left:?}"))
-        })
-    })?;
-    let definitions = kubectl.run(&["get", "crd", "-o", "name"])?;
-    let ours = definitions
-        .lines()
-        .filter(|name| name.ends_with(".operators.coreos.com"));
-    ensure!(ours.count() == 8, "{definitions}");
-    Ok(())
-}
-
-/// Kinds are looked up before the definitions are served, unless these are quicker; the guide says so.
-#[test]
-fn arch_002_one_file_is_applied_by_kubectl_in_two_rounds_at_most() -> anyhow::Result<()> {
-    let scratch = Scratch::start("chart-rounds", UpOptions { no_node: true })?;
-    let kubectl = Destination::Embedded((*scratch).clone());
-    let file = workspace::root().join("manifests/install.yaml");
-    let file = file.to_string_lossy().into_owned();
-    let apply = ["apply", "-f", &file];
-    if let Err(error) = kubectl.run(&apply) {
-        let first = format!("{error:#}");
-        let unknown = first.matches("no matches for kind").count();
-        ensure!(
-            (1..=4).contains(&unknown) && !first.contains("Too long"),
-            "{first}"
-        );
-        kubectl.wait(
-            "the definitions to be served",
-            Duration::from_secs(60),
-            |kubectl| Ok(kubectl.run(&apply).map_err(|error| format!("{error:#}"))),
-        )?;
-    }
-    let again = kubectl.run(&apply)?;
-    ensure!(!again.contains(" created"), "{again}");
-    Ok(())
 }
 
 /// One that was started without an election writes without asking: nothing may run beside it, and what replaces it has the flag.

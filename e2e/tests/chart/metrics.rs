@@ -1,0 +1,104 @@
+//! Metrics of an installed OLM: who is told them, and how they look.
+
+use std::process::Command;
+
+use anyhow::ensure;
+use e2e::lab::PATIENCE;
+use serde_json::json;
+use xtask::kubectl::{Destination, text};
+use xtask::progress::Progress;
+use xtask::{cluster, deploy};
+
+use crate::{OLM, OPERATORS, Release, output};
+
+/// The Secret that metrics are served with.
+pub const METRICS_SECRET: &str = "metrics-tls";
+/// What Prometheus' linter says of names that are upstream's.
+const NAMED_BY_UPSTREAM: [&str; 5] = [
+    "csv_count",
+    "csv_upgrade_count",
+    "catalog_source_count",
+    "install_plan_count",
+    "subscription_count",
+];
+
+/// Makes it, for both Services, and returns the certificate as PEM.
+pub fn metrics_secret(kubectl: &Destination) -> anyhow::Result<String> {
+    let hosts = deploy::OPERATORS.map(|name| format!("{name}-metrics.{OLM}.svc"));
+    let made = rcgen::generate_simple_self_signed(hosts)?;
+    let certificate = made.cert.pem();
+    kubectl.apply(&[json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": {"name": METRICS_SECRET, "namespace": OLM},
+        "stringData": {"tls.crt": certificate, "tls.key": made.signing_key.serialize_pem(), "ca.crt": certificate},
+    })])?;
+    Ok(certificate)
+}
+
+/// MET-001: over TLS, to an account that is bound to the chart's ClusterRole and to nobody else; health to everybody.
+pub fn metrics_are_told_to_whom_the_cluster_lets_read_them(
+    release: &Release,
+    authority: &str,
+) -> anyhow::Result<()> {
+    let kubectl = &release.kubectl;
+    for account in ["scraper", "eve"] {
+        kubectl.run(&["create", "serviceaccount", account, "-n", OPERATORS])?;
+    }
+    let scraper = format!("--serviceaccount={OPERATORS}:scraper");
+    let role = "--clusterrole=operator-lifecycle-manager-metrics-reader";
+    kubectl.run(&["create", "clusterrolebinding", "scraper", role, &scraper])?;
+    let token = |account| kubectl.run(&["create", "token", account, "-n", OPERATORS]);
+    let (scraper, eve) = (token("scraper")?, token("eve")?);
+    let ca = release.helm.home.path().join("ca.crt");
+    std::fs::write(&ca, authority)?;
+    for name in deploy::OPERATORS {
+        let pods = kubectl.get(&["pods", "-n", OLM, "-l", &format!("app={name}")])?;
+        let pods = pods.unwrap_or_default();
+        let address = text(&pods, "/items/0/status/podIP");
+        let host = format!("{name}-metrics.{OLM}.svc");
+        // The answer, and behind it its code.
+        let ask = |path: &str, token: &str| -> anyhow::Result<String> {
+            let mut curl = release.helm.cluster.command("curl");
+            curl.args(["--silent", "--show-error", "--max-time", "20", "--cacert"]);
+            curl.arg(&ca).args(["--write-out", "%{http_code}"]);
+            curl.args(["--connect-to", &format!("{host}:8443:{address}:8443")]);
+            curl.args(["--header", &format!("Authorization: Bearer {}", token.trim())]);
+            output(curl.arg(format!("https://{host}:8443{path}")))
+        };
+        // An account may be asked about before the binding has reached the authorizer.
+        let page = kubectl.wait("metrics to be told", PATIENCE, |_| {
+            let told = ask("/metrics", &scraper)?;
+            Ok(told.strip_suffix("200").map(str::to_owned).ok_or(told.clone()))
+        })?;
+        ensure!(page.contains("\nrest_client_requests_total{"), "{page}");
+        assert_eq!(ask("/metrics", "forged")?, "Unauthorized\n401", "{name}");
+        let refused = ask("/metrics", &eve)?;
+        ensure!(refused.ends_with(":eve\n403"), "{refused}");
+        assert_eq!(ask("/healthz", "")?, "ok\n200", "{name}");
+        let plain = format!("http://{address}:8080/metrics");
+        let mut curl = release.helm.cluster.command("curl");
+        let plain = output(curl.args(["--silent", "--max-time", "20", &plain]))?;
+        ensure!(plain.starts_with("metrics are told over TLS alone"), "{plain}");
+        is_as_prometheus_likes_it(&page)?;
+    }
+    Ok(())
+}
+
+/// Prometheus' linter finds nothing in a page but what upstream's names have.
+fn is_as_prometheus_likes_it(page: &str) -> anyhow::Result<()> {
+    let program = cluster::alerts(&Progress::start())?;
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), page)?;
+    let mut lint = Command::new(program);
+    let linted = lint
+        .arg("metrics")
+        .stdin(std::fs::File::open(file.path())?)
+        .output()?;
+    let told = String::from_utf8_lossy(&linted.stdout);
+    let ours = told.lines().find(|line| {
+        let metric = line.split(':').next().unwrap_or_default();
+        !NAMED_BY_UPSTREAM.contains(&metric)
+    });
+    ensure!(ours.is_none(), "{told}");
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! What is left after an uninstall.
+
+use anyhow::{Context as _, ensure};
+use e2e::lab::PATIENCE;
+use xtask::deploy;
+use xtask::kubectl::{Destination, text};
+
+use crate::{API_SERVICE, OLM, OPERATORS};
+
+/// What bears helm's mark, as `kind/name`.
+pub fn of_helm(kubectl: &Destination) -> anyhow::Result<Vec<String>> {
+    let kinds = "deployments,services,serviceaccounts,configmaps,secrets,networkpolicies,poddisruptionbudgets,roles,rolebindings,\
+                 clusterroles,clusterrolebindings,priorityclasses,apiservices,namespaces,clusterserviceversions,operatorgroups,olmconfigs";
+    let found = kubectl.run(&[
+        "get",
+        kinds,
+        "-A",
+        "-l",
+        "app.kubernetes.io/managed-by=Helm",
+        "-o",
+        "name",
+    ])?;
+    Ok(found.lines().map(str::to_owned).collect())
+}
+
+/// What `docs/guides/install-olm.md` says of an uninstall.
+pub fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
+    let mut left = of_helm(kubectl)?;
+    left.sort();
+    ensure!(
+        left == [
+            "namespace/olm",
+            "namespace/operators",
+            "olmconfig.operators.coreos.com/cluster",
+            "operatorgroup.operators.coreos.com/global-operators",
+            "operatorgroup.operators.coreos.com/olm-operators",
+        ],
+        "{left:?} are left"
+    );
+    for namespace in [OLM, OPERATORS] {
+        let found = kubectl
+            .get(&["namespace", namespace])?
+            .context("a namespace is gone")?;
+        ensure!(text(&found, "/status/phase") == "Active", "{namespace}: {found}");
+    }
+    ensure!(
+        kubectl.get(&["apiservice", API_SERVICE])?.is_none(),
+        "{API_SERVICE} is left"
+    );
+    // What OLM made for package-server; the garbage collector comes later.
+    let kinds = "deployments,services,secrets,roles,rolebindings,clusterroles,clusterrolebindings,clusterserviceversions,operatorconditions";
+    kubectl.wait("what package-server had to go", PATIENCE, |kubectl| {
+        let found = kubectl.run(&["get", kinds, "-A", "-o", "name"])?;
+        let left: Vec<&str> = found.lines().filter(|name| name.contains("package")).collect();
+        Ok(if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        })
+    })?;
+    for operator in deploy::OPERATORS {
+        let pods = format!("app={operator}");
+        kubectl.run(&[
+            "wait",
+            "--for=delete",
+            "--timeout=60s",
+            "pods",
+            "-n",
+            OLM,
+            "-l",
+            &pods,
+        ])?;
+    }
+    let definitions = kubectl.get(&["crd"])?.unwrap_or_default();
+    let ours = definitions["items"].as_array().into_iter().flatten();
+    let ours = ours
+        .filter(|crd| text(crd, "/spec/group") == "operators.coreos.com")
+        .count();
+    ensure!(ours == 8, "{ours} CustomResourceDefinitions are left");
+    // Whatever served an API that is looked for before a namespace goes is gone, too.
+    kubectl.run(&["create", "namespace", "passing"])?;
+    kubectl.run(&["delete", "namespace", "passing", "--wait=true", "--timeout=60s"])?;
+    Ok(())
+}
