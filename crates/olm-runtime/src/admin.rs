@@ -7,18 +7,15 @@
 
 pub mod secure;
 
-use std::{
-    collections::VecDeque, convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc,
-    time::Duration,
-};
+use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpListener,
-    task::AbortHandle,
 };
 
 use crate::{
+    connections::OpenConnections,
     leader::Leadership,
     metrics::{Metrics, Page},
     store::StoreSetHandle,
@@ -29,8 +26,8 @@ use crate::{
 const REQUEST_LIMIT: usize = 4096;
 /// How long a client may take to send its request and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections at a time; beyond it the oldest is closed, since a probe is over in milliseconds and whoever holds a
-/// connection is none.
+/// Connections at a time; beyond it the oldest of whoever has most is closed, since a probe is over in milliseconds and whoever holds
+/// connections is none.
 const CONNECTIONS: usize = 64;
 /// Pause after a connection could not be taken, for example because no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -82,8 +79,7 @@ impl Admin {
     /// When the address cannot be bound.
     pub async fn serve(self, address: SocketAddr) -> io::Result<()> {
         let listener = TcpListener::bind(address).await?;
-        let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
-        self.answer_all(accept).await;
+        self.answer_all(|| async { listener.accept().await }).await;
         Ok(())
     }
 
@@ -91,7 +87,7 @@ impl Admin {
     async fn answer_all<S, F>(&self, accept: impl Fn() -> F)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        F: Future<Output = io::Result<S>>,
+        F: Future<Output = io::Result<(S, SocketAddr)>>,
     {
         let answer = |stream| {
             let admin = self.clone();
@@ -127,31 +123,25 @@ impl Admin {
 /// passes with the load that caused it: it is no reason to end.
 async fn take_all<S, F, A>(accept: impl Fn() -> F, answer: impl Fn(S) -> A) -> Infallible
 where
-    F: Future<Output = io::Result<S>>,
+    F: Future<Output = io::Result<(S, SocketAddr)>>,
     A: Future<Output = io::Result<()>> + Send + 'static,
 {
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut open = OpenConnections::new(CONNECTIONS);
     loop {
-        let stream = match accept().await {
-            Ok(stream) => stream,
+        let (stream, peer) = match accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection for health or metrics could not be taken");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        open.retain(|task| !task.is_finished());
-        if open.len() >= CONNECTIONS
-            && let Some(oldest) = open.pop_front()
-        {
-            oldest.abort();
-        }
         let answered = answer(stream);
         let task = tokio::spawn(async move {
             let answered = answered.await;
             tracing::trace!(?answered, "request for health or metrics");
         });
-        open.push_back(task.abort_handle());
+        open.add(0, peer.ip(), task.abort_handle());
     }
 }
 

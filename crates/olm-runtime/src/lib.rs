@@ -18,6 +18,7 @@ pub mod client;
 pub mod clock;
 pub mod cluster_operator;
 pub mod condition;
+pub mod connections;
 pub mod discovery;
 pub mod driver;
 pub mod error;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use rustls::ServerConfig;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -23,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::review::{KubeReviewer, Reviews};
 use crate::store::{StoreSet, StoreSetHandle};
-use crate::tls::TlsError;
+use crate::tls::{LOOK_EVERY, TlsFiles};
 use crate::{args, isolation, telemetry};
 
 /// The commit this was built from, when the build says so.
@@ -112,9 +113,6 @@ pub enum RunError {
         #[source]
         source: std::io::Error,
     },
-    /// There is no certificate for metrics.
-    #[error("cannot serve metrics over TLS: {0}")]
-    Tls(#[from] TlsError),
     /// Metrics cannot be served.
     #[error("cannot serve metrics on {address}")]
     Metrics {
@@ -198,12 +196,35 @@ async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Gu
         );
         return std::future::pending().await;
     };
-    let (config, keeping) = files.serve(&secure::PROTOCOLS)?;
+    let (config, keeping) = usable(files).await;
     let listener = secure::listen(address).await;
     let listener = listener.map_err(|source| RunError::Metrics { address, source })?;
     tokio::select! {
         never = secure::serve(listener, config, admin, guard) => match never {},
         () = keeping => Ok(()),
+    }
+}
+
+/// What to serve with, once there is something. Until then only metrics are missing: installs do not end because of a certificate.
+async fn usable(
+    files: TlsFiles,
+) -> (
+    watch::Receiver<Arc<ServerConfig>>,
+    impl Future<Output = ()> + Send + use<>,
+) {
+    let mut told = String::new();
+    loop {
+        match files.clone().serve(&secure::PROTOCOLS) {
+            Ok(serving) => return serving,
+            Err(error) => {
+                let error = with_causes(&error);
+                if error != told {
+                    tracing::error!(error, "metrics are not served: there is no usable certificate");
+                    told = error;
+                }
+            }
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

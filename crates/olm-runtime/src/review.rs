@@ -31,8 +31,8 @@ pub use self::kube_reviewer::KubeReviewer;
 pub use self::user::User;
 
 use self::limits::{
-    KEPT_REVIEWS, KNOWN_TIME, KNOWN_TOKENS, PARALLEL_REVIEWS, PARALLEL_STRANGERS, REVIEW_AGE, REVIEW_TIME,
-    STRANGER_TIME, TOKEN_BYTES,
+    KEPT_REVIEWS, KNOWN_TIME, KNOWN_TOKENS, KNOWN_TOKENS_EACH, PARALLEL_REVIEWS, PARALLEL_STRANGERS,
+    REVIEW_AGE, REVIEW_TIME, STRANGER_TIME, TOKEN_BYTES,
 };
 
 /// Characters of a reason that are repeated.
@@ -114,11 +114,12 @@ impl Reviews {
         self.users.answer(key, &places, ask).await
     }
 
-    /// Somebody was let in, by `token` if they showed one: for [`KNOWN_TIME`] its owner waits behind no stranger.
-    pub fn let_in(&self, token: Option<&str>) {
+    /// `user` was let in, by `token` if they showed one: for [`KNOWN_TIME`] its owner waits behind no stranger.
+    /// Of one owner, all ServiceAccounts of a namespace together, no more than [`KNOWN_TOKENS_EACH`] are.
+    pub fn let_in(&self, user: &User, token: Option<&str>) {
         self.is_unanswered.store(false, Ordering::Relaxed);
         if let Some(token) = token {
-            self.known().add(digest(&token));
+            self.known().add(digest(&owner(&user.name)), digest(&token));
         }
     }
 
@@ -160,22 +161,46 @@ pub fn bearer_token(authorization: Option<&HeaderValue>) -> Option<&str> {
     is_usable.then_some(token)
 }
 
+/// Whose tokens count together: who may make ServiceAccounts in a namespace makes as many as they like.
+fn owner(user: &str) -> &str {
+    let account = user.strip_prefix("system:serviceaccount:");
+    account
+        .and_then(|account| account.split(':').next())
+        .unwrap_or(user)
+}
+
 /// Hashes of tokens whose owners were let in lately, those first that were so longest ago.
 #[derive(Default)]
-struct KnownTokens(VecDeque<(Instant, Key)>);
+struct KnownTokens(VecDeque<KnownToken>);
+
+struct KnownToken {
+    since: Instant,
+    owner: Key,
+    token: Key,
+}
 
 impl KnownTokens {
-    fn has(&self, key: &Key) -> bool {
+    fn has(&self, token: &Key) -> bool {
         let mut known = self.0.iter();
-        known.any(|(since, known)| known == key && since.elapsed() < KNOWN_TIME)
+        known.any(|known| known.token == *token && known.since.elapsed() < KNOWN_TIME)
     }
 
-    fn add(&mut self, key: Key) {
-        self.0.retain(|(_, known)| *known != key);
+    fn add(&mut self, owner: Key, token: Key) {
+        self.0.retain(|known| known.token != token);
+        let of_owner = self.0.iter().filter(|known| known.owner == owner).count();
+        if of_owner >= KNOWN_TOKENS_EACH
+            && let Some(oldest) = self.0.iter().position(|known| known.owner == owner)
+        {
+            self.0.remove(oldest);
+        }
         if self.0.len() >= KNOWN_TOKENS {
             self.0.pop_front();
         }
-        self.0.push_back((Instant::now(), key));
+        self.0.push_back(KnownToken {
+            since: Instant::now(),
+            owner,
+            token,
+        });
     }
 }
 
@@ -422,7 +447,7 @@ mod tests {
         let (scripted, reviews) = reviews();
         let reviews = Arc::new(reviews);
         reviews.identify("good").await.unwrap();
-        reviews.let_in(Some("good"));
+        reviews.let_in(&user("good"), Some("good"));
         tokio::time::advance(REVIEW_AGE).await;
         let before = scripted.asked.load(Ordering::SeqCst);
         let began = Instant::now();
@@ -445,12 +470,30 @@ mod tests {
     async fn tokens_that_are_known_are_bounded() {
         let (_, reviews) = reviews();
         for number in 0..=KNOWN_TOKENS {
-            reviews.let_in(Some(&format!("token-{number}")));
-            reviews.let_in(Some("always"));
+            reviews.let_in(&user(&format!("user-{number}")), Some(&format!("token-{number}")));
+            reviews.let_in(&user("ada"), Some("always"));
         }
         let known = reviews.known();
         assert_eq!(known.0.len(), KNOWN_TOKENS);
         assert!(known.has(&digest(&"always")) && !known.has(&digest(&"token-0")));
+    }
+
+    /// Who may make ServiceAccounts and tokens makes nobody a stranger.
+    #[tokio::test(start_paused = true)]
+    async fn the_tokens_of_one_namespace_push_out_each_other_and_nobody_elses() {
+        let (_, reviews) = reviews();
+        reviews.let_in(
+            &user("system:serviceaccount:monitoring:prometheus"),
+            Some("scraper"),
+        );
+        for number in 0..2 * KNOWN_TOKENS {
+            let account = user(&format!("system:serviceaccount:eve:a{number}"));
+            reviews.let_in(&account, Some(&format!("token-{number}")));
+        }
+        let known = reviews.known();
+        assert!(known.has(&digest(&"scraper")));
+        assert_eq!(known.0.len(), 1 + KNOWN_TOKENS_EACH);
+        assert!(known.has(&digest(&format!("token-{}", 2 * KNOWN_TOKENS - 1))));
     }
 
     #[test]

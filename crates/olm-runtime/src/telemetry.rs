@@ -3,14 +3,22 @@
 
 mod export;
 
-use std::io::IsTerminal;
+use std::{
+    fmt::{self, Write as _},
+    io::IsTerminal,
+};
 
 use tokio::runtime::Handle;
-use tracing::Subscriber;
+use tracing::{Subscriber, field::Field};
 use tracing_subscriber::{
     Layer,
+    field::MakeExt as _,
     filter::{LevelFilter, Targets},
-    fmt::{self, MakeWriter},
+    fmt::{
+        MakeWriter,
+        format::{Writer, debug_fn},
+        layer,
+    },
     layer::SubscriberExt,
     registry::LookupSpan,
     util::SubscriberInitExt,
@@ -99,9 +107,41 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     match format {
-        Format::Text => fmt::layer().with_writer(writer).with_ansi(with_colours).boxed(),
-        Format::Json => fmt::layer().json().with_writer(writer).boxed(),
+        Format::Text => layer()
+            .with_writer(writer)
+            .with_ansi(with_colours)
+            .fmt_fields(debug_fn(write_field).delimited(" "))
+            .boxed(),
+        Format::Json => layer().json().with_writer(writer).boxed(),
     }
+}
+
+/// Writes a field of a line of text. What others said may be in it: none of it ends the line or turns to the terminal.
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let mut escaped = Escaped(writer);
+    match field.name() {
+        "message" => write!(escaped, "{value:?}"),
+        name => write!(escaped, "{}={value:?}", name.trim_start_matches("r#")),
+    }
+}
+
+/// Writes text without control characters, and without those that change the direction of what follows.
+struct Escaped<'a, 'w>(&'a mut Writer<'w>);
+
+impl fmt::Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some((at, found)) = rest.char_indices().find(|(_, found)| is_escaped(*found)) {
+            self.0.write_str(&rest[..at])?;
+            write!(self.0, "{}", found.escape_default())?;
+            rest = &rest[at + found.len_utf8()..];
+        }
+        self.0.write_str(rest)
+    }
+}
+
+fn is_escaped(found: char) -> bool {
+    found.is_control() || matches!(found, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// What is logged, and the text of an unusable `wanted`.
@@ -156,7 +196,7 @@ mod tests {
     fn logged(filter: Targets) -> String {
         let written = Written::default();
         let writer = written.clone();
-        let lines = fmt::layer().with_writer(move || writer.clone()).with_ansi(false);
+        let lines = layer().with_writer(move || writer.clone()).with_ansi(false);
         let subscriber = Registry::default().with(filter).with(lines);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         tracing::subscriber::with_default(subscriber, || {
@@ -225,6 +265,36 @@ mod tests {
             text.contains("round{controller=\"csv\" key=\"ns/a.v1\" trigger=Subscription ns/a}"),
             "{text}"
         );
+    }
+
+    /// A registry's words, for example.
+    #[test]
+    fn what_others_said_ends_no_line_and_moves_no_cursor() {
+        let written = Written::default();
+        let writer = written.clone();
+        let lines = lines(Format::Text, move || writer.clone(), false);
+        tracing::subscriber::with_default(Registry::default().with(lines), || {
+            let said = "x\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2J\u{202e}\u{7}";
+            let trigger = Some(tracing::field::display(said));
+            let span = tracing::info_span!("round", trigger);
+            let _entered = span.enter();
+            tracing::warn!(error = %said, text = said, "left out: {said}");
+        });
+        let log = written.0.lock().unwrap().clone();
+        let log = String::from_utf8(log).unwrap();
+        assert_eq!(log.lines().count(), 1, "{log:?}");
+        let controls: Vec<char> = log
+            .trim_end()
+            .chars()
+            .filter(|found| is_escaped(*found))
+            .collect();
+        assert_eq!(controls, [], "{log:?}");
+        let shown = r"x\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2J\u{202e}\u{7}";
+        assert!(
+            log.contains(&format!("left out: {shown} error={shown} text=\"x\\n2026")),
+            "{log}"
+        );
+        assert!(log.contains(&format!("round{{trigger={shown}}}")), "{log}");
     }
 
     #[test]

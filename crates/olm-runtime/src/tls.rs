@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio::sync::watch;
@@ -122,6 +122,11 @@ impl KeyPair {
             builder.with_client_cert_verifier(verifier)
         };
         let mut config = builder.with_single_cert(chain, key)?;
+        if !authorities.is_empty() {
+            // A session that goes on is not asked again whether its certificate still counts.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(config)
     }
@@ -220,7 +225,8 @@ impl Subject {
         };
         let subject = certificate.subject();
         let texts = subject.iter_organization().filter_map(|name| name.as_str().ok());
-        let name = subject.iter_common_name().next();
+        // Of several the last, as Go reads it and so the API server.
+        let name = subject.iter_common_name().last();
         Self {
             common_name: name
                 .and_then(|name| name.as_str().ok())

@@ -15,17 +15,17 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use jiff::Timestamp;
 use olm_runtime::clock;
-use olm_runtime::isolation::{Panicked, catch, isolated};
+use olm_runtime::isolation::{self, Panicked, catch, isolated};
 use olm_runtime::metrics::{Counters, Metrics};
 use olm_runtime::review::{Attributes, ReviewError, Reviews, User, bearer_token};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::api_status::ApiStatus;
 use crate::front_proxy;
 use crate::index::Index;
-use crate::limits::ANSWER_TIME;
+use crate::limits::{ANSWER_TIME, PARALLEL_LISTS};
 use crate::media_type::{self, Discovery, NotAcceptable, Shape};
 use crate::pages::page;
 use crate::readiness::Readiness;
@@ -59,6 +59,8 @@ pub struct Api {
     documents: Documents,
     metrics: Metrics,
     requests: Counters<2>,
+    /// Places for lists that are put together.
+    lists: Arc<Semaphore>,
 }
 
 /// What is always the same.
@@ -125,6 +127,7 @@ impl Api {
                 ["resource", "code"],
             ),
             metrics: metrics.clone(),
+            lists: Arc::new(Semaphore::new(PARALLEL_LISTS)),
         }
     }
 
@@ -148,7 +151,7 @@ impl Api {
         let answered = async {
             let asked = asked?;
             self.admit(peer, headers, &asked).await?;
-            self.respond(&asked, headers)
+            self.respond(asked, headers).await
         };
         let answered: Result<Result<Response<Body>, ApiStatus>, ApiStatus> = bounded(answered).await;
         let mut response = answered
@@ -179,7 +182,8 @@ impl Api {
         let decision = self.reviews.decide(&user, attributes).await;
         let decision = decision.map_err(|error| self.unknown("whether this is allowed", &error))?;
         if decision.is_allowed {
-            self.reviews.let_in(bearer_token(headers.get(AUTHORIZATION)));
+            self.reviews
+                .let_in(&user, bearer_token(headers.get(AUTHORIZATION)));
             Ok(())
         } else {
             Err(ApiStatus::forbidden(&user.name, attributes, &decision.reason))
@@ -212,7 +216,8 @@ impl Api {
         ))
     }
 
-    fn respond(&self, asked: &RequestInfo, headers: &HeaderMap) -> Result<Response<Body>, ApiStatus> {
+    async fn respond(&self, asked: RequestInfo, headers: &HeaderMap) -> Result<Response<Body>, ApiStatus> {
+        let asked = &asked;
         if !asked.is_read {
             return Err(not_read(&asked.access));
         }
@@ -236,7 +241,7 @@ impl Api {
             Route::OpenApiV2 => tagged(accept, headers, &documents.openapi_v2),
             Route::OpenApiV3 => tagged(accept, headers, &documents.openapi_v3),
             Route::OpenApiV3Paths => document(accept, &documents.openapi_v3_paths),
-            Route::List(namespace) => self.list(asked, accept, namespace.as_deref()),
+            Route::List(namespace) => self.list(asked, accept, namespace.clone()).await,
             Route::Get { namespace, name } => self.get(asked, accept, namespace, name),
             Route::Icon { namespace, name } => Ok(self.icon(headers, namespace, name)),
             Route::Nothing => Err(ApiStatus::no_path()),
@@ -270,11 +275,11 @@ impl Api {
         Ok(answer)
     }
 
-    fn list(
+    async fn list(
         &self,
         asked: &RequestInfo,
         accept: Option<&str>,
-        namespace: Option<&str>,
+        namespace: Option<String>,
     ) -> Result<Response<Body>, ApiStatus> {
         if asked.is_watch {
             // Clients that find this list, and look again when they want to know more.
@@ -282,15 +287,21 @@ impl Api {
         }
         let options = asked.list_options()?;
         let (rendering, media_type) = rendering(asked, accept)?;
+        let permit = Arc::clone(&self.lists).acquire_owned().await;
         let index = self.index.borrow().clone();
-        let items = index.list(namespace, &options.labels, &options.fields);
-        let counts_all = options.labels.is_empty() && options.fields.is_empty();
-        let (items, metadata) = page(
-            items,
-            options.limit,
-            options.continue_token.as_deref(),
-            counts_all,
-        )?;
+        let listed = isolation::blocking(move || {
+            // Also after whoever asked is gone: it goes on to its end.
+            let _permit = permit;
+            let items = index.list(namespace.as_deref(), &options.labels, &options.fields);
+            let counts_all = options.labels.is_empty() && options.fields.is_empty();
+            page(
+                items,
+                options.limit,
+                options.continue_token.as_deref(),
+                counts_all,
+            )
+        });
+        let (items, metadata) = listed.await.map_err(|_| ApiStatus::internal())??;
         Ok(streamed(media_type, rendering.list(items, &metadata)))
     }
 

@@ -69,6 +69,10 @@ pub const OTHER_STREAMS: u32 = 4;
 pub const SEND_BYTES: usize = 64 << 10;
 /// Characters of a selector.
 pub const SELECTOR_CHARACTERS: usize = 16 << 10;
+/// Requirements of a selector: each is held against each package.
+pub const SELECTOR_REQUIREMENTS: usize = 64;
+/// Lists that are put together at once, beside all else: whoever asks for many of them waits for his own.
+pub const PARALLEL_LISTS: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -111,6 +115,8 @@ mod tests {
             ("OTHER_STREAMS", OTHER_STREAMS.to_string()),
             ("SEND_BYTES", bytes(SEND_BYTES as u64)),
             ("SELECTOR_CHARACTERS", SELECTOR_CHARACTERS.to_string()),
+            ("SELECTOR_REQUIREMENTS", SELECTOR_REQUIREMENTS.to_string()),
+            ("PARALLEL_LISTS", PARALLEL_LISTS.to_string()),
         ];
         assert_listed(
             include_str!("../../../docs/reference/limits.md"),

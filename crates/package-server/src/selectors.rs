@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::limits::SELECTOR_CHARACTERS;
+use crate::limits::{SELECTOR_CHARACTERS, SELECTOR_REQUIREMENTS};
 
 /// Why a selector cannot be used, for whoever wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,6 +10,9 @@ pub enum SelectorError {
     /// It is longer than selectors may be.
     #[error("the selector has more than {SELECTOR_CHARACTERS} characters")]
     TooLong,
+    /// It asks for more than selectors may.
+    #[error("the selector has more than {SELECTOR_REQUIREMENTS} requirements")]
+    TooMany,
     /// A requirement cannot be read.
     #[error("unable to parse requirement: {0}")]
     Requirement(String),
@@ -54,6 +57,9 @@ impl LabelSelector {
             return Ok(Self::default());
         }
         loop {
+            if requirements.len() == SELECTOR_REQUIREMENTS {
+                return Err(SelectorError::TooMany);
+            }
             requirements.push(tokens.requirement().map_err(SelectorError::Requirement)?);
             match tokens.next() {
                 Token::End => return Ok(Self(requirements)),
@@ -295,6 +301,9 @@ impl FieldSelector {
             return Err(SelectorError::TooLong);
         }
         let terms = text.split(',').filter(|term| !term.is_empty());
+        if terms.clone().count() > SELECTOR_REQUIREMENTS {
+            return Err(SelectorError::TooMany);
+        }
         terms.map(term).collect::<Result<_, _>>().map(Self)
     }
 
@@ -420,6 +429,19 @@ mod tests {
         ] {
             assert!(selects(selector).is_err(), "{selector}");
         }
+    }
+
+    /// Each requirement is held against each package.
+    #[test]
+    fn a_selector_of_too_many_requirements_is_refused() {
+        let most = vec!["!z"; SELECTOR_REQUIREMENTS].join(",");
+        assert!(LabelSelector::parse(&most).is_ok());
+        let more = format!("{most},a");
+        assert_eq!(LabelSelector::parse(&more), Err(SelectorError::TooMany));
+        let most = vec!["metadata.name!=z"; SELECTOR_REQUIREMENTS].join(",");
+        assert!(FieldSelector::parse(&most).is_ok());
+        let more = format!("{most},metadata.name!=z");
+        assert_eq!(FieldSelector::parse(&more), Err(SelectorError::TooMany));
     }
 
     #[test]

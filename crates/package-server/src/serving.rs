@@ -11,10 +11,10 @@
 
 mod patient_io;
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,6 +25,7 @@ use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use olm_runtime::connections::OpenConnections;
 use olm_runtime::tls::Subject;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
@@ -66,8 +67,8 @@ pub async fn serve(
             Some(_) = connections.join_next() => continue,
             () = &mut stop => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -83,7 +84,7 @@ pub async fn serve(
             stopped: stopped.clone(),
         };
         let task = connections.spawn(connection.run(stream));
-        pools.add(id, task);
+        pools.add(id, peer.ip(), task);
     }
     drop(listener);
     stopping.send_replace(true);
@@ -93,11 +94,21 @@ pub async fn serve(
     }
 }
 
-/// The connections there are, oldest first.
-#[derive(Default)]
+/// The connections there are.
 struct Pools {
     ids: AtomicU64,
-    pools: Mutex<[VecDeque<(u64, AbortHandle)>; 2]>,
+    /// Of others, and of the API server.
+    pools: Mutex<[OpenConnections; 2]>,
+}
+
+impl Default for Pools {
+    fn default() -> Self {
+        let pools = [OTHER_CONNECTIONS, TRUSTED_CONNECTIONS].map(OpenConnections::new);
+        Self {
+            ids: AtomicU64::default(),
+            pools: Mutex::new(pools),
+        }
+    }
 }
 
 impl Pools {
@@ -106,32 +117,20 @@ impl Pools {
     }
 
     /// A connection of somebody who may turn out to be the API server.
-    fn add(&self, id: u64, task: AbortHandle) {
+    fn add(&self, id: u64, peer: IpAddr, task: AbortHandle) {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let [others, _] = &mut *pools;
-        push(others, (id, task), OTHER_CONNECTIONS);
+        others.add(id, peer, task);
     }
 
     /// It is the API server.
     fn trust(&self, id: u64) {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let [others, trusted] = &mut *pools;
-        let found = others.iter().position(|(other, _)| *other == id);
-        if let Some(entry) = found.and_then(|at| others.remove(at)) {
-            push(trusted, entry, TRUSTED_CONNECTIONS);
+        if let Some((peer, task)) = others.take(id) {
+            trusted.add(id, peer, task);
         }
     }
-}
-
-/// Adds the newest and closes the oldest of more than `most`.
-fn push(pool: &mut VecDeque<(u64, AbortHandle)>, entry: (u64, AbortHandle), most: usize) {
-    pool.retain(|(_, task)| !task.is_finished());
-    while pool.len() >= most
-        && let Some((_, oldest)) = pool.pop_front()
-    {
-        oldest.abort();
-    }
-    pool.push_back(entry);
 }
 
 /// Runs the requests of HTTP/2 connections, each no longer than [`REQUEST_TIME`]. What was held for one that is late goes, and its

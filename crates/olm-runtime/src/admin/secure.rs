@@ -105,7 +105,7 @@ impl Guard {
             let text = format!("Authorization denied for user {}\n", user.name);
             return Err(Answer::text("403 Forbidden", &text));
         }
-        self.reviews.let_in(token);
+        self.reviews.let_in(&user, token);
         Ok(())
     }
 
@@ -129,7 +129,7 @@ pub async fn serve(
     let accept = || async {
         let accepted = listener.accept().await;
         tokio::time::sleep(ACCEPT_EVERY).await;
-        accepted.map(|(stream, _)| stream)
+        accepted
     };
     let answer = |stream| {
         let config = Arc::clone(&config.borrow());

@@ -76,27 +76,35 @@ use tokio::{io::DuplexStream, task::JoinSet};
 
 use crate::store::{StoreSet, Watch};
 
-type Accepted = futures::future::BoxFuture<'static, io::Result<DuplexStream>>;
+type Accepted = futures::future::BoxFuture<'static, io::Result<(DuplexStream, SocketAddr)>>;
 
 /// A listener that first fails as under load, then gives `count` connections, and never ends.
 fn listener(
     failures: &[io::ErrorKind],
     count: usize,
 ) -> (impl Fn() -> Accepted, Arc<Mutex<Vec<DuplexStream>>>) {
+    listener_from(failures, vec![1; count])
+}
+
+/// The same, of connections from addresses that end in `peers`.
+fn listener_from(
+    failures: &[io::ErrorKind],
+    peers: Vec<u8>,
+) -> (impl Fn() -> Accepted, Arc<Mutex<Vec<DuplexStream>>>) {
     let failures: Vec<io::ErrorKind> = failures.to_vec();
     let clients = Arc::new(Mutex::new(Vec::new()));
     let (ends, calls) = (Arc::clone(&clients), AtomicUsize::new(0));
-    let accept = move || -> futures::future::BoxFuture<'static, io::Result<DuplexStream>> {
+    let accept = move || -> Accepted {
         let call = calls.fetch_add(1, Ordering::SeqCst);
         if let Some(kind) = failures.get(call) {
             return Box::pin(std::future::ready(Err(io::Error::from(*kind))));
         }
-        if call >= failures.len() + count {
+        let Some(peer) = peers.get(call - failures.len()) else {
             return Box::pin(std::future::pending());
-        }
+        };
         let (client, server) = tokio::io::duplex(1024);
         ends.lock().unwrap().push(client);
-        Box::pin(std::future::ready(Ok(server)))
+        Box::pin(std::future::ready(Ok((server, ([10, 0, 0, *peer], 1).into()))))
     };
     (accept, clients)
 }
@@ -198,6 +206,22 @@ async fn clients_that_hold_their_connections_keep_no_probe_waiting() {
         (nothing.as_str(), start.elapsed().as_secs()),
         ("", PATIENCE.as_secs())
     );
+}
+
+/// Nobody else's connections make a probe fail, also where it came first and was not looked at yet.
+#[tokio::test(start_paused = true)]
+async fn a_flood_from_one_address_closes_its_own_connections() {
+    let flood = std::iter::repeat_n(2, 3 * CONNECTIONS);
+    let (accept, clients) = listener_from(&[], std::iter::once(1).chain(flood).collect());
+    tokio::spawn(async move { plain().answer_all(accept).await });
+    tokio::task::yield_now().await;
+    let mut all = std::mem::take(&mut *clients.lock().unwrap());
+    assert_eq!(all.len(), 3 * CONNECTIONS + 1);
+    assert!(ask(&mut all[0]).await.starts_with("HTTP/1.1 200 OK"));
+    let mut nothing = String::new();
+    let began = tokio::time::Instant::now();
+    all[1].read_to_string(&mut nothing).await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO, "the flood's oldest is open");
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,21 @@ fn nobody_waits_for_work_in_the_pool_at_the_end() {
     drop(release);
 }
 
+/// A certificate that is broken, perhaps for weeks, must not end installs when the process is moved to another node.
+#[tokio::test(start_paused = true)]
+async fn metrics_alone_wait_for_a_certificate() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let authority = crate::tls::authority::Authority::new("one");
+    let files = authority.files(folder.path(), None);
+    std::fs::write(&files.key, "nothing").unwrap();
+    let waiting = tokio::spawn(usable(files.clone()));
+    tokio::time::sleep(5 * LOOK_EVERY).await;
+    assert!(!waiting.is_finished());
+    let _ = authority.files(folder.path(), None);
+    tokio::time::sleep(2 * LOOK_EVERY).await;
+    assert!(waiting.is_finished());
+}
+
 // --- Processes of which one is elected ---
 
 /// A process with one controller, which is in a round when it is to stop.

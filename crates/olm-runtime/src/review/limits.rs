@@ -18,6 +18,8 @@ pub const PARALLEL_STRANGERS: usize = 4;
 pub const STRANGER_TIME: Duration = Duration::from_millis(200);
 /// Tokens whose owners were let in, and who are strangers no more.
 pub const KNOWN_TOKENS: usize = 256;
+/// Such tokens of one owner; the ServiceAccounts of a namespace are one.
+pub const KNOWN_TOKENS_EACH: usize = 16;
 /// How long they are none.
 pub const KNOWN_TIME: Duration = Duration::from_secs(3600);
 
@@ -39,6 +41,7 @@ mod tests {
             ("PARALLEL_STRANGERS", PARALLEL_STRANGERS.to_string()),
             ("STRANGER_TIME", format!("{} ms", STRANGER_TIME.as_millis())),
             ("KNOWN_TOKENS", KNOWN_TOKENS.to_string()),
+            ("KNOWN_TOKENS_EACH", KNOWN_TOKENS_EACH.to_string()),
             ("KNOWN_TIME", seconds(KNOWN_TIME)),
         ];
         assert_listed(

@@ -91,6 +91,39 @@ fn no_text_of_a_key_pair_has_the_key() {
     assert!(text.contains("tls.key") && !text.contains(&first), "{text}");
 }
 
+/// A session that goes on is not asked for its certificate again, which may have ended.
+#[test]
+fn who_shows_a_certificate_shows_it_each_time() {
+    let folder = TempDir::new().unwrap();
+    let authority = Authority::new("one");
+    let files = authority.files(folder.path(), None);
+    let pair = KeyPair::read(&files.certificate, &files.key).unwrap();
+    let clients: Vec<_> = CertificateDer::pem_slice_iter(authority.pem.as_bytes())
+        .map(Result::unwrap)
+        .collect();
+    for (authorities, resumes) in [(&[][..], true), (&clients[..], false)] {
+        let config = pair.config(authorities, &VERSIONS, PROTOCOLS).unwrap();
+        assert_eq!(config.session_storage.can_cache(), resumes);
+        assert_eq!(config.send_tls13_tickets > 0, resumes);
+    }
+}
+
+/// As Go does, and so the API server.
+#[test]
+fn of_several_common_names_the_last_counts() {
+    let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "system:admin");
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CustomDnType(vec![2, 5, 4, 3]), "eve");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    assert_eq!(Subject::of(certificate.der()).common_name, "eve");
+}
+
 #[test]
 fn a_subject_has_a_name_and_its_organization() {
     let (pem, _) = Authority::new("one").sign("prometheus", &["scrapers"]);

@@ -126,6 +126,21 @@ fn stranger() -> Peer {
     Peer::default()
 }
 
+/// Health, and one package, are answered while lists are put together; no more of these than there are places.
+#[tokio::test(start_paused = true)]
+async fn lists_wait_for_each_other_and_nobody_else_for_them() {
+    let env = Lab::new();
+    let places = Arc::clone(&env.api.lists);
+    let taken = places.acquire_many_owned(PARALLEL_LISTS as u32).await.unwrap();
+    assert_eq!(env.get("/healthz").await.code, 200);
+    let of_ns = "/apis/packages.operators.coreos.com/v1/namespaces/ns/packagemanifests";
+    assert_eq!(env.get(&format!("{of_ns}/demo")).await.code, 200);
+    let listed = tokio::time::timeout(ANSWER_TIME / 2, env.get(of_ns)).await;
+    assert!(listed.is_err(), "it had no place");
+    drop(taken);
+    assert_eq!(env.get(of_ns).await.code, 200);
+}
+
 #[tokio::test]
 async fn pkg_001_packages_are_listed_and_got() {
     let lab = Lab::new();

@@ -446,8 +446,9 @@ async fn the_oldest_of_too_many_is_closed() {
     let tasks: Vec<_> = (0..OTHER_CONNECTIONS + 2)
         .map(|_| tokio::spawn(std::future::pending::<()>()))
         .collect();
+    let peer = IpAddr::from([10, 0, 0, 1]);
     for (id, task) in tasks.iter().enumerate() {
-        pools.add(id as u64, task.abort_handle());
+        pools.add(id as u64, peer, task.abort_handle());
         if id == 0 {
             pools.trust(0);
         }
@@ -455,4 +456,22 @@ async fn the_oldest_of_too_many_is_closed() {
     wait_for("the oldest to end", || tasks[1].is_finished().then_some(())).await;
     assert!(!tasks[0].is_finished(), "the API server's was closed");
     assert!(!tasks[2].is_finished());
+}
+
+/// The API server connects anew while others do nothing but that: its handshake is let come to its end.
+#[tokio::test]
+async fn a_flood_from_one_address_closes_its_own_connections() {
+    let pools = Pools::default();
+    let task = || tokio::spawn(std::future::pending::<()>());
+    let api_server = task();
+    pools.add(0, [10, 0, 0, 1].into(), api_server.abort_handle());
+    let flood: Vec<_> = (1..=3 * OTHER_CONNECTIONS).map(|_| task()).collect();
+    for (id, one) in flood.iter().enumerate() {
+        pools.add(1 + id as u64, [10, 0, 0, 2].into(), one.abort_handle());
+    }
+    wait_for("the flood's oldest to end", || {
+        flood[0].is_finished().then_some(())
+    })
+    .await;
+    assert!(!api_server.is_finished());
 }

@@ -1,0 +1,126 @@
+//! Connections that are open at a time, so that no caller keeps the others out.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use tokio::task::AbortHandle;
+
+/// Open connections, oldest first. Of more than there may be, the oldest of whoever has most is closed: who floods closes their own.
+#[derive(Debug)]
+pub struct OpenConnections {
+    most: usize,
+    open: VecDeque<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    id: u64,
+    peer: IpAddr,
+    task: AbortHandle,
+}
+
+impl OpenConnections {
+    /// None, of which there may be `most`.
+    pub const fn new(most: usize) -> Self {
+        Self {
+            most,
+            open: VecDeque::new(),
+        }
+    }
+
+    /// Adds one of `peer` that `task` answers, and closes another one where there are too many. Those that are over do not count.
+    pub fn add(&mut self, id: u64, peer: IpAddr, task: AbortHandle) {
+        self.open.retain(|open| !open.task.is_finished());
+        let peer = peer.to_canonical();
+        self.open.push_back(Open { id, peer, task });
+        while self.open.len() > self.most {
+            self.close_one();
+        }
+    }
+
+    /// Takes out the one of this number, which goes on.
+    pub fn take(&mut self, id: u64) -> Option<(IpAddr, AbortHandle)> {
+        let at = self.open.iter().position(|open| open.id == id)?;
+        self.open.remove(at).map(|open| (open.peer, open.task))
+    }
+
+    fn close_one(&mut self) {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for open in &self.open {
+            *counts.entry(open.peer).or_default() += 1;
+        }
+        let most = counts.values().max().copied();
+        // Where several have as many, the oldest of all of theirs.
+        let victim = self
+            .open
+            .iter()
+            .position(|open| counts.get(&open.peer).copied() == most);
+        if let Some(closed) = victim.and_then(|at| self.open.remove(at)) {
+            closed.task.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    async fn open(of: &[u8], most: usize) -> Vec<usize> {
+        let mut connections = OpenConnections::new(most);
+        let mut tasks = Vec::new();
+        for (at, last) in of.iter().enumerate() {
+            let task = tokio::spawn(std::future::pending::<()>());
+            connections.add(at as u64, peer(*last), task.abort_handle());
+            tasks.push(task);
+        }
+        tokio::task::yield_now().await;
+        let left = tasks.iter().enumerate().filter(|(_, task)| !task.is_finished());
+        left.map(|(at, _)| at).collect()
+    }
+
+    #[tokio::test]
+    async fn who_floods_closes_their_own() {
+        // A probe that came first, and is not answered yet.
+        assert_eq!(open(&[1, 2, 2, 2, 2, 2], 3).await, [0, 4, 5]);
+        assert_eq!(open(&[2, 2, 2, 1], 3).await, [1, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn of_equals_the_oldest_is_closed() {
+        assert_eq!(open(&[1, 2, 3, 4], 3).await, [1, 2, 3]);
+        assert_eq!(open(&[1, 2, 3], 3).await, [0, 1, 2]);
+    }
+
+    #[tokio::test]
+    async fn addresses_of_both_families_are_one_peer() {
+        let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
+        let mut connections = OpenConnections::new(2);
+        let mut tasks = Vec::new();
+        for (id, from) in [(0, peer(2)), (1, peer(1)), (2, mapped)] {
+            let task = tokio::spawn(std::future::pending::<()>());
+            connections.add(id, from, task.abort_handle());
+            tasks.push(task);
+        }
+        tokio::task::yield_now().await;
+        let over: Vec<bool> = tasks.iter().map(|task| task.is_finished()).collect();
+        assert_eq!(over, [false, true, false]);
+        assert_eq!(connections.take(2).map(|(peer, _)| peer), Some(peer(1)));
+        assert!(connections.take(2).is_none());
+    }
+
+    #[tokio::test]
+    async fn what_is_over_takes_no_place() {
+        let mut connections = OpenConnections::new(1);
+        let over = tokio::spawn(async {});
+        connections.add(0, peer(1), over.abort_handle());
+        over.await.unwrap();
+        let goes_on = tokio::spawn(std::future::pending::<()>());
+        connections.add(1, peer(1), goes_on.abort_handle());
+        tokio::task::yield_now().await;
+        assert!(!goes_on.is_finished());
+    }
+}
