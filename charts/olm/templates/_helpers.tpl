@@ -82,15 +82,78 @@ spec:
 {{- end -}}
 {{- end -}}
 
+{{/* Whether an image is upstream's: who publishes there decides. A registry of users may mirror ours under any name. */}}
+{{- define "olm.isUpstreams" -}}
+{{- if regexMatch "^(quay\\.io/(operator-framework|openshift|openshift-release-dev)|registry\\.redhat\\.io/openshift4)/" . -}}true{{- end -}}
+{{- end -}}
+
+{{/* The certificates of a text as PEM, without what stands around them: what openssl prints, and what is nobody else's, such as keys. */}}
+{{- define "olm.certificates" -}}
+{{- range regexFindAll "(?s)-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----" . -1 -}}
+{{ . }}
+{{ end -}}
+{{- end -}}
+
+{{/* The Secret that cert-manager makes. */}}
+{{- define "olm.certManagerSecret" -}}
+{{ .Values.certManager.certificate.secretName | default .Values.certManager.certificate.name | default "" }}
+{{- end -}}
+
 {{/* The Secret that an operator (root, name: its key among the values) serves metrics with; empty without TLS. */}}
 {{- define "olm.tlsSecret" -}}
 {{- $own := (index .root.Values .name).tlsSecret -}}
 {{- if $own -}}
 {{ $own }}
 {{- else if .root.Values.certManager.enabled -}}
-{{ .root.Values.certManager.certificate.name }}
+{{ include "olm.certManagerSecret" .root }}
 {{- else if .root.Values.serviceCa.enabled -}}
 {{ (index .root.Values.serviceCa (printf "%sOperator" .name)).secretName }}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether OpenShift makes it. */}}
+{{- define "olm.isOfServiceCa" -}}
+{{- $theirs := (index .root.Values.serviceCa (printf "%sOperator" .name)).secretName | default "" -}}
+{{- if and .root.Values.serviceCa.enabled (eq (include "olm.tlsSecret" .) $theirs) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Whether Prometheus is told of package-server, which tells its metrics on its own port, to who may read them. */}}
+{{- define "olm.isPackageServerScraped" -}}
+{{- if and .Values.monitoring.enabled .Values.monitoring.serviceMonitor .Values.package.enabled -}}true{{- end -}}
+{{- end -}}
+
+{{/* The ports of its pods (root, name): `plain` for health and, without TLS, metrics; `https` with TLS. Upstream's pods have one of the two. */}}
+{{- define "olm.ports" -}}
+{{- $service := (index .root.Values .name).service -}}
+{{- $plain := int $service.internalPort -}}
+{{- $https := int $service.internalPortHttps -}}
+{{- if and (include "olm.tlsSecret" .) (eq $plain $https) -}}
+{{- $plain = eq $https 8080 | ternary 8081 8080 -}}
+{{- end -}}
+{{- dict "plain" $plain "https" $https | toYaml -}}
+{{- end -}}
+
+{{/* Its arguments that say so, where it has other ports than the program's own. */}}
+{{- define "olm.portArguments" -}}
+{{- $ports := include "olm.ports" . | fromYaml -}}
+{{- if ne (int $ports.plain) 8080 }}
+- --health-addr=0.0.0.0:{{ int $ports.plain }}
+{{- end }}
+{{- if and (include "olm.tlsSecret" .) (ne (int $ports.https) 8443) }}
+- --metrics-addr=0.0.0.0:{{ int $ports.https }}
+{{- end }}
+{{- end -}}
+
+{{/* The port of its Service. */}}
+{{- define "olm.servicePort" -}}
+{{- $ports := include "olm.ports" . | fromYaml -}}
+{{- $external := (index .root.Values .name).service.externalPort | toString -}}
+{{- if include "olm.tlsSecret" . -}}
+{{ int $ports.https }}
+{{- else if regexMatch "^[0-9]{1,5}$" $external -}}
+{{ $external }}
+{{- else -}}
+{{ int $ports.plain }}
 {{- end -}}
 {{- end -}}
 
@@ -131,137 +194,6 @@ spec:
 {{- end }}
 {{- end -}}
 
-{{/* Seconds of a duration that is whole seconds or minutes; empty of any other, which the program itself looks at. */}}
-{{- define "olm.seconds" -}}
-{{- if regexMatch "^[0-9]{1,9}s$" . -}}{{ trimSuffix "s" . | int64 }}
-{{- else if regexMatch "^[0-9]{1,7}m$" . -}}{{ mul 60 (trimSuffix "m" . | int64) }}
-{{- end -}}
-{{- end -}}
-
-{{/* Stops at times of an election with which a program ends at once, as far as they can be read here. */}}
-{{- define "olm.validateElection" -}}
-{{- $lease := include "olm.seconds" (.leaseDuration | default "15s") -}}
-{{- $deadline := include "olm.seconds" (.renewDeadline | default "10s") -}}
-{{- $period := include "olm.seconds" (.retryPeriod | default "2s") -}}
-{{- if $lease -}}
-{{- if or (lt (int64 $lease) 1) (gt (int64 $lease) 300) -}}
-{{- fail (printf "leaderElection.leaseDuration: %ss: a Lease is had for 1s to 300s" $lease) -}}
-{{- end -}}
-{{- if and $deadline (gt (mul 5 (int64 $deadline)) (mul 4 (int64 $lease))) -}}
-{{- fail (printf "leaderElection.renewDeadline: %ss is more than four fifths of leaseDuration, %ss: say both" $deadline $lease) -}}
-{{- end -}}
-{{- end -}}
-{{- if $period -}}
-{{- if lt (int64 $period) 1 -}}
-{{- fail "leaderElection.retryPeriod: 0s: say how long is between two renewals" -}}
-{{- end -}}
-{{- if and $deadline (gt (mul 2 (int64 $period)) (int64 $deadline)) -}}
-{{- fail (printf "leaderElection.retryPeriod: %ss is more than half of renewDeadline, %ss: say both" $period $deadline) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{/* Stops at arguments of a program (root, name) that the chart gives itself: rights, files, Services and probes follow what it gives. */}}
-{{- define "olm.validateArguments" -}}
-{{- $name := .name -}}
-{{- $own := index .root.Values $name -}}
-{{- $said := dict "kubeconfig" "" -}}
-{{- if eq $name "package" -}}
-{{- $said = merge $said (dict "secure-port" "package.service.internalPort" "global-namespace" "catalog_namespace" "interval" "package.interval") -}}
-{{- else -}}
-{{- $tls := printf "%s.tlsSecret" $name -}}
-{{- $said = merge $said (dict "tls-cert" $tls "tls-key" $tls "client-ca" (printf "%s.clientCASecret" $name) "health-addr" "" "metrics-addr" "") -}}
-{{- $said = merge $said (dict "writePackageServerStatusName" "writePackageServerStatusName") -}}
-{{- end -}}
-{{- if eq $name "olm" -}}
-{{- $said = merge $said (dict "namespace" "namespace" "writeStatusName" "writeStatusName") -}}
-{{- else if eq $name "catalog" -}}
-{{- $said = merge $said (dict "namespace" "catalog_namespace" "global-catalog-namespace" "catalog_namespace" "writeStatusName" "writeStatusNameCatalog") -}}
-{{- $said = merge $said (dict "registry-config" "catalog.registryConfig" "unpack-cache" "" "unpack-spool" "" "content-cache" "") -}}
-{{- end -}}
-{{- $arguments := $own.commandArgs | default list -}}
-{{- range $argument := kindIs "string" $arguments | ternary (list $arguments) $arguments -}}
-{{- if and (ne $name "package") (hasPrefix "--leader-elect" (toString $argument)) -}}
-{{- fail (printf "%s.commandArgs: %q: one process is elected in any case, by the Lease that the chart's rights name; its times are leaderElection" $name $argument) -}}
-{{- end -}}
-{{- range $flag, $value := $said -}}
-{{- if regexMatch (printf "^--%s(=|$)" $flag) (toString $argument) -}}
-{{- if $value -}}
-{{- fail (printf "%s.commandArgs: %q: say %s, which brings the rights, files and ports that belong to it" $name $argument $value) -}}
-{{- end -}}
-{{- fail (printf "%s.commandArgs: %q: probes, Services, rights and files of the chart are for what it says itself; leave it out" $name $argument) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{/* Stops at values with which OLM would not work, or be open, and at those that mean something upstream and are not kept here: better told
-     than left out. */}}
-{{- define "olm.validate" -}}
-{{- if has .Values.namespace (list "default" "kube-system" "kube-public" "kube-node-lease") -}}
-{{- fail (printf "namespace: %q: OLM needs one of its own: its policies cut off whatever else runs there" .Values.namespace) -}}
-{{- end -}}
-{{- range $name := list "olm" "catalog" "package" -}}
-{{- with (index $.Values $name).image.ref -}}
-{{- if regexMatch "(^|/)operator-framework/olm(:|@|$)" . -}}
-{{- fail (printf "%s.image.ref: %q: that is upstream's image, which has other programs; leave image.ref out and say image.registry" $name .) -}}
-{{- end -}}
-{{- end -}}
-{{- include "olm.validateArguments" (dict "root" $ "name" $name) -}}
-{{- end -}}
-{{- include "olm.validateElection" .Values.leaderElection -}}
-{{- with .Values.watchedNamespaces -}}
-{{- fail (printf "watchedNamespaces: %q: OLM watches all namespaces; leave it empty" .) -}}
-{{- end -}}
-{{- if and .Values.certManager.enabled .Values.serviceCa.enabled -}}
-{{- fail "certManager.enabled, serviceCa.enabled: one of them makes the certificates; leave the other false" -}}
-{{- end -}}
-{{- range $name := list "olm" "catalog" -}}
-{{- if and (index $.Values $name).clientCASecret (not (include "olm.tlsSecret" (dict "root" $ "name" $name))) -}}
-{{- fail (printf "%s.clientCASecret: clients show certificates over TLS alone; say %s.tlsSecret as well" $name $name) -}}
-{{- end -}}
-{{- end -}}
-{{- if and .Values.certManager.enabled (not .Values.certManager.certificate.name) -}}
-{{- fail "certManager.certificate.name: empty: metrics would be told without TLS; say the name of a Secret" -}}
-{{- end -}}
-{{- if and .Values.certManager.enabled (not .Values.certManager.issuer.name) -}}
-{{- fail "certManager.issuer.name: empty: nobody would make the certificate; say the name of an issuer" -}}
-{{- end -}}
-{{- if and .Values.certManager.enabled .Values.certManager.issuer.selfSigned (ne .Values.certManager.issuer.kind "Issuer") -}}
-{{- fail "certManager.issuer: the chart makes an Issuer alone; with a ClusterIssuer of yours say selfSigned: false" -}}
-{{- end -}}
-{{- range $name := list "olm" "catalog" -}}
-{{- if and $.Values.serviceCa.enabled (not (include "olm.tlsSecret" (dict "root" $ "name" $name))) -}}
-{{- fail (printf "serviceCa.%sOperator.secretName: empty: metrics would be told without TLS; say the name of a Secret" $name) -}}
-{{- end -}}
-{{- end -}}
-{{- if eq .Values.olm.service.name .Values.catalog.service.name -}}
-{{- fail (printf "olm.service.name, catalog.service.name: %q: two Services cannot have one name" .Values.olm.service.name) -}}
-{{- end -}}
-{{- $reported := dict -}}
-{{- range $value := list "writeStatusName" "writeStatusNameCatalog" "writePackageServerStatusName" -}}
-{{- with include "olm.statusName" (index $.Values $value) -}}
-{{- if hasKey $reported . -}}
-{{- fail (printf "%s, %s: %q: two would write over each other in one ClusterOperator; say another name" (index $reported .) $value .) -}}
-{{- end -}}
-{{- $_ := set $reported . $value -}}
-{{- end -}}
-{{- end -}}
-{{- if and (eq (toString .Values.package.maxUnavailable | trimSuffix "%" | int) 0) (eq (toString .Values.package.maxSurge | trimSuffix "%" | int) 0) -}}
-{{- fail "package.maxUnavailable, package.maxSurge: both 0: no pod could be replaced; say 1 for one of them" -}}
-{{- end -}}
-{{- $certificate := .Values.package.certificate -}}
-{{- if ne (empty $certificate.secretName) (empty $certificate.caBundle) -}}
-{{- fail "package.certificate: secretName and caBundle go together: the API server has to know who signed what is served with" -}}
-{{- end -}}
-{{- if and $certificate.secretName (ne .Values.package.installedAs "Deployment") -}}
-{{- fail "package.certificate: OLM makes the certificate of a ClusterServiceVersion; say package.installedAs: Deployment as well" -}}
-{{- end -}}
-{{- if eq .Values.namespace .Values.operator_namespace -}}
-{{- fail "operator_namespace: must be another than namespace: operators in it see every namespace, and OLM's own need the restricted profile" -}}
-{{- end -}}
-{{- end -}}
-
 {{/* Labels that have pods held against a profile; those without a level are left out. */}}
 {{- define "olm.podSecurity" -}}
 {{- $labels := dict -}}
@@ -300,6 +232,44 @@ spec:
 - name: OTEL_TRACES_SAMPLER_ARG
   value: {{ toString $ratio | quote }}
 {{- end }}
+{{- $headers := $.Values.tracing.headersSecret | default dict }}
+{{- if $headers.name }}
+- name: OTEL_EXPORTER_OTLP_HEADERS
+  valueFrom:
+    secretKeyRef:
+      name: {{ $headers.name | quote }}
+      key: {{ $headers.key | default "headers" | quote }}
+{{- end }}
+{{- if include "olm.collectorAuthorities" $ }}
+- name: OTEL_EXPORTER_OTLP_CERTIFICATE
+  value: /etc/olm/collector/ca.crt
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Who is believed to sign the collector's certificate, as PEM; empty without spans, or where none is named. */}}
+{{- define "olm.collectorAuthorities" -}}
+{{- if .Values.tracing.endpoint -}}{{- include "olm.certificates" (.Values.tracing.caBundle | default "") -}}{{- end -}}
+{{- end -}}
+
+{{/* Where the pods have it, as annotation, mount and volume: a process reads it when it starts, so that another one makes new pods. */}}
+{{- define "olm.collectorAnnotation" -}}
+{{- with include "olm.collectorAuthorities" . -}}
+checksum/collector-ca: {{ sha256sum . }}
+{{- end -}}
+{{- end -}}
+{{- define "olm.collectorMount" -}}
+{{- if include "olm.collectorAuthorities" . }}
+- name: collector-ca
+  mountPath: /etc/olm/collector
+  readOnly: true
+{{- end }}
+{{- end -}}
+{{- define "olm.collectorVolume" -}}
+{{- if include "olm.collectorAuthorities" . }}
+- name: collector-ca
+  configMap:
+    name: collector-ca
 {{- end }}
 {{- end -}}
 
@@ -308,6 +278,31 @@ spec:
 {{- $rules := list -}}
 {{- range .names -}}{{- $rules = append $rules (index $.root.Values.networkPolicy . | default dict) -}}{{- end -}}
 {{- toYaml $rules -}}
+{{- end -}}
+
+{{/* Who may reach the metrics of an operator (root, name). Upstream's port `metrics` is the one where they are told, with TLS or without. */}}
+{{- define "olm.metricsRules" -}}
+{{- $rule := deepCopy (.root.Values.networkPolicy.metrics | default dict) -}}
+{{- $named := list -}}
+{{- range $rule.ports -}}{{- $named = append $named (toString .port) -}}{{- end -}}
+{{- if and (include "olm.tlsSecret" .) (has "metrics" $named) (not (has "https-metrics" $named)) -}}
+{{- $_ := set $rule "ports" (append $rule.ports (dict "protocol" "TCP" "port" "https-metrics")) -}}
+{{- end -}}
+{{- toYaml (list $rule) -}}
+{{- end -}}
+
+{{/* Where spans are let out, as list items; empty without them. Without ports it is the one of the address. */}}
+{{- define "olm.collectorRules" -}}
+{{- if .Values.tracing.endpoint }}
+{{- $rule := deepCopy (.Values.networkPolicy.collector | default dict) }}
+{{- if kindIs "invalid" $rule.ports }}
+{{- $address := urlParse .Values.tracing.endpoint }}
+{{- $said := regexFind ":[0-9]+$" $address.host | trimPrefix ":" }}
+{{- $port := $said | default (eq $address.scheme "https" | ternary "443" "80") | int }}
+{{- $_ := set $rule "ports" (list (dict "protocol" "TCP" "port" $port)) }}
+{{- end }}
+{{- toYaml (list $rule) }}
+{{- end }}
 {{- end -}}
 
 {{/* The spec of package-server's Deployment. What it serves with is mounted by OLM where it is a ClusterServiceVersion's. */}}
@@ -326,14 +321,17 @@ template:
   metadata:
     labels:
       app: packageserver
+    {{- with include "olm.collectorAnnotation" . }}
+    annotations:
+      {{- . | nindent 6 }}
+    {{- end }}
   spec:
     serviceAccountName: packageserver
     {{- include "olm.placement" (dict "root" . "own" .Values.package) | nindent 4 }}
+    {{- with .Values.package.securityContext }}
     securityContext:
-      runAsNonRoot: true
-      runAsUser: 1001
-      seccompProfile:
-        type: RuntimeDefault
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
     containers:
       - name: packageserver
         image: {{ include "olm.image" (dict "root" . "name" "olm" "ref" .Values.package.image.ref) | quote }}
@@ -379,12 +377,18 @@ template:
           readOnlyRootFilesystem: true
           capabilities:
             drop: [ALL]
-        {{- if eq .Values.package.installedAs "Deployment" }}
+        {{- $isPlain := eq .Values.package.installedAs "Deployment" }}
+        {{- if or $isPlain (include "olm.collectorAuthorities" .) }}
         volumeMounts:
+          {{- if $isPlain }}
           - name: apiservice-cert
             mountPath: /apiserver.local.config/certificates
             readOnly: true
+          {{- end }}
+          {{- include "olm.collectorMount" . | trim | nindent 10 }}
     volumes:
+      {{- include "olm.collectorVolume" . | trim | nindent 6 }}
+      {{- if $isPlain }}
       - name: apiservice-cert
         secret:
           secretName: {{ .Values.package.certificate.secretName | default "packageserver-serving-cert" | quote }}
@@ -393,6 +397,7 @@ template:
               path: apiserver.crt
             - key: tls.key
               path: apiserver.key
+      {{- end }}
     {{- end }}
 {{- end -}}
 

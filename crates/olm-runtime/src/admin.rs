@@ -173,6 +173,12 @@ fn request_line(head: &[u8]) -> String {
 /// Path of the metrics.
 const METRICS: &str = "/metrics";
 
+/// Where programs in Go have profiles.
+const PROFILES: &str = "/debug/pprof";
+/// What who looks for them is told.
+pub const NO_PROFILES: &str = "this program is not written in Go and has no profiles; /metrics has process_resident_memory_bytes, process_cpu_seconds_total, \
+     process_threads and olm_store_objects, and traces tell where time goes (OTEL_EXPORTER_OTLP_ENDPOINT)\n";
+
 /// The path in a request line.
 fn path(request_line: &str) -> &str {
     let path = request_line.split(' ').nth(1).unwrap_or_default();
@@ -265,6 +271,9 @@ fn content(request_line: &str, readiness: Result<String, String>, metrics: &Metr
             },
             Err(error) => Answer::text("500 Internal Server Error", &format!("{error}\n")),
         },
+        ("GET" | "HEAD", path) if path == PROFILES || path.starts_with("/debug/pprof/") => {
+            Answer::text("404 Not Found", NO_PROFILES)
+        }
         ("GET" | "HEAD", _) => Answer::text("404 Not Found", "try /healthz, /readyz or /metrics\n"),
         _ => Answer::text("405 Method Not Allowed", "only GET\n"),
     }

@@ -14,6 +14,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use jiff::Timestamp;
+use olm_runtime::admin::NO_PROFILES;
 use olm_runtime::clock;
 use olm_runtime::isolation::{self, Panicked, catch, isolated};
 use olm_runtime::metrics::{Counters, Metrics};
@@ -244,6 +245,7 @@ impl Api {
             Route::List(namespace) => self.list(asked, accept, namespace.clone()).await,
             Route::Get { namespace, name } => self.get(asked, accept, namespace, name),
             Route::Icon { namespace, name } => Ok(self.icon(headers, namespace, name)),
+            Route::Profiles => Ok(plain(StatusCode::NOT_FOUND, NO_PROFILES)),
             Route::Nothing => Err(ApiStatus::no_path()),
         }
     }
@@ -379,7 +381,7 @@ fn resource(route: &Route) -> &'static str {
         Route::List(_) => "list",
         Route::Get { .. } => "get",
         Route::Icon { .. } => "icon",
-        Route::Nothing => "other",
+        Route::Profiles | Route::Nothing => "other",
     }
 }
 

@@ -46,6 +46,8 @@ pub enum Route {
         /// Its name.
         name: String,
     },
+    /// Profiles, which only a program in Go has.
+    Profiles,
     /// Nothing that there is.
     Nothing,
 }
@@ -172,6 +174,7 @@ fn route(segments: &[&str]) -> Route {
         ["healthz" | "livez"] => Route::Health,
         ["readyz"] => Route::Readiness,
         ["metrics"] => Route::Metrics,
+        ["debug", "pprof", ..] => Route::Profiles,
         ["version"] => Route::Version,
         ["apis"] => Route::Groups,
         ["openapi", "v2"] => Route::OpenApiV2,

@@ -4,6 +4,7 @@
 mod metrics;
 mod one_file;
 mod openshift;
+mod reach;
 mod removal;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use xtask::progress::Progress;
 use xtask::{chart, deploy, images};
 
 use crate::metrics::{METRICS_SECRET, metrics_are_told_to_whom_the_cluster_lets_read_them, metrics_secret};
+use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
 use crate::removal::{of_helm, uninstalled};
 
 /// What discovery of the whole cluster asks `package-server` by.
@@ -209,6 +211,13 @@ fn arch_002_the_chart_is_installed_upgraded_and_uninstalled_and_takes_up_again_w
     let namespace = kubectl.get(&["namespace", OLM])?.unwrap_or_default();
     ensure!(text(&namespace, restricted) == "restricted", "{namespace}");
     release.get("networkpolicy", OLM, "default-deny-all-traffic")?;
+    package_server_serves_as_its_service_monitor_says(
+        &release,
+        "packageserver-service-cert",
+        "olmCAKey",
+        None,
+    )?;
+    the_api_server_is_not_cut_off(&release)?;
     let lab = Lab::on((*scratch).clone())?;
     let greetings = lab.namespace("greetings")?;
     subscribe(kubectl, lab.demo_catalog()?)?;

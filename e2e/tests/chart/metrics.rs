@@ -9,6 +9,7 @@ use xtask::kubectl::{Destination, text};
 use xtask::progress::Progress;
 use xtask::{cluster, deploy};
 
+use crate::reach::package_server_serves_as_its_service_monitor_says;
 use crate::{OLM, OPERATORS, Release, output};
 
 /// The Secret that metrics are served with.
@@ -49,6 +50,12 @@ pub fn metrics_are_told_to_whom_the_cluster_lets_read_them(
     kubectl.run(&["create", "clusterrolebinding", "scraper", role, &scraper])?;
     let token = |account| kubectl.run(&["create", "token", account, "-n", OPERATORS]);
     let (scraper, eve) = (token("scraper")?, token("eve")?);
+    package_server_serves_as_its_service_monitor_says(
+        release,
+        "packageserver-serving-cert",
+        "ca.crt",
+        Some((&scraper, &eve)),
+    )?;
     let ca = release.helm.home.path().join("ca.crt");
     std::fs::write(&ca, authority)?;
     for name in deploy::OPERATORS {

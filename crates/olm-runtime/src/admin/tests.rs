@@ -20,6 +20,11 @@ fn readiness_names_what_is_missing() {
     assert_eq!(code, "503 Service Unavailable");
     assert!(body.contains("subscriptions.operators.coreos.com"));
     assert_eq!(of("GET / HTTP/1.1", &[]).0, "404 Not Found");
+    for path in ["/debug/pprof", "/debug/pprof/", "/debug/pprof/heap?debug=1"] {
+        let (code, body) = of(&format!("GET {path} HTTP/1.1"), &[]);
+        assert_eq!((code, &*body), ("404 Not Found", NO_PROFILES), "{path}");
+    }
+    assert_ne!(&*of("GET /debug/pprofs HTTP/1.1", &[]).1, NO_PROFILES);
     assert_eq!(of("POST /healthz HTTP/1.1", &[]).0, "405 Method Not Allowed");
 }
 

@@ -1,17 +1,23 @@
 //! Spans to an OpenTelemetry collector, where the environment names one: OTLP over HTTP, as protobuf.
 //!
 //! Names and meaning of the variables are OpenTelemetry's, but for the default: without an endpoint nothing is exported. Spans are sent
-//! in batches by a thread of their own; while the collector is away they are dropped beyond 2048, and a round waits for none of it.
+//! in batches by a thread of their own; while the collector is away they are dropped beyond 2048, and a round waits for none of it. What is
+//! lost is told in the log ([`losses`]).
+
+mod losses;
 
 use std::{
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Request, Response, Uri};
+use http::{HeaderName, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::{
     client::legacy::{Client, connect::Connect},
@@ -21,12 +27,16 @@ use kube::{Config, client::ConfigExt};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
-use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
+use opentelemetry_sdk::{
+    Resource,
+    trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider},
+};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::runtime::Handle;
 use tracing::{Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
+use self::losses::{Counted, Losses, Queue};
 use crate::error;
 
 /// How long the collector may take for a batch.
@@ -38,6 +48,10 @@ const ANSWER_LIMIT: usize = 64 << 10;
 /// The path of OTLP for spans.
 const TRACES: &str = "/v1/traces";
 
+/// How many spans wait where the environment does not say, and how many may at most: each takes a kilobyte or so.
+const QUEUE: usize = 2048;
+const QUEUE_LIMIT: usize = 1 << 16;
+
 /// What the environment says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
@@ -45,6 +59,8 @@ pub(super) struct Settings {
     endpoint: Uri,
     /// A file with certificates of authorities that are believed; empty: those of the system.
     certificate: String,
+    /// How many spans may wait.
+    queue: usize,
 }
 
 impl Settings {
@@ -96,8 +112,20 @@ impl Settings {
         });
         let endpoint =
             uri.ok_or_else(|| format!("{name} is no address such as http://collector.monitoring:4318"))?;
+        // The library reads them by itself, and leaves out what it cannot.
+        if let Some((name, text)) = either("HEADERS")
+            && let Some(number) = unusable_header(&text)
+        {
+            return Err(format!(
+                "{name}: entry {number} is no name=value such as authorization=Bearer%20TOKEN"
+            ));
+        }
+        let queue = value("OTEL_BSP_MAX_QUEUE_SIZE").and_then(|number| number.parse().ok());
         Ok(Some(Self {
             endpoint,
+            queue: queue
+                .filter(|queue| *queue > 0)
+                .map_or(QUEUE, |queue: usize| queue.min(QUEUE_LIMIT)),
             certificate: either("CERTIFICATE").map(|(_, path)| path).unwrap_or_default(),
         }))
     }
@@ -142,8 +170,17 @@ impl Export {
             Some(name) if !name.is_empty() => resource,
             _ => resource.with_service_name(program),
         };
+        let losses = Losses::new(settings.queue);
+        let exporter = Counted {
+            exporter,
+            losses: Arc::clone(&losses),
+        };
+        let config = BatchConfigBuilder::default().with_max_queue_size(settings.queue);
+        let batches = BatchSpanProcessor::builder(exporter)
+            .with_batch_config(config.build())
+            .build();
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(exporter)
+            .with_span_processor(Queue::new(batches, losses))
             .with_resource(resource.build())
             .build();
         Ok(Self { provider })
@@ -179,6 +216,21 @@ impl Export {
         let ending = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(LAST_BATCH));
         let _ = tokio::time::timeout(2 * LAST_BATCH, ending).await;
     }
+}
+
+/// The number of the first of these headers, `name=value` with commas between them, that is none. Which it is may be a secret.
+fn unusable_header(text: &str) -> Option<usize> {
+    let is_usable = |entry: &str| {
+        entry.trim().is_empty()
+            || entry.split_once('=').is_some_and(|(name, value)| {
+                let value = value.trim();
+                HeaderName::from_bytes(name.trim().as_bytes()).is_ok()
+                    && !value.is_empty()
+                    && HeaderValue::from_str(value).is_ok()
+            })
+    };
+    let found = text.split(',').position(|entry| !is_usable(entry));
+    found.map(|position| position + 1)
 }
 
 /// The authorities in the file at `path`, if it says one.

@@ -237,6 +237,20 @@ async fn watching_and_writing_are_refused_as_what_is_not_there() {
     assert_eq!(lab.get(&format!("{BASE}/namespaces/ns/secrets")).await.code, 404);
 }
 
+/// Who may ask for them is told what there is instead.
+#[tokio::test]
+async fn there_are_no_profiles() {
+    let lab = Lab::new();
+    let answer = lab.get("/debug/pprof/heap").await;
+    assert_eq!(answer.code, 404);
+    assert_eq!(answer.body, NO_PROFILES.as_bytes());
+    let eve = [("x-remote-user", "eve")];
+    assert_eq!(
+        lab.send(&proxy(), "GET", "/debug/pprof/heap", &eve).await.code,
+        403
+    );
+}
+
 #[tokio::test]
 async fn whoever_is_not_allowed_is_told_so() {
     let lab = Lab::new();

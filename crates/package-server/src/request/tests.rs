@@ -42,6 +42,9 @@ fn paths_lead_to_what_is_served() {
             "/openapi/v3/apis/packages.operators.coreos.com/v1?hash=x",
             Route::OpenApiV3,
         ),
+        ("/debug/pprof/", Route::Profiles),
+        ("/debug/pprof/heap", Route::Profiles),
+        ("/debug", Route::Nothing),
         ("/apis/other/v1", Route::Nothing),
         ("/", Route::Nothing),
     ];

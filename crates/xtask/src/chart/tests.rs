@@ -8,6 +8,7 @@ use crate::images;
 
 mod monitoring;
 mod package_server;
+mod upstream;
 mod values;
 
 /// What the annotations of an object may have together; `kubectl apply` puts the object into one.
@@ -426,7 +427,7 @@ fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
                     "_psa",
                     "metrics",
                     "dns",
-                    "collector",
+                    "securityContext",
                     "dashboardLabels",
                 ]
                 .iter()

@@ -28,10 +28,14 @@ use crate::{
     tls::authority::Authority,
 };
 
+/// What came: batches, or the heads they came with.
+type Got<T> = Arc<Mutex<Vec<T>>>;
+
 /// A collector on an address of its own.
 struct Collector {
     address: SocketAddr,
-    got: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
+    got: Got<ExportTraceServiceRequest>,
+    heads: Got<String>,
 }
 
 impl Collector {
@@ -39,15 +43,16 @@ impl Collector {
     async fn start(status: Option<u16>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let got = Arc::default();
+        let (got, heads) = (Arc::default(), Arc::default());
         let collector = Self {
             address,
             got: Arc::clone(&got),
+            heads: Arc::clone(&heads),
         };
         tokio::spawn(async move {
             let mut held = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (Some(status), got) = (status, Arc::clone(&got)) else {
+                let (Some(status), got) = (status, (Arc::clone(&got), Arc::clone(&heads))) else {
                     held.push(stream);
                     continue;
                 };
@@ -79,7 +84,7 @@ impl Collector {
 async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     status: u16,
-    got: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
+    (got, heads): (Got<ExportTraceServiceRequest>, Got<String>),
 ) {
     let mut bytes = Vec::new();
     loop {
@@ -97,6 +102,10 @@ async fn serve(
             head.contains("content-type: application/x-protobuf\r\n"),
             "{head}"
         );
+        heads
+            .lock()
+            .unwrap()
+            .push(String::from_utf8_lossy(&bytes[..end]).into_owned());
         let length = head.split("content-length: ").nth(1).unwrap_or("0");
         let length: usize = length.lines().next().unwrap().parse().unwrap();
         while bytes.len() < end + length {
@@ -249,6 +258,74 @@ async fn a_collector_over_tls_is_believed_by_the_given_authority() {
     );
 }
 
+/// Tells [`the_headers_of_the_environment_go_with_each_batch`] where to send to, in a process of its own: the environment is a process'.
+const HEADERS_GO_TO: &str = "OLM_TEST_HEADERS_GO_TO";
+
+#[tokio::test]
+async fn the_headers_of_the_environment_go_with_each_batch() {
+    if let Ok(endpoint) = std::env::var(HEADERS_GO_TO) {
+        let export = started(&BTreeMap::from([("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)]));
+        let subscriber = Registry::default().with(export.layer());
+        let _here = tracing::subscriber::set_default(subscriber);
+        round().await;
+        export.end().await;
+        return;
+    }
+    let collector = Collector::start(Some(200), None).await;
+    let this = std::env::current_exe().unwrap();
+    let mut child = tokio::process::Command::new(this);
+    child.args([
+        "--exact",
+        "telemetry::export::tests::the_headers_of_the_environment_go_with_each_batch",
+    ]);
+    child.env(HEADERS_GO_TO, format!("http://{}", collector.address));
+    child.env(
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "authorization=Bearer%20t0ken, x-team = a\n",
+    );
+    let ended = child.output().await.unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let heads = collector.heads.lock().unwrap();
+    assert!(!heads.is_empty());
+    for head in heads.iter() {
+        assert!(head.contains("\r\nauthorization: Bearer t0ken\r\n"), "{head}");
+        assert!(head.contains("\r\nx-team: a\r\n"), "{head}");
+    }
+}
+
+#[test]
+fn headers_and_the_queue_are_as_the_environment_says_or_are_told() {
+    let of = |name: &'static str, value: &str| {
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c".to_owned());
+        settings(&BTreeMap::from([endpoint, (name, value.to_owned())]))
+    };
+    let headers = "OTEL_EXPORTER_OTLP_HEADERS";
+    for text in ["a=b", "authorization=Basic%20YQ==,x-b = c ,", " a=b\n"] {
+        assert!(of(headers, text).is_ok(), "{text}");
+    }
+    for (text, entry) in [
+        ("s3cret", 1),
+        ("a=b,Bearer s3cret=x", 2),
+        ("a=", 1),
+        ("a=b,,c=\u{1}", 3),
+        ("=b", 1),
+    ] {
+        let error = of(headers, text).unwrap_err();
+        let wanted = format!("{headers}: entry {entry} is no name=value");
+        assert!(error.starts_with(&wanted) && !error.contains("s3cret"), "{error}");
+    }
+    let own = of("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a").unwrap_err();
+    assert!(
+        own.starts_with("OTEL_EXPORTER_OTLP_TRACES_HEADERS: entry 1"),
+        "{own}"
+    );
+    let queue = |value| of("OTEL_BSP_MAX_QUEUE_SIZE", value).unwrap().unwrap().queue;
+    assert_eq!(
+        ["7", "0", "many", "99999999999"].map(queue),
+        [7, 2048, 2048, 65_536]
+    );
+}
+
 /// What is logged by the thread of the exporter goes to the process' subscriber, of which a test has none: so the sender is asked itself.
 #[tokio::test]
 async fn a_collector_that_refuses_is_told_of_once_until_it_takes_something() {
@@ -284,7 +361,7 @@ async fn a_silent_collector_holds_up_neither_rounds_nor_the_end() {
         tracing::info_span!(target: REQUESTS, "round").in_scope(|| ());
     }
     export.end().await;
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert!(began.elapsed() < 3 * LAST_BATCH, "{:?}", began.elapsed());
 }
 
 #[test]

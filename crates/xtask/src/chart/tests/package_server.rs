@@ -136,6 +136,31 @@ fn what_would_leave_the_api_server_without_trust_is_refused() {
     }
 }
 
+/// As `openssl s_client -showcerts` prints it: what is said around the certificates, and a key that somebody put beside them, reach nobody.
+#[test]
+fn of_a_bundle_its_certificates_alone_are_used() {
+    let one = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n");
+    let key = "-----BEGIN PRIVATE KEY-----\nBBBB\n-----END PRIVATE KEY-----\n";
+    let printed = format!(
+        "CONNECTED(00000003)\n---\n 0 s:CN = a\n{}{key} 1 s:CN = b\n{}---\nServer certificate\n",
+        one("AAAA"),
+        one("CCCC")
+    );
+    let values = json!({
+        "package": {"installedAs": "Deployment", "certificate": {"secretName": "mine", "caBundle": printed}},
+        "monitoring": {"enabled": true},
+        "tracing": {"endpoint": "https://collector", "caBundle": printed},
+    });
+    let Some(objects) = rendered(&values.to_string()) else {
+        return;
+    };
+    let wanted = one("AAAA") + &one("CCCC");
+    assert_eq!(find(&objects, API)["spec"]["caBundle"], STANDARD.encode(&wanted));
+    for name in ["ConfigMap/packageserver-ca", "ConfigMap/collector-ca"] {
+        assert_eq!(find(&objects, name)["data"]["ca.crt"], wanted, "{name}");
+    }
+}
+
 /// Helm deletes it, and its APIService first; there is no finalizer that somebody has to take off.
 #[test]
 fn a_plain_package_server_needs_no_hook_to_go() {

@@ -1,0 +1,189 @@
+{{/* Seconds of a duration that is whole seconds or minutes; empty of any other, which the program itself looks at. */}}
+{{- define "olm.seconds" -}}
+{{- if regexMatch "^[0-9]{1,9}s$" . -}}{{ trimSuffix "s" . | int64 }}
+{{- else if regexMatch "^[0-9]{1,7}m$" . -}}{{ mul 60 (trimSuffix "m" . | int64) }}
+{{- end -}}
+{{- end -}}
+
+{{/* Stops at times of an election with which a program ends at once, as far as they can be read here. */}}
+{{- define "olm.validateElection" -}}
+{{- $lease := include "olm.seconds" (.leaseDuration | default "15s") -}}
+{{- $deadline := include "olm.seconds" (.renewDeadline | default "10s") -}}
+{{- $period := include "olm.seconds" (.retryPeriod | default "2s") -}}
+{{- if $lease -}}
+{{- if or (lt (int64 $lease) 1) (gt (int64 $lease) 300) -}}
+{{- fail (printf "leaderElection.leaseDuration: %ss: a Lease is had for 1s to 300s" $lease) -}}
+{{- end -}}
+{{- if and $deadline (gt (mul 5 (int64 $deadline)) (mul 4 (int64 $lease))) -}}
+{{- fail (printf "leaderElection.renewDeadline: %ss is more than four fifths of leaseDuration, %ss: say both" $deadline $lease) -}}
+{{- end -}}
+{{- end -}}
+{{- if $period -}}
+{{- if lt (int64 $period) 1 -}}
+{{- fail "leaderElection.retryPeriod: 0s: say how long is between two renewals" -}}
+{{- end -}}
+{{- if and $deadline (gt (mul 2 (int64 $period)) (int64 $deadline)) -}}
+{{- fail (printf "leaderElection.retryPeriod: %ss is more than half of renewDeadline, %ss: say both" $period $deadline) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Stops at arguments of a program (root, name) that the chart gives itself: rights, files, Services and probes follow what it gives. */}}
+{{- define "olm.validateArguments" -}}
+{{- $name := .name -}}
+{{- $own := index .root.Values $name -}}
+{{- $said := dict "kubeconfig" "" -}}
+{{- if eq $name "package" -}}
+{{- $said = merge $said (dict "secure-port" "package.service.internalPort" "global-namespace" "catalog_namespace" "interval" "package.interval") -}}
+{{- else -}}
+{{- $tls := printf "%s.tlsSecret" $name -}}
+{{- $said = merge $said (dict "tls-cert" $tls "tls-key" $tls "client-ca" (printf "%s.clientCASecret" $name)) -}}
+{{- $said = merge $said (dict "health-addr" (printf "%s.service.internalPort" $name) "metrics-addr" (printf "%s.service.internalPortHttps" $name)) -}}
+{{- $said = merge $said (dict "writePackageServerStatusName" "writePackageServerStatusName") -}}
+{{- end -}}
+{{- if eq $name "olm" -}}
+{{- $said = merge $said (dict "namespace" "namespace" "writeStatusName" "writeStatusName") -}}
+{{- else if eq $name "catalog" -}}
+{{- $said = merge $said (dict "namespace" "catalog_namespace" "global-catalog-namespace" "catalog_namespace" "writeStatusName" "writeStatusNameCatalog") -}}
+{{- $said = merge $said (dict "registry-config" "catalog.registryConfig" "unpack-cache" "" "unpack-spool" "" "content-cache" "") -}}
+{{- end -}}
+{{- $arguments := $own.commandArgs | default list -}}
+{{- range $argument := kindIs "string" $arguments | ternary (list $arguments) $arguments -}}
+{{- if and (ne $name "package") (hasPrefix "--leader-elect" (toString $argument)) -}}
+{{- fail (printf "%s.commandArgs: %q: one process is elected in any case, by the Lease that the chart's rights name; its times are leaderElection" $name $argument) -}}
+{{- end -}}
+{{- range $flag, $value := $said -}}
+{{- if regexMatch (printf "^--%s(=|$)" $flag) (toString $argument) -}}
+{{- if $value -}}
+{{- fail (printf "%s.commandArgs: %q: say %s, which brings the rights, files and ports that belong to it" $name $argument $value) -}}
+{{- end -}}
+{{- fail (printf "%s.commandArgs: %q: probes, Services, rights and files of the chart are for what it says itself; leave it out" $name $argument) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Stops at values with which OLM would not work, or be open, and at those that mean something upstream and are not kept here: better told
+     than left out. */}}
+{{- define "olm.validate" -}}
+{{- if has .Values.namespace (list "default" "kube-system" "kube-public" "kube-node-lease") -}}
+{{- fail (printf "namespace: %q: OLM needs one of its own: its policies cut off whatever else runs there" .Values.namespace) -}}
+{{- end -}}
+{{- include "olm.validateImages" . -}}
+{{- range $name := list "olm" "catalog" "package" -}}
+{{- include "olm.validateArguments" (dict "root" $ "name" $name) -}}
+{{- end -}}
+{{- include "olm.validateKubeAPIServer" . -}}
+{{- include "olm.validateElection" .Values.leaderElection -}}
+{{- with .Values.watchedNamespaces -}}
+{{- fail (printf "watchedNamespaces: %q: OLM watches all namespaces; leave it empty" .) -}}
+{{- end -}}
+{{- if and .Values.certManager.enabled .Values.serviceCa.enabled -}}
+{{- fail "certManager.enabled, serviceCa.enabled: one of them makes the certificates; leave the other false" -}}
+{{- end -}}
+{{- range $name := list "olm" "catalog" -}}
+{{- if and (index $.Values $name).clientCASecret (not (include "olm.tlsSecret" (dict "root" $ "name" $name))) -}}
+{{- fail (printf "%s.clientCASecret: clients show certificates over TLS alone; say %s.tlsSecret as well" $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.certManager.enabled (not .Values.certManager.certificate.name) -}}
+{{- fail "certManager.certificate.name: empty: metrics would be told without TLS; say the name of a Secret" -}}
+{{- end -}}
+{{- if and .Values.certManager.enabled (not .Values.certManager.issuer.name) -}}
+{{- fail "certManager.issuer.name: empty: nobody would make the certificate; say the name of an issuer" -}}
+{{- end -}}
+{{- $signer := (.Values.certManager.issuer.ca | default dict).secretName -}}
+{{- if and .Values.certManager.enabled .Values.certManager.issuer.selfSigned $signer -}}
+{{- fail (printf "certManager.issuer.ca.secretName: %q: nothing would be signed with it; say certManager.issuer.selfSigned: false as well" $signer) -}}
+{{- end -}}
+{{- if and .Values.certManager.enabled (or .Values.certManager.issuer.selfSigned $signer) (ne .Values.certManager.issuer.kind "Issuer") -}}
+{{- fail "certManager.issuer: the chart makes an Issuer alone; with a ClusterIssuer of yours say selfSigned: false, and no ca.secretName" -}}
+{{- end -}}
+{{- range $name := list "olm" "catalog" -}}
+{{- if and $.Values.serviceCa.enabled (not (include "olm.tlsSecret" (dict "root" $ "name" $name))) -}}
+{{- fail (printf "serviceCa.%sOperator.secretName: empty: metrics would be told without TLS; say the name of a Secret" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq .Values.olm.service.name .Values.catalog.service.name -}}
+{{- fail (printf "olm.service.name, catalog.service.name: %q: two Services cannot have one name" .Values.olm.service.name) -}}
+{{- end -}}
+{{- $reported := dict -}}
+{{- range $value := list "writeStatusName" "writeStatusNameCatalog" "writePackageServerStatusName" -}}
+{{- with include "olm.statusName" (index $.Values $value) -}}
+{{- if hasKey $reported . -}}
+{{- fail (printf "%s, %s: %q: two would write over each other in one ClusterOperator; say another name" (index $reported .) $value .) -}}
+{{- end -}}
+{{- $_ := set $reported . $value -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq (toString .Values.package.maxUnavailable | trimSuffix "%" | int) 0) (eq (toString .Values.package.maxSurge | trimSuffix "%" | int) 0) -}}
+{{- fail "package.maxUnavailable, package.maxSurge: both 0: no pod could be replaced; say 1 for one of them" -}}
+{{- end -}}
+{{- $certificate := .Values.package.certificate -}}
+{{- if ne (empty $certificate.secretName) (empty ($certificate.caBundle | default "" | trim)) -}}
+{{- fail "package.certificate: secretName and caBundle go together: the API server has to know who signed what is served with" -}}
+{{- end -}}
+{{- if and $certificate.secretName (ne .Values.package.installedAs "Deployment") -}}
+{{- fail "package.certificate: OLM makes the certificate of a ClusterServiceVersion; say package.installedAs: Deployment as well" -}}
+{{- end -}}
+{{- range $field, $text := dict "package.certificate.caBundle" $certificate.caBundle "tracing.caBundle" .Values.tracing.caBundle -}}
+{{- if and (trim ($text | default "")) (not (include "olm.certificates" $text)) -}}
+{{- fail (printf "%s: no certificate in it is whole: none has both its lines, BEGIN CERTIFICATE and END CERTIFICATE" $field) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (include "olm.certificates" (.Values.tracing.caBundle | default "")) (hasPrefix "http:" (.Values.tracing.endpoint | default "")) -}}
+{{- fail "tracing.caBundle: tracing.endpoint is no https://…: spans would go without TLS to whoever answers; say https:// or leave caBundle out" -}}
+{{- end -}}
+{{- if eq .Values.namespace .Values.operator_namespace -}}
+{{- fail "operator_namespace: must be another than namespace: operators in it see every namespace, and OLM's own need the restricted profile" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Stops at upstream's images: neither has the programs of this chart, and pods of them say so late, or not at all. */}}
+{{- define "olm.validateImages" -}}
+{{- $found := list -}}
+{{- range $name := list "olm" "catalog" "package" -}}
+{{- $own := (index $.Values $name).image.ref -}}
+{{- $image := include "olm.image" (dict "root" $ "name" "olm" "ref" $own) -}}
+{{- if include "olm.isUpstreams" $image -}}
+{{- $found = append $found (printf "%s: %s" (empty $own | ternary "image.registry" (printf "%s.image.ref" $name)) $image) -}}
+{{- end -}}
+{{- end -}}
+{{- $own := trimPrefix "--opmImage=" (.Values.catalog.opmImageArgs | default "") -}}
+{{- $image := include "olm.image" (dict "root" . "name" "opm" "ref" $own) -}}
+{{- if include "olm.isUpstreams" $image -}}
+{{- $found = append $found (printf "%s: %s" (empty $own | ternary "image.registry" "catalog.opmImageArgs") $image) -}}
+{{- end -}}
+{{- $arguments := .Values.catalog.commandArgs | default list -}}
+{{- $before := "" -}}
+{{- range $argument := kindIs "string" $arguments | ternary (list $arguments) $arguments -}}
+{{- $pair := regexMatch "^--(opmImage|util-image)$" $before | ternary (printf "%s=%s" $before $argument) $argument -}}
+{{- $image := regexReplaceAll "^--(opmImage|util-image)=" $pair "" -}}
+{{- if and (ne $image $pair) (include "olm.isUpstreams" $image) -}}
+{{- $found = append $found (printf "catalog.commandArgs: %s" $image) -}}
+{{- end -}}
+{{- $before = $argument -}}
+{{- end -}}
+{{- with $found -}}
+{{- fail (printf "%s: upstream's images, which have other programs; leave each out, or empty, and say image.registry: where you put those of this release" (join ", " (uniq .))) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Stops at a rule that lets nobody reach the API server, where the cluster can be asked at which ports that listens. */}}
+{{- define "olm.validateKubeAPIServer" -}}
+{{- $rule := .Values.networkPolicy.kubeAPIServer | default dict -}}
+{{- if and .Values.networkPolicy.enabled $rule.ports -}}
+{{- range (lookup "discovery.k8s.io/v1" "EndpointSlice" "default" "kubernetes").ports -}}
+{{- $listens := int .port -}}
+{{- $open := false -}}
+{{- range $rule.ports -}}
+{{- $first := .port | default 1 -}}
+{{- $last := .endPort | default (empty .port | ternary 65535 .port) -}}
+{{- if and (eq (.protocol | default "TCP") "TCP") (le (int $first) $listens) (ge (int $last) $listens) -}}{{- $open = true -}}{{- end -}}
+{{- end -}}
+{{- if not $open -}}
+{{- fail (printf "networkPolicy.kubeAPIServer.ports: without %d OLM would be cut off: policies mean the port that the API server listens on, not that of its Service; say that one as well" $listens) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,315 @@
+//! Spans that reach no collector: those that found the queue full, and those of batches that were not taken. The library counts the first for
+//! itself alone and tells of them once, when the process ends; here the log has both, at most once a minute.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use opentelemetry::Context;
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    trace::{BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor},
+};
+
+/// Between two lines of the log.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// How many spans wait, and how many were lost since that was last told.
+#[derive(Debug)]
+pub(super) struct Losses {
+    /// How many may wait.
+    room: usize,
+    waiting: AtomicUsize,
+    beyond: AtomicUsize,
+    refused: AtomicUsize,
+    told: Mutex<Option<Instant>>,
+}
+
+/// What was lost since it was last told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// Spans that found the queue full.
+    beyond: usize,
+    /// Spans of batches that the collector did not take.
+    refused: usize,
+}
+
+impl Losses {
+    /// Of a queue for `room` spans.
+    pub(super) fn new(room: usize) -> Arc<Self> {
+        Arc::new(Self {
+            room,
+            waiting: AtomicUsize::new(0),
+            beyond: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+            told: Mutex::new(None),
+        })
+    }
+
+    /// Whether there is room for one more span, which waits then; else it is lost.
+    fn enter(&self) -> bool {
+        let more = |waiting| (waiting < self.room).then_some(waiting + 1);
+        let entered = self
+            .waiting
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+            .is_ok();
+        if !entered {
+            self.beyond.fetch_add(1, Ordering::Relaxed);
+        }
+        entered
+    }
+
+    /// What is to be told at `now`: something was lost, and the last line is a minute old. With `is_last` it is not waited for that.
+    fn due(&self, now: Instant, is_last: bool) -> Option<Lost> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_early = told.is_some_and(|told| now.saturating_duration_since(told) < PAUSE);
+        if is_early && !is_last {
+            return None;
+        }
+        let lost = Lost {
+            beyond: self.beyond.swap(0, Ordering::Relaxed),
+            refused: self.refused.swap(0, Ordering::Relaxed),
+        };
+        if lost.beyond == 0 && lost.refused == 0 {
+            return None;
+        }
+        *told = Some(now);
+        Some(lost)
+    }
+
+    fn tell(&self, now: Instant, is_last: bool) {
+        if let Some(Lost { beyond, refused }) = self.due(now, is_last) {
+            let room = self.room;
+            tracing::warn!(
+                beyond,
+                refused,
+                "spans were lost: `beyond` found {room} waiting (OTEL_BSP_MAX_QUEUE_SIZE), `refused` were in batches that the collector did not take"
+            );
+        }
+    }
+}
+
+/// A queue that takes no more than there is room for, and hands over to a thread of its own.
+#[derive(Debug)]
+pub(super) struct Queue {
+    batches: BatchSpanProcessor,
+    losses: Arc<Losses>,
+}
+
+impl Queue {
+    /// In front of `batches`, which takes as many as `losses` has room for and sends by a [`Counted`] exporter with the same.
+    pub(super) fn new(batches: BatchSpanProcessor, losses: Arc<Losses>) -> Self {
+        Self { batches, losses }
+    }
+}
+
+impl SpanProcessor for Queue {
+    fn on_start(&self, span: &mut Span, context: &Context) {
+        self.batches.on_start(span, context);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        if self.losses.enter() {
+            self.batches.on_end(span);
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.batches.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        let ended = self.batches.shutdown_with_timeout(timeout);
+        self.losses.tell(Instant::now(), true);
+        ended
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.batches.set_resource(resource);
+    }
+}
+
+/// An exporter whose batches are counted.
+#[derive(Debug)]
+pub(super) struct Counted<E> {
+    /// What sends them.
+    pub(super) exporter: E,
+    /// Of the queue that they come from.
+    pub(super) losses: Arc<Losses>,
+}
+
+impl<E: SpanExporter> SpanExporter for Counted<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        let fewer = |waiting: usize| Some(waiting.saturating_sub(spans));
+        let _ = self
+            .losses
+            .waiting
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+        let sent = self.exporter.export(batch).await;
+        if sent.is_err() {
+            self.losses.refused.fetch_add(spans, Ordering::Relaxed);
+        }
+        self.losses.tell(Instant::now(), false);
+        sent
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Mutex};
+
+    use opentelemetry::trace::{Tracer as _, TracerProvider as _};
+    use opentelemetry_sdk::{
+        error::OTelSdkError,
+        trace::{BatchConfigBuilder, SdkTracerProvider},
+    };
+
+    use super::*;
+
+    /// Takes batches, or not, as long as it is let.
+    #[derive(Debug, Clone)]
+    struct Gate {
+        takes: bool,
+        is_open: Arc<Mutex<()>>,
+        got: Arc<AtomicUsize>,
+    }
+
+    impl Gate {
+        fn new(takes: bool) -> Self {
+            Self {
+                takes,
+                is_open: Arc::default(),
+                got: Arc::default(),
+            }
+        }
+    }
+
+    impl SpanExporter for Gate {
+        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+            drop(self.is_open.lock().unwrap());
+            self.got.fetch_add(batch.len(), Ordering::Relaxed);
+            if self.takes {
+                Ok(())
+            } else {
+                Err(OTelSdkError::InternalFailure("503".to_owned()))
+            }
+        }
+    }
+
+    fn provider(gate: &Gate, losses: &Arc<Losses>) -> SdkTracerProvider {
+        let exporter = Counted {
+            exporter: gate.clone(),
+            losses: Arc::clone(losses),
+        };
+        let config = BatchConfigBuilder::default()
+            .with_max_queue_size(losses.room)
+            .build();
+        let batches = BatchSpanProcessor::builder(exporter)
+            .with_batch_config(config)
+            .build();
+        SdkTracerProvider::builder()
+            .with_span_processor(Queue::new(batches, Arc::clone(losses)))
+            .build()
+    }
+
+    /// Each span either reached the exporter or is counted, whoever ends how many at once.
+    #[test]
+    fn spans_beyond_the_queue_are_counted_each() {
+        let (gate, losses) = (Gate::new(true), Losses::new(100));
+        let provider = provider(&gate, &losses);
+        let closed = gate.is_open.lock().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..500).for_each(|_| drop(provider.tracer("t").start("s"))));
+            }
+        });
+        let beyond = losses.beyond.load(Ordering::Relaxed);
+        // What waits, and one batch that is on its way.
+        assert!((1_800..=1_900).contains(&beyond), "{beyond}");
+        drop(closed);
+        provider.force_flush().unwrap();
+        assert_eq!(gate.got.load(Ordering::Relaxed) + beyond, 2_000);
+        assert_eq!(losses.waiting.load(Ordering::Relaxed), 0);
+        drop(provider.tracer("t").start("s"));
+        provider.force_flush().unwrap();
+        assert_eq!(gate.got.load(Ordering::Relaxed) + beyond, 2_001);
+    }
+
+    #[test]
+    fn what_was_lost_is_told_once_a_minute_and_in_the_end() {
+        let losses = Losses::new(1);
+        let start = Instant::now();
+        assert_eq!(losses.due(start, false), None);
+        assert!(losses.enter());
+        assert!(!losses.enter());
+        losses.refused.fetch_add(2, Ordering::Relaxed);
+        let lost = |beyond, refused| Some(Lost { beyond, refused });
+        assert_eq!(losses.due(start, false), lost(1, 2));
+        losses.refused.fetch_add(3, Ordering::Relaxed);
+        assert_eq!(losses.due(start + PAUSE / 2, false), None);
+        assert!(!losses.enter());
+        assert_eq!(losses.due(start + PAUSE, false), lost(1, 3));
+        assert_eq!(losses.due(start + 3 * PAUSE, false), None);
+        losses.refused.fetch_add(4, Ordering::Relaxed);
+        assert_eq!(losses.due(start + PAUSE + PAUSE / 2, true), lost(0, 4));
+    }
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// By the thread that sends, so that no round waits for the log.
+    #[test]
+    fn batches_that_are_not_taken_are_told_with_their_spans() {
+        for (takes, lines) in [(true, 0), (false, 1)] {
+            let written = Written::default();
+            let writer = written.clone();
+            let subscriber = tracing_subscriber::fmt()
+                .with_writer(move || writer.clone())
+                .with_ansi(false)
+                .finish();
+            let _here = tracing::subscriber::set_default(subscriber);
+            let exporter = Counted {
+                exporter: Gate::new(takes),
+                losses: Losses::new(7),
+            };
+            // This one sends by the thread that ends a span, whose log can be read here.
+            let provider = SdkTracerProvider::builder()
+                .with_simple_exporter(exporter)
+                .build();
+            for _ in 0..3 {
+                drop(provider.tracer("t").start("s"));
+            }
+            let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(text.matches("spans were lost").count(), lines, "{text}");
+            assert_eq!(text.matches("beyond=0 refused=1").count(), lines, "{text}");
+        }
+    }
+}
