@@ -220,19 +220,19 @@ pub struct ReleaseOptions {
     /// The version: that of Cargo.toml, which is the default, or a pre-release of it such as 0.1.0-rc.1
     #[arg(long, value_name = "VERSION")]
     pub version: Option<String>,
-    /// The folder for the files; a release that is there is replaced [default: target/releases/VERSION]
+    /// The folder for the files; a release that is there is replaced [default: target/releases/VERSION-linux-ARCH]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The registry that the images will be in, for the chart and olm.yaml, for example registry.example.com/olm
+    /// The registry that the images will be in, for the chart and the manifest, for example registry.example.com/olm
     #[arg(long, value_name = "REF")]
     pub registry: Option<String>,
     /// Where the sources are, for the images' label org.opencontainers.image.source
     #[arg(long, value_name = "URL")]
     pub source_url: Option<String>,
-    /// Make it a second time, of a copy of the checkout at another place, and compare byte by byte
+    /// Make it a second time at another place, and compare byte by byte; only then it gets to its folder
     #[arg(long)]
     pub verify: bool,
-    /// Go on though files differ from the commit; the version then says `dirty`
+    /// Go on though files differ from the commit, with those that git knows as they are; the version then says `dirty`
     #[arg(long)]
     pub allow_dirty: bool,
     /// Take the programs from this folder instead of compiling them, to try the rest; the version then says `trial`
@@ -254,11 +254,15 @@ pub struct ImageOptions {
 const RELEASE_ABOUT: &str = "\
 Make a release: programs, images, chart, manifests, bills of materials, licences, checksums.
 
-Everything is made of the commit that is checked out, and of nothing else that could differ: the programs are compiled with no \
-environment of yours and without a cache, nothing in them or in an archive tells place, time or user, and all of it has the time of the commit \
-(or SOURCE_DATE_EPOCH). So another machine with the same toolchain, C compiler and C library, all of which release.json names, makes the same bytes.
+Everything is made of the commit that is checked out, and of nothing else that could differ: its files and the packages of Cargo.lock, each by its \
+checksum, are unpacked into a new folder below TMPDIR and compiled there with no environment and no settings of yours and without a cache; nothing in programs or archives \
+tells place, time or user, and all of it has the time of the commit \
+(or SOURCE_DATE_EPOCH). So another machine with the same toolchain, C compiler and C library, all of which release-linux-ARCH.json names, makes the same bytes.
 
-The release is for the architecture of this machine. It needs git, a C compiler, Go (for helm, which renders the chart) and ca-certificates. \
+Before that come the checks of what is built in: licences, sources, versions that were taken back, advisories. A fault ends it; with CI set, so does a check that \
+cannot be made, unless OLM_MAY_BE_LEFT_OUT names it.
+
+The release is for the architecture of this machine. It needs Debian or what derives from it, git, a C compiler, Go (for helm, which renders the chart) and ca-certificates. \
 docs/reference/releases.md says what each file is and how users check it.";
 
 const RELEASE_EXAMPLES: &str = "\

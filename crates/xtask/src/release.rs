@@ -1,20 +1,22 @@
 //! `cargo xtask release`: what users take, made so that anybody can make the same bytes again.
 //!
 //! # Expected flow
-//! The checkout is looked at ([`source`]), the programs are compiled ([`compile`]), and everything else is made of them and of the
-//! checkout ([`contents`]): archives, images, the chart, manifests, bills of materials, licences. All of it is written beside the folder it is
-//! meant for, which it replaces when it is whole. With `--verify` the same is done once more in a copy of the checkout at another place ([`again`]), and
-//! both are compared byte by byte ([`compare`]).
+//! The checkout is asked which commit it has ([`source`]), and what comes from others is checked ([`supply`]). The files of the commit ([`export`]) and
+//! the packages that it names ([`packages`]) go to a folder of their own, where the programs are compiled ([`compile`]); everything else is made of the
+//! programs and of these files ([`contents`]): archives, images, the chart, manifests, bills of materials, licences. All of it is written beside the
+//! folder it is meant for. With `--verify` the same is done once more at another place, and both are compared byte by byte ([`compare`]). What is left
+//! then takes the place of the release before.
 
-mod again;
 mod archive;
 mod compare;
 mod compile;
 mod contents;
+mod export;
 mod graph;
 mod installation;
 mod machine;
 mod notices;
+mod packages;
 mod sbom;
 mod source;
 pub(crate) mod supply;
@@ -30,17 +32,19 @@ use self::archive::Sum;
 use self::compile::{PROGRAMS, Place};
 use self::contents::{Release, Setting};
 use self::machine::Machine;
+use self::source::Source;
 use crate::args::ReleaseOptions;
 use crate::images::VERSION;
 use crate::progress::Progress;
-use crate::{cluster, images, interrupt, process, workspace};
+use crate::{check, cluster, images, interrupt, process, workspace};
 
-/// What tells that a folder holds a release, which may be replaced.
-const MARK: &str = contents::SUMMARY;
 /// Largest image of all controllers, in bytes before packing (target P15). Upstream's has 275 MB.
 const MAX_IMAGE: u64 = 45_000_000;
 /// The image that this is about.
 const CONTROLLERS: &str = "olm";
+/// How the folders are called in which the first and the second release are made. The names stand in no program unless it tells where it was built,
+/// and are not of one length.
+const PLACES: [&str; 2] = ["olm-release-made-here-", "olm-release-made-once-more-at-"];
 /// How many differences between two releases are named.
 const NAMED: usize = 10;
 
@@ -62,7 +66,11 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
     )?;
     let out = match &options.out {
         Some(out) => std::path::absolute(out).context("--out")?,
-        None => root.join("target/releases").join(&source.version),
+        None => root.join("target/releases").join(format!(
+            "{}-linux-{}",
+            source.version,
+            go_compat::platform::architecture()
+        )),
     };
     may_be_replaced(&out)?;
     progress.note(&format!(
@@ -72,32 +80,71 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
         images::target(),
         out.display()
     ));
+    if !check::supply(&progress)? {
+        bail!("what comes from others may not be released; see above");
+    }
+    let helm = cluster::helm(&progress).context("helm renders the chart")?;
+    let at = Elsewhere::prepare(PLACES[0], &root, &source, &progress)?;
     let setting = Setting {
-        helm: cluster::helm(&progress).context("helm renders the chart")?,
-        machine: Machine::ask(&root)?,
+        helm,
+        machine: Machine::ask(&at.place.root)?,
         registry: options.registry.clone(),
         source_url: options.source_url.clone(),
         small: options.programs.is_none(),
         source,
     };
-    let place = Place::here(root)?;
-    let release = make(
-        &place,
-        &setting,
-        options.programs.as_deref(),
-        None,
-        &out,
-        &progress,
-    )?;
+    let programs = options.programs.as_deref();
+    let made = beside(&out, "partial");
+    let release = make(&at.place, &setting, programs, None, &made, &progress)?;
+    // The second release needs as much room.
+    drop(at);
     if options.verify {
-        verify(&place, &setting, options.programs.as_deref(), &out, &progress)?;
+        progress.note("the same once more, at another place");
+        let at = Elsewhere::prepare(PLACES[1], &root, &setting.source, &progress)?;
+        // How many work at a time must not matter.
+        let jobs = available_parallelism().map_or(1, usize::from) + 1;
+        let second = beside(&out, "second");
+        make(&at.place, &setting, programs, Some(jobs), &second, &progress)?;
+        same(&made, &second)?;
+        remove(&second)?;
         progress.note("verified: a second release, made at another place, is the same to the byte");
     }
+    put_in_place(&made, &out)?;
     println!("{}", table(&release));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a release in `place`, of programs that are compiled there or of those in a folder, and puts it to `out`.
+/// A place for a build, which goes when this is dropped.
+struct Elsewhere {
+    place: Place,
+    _folder: tempfile::TempDir,
+}
+
+impl Elsewhere {
+    fn prepare(name: &str, root: &Path, source: &Source, progress: &Progress) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix(name)
+            .tempdir()
+            .context("cannot make a folder for the build")?;
+        let place = progress.stage("sources of the commit and of packages unpacked", || {
+            let export = |to: &Path| {
+                if source.dirty {
+                    export::of_checkout(root, to)
+                } else {
+                    export::of_commit(root, &source.commit, to)
+                }
+            };
+            Place::prepare(folder.path(), export, progress)
+        })?;
+        Ok(Self {
+            place,
+            _folder: folder,
+        })
+    }
+}
+
+/// Makes a release in `place`, of programs that are compiled there or of those in a folder, and writes it to `out`. Nothing is left of one that
+/// fails.
 fn make(
     place: &Place,
     setting: &Setting,
@@ -106,16 +153,31 @@ fn make(
     out: &Path,
     progress: &Progress,
 ) -> anyhow::Result<Release> {
-    let partial = beside(out, "partial");
     let stripped = beside(out, "programs");
-    for folder in [&partial, &stripped] {
+    for folder in [out, &stripped] {
         remove(folder)?;
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
+    let made = make_within(place, setting, programs, jobs, [out, &stripped], progress);
+    remove(&stripped)?;
+    if made.is_err() {
+        remove(out)?;
+    }
+    made
+}
+
+fn make_within(
+    place: &Place,
+    setting: &Setting,
+    programs: Option<&Path>,
+    jobs: Option<usize>,
+    [out, stripped]: [&Path; 2],
+    progress: &Progress,
+) -> anyhow::Result<Release> {
     let (folder, units) = match programs {
         Some(given) => {
-            progress.stage("programs stripped", || strip(given, &stripped))?;
-            (stripped.clone(), None)
+            progress.stage("programs stripped", || strip(given, stripped))?;
+            (stripped.to_owned(), None)
         }
         None => {
             let compiled = progress.stage("programs compiled", || {
@@ -128,51 +190,37 @@ fn make(
         }
     };
     let release = progress.stage("files of the release written", || {
-        contents::write(place, setting, &folder, units.as_ref(), &partial)
+        contents::write(place, setting, &folder, units.as_ref(), out)
     })?;
     // What stands in for a release may be of any size.
     if units.is_some() {
         small_enough(&release, MAX_IMAGE)?;
     }
-    remove(out)?;
-    fs::rename(&partial, out).with_context(|| format!("cannot write {}", out.display()))?;
-    remove(&stripped)?;
     Ok(release)
 }
 
-/// Makes the release again in a copy of the checkout that lies elsewhere, with cargo's home elsewhere and another number of compilers at a
-/// time, and compares it with the one at `out`.
-///
 /// # Errors
-/// When it cannot be made, or differs: the text names the first files and places. The second release is then left beside the first.
-fn verify(
-    first: &Place,
-    setting: &Setting,
-    programs: Option<&Path>,
-    out: &Path,
-    progress: &Progress,
-) -> anyhow::Result<()> {
-    progress.note("the same once more, in a copy of the checkout at another place");
-    let elsewhere = tempfile::Builder::new()
-        .prefix("another-place-")
-        .tempdir()
-        .context("cannot make a folder for the second release")?;
-    let place = again::move_to(first, elsewhere.path())?;
-    // How many work at a time must not matter.
-    let jobs = available_parallelism().map_or(1, usize::from) + 1;
-    let second = beside(out, "second");
-    make(&place, setting, programs, Some(jobs), &second, progress)?;
-    let differences = compare::differences(out, &second)?;
+/// When two releases differ: the text names the first files and places. Both are left for a look.
+fn same(first: &Path, second: &Path) -> anyhow::Result<()> {
+    let differences = compare::differences(first, second)?;
     if !differences.is_empty() {
         let named: Vec<&str> = differences.iter().take(NAMED).map(String::as_str).collect();
         bail!(
-            "the release cannot be made again: {} of its files are others in {}:\n  {}",
+            "the release cannot be made again: {} of its files in {} are others in {}:\n  {}",
             differences.len(),
+            first.display(),
             second.display(),
             named.join("\n  ")
         );
     }
-    remove(&second)
+    Ok(())
+}
+
+/// Has a release take the place of the one before.
+fn put_in_place(made: &Path, out: &Path) -> anyhow::Result<()> {
+    may_be_replaced(out)?;
+    remove(out)?;
+    fs::rename(made, out).with_context(|| format!("cannot write {}", out.display()))
 }
 
 /// A folder beside another one.
@@ -198,7 +246,7 @@ fn may_be_replaced(out: &Path) -> anyhow::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
         Err(error) => return Err(error).with_context(|| format!("cannot list {}", out.display())),
     };
-    if !is_empty && !out.join(MARK).is_file() {
+    if !is_empty && !out.join(contents::summary_file()).is_file() {
         bail!(
             "{} holds files and no release; name another folder with --out, or empty it",
             out.display()
@@ -222,8 +270,10 @@ fn strip(from: &Path, to: &Path) -> anyhow::Result<()> {
 fn tell_no_paths(place: &Place, programs: &Path) -> anyhow::Result<()> {
     let paths = place.paths()?;
     let mut wanted: Vec<&str> = paths.iter().map(|(path, _)| *path).collect();
-    let home = std::env::var("HOME").map(|home| format!("{}/", home.trim_end_matches('/')));
-    wanted.extend(home.as_deref());
+    // Of the machine the toolchain alone is read, besides the place. Not the whole home directory: programs may speak of `/src/` or `/root/` for
+    // reasons of their own.
+    let toolchains = workspace::rustup_home()?.join("toolchains").display().to_string();
+    wanted.push(&toolchains);
     for program in PROGRAMS {
         let file = programs.join(program);
         let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -336,7 +386,7 @@ mod tests {
         fs::write(folder.path().join("thesis.txt"), "mine").unwrap();
         let error = may_be_replaced(folder.path()).unwrap_err().to_string();
         assert!(error.contains("--out"), "{error}");
-        fs::write(folder.path().join(MARK), "{}").unwrap();
+        fs::write(folder.path().join(contents::summary_file()), "{}").unwrap();
         assert!(may_be_replaced(folder.path()).is_ok());
     }
 
@@ -344,19 +394,81 @@ mod tests {
     fn a_program_that_tells_where_it_was_built_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let place = Place {
-            root: "/srv/somewhere".into(),
-            cargo_home: "/srv/cargo".into(),
-            target: "/srv/somewhere/target".into(),
+            root: "/tmp/x/sources".into(),
+            cargo_home: "/tmp/x/cargo".into(),
+            target: "/tmp/x/built".into(),
+            home: "/tmp/x/home".into(),
         };
         for program in PROGRAMS {
-            fs::write(folder.path().join(program), "\x7fELF /olm/src/main.rs").unwrap();
+            let natural = format!(
+                "\x7fELF /olm/src/main.rs /src/ {}/",
+                std::env::var("HOME").unwrap()
+            );
+            fs::write(folder.path().join(program), natural).unwrap();
         }
         tell_no_paths(&place, folder.path()).unwrap();
-        fs::write(folder.path().join("opm"), "\x7fELF /srv/cargo/registry").unwrap();
-        let error = tell_no_paths(&place, folder.path()).unwrap_err().to_string();
+        let toolchains = workspace::rustup_home().unwrap().join("toolchains");
+        for path in [place.cargo_home.as_path(), &place.home, &toolchains] {
+            let path = path.display();
+            fs::write(folder.path().join("opm"), format!("\x7fELF {path}/x")).unwrap();
+            let error = tell_no_paths(&place, folder.path()).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("opm has {path} in it, at byte 5")),
+                "{error}"
+            );
+        }
+    }
+    #[test]
+    fn a_release_that_is_not_verified_replaces_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let [out, made, second] = ["out", "out.partial", "out.second"].map(|name| folder.path().join(name));
+        for (folder, text) in [(&out, "before"), (&made, "now"), (&second, "later")] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join(contents::summary_file()), text).unwrap();
+        }
+        let error = same(&made, &second).unwrap_err().to_string();
         assert!(
-            error.starts_with("opm has /srv/cargo in it, at byte 5"),
+            error.contains("1 of its files in") && error.contains("differs from byte 0 on"),
             "{error}"
         );
+        let of = || fs::read_to_string(out.join(contents::summary_file())).unwrap();
+        assert_eq!(of(), "before");
+        fs::write(second.join(contents::summary_file()), "now").unwrap();
+        same(&made, &second).unwrap();
+        put_in_place(&made, &out).unwrap();
+        assert_eq!(of(), "now");
+        assert!(!made.exists());
+        fs::create_dir(&made).unwrap();
+        fs::remove_file(out.join(contents::summary_file())).unwrap();
+        fs::write(out.join("thesis.txt"), "mine").unwrap();
+        assert!(put_in_place(&made, &out).is_err(), "what came there meanwhile");
+    }
+
+    #[test]
+    fn a_release_that_fails_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place {
+            root: folder.path().join("sources"),
+            cargo_home: folder.path().join("cargo"),
+            target: folder.path().join("built"),
+            home: folder.path().join("home"),
+        };
+        let setting = Setting {
+            source: Source {
+                commit: "0123abc".into(),
+                dirty: false,
+                time: 17,
+                version: "1.0.0".into(),
+            },
+            machine: Machine::ask(&workspace::root()).unwrap(),
+            helm: "helm".into(),
+            registry: None,
+            source_url: None,
+            small: false,
+        };
+        let out = folder.path().join("out");
+        let none = folder.path().join("none");
+        assert!(make(&place, &setting, Some(&none), None, &out, &Progress::start()).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::Context as _;
+
 /// The workspace's root folder: the one with the top `Cargo.toml`.
 ///
 /// Fixed when xtask is compiled, so that a binary started by its path (`sudo target/debug/xtask …`) finds its checkout.
@@ -15,6 +17,30 @@ pub fn root() -> PathBuf {
 /// Where cargo builds: as it does itself, `CARGO_TARGET_DIR` goes first.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |named| root().join(named))
+}
+
+/// Cargo's home: settings, and the archives of packages.
+///
+/// # Errors
+/// When there is neither CARGO_HOME nor HOME.
+pub(crate) fn cargo_home() -> anyhow::Result<PathBuf> {
+    home_of("CARGO_HOME", ".cargo")
+}
+
+/// Where rustup has toolchains, if there is rustup.
+///
+/// # Errors
+/// When there is neither RUSTUP_HOME nor HOME.
+pub(crate) fn rustup_home() -> anyhow::Result<PathBuf> {
+    home_of("RUSTUP_HOME", ".rustup")
+}
+
+fn home_of(variable: &str, folder: &str) -> anyhow::Result<PathBuf> {
+    if let Some(home) = std::env::var_os(variable).filter(|home| !home.is_empty()) {
+        return Ok(PathBuf::from(home));
+    }
+    let home = std::env::var_os("HOME").with_context(|| format!("neither {variable} nor HOME is set"))?;
+    Ok(PathBuf::from(home).join(folder))
 }
 
 /// What cargo tells the programs it runs about their own package. Build scripts declare that they depend on it, so a

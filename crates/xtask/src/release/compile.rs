@@ -1,42 +1,39 @@
 //! Compiles the programs of a release so that the place where that is done leaves no trace in them.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::graph::Units;
+use super::packages;
 use super::source::Source;
-use crate::images;
 use crate::progress::Progress;
+use crate::{images, workspace};
 
 /// The programs of a release, each the only one of the package of its name.
 pub(super) const PROGRAMS: [&str; 4] = ["cpb", "kubectl-operator", "olm-controllers", "opm"];
 
-/// Of the caller's environment: how to find tools and the registry of packages. Nothing else may change what is compiled.
-const KEPT: [&str; 14] = [
-    "PATH",
-    "HOME",
-    "TMPDIR",
-    "RUSTUP_HOME",
-    "RUSTUP_TOOLCHAIN",
-    "RUSTUP_AUTO_INSTALL",
-    "CARGO_NET_OFFLINE",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "SSL_CERT_FILE",
+/// Of the caller's environment: how to find tools. Nothing else may change what is compiled, and no network is needed.
+const KEPT: [&str; 3] = ["PATH", "TMPDIR", "RUSTUP_AUTO_INSTALL"];
+
+/// What jemalloc's configure would ask the processor, the kernel and the page size of the machine that builds: 48 bits of addresses, which is all
+/// that kernels give programs that ask for no more; huge pages of 2 MiB, pages of 4 KiB (but see [`images::allocator_settings`]).
+const ALLOCATOR: [(&str, &str); 3] = [
+    ("JEMALLOC_SYS_WITH_LG_VADDR", "48"),
+    ("JEMALLOC_SYS_WITH_LG_HUGEPAGE", "21"),
+    ("JEMALLOC_SYS_WITH_LG_PAGE", "12"),
 ];
 
-/// What stands in programs for the places of the workspace and of cargo's registry.
+/// What stands in programs for the places of the workspace and of packages.
 const WORKSPACE: &str = "/olm";
 const CARGO_HOME: &str = "/cargo";
+/// Settings of cargo, which count in each folder below that of `.cargo`.
+const CARGO_SETTINGS: [&str; 2] = [".cargo/config.toml", ".cargo/config"];
 
-/// Where a build happens.
+/// Where a build happens: a folder of its own, whose name stands nowhere else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     /// The workspace.
@@ -45,27 +42,51 @@ pub(super) struct Place {
     pub(super) cargo_home: PathBuf,
     /// Where cargo builds.
     pub(super) target: PathBuf,
+    /// The home directory that programs are told, with nothing in it.
+    pub(super) home: PathBuf,
 }
 
 impl Place {
-    /// The workspace where it is, and cargo's home as cargo finds it.
+    /// Makes ready the empty folder `folder`: the files that `export` writes, the packages that they name, and homes with nothing else.
     ///
     /// # Errors
-    /// When there is neither CARGO_HOME nor HOME.
-    pub(super) fn here(root: PathBuf) -> anyhow::Result<Self> {
-        let cargo_home = match std::env::var_os("CARGO_HOME") {
-            Some(home) => PathBuf::from(home),
-            None => PathBuf::from(std::env::var_os("HOME").context("neither CARGO_HOME nor HOME is set")?)
-                .join(".cargo"),
-        };
-        Ok(Self {
-            target: root.join("target/dist"),
-            root,
-            cargo_home,
-        })
+    /// Those of `export` and of [`packages::unpack`]; and when settings of cargo above the folder would count.
+    pub(super) fn prepare(
+        folder: &Path,
+        export: impl FnOnce(&Path) -> anyhow::Result<()>,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        // As compilers see it, which resolve links.
+        let folder = folder
+            .canonicalize()
+            .with_context(|| format!("cannot find {}", folder.display()))?;
+        let place = Self::within(&folder);
+        alone(&folder)?;
+        for folder in [&place.root, &place.cargo_home, &place.home] {
+            fs::create_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        export(&place.root)?;
+        let lock = fs::read_to_string(place.root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
+        packages::fetch(&lock, progress)?;
+        let unpacked = place.cargo_home.join("packages");
+        packages::unpack(&lock, &packages::caches()?, &unpacked)?;
+        fs::write(
+            place.cargo_home.join("config.toml"),
+            packages::settings(&unpacked)?,
+        )?;
+        Ok(place)
     }
 
-    /// Paths that no program may tell. Later ones lie within earlier ones, where one lies in another.
+    fn within(folder: &Path) -> Self {
+        Self {
+            root: folder.join("sources"),
+            cargo_home: folder.join("cargo"),
+            target: folder.join("built"),
+            home: folder.join("home"),
+        }
+    }
+
+    /// Paths that no program may tell, and what stands there for them.
     ///
     /// # Errors
     /// When one has what flags of compilers cannot have.
@@ -74,6 +95,7 @@ impl Place {
             (&self.root, WORKSPACE.to_owned()),
             (&self.target, format!("{WORKSPACE}/target")),
             (&self.cargo_home, CARGO_HOME.to_owned()),
+            (&self.home, "/home".to_owned()),
         ]
         .into_iter()
         .map(|(path, name)| {
@@ -81,7 +103,7 @@ impl Place {
             let text = path.to_str().filter(|text| !text.contains(char::is_whitespace) && !text.contains('='));
             let text = text.with_context(|| {
                 format!(
-                    "compilers cannot be told to leave {:?} out of programs, as it has blanks, `=` or bytes that are no text; build at another place",
+                    "compilers cannot be told to leave {:?} out of programs, as it has blanks, `=` or bytes that are no text; set TMPDIR to another place",
                     path.display()
                 )
             })?;
@@ -90,7 +112,7 @@ impl Place {
         .collect()
     }
 
-    /// Cargo in this place, with no environment but what [`environment`] says.
+    /// Cargo in this place, with no environment but what [`environment`] says, and no settings but those of the sources.
     ///
     /// # Errors
     /// Those of [`Place::paths`].
@@ -102,6 +124,25 @@ impl Place {
             .envs(environment(self, source, std::env::vars_os())?);
         Ok(command)
     }
+}
+
+/// # Errors
+/// When settings of cargo in a folder above would count in `folder`.
+fn alone(folder: &Path) -> anyhow::Result<()> {
+    for above in folder.ancestors() {
+        for name in CARGO_SETTINGS {
+            let file = above.join(name);
+            if file.exists() {
+                bail!(
+                    "{} would change how the release in {} is compiled; set TMPDIR to a folder that is not below {}",
+                    file.display(),
+                    folder.display(),
+                    above.display()
+                );
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What [`compile`] made.
@@ -130,6 +171,7 @@ pub(super) fn compile(
             "build",
             "--release",
             "--locked",
+            "--offline",
             "--quiet",
             "--message-format=json-render-diagnostics",
             "--target",
@@ -174,6 +216,8 @@ fn environment(
         .collect();
     let mut set = |name: &str, value: OsString| variables.push((name.into(), value));
     set("CARGO_HOME", place.cargo_home.clone().into());
+    set("HOME", place.home.clone().into());
+    set("RUSTUP_HOME", workspace::rustup_home()?.into());
     // Separated so that a path may have blanks.
     set("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}").into());
     set("CFLAGS", c_flags.join(" ").into());
@@ -183,8 +227,9 @@ fn environment(
     // A cache of compilers' results would be trusted, and could not be told from compiling.
     set("RUSTC_WRAPPER", "".into());
     set("LC_ALL", "C".into());
-    if let Some((name, value)) = images::allocator_settings() {
-        set(name, value.into());
+    for (name, value) in ALLOCATOR.into_iter().chain(images::allocator_settings()) {
+        variables.retain(|(known, _)| known != name);
+        variables.push((name.into(), value.into()));
     }
     Ok(variables)
 }
@@ -194,11 +239,7 @@ mod tests {
     use super::*;
 
     fn place() -> Place {
-        Place {
-            root: "/home/me/olm".into(),
-            cargo_home: "/home/me/.cargo".into(),
-            target: "/home/me/olm/target/dist".into(),
-        }
+        Place::within(Path::new("/tmp/release-x"))
     }
 
     fn source() -> Source {
@@ -214,6 +255,10 @@ mod tests {
     fn nothing_of_the_callers_environment_changes_what_is_compiled() {
         let callers = [
             "PATH",
+            "HOME",
+            "CARGO_HOME",
+            "RUSTUP_TOOLCHAIN",
+            "HTTPS_PROXY",
             "RUSTFLAGS",
             "CC",
             "CARGO_PROFILE_RELEASE_LTO",
@@ -235,6 +280,8 @@ mod tests {
             found[0].1.to_str().unwrap().to_owned()
         };
         assert_eq!(of("RUSTC_WRAPPER"), "");
+        assert_eq!(of("HOME"), "/tmp/release-x/home");
+        assert_eq!(of("CARGO_HOME"), "/tmp/release-x/cargo");
         assert_eq!(
             (of("SOURCE_DATE_EPOCH"), of("OLM_GIT_COMMIT")),
             ("17".to_owned(), "abc".to_owned())
@@ -244,11 +291,7 @@ mod tests {
     #[test]
     fn a_place_that_flags_cannot_name_is_refused() {
         for root in ["/home/me/my olm", "/home/me/a=b"] {
-            let place = Place {
-                root: root.into(),
-                ..place()
-            };
-            let error = environment(&place, &source(), std::iter::empty())
+            let error = environment(&Place::within(Path::new(root)), &source(), std::iter::empty())
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(root), "{error}");
@@ -268,18 +311,51 @@ mod tests {
         };
         let flags: Vec<&str> = of("CARGO_ENCODED_RUSTFLAGS").split('\u{1f}').collect();
         assert_eq!(flags[..2], ["-C", "target-feature=+crt-static"]);
-        // Of several that fit the last is taken.
         assert_eq!(
             flags[4..],
             [
-                "--remap-path-prefix=/home/me/olm=/olm",
-                "--remap-path-prefix=/home/me/olm/target/dist=/olm/target",
-                "--remap-path-prefix=/home/me/.cargo=/cargo"
+                "--remap-path-prefix=/tmp/release-x/sources=/olm",
+                "--remap-path-prefix=/tmp/release-x/built=/olm/target",
+                "--remap-path-prefix=/tmp/release-x/cargo=/cargo",
+                "--remap-path-prefix=/tmp/release-x/home=/home"
             ]
         );
         assert_eq!(
             of("CFLAGS"),
-            "-ffile-prefix-map=/home/me/olm=/olm -ffile-prefix-map=/home/me/olm/target/dist=/olm/target -ffile-prefix-map=/home/me/.cargo=/cargo"
+            "-ffile-prefix-map=/tmp/release-x/sources=/olm -ffile-prefix-map=/tmp/release-x/built=/olm/target -ffile-prefix-map=/tmp/release-x/cargo=/cargo -ffile-prefix-map=/tmp/release-x/home=/home"
         );
+    }
+
+    #[test]
+    fn jemalloc_does_not_ask_the_processor() {
+        let set = environment(&place(), &source(), std::iter::empty()).unwrap();
+        let of = |name: &str| {
+            let found: Vec<_> = set.iter().filter(|(known, _)| known == name).collect();
+            assert_eq!(found.len(), 1, "{name}");
+            found[0].1.to_str().unwrap().to_owned()
+        };
+        assert_eq!(of("JEMALLOC_SYS_WITH_LG_VADDR"), "48");
+        assert_eq!(of("JEMALLOC_SYS_WITH_LG_HUGEPAGE"), "21");
+        let page = images::allocator_settings().map_or("12", |(_, value)| value);
+        assert_eq!(of("JEMALLOC_SYS_WITH_LG_PAGE"), page);
+    }
+
+    #[test]
+    fn settings_of_cargo_above_the_place_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("a/b");
+        fs::create_dir_all(&below).unwrap();
+        alone(&below).unwrap();
+        fs::create_dir(folder.path().join(".cargo")).unwrap();
+        for name in CARGO_SETTINGS {
+            let file = folder.path().join(name);
+            fs::write(&file, "[build]\nrustflags = []\n").unwrap();
+            let error = alone(&below).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&file.display().to_string()) && error.contains("set TMPDIR"),
+                "{error}"
+            );
+            fs::remove_file(file).unwrap();
+        }
     }
 }

@@ -21,11 +21,11 @@ use crate::manifest::IMAGE_PREFIX;
 use crate::oci_layout::{self, LayerFile};
 use crate::process;
 
-/// Names of files that other places speak of.
-pub(super) const SUMMARY: &str = "release.json";
-const SUMS: &str = "SHA256SUMS";
+/// Names in archives and images.
 const LICENCE: &str = "LICENSE";
 const NOTICES: &str = "THIRD-PARTY-NOTICES.txt";
+/// With [`LICENCE`] the only file of a release that is the same for all architectures; names of all others say which they are for.
+const DEFINITIONS: &str = "crds.yaml";
 /// Where licences are in an image.
 const LICENCES: &str = "licenses";
 
@@ -67,6 +67,24 @@ pub(super) struct Image {
     pub(super) uncompressed: u64,
 }
 
+/// What the files of a release are for, as they say it in their names.
+fn system() -> String {
+    format!("linux-{}", go_compat::platform::architecture())
+}
+
+/// The file that tells all of a release, by which a folder is known to hold one.
+pub(super) fn summary_file() -> String {
+    format!("release-{}.json", system())
+}
+
+fn sums_file() -> String {
+    format!("SHA256SUMS-{}", system())
+}
+
+fn notices_file() -> String {
+    format!("THIRD-PARTY-NOTICES-{}.txt", system())
+}
+
 /// A program and what is in it.
 struct Program {
     name: &'static str,
@@ -95,11 +113,10 @@ pub(super) fn write(
             .with_context(|| format!("cannot write {}", out.join(name).display()))
     };
     let licence = fs::read(place.root.join(LICENCE)).context("cannot read LICENSE")?;
-    let notices = notices::notices(&linked(&made))?;
+    let notices = notices::notices(&linked(&made), &setting.machine.notices()?)?;
     put(LICENCE, &licence)?;
-    put(NOTICES, notices.as_bytes())?;
-    let system = format!("linux-{}", go_compat::platform::architecture());
-    let stem = |name: &str| format!("{name}-{}-{system}", source.version);
+    put(&notices_file(), notices.as_bytes())?;
+    let stem = |name: &str| format!("{name}-{}-{}", source.version, system());
     for program in &made {
         put(
             &format!("{}.cdx.json", stem(program.name)),
@@ -135,18 +152,18 @@ pub(super) fn write(
         &pinned,
     )?;
     put(
-        &format!("olm-{}.tgz", source.version),
+        &format!("{}.tgz", stem("olm-chart")),
         &archive::tar_gz(&chart, source.time, setting.small)?,
     )?;
-    put("crds.yaml", installation::definitions(&chart).as_bytes())?;
+    put(DEFINITIONS, installation::definitions(&chart).as_bytes())?;
     let scratch = tempfile::tempdir().context("cannot make a folder for the chart")?;
     let manifest = installation::manifest(&setting.helm, &chart, &pinned, scratch.path())?;
-    put("olm.yaml", manifest.as_bytes())?;
+    put(&format!("{}.yaml", stem("olm")), manifest.as_bytes())?;
     let files = archive::sums(out)?;
     let summary = summary(setting, &made, &images, &files)?;
-    put(SUMMARY, format!("{summary:#}\n").as_bytes())?;
+    put(&summary_file(), format!("{summary:#}\n").as_bytes())?;
     let files = archive::sums(out)?;
-    put(SUMS, archive::sums_text(&files).as_bytes())?;
+    put(&sums_file(), archive::sums_text(&files).as_bytes())?;
     Ok(Release {
         files: archive::sums(out)?,
         images,
@@ -244,10 +261,10 @@ fn write_images(
     let mut written = Vec::new();
     for recipe in images::shipped() {
         let (mut files, mut config) = images::contents(&recipe, programs);
-        for name in [LICENCE, NOTICES] {
+        for (name, file) in [(LICENCE, LICENCE.to_owned()), (NOTICES, notices_file())] {
             files.push(LayerFile {
                 path: format!("{LICENCES}/{name}"),
-                source: out.join(name),
+                source: out.join(file),
                 mode: 0o644,
             });
         }
@@ -304,6 +321,7 @@ fn summary(
         "date": source.date()?,
         "sourceDateEpoch": source.time,
         "target": images::target(),
+        "platform": format!("linux/{}", go_compat::platform::architecture()),
         "builtWith": setting.machine,
         "programs": programs,
         "images": images,
@@ -324,7 +342,7 @@ mod tests {
                 time: 1_700_000_000,
                 version: format!("{VERSION}-rc.1"),
             },
-            machine: Machine::ask(&workspace::root()).unwrap(),
+            machine: Machine::ask(&workspace::root()).unwrap_or_else(|error| panic!("{error:#}")),
             helm,
             registry: Some("registry.example.com/olm".into()),
             source_url: Some("https://example.com/olm".into()),
@@ -358,12 +376,19 @@ mod tests {
         for name in PROGRAMS {
             fs::write(programs.join(name), format!("\x7fELF {name}")).unwrap();
         }
-        let place = Place::here(workspace::root()).unwrap();
-        let release = write(&place, &setting(helm), &programs, None, &out).unwrap();
+        // As developers compile: what is tried here does not depend on where packages are.
+        let place = Place {
+            root: workspace::root(),
+            cargo_home: workspace::cargo_home().unwrap(),
+            target: workspace::target(),
+            home: folder.path().to_owned(),
+        };
+        let release =
+            write(&place, &setting(helm), &programs, None, &out).unwrap_or_else(|error| panic!("{error:#}"));
         let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
 
-        let sums = read(SUMS);
-        for file in release.files.iter().filter(|file| file.name != SUMS) {
+        let sums = read(&sums_file());
+        for file in release.files.iter().filter(|file| file.name != sums_file()) {
             assert!(
                 sums.contains(&format!("{}  {}\n", file.sha256, file.name)),
                 "{}",
@@ -372,7 +397,20 @@ mod tests {
         }
         assert_eq!(sums.lines().count(), release.files.len() - 1);
 
-        let summary: Value = serde_json::from_str(&read(SUMMARY)).unwrap();
+        // The files of two architectures may lie in one folder.
+        let same: Vec<&str> = release
+            .files
+            .iter()
+            .map(|file| file.name.as_str())
+            .filter(|name| !name.contains(&system()))
+            .collect();
+        assert_eq!(same, [LICENCE, DEFINITIONS]);
+
+        let summary: Value = serde_json::from_str(&read(&summary_file())).unwrap();
+        assert_eq!(
+            summary["platform"],
+            format!("linux/{}", go_compat::platform::architecture())
+        );
         assert_eq!(summary["date"], "2023-11-14T22:13:20Z");
         assert_eq!(summary["programs"].as_array().unwrap().len(), PROGRAMS.len());
         for file in summary["files"].as_array().unwrap() {
@@ -384,7 +422,7 @@ mod tests {
             assert_eq!(file["sha256"], found.sha256);
         }
 
-        let manifest = read("olm.yaml");
+        let manifest = read(&format!("olm-{VERSION}-rc.1-{}.yaml", system()));
         for image in &release.images {
             assert_eq!(
                 image.reference,
@@ -399,16 +437,13 @@ mod tests {
             !manifest.contains(IMAGE_PREFIX),
             "an image without a digest is left"
         );
-        assert!(manifest.starts_with(&read("crds.yaml")));
+        assert!(manifest.starts_with(&read(DEFINITIONS)));
         let objects = serde_saphyr::from_multiple::<Value>(&manifest).unwrap();
         let count = objects.iter().filter(|object| !object.is_null()).count();
         assert!(count > 30, "{count} objects");
 
-        let bill: Value = serde_json::from_str(&read(&format!(
-            "opm-{VERSION}-rc.1-linux-{}.cdx.json",
-            go_compat::platform::architecture()
-        )))
-        .unwrap();
+        let bill: Value =
+            serde_json::from_str(&read(&format!("opm-{VERSION}-rc.1-{}.cdx.json", system()))).unwrap();
         assert_eq!(sbom::faults(&bill), [""; 0]);
         let hash = &bill["metadata"]["component"]["hashes"][0]["content"];
         assert_eq!(*hash, sha256(b"\x7fELF opm"));
@@ -426,16 +461,17 @@ mod tests {
             purls.iter().all(|purl| !purl.starts_with("pkg:cargo/insta@")),
             "what tests need is not in the program"
         );
-        assert!(
-            read(NOTICES).contains("\njemalloc") || read(NOTICES).contains("tikv-jemalloc-sys"),
-            "C libraries have theirs, too"
-        );
+        let notices = read(&notices_file());
+        for name in ["tikv-jemalloc-sys ", "glibc ", "libgcc ", "rust-std "] {
+            assert!(notices.contains(&format!("\n{name}")), "{name}");
+        }
     }
 
     #[test]
     fn an_image_says_what_it_is_and_runs_without_rights() {
         let folder = tempfile::tempdir().unwrap();
-        for name in PROGRAMS.iter().copied().chain([LICENCE, NOTICES]) {
+        let notices = notices_file();
+        for name in PROGRAMS.iter().copied().chain([LICENCE, notices.as_str()]) {
             fs::write(folder.path().join(name), name).unwrap();
         }
         let setting = setting("helm".into());

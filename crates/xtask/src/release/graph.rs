@@ -10,6 +10,8 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::supply;
+
 /// Packages that were compiled, by cargo's id of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Units {
@@ -59,6 +61,8 @@ pub(super) struct Component {
     /// SHA-256 of its archive in the registry; none for packages of this workspace.
     pub(super) checksum: Option<String>,
     pub(super) scope: Scope,
+    /// Whom its manifest names as authors.
+    pub(super) authors: Vec<String>,
     /// The folder of its sources on this machine.
     pub(super) folder: PathBuf,
     /// What it needs among the components: names and versions.
@@ -90,6 +94,18 @@ struct Package {
     source: Option<String>,
     manifest_path: PathBuf,
     targets: Vec<Target>,
+    #[serde(default)]
+    authors: Vec<String>,
+    #[serde(default)]
+    dependencies: Vec<Dependency>,
+}
+
+/// What a manifest asks for.
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    name: String,
+    #[serde(default)]
+    optional: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -151,14 +167,20 @@ impl Graph {
     /// for are among them.
     ///
     /// # Errors
-    /// When the workspace has no such package, or one from a registry has no checksum.
+    /// When the workspace has no such package, one from a registry has no checksum, or what was compiled is not all that it needs: such a list
+    /// would be of something else.
     pub(super) fn of_program(&self, program: &str, units: Option<&Units>) -> anyhow::Result<Vec<Component>> {
         let root = self
             .packages
             .values()
             .find(|package| package.name == program && package.source.is_none())
             .with_context(|| format!("there is no package {program}"))?;
+        anyhow::ensure!(
+            units.is_none_or(|units| units.target.contains(&root.id)),
+            "cargo's messages of the build say nothing of {program}"
+        );
         let reached = self.reach(&root.id, units);
+        self.is_whole(&reached)?;
         let mut found = reached
             .iter()
             .filter_map(|(id, scope)| Some((self.packages.get(id)?, *scope)))
@@ -188,6 +210,32 @@ impl Graph {
             reached.insert(id, scope);
         }
         reached
+    }
+
+    /// # Errors
+    /// When a package of this workspace is without one that its manifest asks for in any case, or cargo says of none what it needs.
+    fn is_whole(&self, reached: &BTreeMap<String, Scope>) -> anyhow::Result<()> {
+        let mut edges = 0;
+        for (id, scope) in reached {
+            let Some(package) = self.packages.get(id).filter(|package| package.source.is_none()) else {
+                continue;
+            };
+            for (need, scope) in self.edges(id, *scope) {
+                edges += 1;
+                let name = self.packages.get(need).map_or(need, |need| need.name.as_str());
+                let mut asked = package.dependencies.iter().filter(|it| it.name == name);
+                anyhow::ensure!(
+                    reached.get(need).is_some_and(|known| *known <= scope) || asked.any(|it| it.optional),
+                    "{} needs {name}, which was not compiled for it by cargo's messages",
+                    package.name
+                );
+            }
+        }
+        anyhow::ensure!(
+            edges > 0,
+            "cargo metadata names no package that the program needs"
+        );
+        Ok(())
     }
 
     /// What a package needs, and in which scope where it is itself in `scope`. What only its tests need is left out.
@@ -235,6 +283,7 @@ impl Graph {
             repository: package.repository.clone(),
             checksum: checksum.filter(|_| package.source.is_some()),
             scope,
+            authors: package.authors.clone(),
             folder: package.manifest_path.parent().map(Into::into).unwrap_or_default(),
             needs: self
                 .edges(&package.id, scope)
@@ -248,19 +297,7 @@ impl Graph {
 
 /// SHA-256 of the archives of packages, by name and version, from the text of `Cargo.lock`.
 fn checksums(lock: &str) -> anyhow::Result<BTreeMap<(String, String), String>> {
-    #[derive(Deserialize)]
-    struct Lock {
-        package: Vec<Locked>,
-    }
-    #[derive(Deserialize)]
-    struct Locked {
-        name: String,
-        version: String,
-        checksum: Option<String>,
-    }
-    let lock: Lock = toml::from_str(lock).context("Cargo.lock is not what cargo writes")?;
-    Ok(lock
-        .package
+    Ok(supply::packages(lock)?
         .into_iter()
         .filter_map(|package| Some(((package.name, package.version), package.checksum?)))
         .collect())
@@ -387,6 +424,44 @@ pub(super) mod tests {
             shown(&components).iter().all(|it| !it.starts_with("t ")),
             "tests are left out"
         );
+    }
+
+    #[test]
+    fn a_list_that_is_not_whole_is_an_error() {
+        let graph = graph();
+        let of = |units: &Units| {
+            graph
+                .of_program("a", Some(units))
+                .map_err(|error| error.to_string())
+        };
+        assert!(of(&units()).is_ok());
+        let error = of(&Units::default()).unwrap_err();
+        assert!(error.contains("nothing of a"), "{error}");
+        for (id, name) in [("r#d@4.0.0", "d"), ("r#b@2.0.0", "b")] {
+            let mut fewer = units();
+            fewer.target.remove(id);
+            let error = of(&fewer).unwrap_err();
+            assert_eq!(
+                error,
+                format!("a needs {name}, which was not compiled for it by cargo's messages")
+            );
+        }
+        let mut fewer = units();
+        fewer.host.remove("r#s@6.0.0");
+        assert!(of(&fewer).unwrap_err().starts_with("a needs s"));
+        let mut bare = graph;
+        let of_a = bare.packages.get_mut("path+file:///w/a#1.0.0").unwrap();
+        of_a.dependencies.push(Dependency {
+            name: "s".into(),
+            optional: true,
+        });
+        assert!(
+            bare.of_program("a", Some(&fewer)).is_ok(),
+            "what no feature asks for"
+        );
+        bare.needs.clear();
+        let error = bare.of_program("a", None).unwrap_err().to_string();
+        assert!(error.contains("names no package"), "{error}");
     }
 
     #[test]

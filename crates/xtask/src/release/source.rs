@@ -1,10 +1,10 @@
 //! What is released: the commit, its time, and the version under which it goes out.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
+use super::export;
 use crate::process;
 
 /// How many changed files are named when a tree is refused.
@@ -52,11 +52,13 @@ pub(super) fn read(
     trial: bool,
 ) -> anyhow::Result<Source> {
     let git = |arguments: &[&str]| {
-        let mut command = Command::new("git");
-        command.arg("-C").arg(root).args(arguments).stdin(Stdio::null());
+        let mut command = export::git(root);
+        command.args(arguments);
         process::output(command, None, &format!("git {}", arguments.join(" ")))
     };
+    // From here on the commit is meant, whatever HEAD becomes.
     let commit = git(&["rev-parse", "HEAD"]).context("a release is made of a git checkout")?;
+    let commit = commit.trim().to_owned();
     let changed = git(&["status", "--porcelain", "--untracked-files=all"])?;
     let dirty = !changed.trim().is_empty();
     if dirty && !allow_dirty {
@@ -64,10 +66,10 @@ pub(super) fn read(
     }
     let time = match std::env::var(TIME_VARIABLE) {
         Ok(text) => text,
-        Err(_) => git(&["log", "-1", "--format=%ct"])?,
+        Err(_) => git(&["log", "-1", "--format=%ct", &commit])?,
     };
     Ok(Source {
-        commit: commit.trim().to_owned(),
+        commit,
         dirty,
         time: time
             .trim()
@@ -86,7 +88,7 @@ fn refusal(changed: &str) -> String {
     if lines.len() > NAMED {
         text.push_str(&format!("  and {} more\n", lines.len() - NAMED));
     }
-    text + "commit or remove them; --allow-dirty goes on all the same, and says `dirty` in the version"
+    text + "commit or remove them; --allow-dirty goes on with the files that git knows (`git add`) as they are, and says `dirty` in the version"
 }
 
 /// The version of the release: `base`, which the programs say of themselves, or one of its pre-releases.
@@ -123,20 +125,8 @@ fn version(base: &str, wanted: Option<&str>, dirty: bool, trial: bool) -> anyhow
 
 #[cfg(test)]
 mod tests {
+    use super::super::export::tests::run as git;
     use super::*;
-
-    fn git(folder: &Path, arguments: &[&str]) {
-        let done = Command::new("git")
-            .arg("-C")
-            .arg(folder)
-            .args(["-c", "user.name=A", "-c", "user.email=a@example.com"])
-            .args(arguments)
-            .env("GIT_COMMITTER_DATE", "1700000000 +0100")
-            .stdout(Stdio::null())
-            .status()
-            .unwrap();
-        assert!(done.success(), "{arguments:?}");
-    }
 
     #[test]
     fn a_tree_with_changes_is_refused_by_name_or_marked() {

@@ -27,11 +27,13 @@ struct Package {
 
 /// A package of `Cargo.lock`.
 #[derive(Debug, Deserialize)]
-struct Locked {
-    name: String,
-    version: String,
-    source: Option<String>,
-    checksum: Option<String>,
+pub(super) struct Locked {
+    pub(super) name: String,
+    pub(super) version: String,
+    /// None where it is of this workspace.
+    pub(super) source: Option<String>,
+    /// SHA-256 of its archive.
+    pub(super) checksum: Option<String>,
 }
 
 /// Packages under licences that are not allowed, and licences that are allowed without a reason or without need.
@@ -122,7 +124,8 @@ pub(crate) fn sources() -> anyhow::Result<Vec<String>> {
     Ok(strangers(&locked()?))
 }
 
-fn strangers(locked: &[Locked]) -> Vec<String> {
+/// What of a `Cargo.lock` cannot be vouched for.
+pub(super) fn strangers(locked: &[Locked]) -> Vec<String> {
     let mut faults = Vec::new();
     for package in locked {
         let Locked { name, version, .. } = package;
@@ -137,12 +140,21 @@ fn strangers(locked: &[Locked]) -> Vec<String> {
 }
 
 fn locked() -> anyhow::Result<Vec<Locked>> {
+    packages(&fs::read_to_string(workspace::root().join("Cargo.lock")).context("read Cargo.lock")?)
+}
+
+/// The packages of the text of a `Cargo.lock`.
+///
+/// # Errors
+/// When it is not what cargo writes.
+pub(super) fn packages(lock: &str) -> anyhow::Result<Vec<Locked>> {
     #[derive(Deserialize)]
     struct Lock {
         package: Vec<Locked>,
     }
-    let text = fs::read_to_string(workspace::root().join("Cargo.lock")).context("read Cargo.lock")?;
-    Ok(toml::from_str::<Lock>(&text).context("read Cargo.lock")?.package)
+    Ok(toml::from_str::<Lock>(lock)
+        .context("Cargo.lock is not what cargo writes")?
+        .package)
 }
 
 /// What the index of the registry on this machine says of the versions in use.
@@ -159,12 +171,7 @@ pub(crate) struct Yanked {
 /// # Errors
 /// When `Cargo.lock` cannot be read.
 pub(crate) fn yanked() -> anyhow::Result<Yanked> {
-    let home = std::env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let indexes = home
-        .map(|home| home.join("registry/index"))
-        .and_then(|folder| fs::read_dir(folder).ok());
+    let indexes = fs::read_dir(workspace::cargo_home()?.join("registry/index"));
     let caches: Vec<PathBuf> = indexes
         .into_iter()
         .flatten()
