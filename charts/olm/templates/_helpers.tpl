@@ -191,7 +191,41 @@ spec:
 - name: profile-collector-cert
   secret:
     secretName: {{ . | quote }}
+    # Often an authority's own, with the key that signs; the certificate is enough.
+    items:
+      - key: tls.crt
+        path: tls.crt
 {{- end }}
+{{- end -}}
+
+{{/* What the pods of a program (root, name) have besides: annotations, mounts and volumes of the chart, then the user's. */}}
+{{- define "olm.podAnnotations" -}}
+{{- $own := index .root.Values .name -}}
+{{- $all := include "olm.collectorAnnotation" .root | fromYaml -}}
+{{- if eq .name "catalog" -}}
+{{- with $own.registryConfig -}}{{- $_ := set $all "checksum/registry-config" (toJson . | sha256sum) -}}{{- end -}}
+{{- with include "olm.registryAuthorities" .root -}}{{- $_ := set $all "checksum/registry-ca" (sha256sum .) -}}{{- end -}}
+{{- end -}}
+{{- with merge $all ($own.podAnnotations | default dict) -}}{{- toYaml . -}}{{- end -}}
+{{- end -}}
+{{- define "olm.mounts" -}}
+{{- if ne .name "package" -}}{{- include "olm.tlsMounts" . -}}{{- end -}}
+{{- include "olm.collectorMount" .root -}}
+{{- with (index .root.Values .name).volumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+{{- define "olm.volumes" -}}
+{{- if ne .name "package" -}}{{- include "olm.tlsVolumes" . -}}{{- end -}}
+{{- include "olm.collectorVolume" .root -}}
+{{- with (index .root.Values .name).volumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Who is believed to sign certificates of registries, as PEM. */}}
+{{- define "olm.registryAuthorities" -}}
+{{- include "olm.certificates" (.Values.catalog.registryCA | default "") -}}
 {{- end -}}
 
 {{/* Labels that have pods held against a profile; those without a level are left out. */}}
@@ -321,7 +355,7 @@ template:
   metadata:
     labels:
       app: packageserver
-    {{- with include "olm.collectorAnnotation" . }}
+    {{- with include "olm.podAnnotations" (dict "root" . "name" "package") }}
     annotations:
       {{- . | nindent 6 }}
     {{- end }}
@@ -349,9 +383,9 @@ template:
           {{- with .Values.package.commandArgs }}
           {{- include "olm.arguments" . | nindent 10 }}
           {{- end }}
-        {{- with include "olm.environment" . }}
+        {{- with printf "%s\n%s" (include "olm.environment" .) (.Values.package.env | default list | empty | ternary "" (toYaml .Values.package.env)) | trim }}
         env:
-          {{- . | trim | nindent 10 }}
+          {{- . | nindent 10 }}
         {{- end }}
         ports:
           - containerPort: {{ .Values.package.service.internalPort }}
@@ -378,16 +412,19 @@ template:
           capabilities:
             drop: [ALL]
         {{- $isPlain := eq .Values.package.installedAs "Deployment" }}
-        {{- if or $isPlain (include "olm.collectorAuthorities" .) }}
+        {{- $package := dict "root" . "name" "package" }}
+        {{- if or $isPlain (include "olm.mounts" $package) }}
         volumeMounts:
           {{- if $isPlain }}
           - name: apiservice-cert
             mountPath: /apiserver.local.config/certificates
             readOnly: true
           {{- end }}
-          {{- include "olm.collectorMount" . | trim | nindent 10 }}
+          {{- include "olm.mounts" $package | trim | nindent 10 }}
+        {{- end }}
+    {{- if or $isPlain (include "olm.volumes" $package) }}
     volumes:
-      {{- include "olm.collectorVolume" . | trim | nindent 6 }}
+      {{- include "olm.volumes" $package | trim | nindent 6 }}
       {{- if $isPlain }}
       - name: apiservice-cert
         secret:

@@ -45,7 +45,7 @@
 {{- $said = merge $said (dict "namespace" "namespace" "writeStatusName" "writeStatusName") -}}
 {{- else if eq $name "catalog" -}}
 {{- $said = merge $said (dict "namespace" "catalog_namespace" "global-catalog-namespace" "catalog_namespace" "writeStatusName" "writeStatusNameCatalog") -}}
-{{- $said = merge $said (dict "registry-config" "catalog.registryConfig" "unpack-cache" "" "unpack-spool" "" "content-cache" "") -}}
+{{- $said = merge $said (dict "registry-config" "catalog.registryConfig" "registry-ca" "catalog.registryCA" "unpack-cache" "" "unpack-spool" "" "content-cache" "") -}}
 {{- end -}}
 {{- $arguments := $own.commandArgs | default list -}}
 {{- range $argument := kindIs "string" $arguments | ternary (list $arguments) $arguments -}}
@@ -63,6 +63,33 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Stops at variables, volumes and mounts of a program (root, name) that the chart has itself: an object with two of a name is refused late, or by
+     OLM alone. */}}
+{{- define "olm.validatePods" -}}
+{{- $name := .name -}}
+{{- $own := index .root.Values $name -}}
+{{- $said := dict "POD_NAME" "" "RELEASE_VERSION" "releaseVersion" "OLM_LOG" "log" "OLM_LOG_FORMAT" "logFormat" "OTEL_EXPORTER_OTLP_ENDPOINT" "tracing.endpoint" -}}
+{{- $said = merge $said (dict "OTEL_TRACES_SAMPLER" "tracing.samplingRatio" "OTEL_TRACES_SAMPLER_ARG" "tracing.samplingRatio") -}}
+{{- $said = merge $said (dict "OTEL_EXPORTER_OTLP_HEADERS" "tracing.headersSecret" "OTEL_EXPORTER_OTLP_CERTIFICATE" "tracing.caBundle") -}}
+{{- range $own.env -}}
+{{- if hasKey $said .name -}}
+{{- fail (printf "%s.env: %s: the chart has that variable itself; say %s" $name .name (index $said .name | default "nothing")) -}}
+{{- end -}}
+{{- end -}}
+{{- $ours := list "cache" "contents" "registry-config" "srv-cert" "profile-collector-cert" "collector-ca" "apiservice-cert" "webhook-cert" -}}
+{{- range $own.volumes -}}
+{{- if has .name $ours -}}
+{{- fail (printf "%s.volumes: %s: the chart, or OLM, has a volume of that name; say another" $name .name) -}}
+{{- end -}}
+{{- end -}}
+{{- $places := list "cache" "contents" "etc/olm/registries" "etc/olm/collector" "srv-cert" "profile-collector-cert" "apiserver.local.config/certificates" -}}
+{{- range $own.volumeMounts -}}
+{{- if has (trimAll "/" .mountPath) $places -}}
+{{- fail (printf "%s.volumeMounts: %s: something of the chart, or of OLM, is mounted there; say another path" $name .mountPath) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Stops at values with which OLM would not work, or be open, and at those that mean something upstream and are not kept here: better told
      than left out. */}}
 {{- define "olm.validate" -}}
@@ -72,6 +99,7 @@
 {{- include "olm.validateImages" . -}}
 {{- range $name := list "olm" "catalog" "package" -}}
 {{- include "olm.validateArguments" (dict "root" $ "name" $name) -}}
+{{- include "olm.validatePods" (dict "root" $ "name" $name) -}}
 {{- end -}}
 {{- include "olm.validateKubeAPIServer" . -}}
 {{- include "olm.validateElection" .Values.leaderElection -}}
@@ -126,7 +154,7 @@
 {{- if and $certificate.secretName (ne .Values.package.installedAs "Deployment") -}}
 {{- fail "package.certificate: OLM makes the certificate of a ClusterServiceVersion; say package.installedAs: Deployment as well" -}}
 {{- end -}}
-{{- range $field, $text := dict "package.certificate.caBundle" $certificate.caBundle "tracing.caBundle" .Values.tracing.caBundle -}}
+{{- range $field, $text := dict "package.certificate.caBundle" $certificate.caBundle "tracing.caBundle" .Values.tracing.caBundle "catalog.registryCA" .Values.catalog.registryCA -}}
 {{- if and (trim ($text | default "")) (not (include "olm.certificates" $text)) -}}
 {{- fail (printf "%s: no certificate in it is whole: none has both its lines, BEGIN CERTIFICATE and END CERTIFICATE" $field) -}}
 {{- end -}}

@@ -90,6 +90,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub registry_config: Option<PathBuf>,
 
+    /// PEM file of authorities that may have signed certificates of registries, besides those of the image and of --registry-config.
+    #[arg(long, value_name = "FILE")]
+    pub registry_ca: Option<PathBuf>,
+
     /// ClusterOperator to report to, on OpenShift; nothing is reported when empty.
     #[arg(long = "writeStatusName", default_value = "")]
     pub write_status_name: String,

@@ -217,11 +217,7 @@ fn build_services(
         of_namespaces.add(namespace.to_owned());
     })
     .with_folder(args.content_cache.clone());
-    let registries = args
-        .registry_config
-        .clone()
-        .map(RegistryConfig::from_dir)
-        .unwrap_or_default();
+    let registries = registries(args);
     let tags = outside.tags.unwrap_or_else(|| {
         let (catalogs, registries) = (stores.sources.clone(), registries.clone());
         Arc::new(RegistryTags::new(client.clone(), catalogs, registries))
@@ -257,6 +253,19 @@ fn build_services(
         unpacker,
         unpack_jobs,
         custom_resources,
+    }
+}
+
+/// How registries are reached, and who is believed to have signed their certificates.
+fn registries(args: &Args) -> RegistryConfig {
+    let config = args
+        .registry_config
+        .clone()
+        .map(RegistryConfig::from_dir)
+        .unwrap_or_default();
+    match args.registry_ca.clone() {
+        Some(file) => config.with_root_ca(file),
+        None => config,
     }
 }
 
@@ -374,9 +383,32 @@ impl Parts {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
     use olm_testing::turns::namespaces_take_turns;
 
     use super::*;
+
+    #[test]
+    fn authorities_for_registries_are_those_that_the_flag_names() {
+        let of = |flags: &[&str]| {
+            let words = ["catalog-operator"].iter().chain(flags);
+            let config = registries(&Args::try_parse_from(words).unwrap());
+            let hosts = config.hosts("reg.example.com").unwrap();
+            hosts.into_iter().next().unwrap().ca
+        };
+        let named = [
+            "--registry-config=/nowhere",
+            "--registry-ca=/etc/olm/registries/ca.crt",
+        ];
+        assert_eq!(
+            of(&named),
+            [std::path::PathBuf::from("/etc/olm/registries/ca.crt")]
+        );
+        assert_eq!(
+            of(&["--registry-config=/nowhere"]),
+            [""; 0].map(std::path::PathBuf::from)
+        );
+    }
 
     /// A namespace that floods a queue is not served before others, and leaves them workers.
     #[tokio::test(start_paused = true)]

@@ -26,6 +26,12 @@ pub const VERSION: &str = "v1";
 /// The version in [`OLD_API_VERSION`].
 pub const OLD_VERSION: &str = "v1beta1";
 
+/// Marks of a definition: tools that deploy leave it when what brought it goes, since every object of its kind goes with it.
+const KEPT: [(&str, &str); 2] = [
+    ("helm.sh/resource-policy", "keep"),
+    ("argocd.argoproj.io/sync-options", "Prune=false,Delete=false"),
+];
+
 /// A CustomResourceDefinition and the name of its file under `manifests/crds`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
@@ -124,6 +130,9 @@ fn definition(versions: Vec<Value>) -> Definition {
     let (name, kind) = (text("/spec/names/plural"), text("/spec/names/kind"));
     if let Some(names) = manifest.pointer_mut("/spec/names") {
         names["listKind"] = format!("{kind}List").into();
+    }
+    for (mark, value) in KEPT {
+        manifest["metadata"]["annotations"][mark] = value.into();
     }
     Definition { name, manifest }
 }

@@ -135,6 +135,22 @@ fn crd_manifests_are_valid_definitions_that_apply_takes() {
     }
 }
 
+/// Every Subscription and ClusterServiceVersion goes with its definition.
+#[test]
+fn definitions_are_left_by_tools_that_take_away_what_they_brought() {
+    for definition in definitions().unwrap() {
+        assert_eq!(
+            definition.manifest["metadata"]["annotations"],
+            serde_json::json!({
+                "helm.sh/resource-policy": "keep",
+                "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+            }),
+            "{}",
+            definition.name
+        );
+    }
+}
+
 /// Bounds are floating point numbers in the typed form: `0` reads as `0.0`.
 fn is_same_number(change: &Change) -> bool {
     let number = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<f64>().ok());

@@ -12,6 +12,8 @@ pub enum PullErrorClass {
     UnknownHost,
     /// Nobody answered, or the server failed (5xx, too many requests). Trying again later can help.
     Unreachable,
+    /// Somebody answered with a certificate that nobody vouches for here, or TLS could not be agreed on. A kubelet may know who signed it.
+    Untrusted,
     /// The registry does not have it. A kubelet that knows another mirror may still find it.
     NotFound,
     /// Credentials are missing, wrong or not sufficient. A kubelet may have others.
@@ -32,6 +34,7 @@ impl PullErrorClass {
         match self {
             Self::UnknownHost => "UnknownHost",
             Self::Unreachable => "Unreachable",
+            Self::Untrusted => "Untrusted",
             Self::NotFound => "NotFound",
             Self::Unauthorized => "Unauthorized",
             Self::TooLarge => "TooLarge",

@@ -151,7 +151,7 @@ async fn tls_is_verified_against_the_configured_authority() {
         .resolve(&name, &anonymous)
         .await
         .expect_err("unknown authority");
-    assert_eq!(error.class(), PullErrorClass::Unreachable);
+    assert_eq!(error.class(), PullErrorClass::Untrusted);
     assert!(error.to_string().contains("certificate"), "{error}");
     let error = Puller::new(config("ca = \"missing.crt\""))
         .resolve(&name, &anonymous)
@@ -177,5 +177,69 @@ async fn a_host_without_an_address_is_told_from_a_silent_one() {
     assert_eq!(
         class("127.0.0.1:1/demo/bundle:v1").await,
         PullErrorClass::Unreachable
+    );
+}
+
+/// Whoever is there speaks no TLS, as a node may know: a mirror over plain HTTP, or another authority.
+#[tokio::test]
+async fn a_host_that_tls_cannot_be_agreed_on_with_is_told_from_a_silent_one() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("port");
+    let address = listener.local_addr().expect("address").to_string();
+    std::thread::spawn(move || {
+        for connection in listener.incoming().take(8) {
+            let mut connection = connection.expect("connection");
+            let _ = std::io::Write::write_all(&mut connection, b"HTTP/1.0 400 Bad Request\r\n\r\n");
+        }
+    });
+    let dir = tempfile::tempdir().expect("folder");
+    let folder = dir.path().join(address.replace(':', "_") + "_");
+    std::fs::create_dir(&folder).expect("folder");
+    std::fs::write(
+        folder.join("hosts.toml"),
+        format!("server = \"https://{address}\"\n"),
+    )
+    .expect("file");
+    let name: Reference = format!("{address}/demo/bundle:v1").parse().expect("reference");
+    let resolved = Puller::new(RegistryConfig::from_dir(dir.path()))
+        .resolve(&name, &Credentials::anonymous())
+        .await;
+    let error = resolved.expect_err("no TLS");
+    assert_eq!(error.class(), PullErrorClass::Untrusted, "{error}");
+}
+
+/// Of a file of authorities for all registries, beside what each has of its own.
+#[tokio::test]
+async fn an_authority_for_every_registry_is_believed() {
+    let key = rcgen::KeyPair::generate().expect("key");
+    let certificate = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])
+        .expect("names")
+        .self_signed(&key)
+        .expect("certificate");
+    let Some(registry) = Registry::start_tls(&certificate.pem(), &key.serialize_pem()) else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("folder");
+    let authorities = dir.path().join("ca.crt");
+    std::fs::write(&authorities, certificate.pem()).expect("file");
+    let folder = dir.path().join(registry.address.replace(':', "_") + "_");
+    std::fs::create_dir(&folder).expect("folder");
+    let server = format!("server = \"https://{}\"\n", registry.address);
+    std::fs::write(folder.join("hosts.toml"), server).expect("file");
+    let name: Reference = format!("{}/demo/bundle:v1", registry.address)
+        .parse()
+        .expect("reference");
+    let anonymous = Credentials::anonymous();
+    let config = RegistryConfig::from_dir(dir.path());
+    let error = Puller::new(config.clone()).resolve(&name, &anonymous).await;
+    assert_eq!(
+        error.expect_err("unknown authority").class(),
+        PullErrorClass::Untrusted
+    );
+    let missing = Puller::new(config.with_root_ca(authorities))
+        .resolve(&name, &anonymous)
+        .await;
+    assert_eq!(
+        missing.expect_err("an empty registry").class(),
+        PullErrorClass::NotFound
     );
 }

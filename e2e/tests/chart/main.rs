@@ -8,6 +8,7 @@ mod reach;
 mod removal;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,7 +25,7 @@ use xtask::{chart, deploy, images};
 
 use crate::metrics::{METRICS_SECRET, metrics_are_told_to_whom_the_cluster_lets_read_them, metrics_secret};
 use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
-use crate::removal::{of_helm, uninstalled};
+use crate::removal::{nothing_is_left, of_helm, uninstalled};
 
 /// What discovery of the whole cluster asks `package-server` by.
 const API_SERVICE: &str = "v1.packages.operators.coreos.com";
@@ -52,7 +53,12 @@ impl Helm {
 
     /// What it prints; its own words are the error.
     fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let mut command = self.cluster.command(&self.program);
+        output(self.command(&self.program).args(arguments))
+    }
+
+    /// A program that sees the cluster and helm's home.
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.cluster.command(program);
         for (variable, folder) in [
             ("HELM_CACHE_HOME", "cache"),
             ("HELM_CONFIG_HOME", "config"),
@@ -60,7 +66,7 @@ impl Helm {
         ] {
             command.env(variable, self.home.path().join(folder));
         }
-        output(command.args(arguments))
+        command
     }
 }
 
@@ -352,7 +358,7 @@ fn arch_002_the_chart_is_installed_upgraded_and_uninstalled_and_takes_up_again_w
         certificate()?["data"] == made,
         "an upgrade made another certificate"
     );
-    release.uninstall()
+    nothing_is_left(&release)
 }
 
 /// One that was started without an election writes without asking: nothing may run beside it, and what replaces it has the flag.

@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, ensure};
 use e2e::lab::PATIENCE;
-use xtask::deploy;
 use xtask::kubectl::{Destination, text};
+use xtask::{deploy, workspace};
 
-use crate::{API_SERVICE, OLM, OPERATORS};
+use crate::{API_SERVICE, OLM, OPERATORS, Release, output};
 
 /// What bears helm's mark, as `kind/name`.
 pub fn of_helm(kubectl: &Destination) -> anyhow::Result<Vec<String>> {
@@ -80,5 +80,51 @@ pub fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
     // Whatever served an API that is looked for before a namespace goes is gone, too.
     kubectl.run(&["create", "namespace", "passing"])?;
     kubectl.run(&["delete", "namespace", "passing", "--wait=true", "--timeout=60s"])?;
+    Ok(())
+}
+
+/// Runs the guide's lines that leave nothing, in a shell, and looks for what is left.
+pub fn nothing_is_left(release: &Release) -> anyhow::Result<()> {
+    let guide = std::fs::read_to_string(workspace::root().join("docs/guides/install-olm.md"))?;
+    let part = guide.split_once("#### Nothing left\n").map(|(_, part)| part);
+    let block = part
+        .and_then(|part| part.split("```sh\n").nth(2))
+        .and_then(|rest| rest.split("```").next());
+    let lines = block.context("the guide has no second block of commands for that")?;
+    ensure!(lines.contains("helm uninstall olm --wait\n"), "{lines}");
+    let mut shell = release.helm.command("timeout");
+    shell.args([
+        "600",
+        "sh",
+        "-ec",
+        &format!("helm() {{ \"$HELM\" \"$@\"; }}\n{lines}"),
+    ]);
+    output(
+        shell
+            .env("HELM", &release.helm.program)
+            .current_dir(workspace::root()),
+    )?;
+    let found = release.kubectl.run(&[
+        "get",
+        "namespaces,crd,clusterroles,clusterrolebindings,priorityclasses,apiservices,mutatingwebhookconfigurations,validatingwebhookconfigurations",
+        "-o",
+        "name",
+    ])?;
+    // What the operator served has its definition, and the roles of that: `kubectl operator uninstall --delete-crd` goes before.
+    let ours = |name: &&str| {
+        name.ends_with("/olm")
+            || name.ends_with("/operators")
+            || [
+                "operators.coreos.com",
+                "/olm.",
+                "/olm:",
+                "aggregate-olm",
+                "operator-lifecycle-manager",
+            ]
+            .iter()
+            .any(|part| name.contains(part))
+    };
+    let left: Vec<&str> = found.lines().filter(ours).collect();
+    ensure!(left.is_empty(), "{left:?} are left");
     Ok(())
 }

@@ -11,6 +11,8 @@ pub enum UnpackClass {
     Unreachable,
     /// The registry's host has no address here.
     UnknownHost,
+    /// Nobody vouches for the registry's certificate here.
+    Untrusted,
     /// The registry has no such image.
     NotFound,
     /// Credentials are missing, wrong or not sufficient.
@@ -49,6 +51,7 @@ impl UnpackClass {
         match self {
             Self::Unreachable => "Unreachable",
             Self::UnknownHost => "UnknownHost",
+            Self::Untrusted => "Untrusted",
             Self::NotFound => "NotFound",
             Self::Unauthorized => "Unauthorized",
             Self::DigestMismatch => "DigestMismatch",
@@ -69,12 +72,15 @@ impl UnpackClass {
 
     /// Whether the failure may be over in a moment: the unpack goes on by itself until its deadline.
     pub fn is_passing(self) -> bool {
-        matches!(self, Self::Unreachable | Self::UnknownHost)
+        matches!(self, Self::Unreachable | Self::UnknownHost | Self::Untrusted)
     }
 
-    /// Whether a node may have what this process has not: other credentials, mirrors or names.
+    /// Whether a node may have what this process has not: other credentials, mirrors, names or authorities.
     pub fn is_for_nodes(self) -> bool {
-        matches!(self, Self::Unauthorized | Self::NotFound | Self::UnknownHost)
+        matches!(
+            self,
+            Self::Unauthorized | Self::NotFound | Self::UnknownHost | Self::Untrusted
+        )
     }
 
     /// Whether the content itself is at fault, so that nothing but another image helps.
@@ -90,6 +96,9 @@ impl UnpackClass {
         match self {
             Self::Unreachable | Self::UnknownHost => {
                 "it is tried again until the registry answers; check the registry, the network and mirrors"
+            }
+            Self::Untrusted => {
+                "tell the catalog operator who signed the registry's certificate: --registry-ca, or ca in the registry's hosts.toml (catalog.registryCA of the chart)"
             }
             Self::NotFound => {
                 "check the image name in the catalog, push the image, or configure a mirror that has it"
@@ -130,6 +139,7 @@ impl From<PullErrorClass> for UnpackClass {
     fn from(class: PullErrorClass) -> Self {
         match class {
             PullErrorClass::UnknownHost => Self::UnknownHost,
+            PullErrorClass::Untrusted => Self::Untrusted,
             PullErrorClass::Unreachable => Self::Unreachable,
             PullErrorClass::NotFound => Self::NotFound,
             PullErrorClass::Unauthorized => Self::Unauthorized,
@@ -186,6 +196,21 @@ impl std::error::Error for UnpackError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A node has credentials, mirrors, names and authorities of its own. Who said nothing of the image is asked again meanwhile.
+    #[test]
+    fn what_a_node_may_have_and_this_process_has_not_is_left_to_a_job() {
+        let of = |class: PullErrorClass| {
+            let class = UnpackClass::from(class);
+            (class.is_for_nodes(), class.is_passing())
+        };
+        assert_eq!(of(PullErrorClass::Untrusted), (true, true));
+        assert_eq!(of(PullErrorClass::UnknownHost), (true, true));
+        assert_eq!(of(PullErrorClass::Unauthorized), (true, false));
+        assert_eq!(of(PullErrorClass::NotFound), (true, false));
+        assert_eq!(of(PullErrorClass::Unreachable), (false, true));
+        assert_eq!(of(PullErrorClass::DigestMismatch), (false, false));
+    }
 
     #[test]
     fn error_tells_bundle_cause_and_way_out() {

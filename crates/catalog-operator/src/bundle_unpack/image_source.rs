@@ -211,7 +211,10 @@ impl BundleSource for ImageBundleSource {
 
 /// Whether no registry has said anything.
 fn is_silent(class: PullErrorClass) -> bool {
-    matches!(class, PullErrorClass::UnknownHost | PullErrorClass::Unreachable)
+    matches!(
+        class,
+        PullErrorClass::UnknownHost | PullErrorClass::Unreachable | PullErrorClass::Untrusted
+    )
 }
 
 fn pinned(image: &Reference, digest: &Digest) -> String {

@@ -72,10 +72,27 @@ pub(super) fn transport_failure(error: &reqwest::Error) -> Failure {
     let detail = error_chain(error);
     let class = if error.is_connect() && detail.contains(UNRESOLVED) {
         PullErrorClass::UnknownHost
+    } else if error.is_connect() && is_of_tls(error) {
+        PullErrorClass::Untrusted
     } else {
         PullErrorClass::Unreachable
     };
     Failure::new(class, detail)
+}
+
+/// Whether TLS is what failed. The HTTP library has it within errors of input and output, which do not name it as their source.
+fn is_of_tls(error: &reqwest::Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        let within = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref);
+        if error.is::<rustls::Error>() || within.is_some_and(|within| within.is::<rustls::Error>()) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 pub(super) fn malformed(detail: String) -> Failure {

@@ -190,7 +190,9 @@ fn settings_of_pods_reach_the_pods_of_their_program_alone() {
     let programs = [("olm", OLM), ("catalog", CATALOG), ("package", PACKAGES)];
     let settings = "nodeSelector: {pool: infra}\n  tolerations: [{key: infra, operator: Exists}]\n  \
                     affinity: {nodeAffinity: {}}\n  topologySpreadConstraints: [{maxSkew: 1}]\n  priorityClassName: high\n  \
-                    resources: {limits: {memory: 1Gi}}\n  commandArgs: [--one, --two]";
+                    resources: {limits: {memory: 1Gi}}\n  commandArgs: [--one, --two]\n  \
+                    env: [{name: HTTPS_PROXY, value: infra}]\n  volumes: [{name: infra, emptyDir: {}}]\n  \
+                    volumeMounts: [{name: infra, mountPath: /infra}]\n  podAnnotations: {team: infra}";
     for (key, program) in programs {
         let Some(objects) = rendered(&format!("{key}:\n  {settings}\n")) else {
             return;
@@ -207,6 +209,23 @@ fn settings_of_pods_reach_the_pods_of_their_program_alone() {
         assert_eq!(spec["priorityClassName"], "high", "{key}");
         assert_eq!(
             spec["containers"][0]["resources"]["limits"]["memory"], "1Gi",
+            "{key}"
+        );
+        let of_container = |list: &str| {
+            let list = spec["containers"][0][list].as_array();
+            list.and_then(|list| list.last()).cloned().unwrap_or_default()
+        };
+        assert_eq!(of_container("env")["name"], "HTTPS_PROXY", "{key}");
+        assert_eq!(of_container("volumeMounts")["mountPath"], "/infra", "{key}");
+        let volumes = spec["volumes"].as_array().unwrap();
+        assert_eq!(
+            volumes.iter().filter(|it| it["name"] == "infra").count(),
+            1,
+            "{key}"
+        );
+        assert_eq!(
+            pod(&objects, program)["metadata"]["annotations"]["team"],
+            "infra",
             "{key}"
         );
         let line = &spec["containers"][0][if program == PACKAGES { "command" } else { "args" }];
@@ -400,6 +419,18 @@ fn an_uninstall_leaves_what_users_depend_on() {
         hook["metadata"]["annotations"],
         json!({"helm.sh/hook": "pre-delete", "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
     );
+    // Who renders the chart with its hooks has package-server once, or in the place of it that empty one.
+    for (value, times) in [("true", 2), ("false", 1)] {
+        let mut command = Command::new(helm);
+        command.args(["template", RELEASE]).arg(folder());
+        command.args(["--kube-version", KUBERNETES, "--set"]);
+        command.arg(format!("uninstallHook={value}"));
+        let text = process::output(command, None, "helm template").unwrap();
+        let objects = serde_saphyr::from_multiple::<Value>(&text).unwrap();
+        let objects = objects.iter().filter(|object| !object.is_null());
+        let found = objects.filter(|object| name(object) == PACKAGES).count();
+        assert_eq!(found, times, "uninstallHook={value}");
+    }
 }
 
 #[test]
@@ -429,6 +460,8 @@ fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
                     "dns",
                     "securityContext",
                     "dashboardLabels",
+                    "podAnnotations",
+                    "namespaceLabels",
                 ]
                 .iter()
                 .any(|end| start.ends_with(end)) =>

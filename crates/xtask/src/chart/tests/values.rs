@@ -388,6 +388,49 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("tracing: {samplingRatio: 2}", "at '/tracing/samplingRatio'"),
     ("tracing: {samplingRatio: '10%'}", "at '/tracing/samplingRatio'"),
+    // What pods have anyway.
+    (
+        "olm: {env: [{name: POD_NAME, value: x}]}",
+        "olm.env: POD_NAME: the chart has that variable itself; say nothing",
+    ),
+    (
+        "package: {env: [{name: A}, {name: OLM_LOG, value: debug}]}",
+        "package.env: OLM_LOG: the chart has that variable itself; say log",
+    ),
+    (
+        "catalog: {env: [{name: OTEL_EXPORTER_OTLP_HEADERS}]}",
+        "say tracing.headersSecret",
+    ),
+    ("olm: {env: [{name: 'A B'}]}", "at '/olm/env/0/name'"),
+    ("olm: {env: [{name: A, value: 1}]}", "at '/olm/env/0/value'"),
+    ("olm: {env: {A: b}}", "at '/olm/env'"),
+    (
+        "catalog: {volumes: [{name: cache}]}",
+        "catalog.volumes: cache: the chart, or OLM, has a volume of that name",
+    ),
+    (
+        "package: {volumes: [{name: apiservice-cert}]}",
+        "package.volumes: apiservice-cert",
+    ),
+    (
+        "catalog: {volumeMounts: [{name: a, mountPath: /etc/olm/registries/}]}",
+        "catalog.volumeMounts: /etc/olm/registries/: something of the chart",
+    ),
+    (
+        "olm: {volumeMounts: [{name: a, mountPath: a}]}",
+        "at '/olm/volumeMounts/0/mountPath'",
+    ),
+    ("olm: {podAnnotations: {a: 1}}", "at '/olm/podAnnotations/a'"),
+    ("uninstallHook: null", "missing property 'uninstallHook'"),
+    (
+        "catalog: {commandArgs: --registry-ca=/a}",
+        "say catalog.registryCA, which",
+    ),
+    ("catalog: {registryCA: AAAA}", "at '/catalog/registryCA'"),
+    (
+        "catalog: {registryCA: '-----BEGIN CERTIFICATE-----'}",
+        "catalog.registryCA: no certificate in it is whole",
+    ),
 ];
 
 /// What is refused for what a cluster says, which is tried with one (`e2e/tests/chart/reach.rs`).
@@ -454,6 +497,9 @@ fn values_that_are_unusual_and_right_are_taken() {
         "certManager: {enabled: true, issuer: {kind: ClusterIssuer, name: ours.example.com, selfSigned: false}}",
         "tracing: {samplingRatio: 0.25}",
         "tracing: {endpoint: 'https://otel.example.com/team'}",
+        "{olm: {env: null, volumes: null, volumeMounts: null, podAnnotations: null}, package: {env: null, volumes: null, podAnnotations: null}}",
+        "catalog: {env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}], volumeMounts: [{name: a, mountPath: /etc/olm}]}",
+        "namespaceLabels: null",
     ] {
         if rendered(values).is_none() {
             return;
@@ -510,4 +556,43 @@ fn each_helm_command_of_the_guides_is_one_that_the_chart_takes() {
         }
     }
     assert!(commands > 7, "{commands}");
+}
+
+/// The file of values that the guide offers to begin with.
+#[test]
+fn the_file_of_values_in_the_guide_renders_what_it_says() {
+    let guide = fs::read_to_string(workspace::root().join("docs/guides/install-olm.md")).unwrap();
+    let part = guide.split_once("\n## One file of values\n").unwrap().1;
+    let values = part
+        .split_once("```yaml\n")
+        .unwrap()
+        .1
+        .split_once("```")
+        .unwrap()
+        .0;
+    let Some(objects) = rendered(values) else { return };
+    let program = pod(&objects, CATALOG);
+    let container = &program["spec"]["containers"][0];
+    assert_eq!(
+        container["image"],
+        format!("registry.example.com/olm/olm:{}", images::VERSION)
+    );
+    assert_eq!(program["spec"]["imagePullSecrets"], json!([{"name": "registry"}]));
+    for word in ["--registry-ca=", "--registry-config=", "--tls-cert="] {
+        assert!(container["args"].to_string().contains(word), "{container}");
+    }
+    for word in ["HTTPS_PROXY", "NO_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT"] {
+        assert!(container["env"].to_string().contains(word), "{container}");
+    }
+    for wanted in [
+        "PodDisruptionBudget/olm-operator",
+        "PodDisruptionBudget/catalog-operator",
+        "Certificate/olm-cert",
+        "ServiceMonitor/packageserver",
+        "PrometheusRule/olm-alert-rules",
+    ] {
+        assert!(names(&objects).contains(wanted), "{wanted}");
+    }
+    let settings = &find(&objects, "OLMConfig/cluster")["spec"];
+    assert_eq!(settings["features"]["disableCopiedCSVs"], true);
 }
