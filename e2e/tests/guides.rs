@@ -35,7 +35,7 @@ const TRIED: [(&str, &[&str]); 10] = [
 const ELSEWHERE: [(&str, &str); 8] = [
     ("catalogs.md", "crates/opm/tests/guides/main.rs"),
     ("install-olm.md", "e2e/tests/chart/main.rs"),
-    ("move-from-upstream.md", "docs/decisions/0041-taking-over.md"),
+    ("move-from-upstream.md", "e2e/tests/takeover.rs"),
     ("operators.md", "e2e/tests/plugin.rs"),
     ("plan-and-explain.md", "crates/opm/tests/guides/main.rs"),
     ("troubleshooting.md", "e2e/tests/bad_input.rs"),

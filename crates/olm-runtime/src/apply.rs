@@ -306,7 +306,7 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
         } => apply_request(target, &data.within(object), manager)?,
         Action::Create { target, object, .. } => {
             let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
-            let request = collection(target).create(&PostParams::default(), body);
+            let request = collection(target).create(&written(), body);
             request.map_err(|error| error.to_string())?
         }
         Action::Patch {
@@ -395,12 +395,20 @@ fn patch_request(
     .map_err(|error| error.to_string())
 }
 
+/// Who owns the fields of what is written whole: without a name it would be nobody that is known.
+fn written() -> PostParams {
+    PostParams {
+        field_manager: Some(labels::FIELD_MANAGER_PATCH.to_owned()),
+        ..PostParams::default()
+    }
+}
+
 fn replace_request(
     target: &Target,
     object: &Value,
     subresource: Option<&str>,
 ) -> Result<http::Request<Vec<u8>>, String> {
-    let (name, params) = (name_of(target)?, PostParams::default());
+    let (name, params) = (name_of(target)?, written());
     let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
     match subresource {
         Some(sub) => collection(target).replace_subresource(sub, name, &params, body),

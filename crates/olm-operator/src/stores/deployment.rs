@@ -203,7 +203,8 @@ fn is_foreign(entry: &ManagedFieldsEntry) -> bool {
 }
 
 fn is_patched(entry: &ManagedFieldsEntry) -> bool {
-    entry.manager.as_deref() == Some(labels::FIELD_MANAGER_PATCH) && sets_spec(entry)
+    let is_update = entry.operation.as_deref() == Some("Update");
+    is_update && entry.manager.as_deref() == Some(labels::FIELD_MANAGER_PATCH) && sets_spec(entry)
 }
 
 fn is_own_apply(entry: &ManagedFieldsEntry) -> bool {

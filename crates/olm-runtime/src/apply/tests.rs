@@ -352,6 +352,34 @@ fn a_replacement_goes_whole_to_the_object_or_to_its_status() {
     }
 }
 
+/// Without a name the API server calls the owner of these fields `unknown`.
+#[test]
+fn whatever_is_written_says_who_writes_it() {
+    let (target, object) = (target(), json!({"metadata": {"name": "name"}}));
+    let identity = Identity::Operator;
+    let create = Action::Create {
+        target: target.clone(),
+        object: object.clone(),
+        exists: Exists::Fail,
+        identity: identity.clone(),
+    };
+    let replace = |subresource| Action::Replace {
+        target: target.clone(),
+        object: object.clone(),
+        subresource,
+        identity: identity.clone(),
+    };
+    let patch = Action::patch(target.clone(), object.clone(), Guard::default());
+    for action in [create, replace(None), replace(Some("status")), patch] {
+        let request = request_of(&action).unwrap();
+        let query = request.uri().query().unwrap_or_default();
+        assert!(
+            query.split('&').any(|part| part == "fieldManager=olm"),
+            "{action:?}: {query}"
+        );
+    }
+}
+
 #[test]
 fn a_tenants_write_is_made_in_the_tenants_name() {
     let action = Action::Create {

@@ -18,19 +18,54 @@ pub(super) fn part_of(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Who owns what in this part of `object`. Unlike on a real API server, nobody owns what a webhook made something else of.
+/// Who owns what of this part of `object` and of its labels and annotations. Unlike on a real API server, nobody owns what a webhook made
+/// something else of.
 pub(super) fn entries(managers: &Managers, times: &Times, object: &Value, part: &str) -> Vec<Value> {
     let entry = |(name, owned): (&String, &Value)| {
         let (how, manager) = name.split_once(':')?;
-        let fields = fields(&owned[part], &object[part], &format!(".{part}"))?;
+        let told = Told { part }.of(owned);
+        let fields = fields(&told, object, "")?;
         let operation = if how == "apply" { "Apply" } else { "Update" };
         Some(
             json!({"manager": manager, "operation": operation, "apiVersion": object["apiVersion"],
-            "time": times.get(name),
-            "fieldsType": "FieldsV1", "fieldsV1": {format!("f:{part}"): fields}}),
+            "time": times.get(name), "fieldsType": "FieldsV1", "fieldsV1": fields}),
         )
     };
     managers.iter().filter_map(entry).collect()
+}
+
+/// What is told of who owns what.
+struct Told<'a> {
+    part: &'a str,
+}
+
+impl Told<'_> {
+    const METADATA: [&'static str; 2] = ["labels", "annotations"];
+
+    /// What is told of `owned`.
+    fn of(&self, owned: &Value) -> Value {
+        let mut told = Map::new();
+        if let Some(part) = owned.get(self.part) {
+            told.insert(self.part.to_owned(), part.clone());
+        }
+        let fields = Self::METADATA.iter().filter_map(|field| {
+            let value = owned["metadata"].get(field)?;
+            Some(((*field).to_owned(), value.clone()))
+        });
+        told.insert("metadata".to_owned(), Value::Object(fields.collect()));
+        Value::Object(told)
+    }
+
+    /// What is not.
+    fn rest(&self, mut owned: Value) -> Value {
+        if let Some(fields) = owned.as_object_mut() {
+            fields.remove(self.part);
+        }
+        if let Some(metadata) = owned.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|field, _| !Self::METADATA.contains(&field.as_str()));
+        }
+        owned
+    }
 }
 
 /// The part of `owned` that is so in `live`, as `fieldsV1`.
@@ -67,9 +102,9 @@ fn fields(owned: &Value, live: &Value, path: &str) -> Option<Value> {
     }
 }
 
-/// A writer says who owns what: what those had who are no longer named goes to the first who is. (A real API server takes the fields as
-/// they are written; whoever writes here hands over all that somebody had.)
-pub(super) fn hand_over(entries: &[Value], managers: &mut Managers) {
+/// Managers as `entries`, written by somebody, have them: who is not named owns nothing any more, and who is owns just these fields of `object`.
+/// Of what no entry tells (references to owners, finalizers) everybody keeps what he had; what those had who are no longer named goes to the first.
+pub(super) fn given(entries: &[Value], managers: &Managers, object: &Value, part: &str) -> Managers {
     let name = |entry: &Value| {
         let how = if entry["operation"] == "Apply" {
             "apply"
@@ -78,20 +113,68 @@ pub(super) fn hand_over(entries: &[Value], managers: &mut Managers) {
         };
         Some(format!("{how}:{}", entry["manager"].as_str()?))
     };
-    let named: Vec<String> = entries.iter().filter_map(name).collect();
-    let Some(heir) = named.first() else {
-        return;
+    let told = Told { part };
+    let mut named = Managers::new();
+    let mut heir = None;
+    for (name, entry) in entries.iter().filter_map(|entry| Some((name(entry)?, entry))) {
+        let rest = told.rest(managers.get(&name).cloned().unwrap_or(Value::Null));
+        let fields = picked(&entry["fieldsV1"], object);
+        named.insert(name.clone(), united(rest, fields, ""));
+        heir.get_or_insert(name);
+    }
+    let gone = managers.iter().filter(|(name, _)| !named.contains_key(*name));
+    let gone: Vec<Value> = gone.map(|(_, owned)| told.rest(owned.clone())).collect();
+    if let Some(heir) = heir.and_then(|heir| named.get_mut(&heir)) {
+        for rest in gone {
+            *heir = united(rest, heir.take(), "");
+        }
+    }
+    named
+}
+
+/// The part of `object` that `fieldsV1` names; what is not there is left out.
+fn picked(fields: &Value, object: &Value) -> Value {
+    let Some(fields) = fields.as_object().filter(|fields| !fields.is_empty()) else {
+        return object.clone();
     };
-    let gone: Vec<String> = managers
-        .keys()
-        .filter(|known| !named.contains(known))
-        .cloned()
-        .collect();
-    for known in gone {
-        let (Some(owned), own) = (managers.remove(&known), managers.remove(heir)) else {
-            continue;
-        };
-        managers.insert(heir.clone(), united(owned, own.unwrap_or(Value::Null), ""));
+    let item = |key: &str, items: &[Value]| {
+        let wanted: Value = serde_json::from_str(key).ok()?;
+        let found = items.iter().find(|item| {
+            let mut fields = wanted.as_object().into_iter().flatten();
+            // What the API server fills in is part of the key as well.
+            fields
+                .all(|(field, value)| item[field] == *value || (field == "protocol" && item[field].is_null()))
+        });
+        found.cloned()
+    };
+    match object {
+        Value::Array(items) => {
+            let children = fields.iter().filter_map(|(key, child)| {
+                let key = key.strip_prefix("k:")?;
+                let found = item(key, items)?;
+                let mut own = match child
+                    .as_object()
+                    .is_some_and(|child| child.keys().all(|key| key == "."))
+                {
+                    true => json!({}),
+                    false => picked(child, &found),
+                };
+                let names: Value = serde_json::from_str(key).ok()?;
+                for (name, value) in names.as_object()? {
+                    own[name] = value.clone();
+                }
+                Some(own)
+            });
+            Value::Array(children.collect())
+        }
+        Value::Object(live) => {
+            let children = fields.iter().filter_map(|(key, child)| {
+                let key = key.strip_prefix("f:")?;
+                Some((key.to_owned(), picked(child, live.get(key)?)))
+            });
+            Value::Object(children.collect())
+        }
+        other => other.clone(),
     }
 }
 

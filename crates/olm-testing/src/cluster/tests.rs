@@ -190,6 +190,68 @@ async fn what_is_applied_belongs_to_its_manager() {
     assert_eq!(applied.resource_version(), again.resource_version());
 }
 
+/// As on a real API server: whoever was read from before somebody else wrote is refused, and then nothing of it happens.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_owners_is_taken_as_it_is_written_or_not_at_all() {
+    let (cluster, client, _) = cluster();
+    let deployment = |spec: Value| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "ns", "name": "d", "labels": {"a": "1"}},
+            "spec": spec})
+    };
+    let full = json!({"minReadySeconds": 5, "paused": true, "selector": {}, "template": {"metadata": {"labels": {"x": "1", "y": "2"}}}});
+    cluster.put_as("olm", deployment(full));
+    let live = || cluster.get("Deployment", "ns", "d").unwrap();
+    let owners = || live()["metadata"]["managedFields"].clone();
+    let before = live();
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    assert_eq!(
+        before["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"],
+        json!({"f:labels": {"f:a": {}}})
+    );
+
+    let labels = json!({"f:metadata": {"f:labels": {"f:x": {}}}});
+    let entry = json!({"manager": "m", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:minReadySeconds": {}, "f:template": labels}}});
+    let api: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(client, "ns");
+    let hand_over = |version: Value| {
+        let patch = Patch::Merge(json!({"metadata": {"managedFields": [entry], "resourceVersion": version}}));
+        let api = api.clone();
+        async move { api.patch("d", &PatchParams::default(), &patch).await }
+    };
+    cluster.edit_as(
+        "other",
+        "Deployment",
+        "ns",
+        "d",
+        &json!({"spec": {"replicas": 2}}),
+    );
+    let known = owners();
+    let refused = hand_over(version(&before)).await;
+    assert_eq!(code(refused), (409, "Conflict".into()));
+    assert_eq!(owners(), known, "a refused patch leaves all as it was");
+
+    hand_over(version(&live())).await.unwrap();
+    let named: Vec<Value> = owners()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["manager"].clone())
+        .collect();
+    assert_eq!(named, ["m"], "who is not named owns nothing");
+    let applied = Patch::Apply(
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"paused": true}}),
+    );
+    api.patch("d", &PatchParams::apply("m").force(), &applied)
+        .await
+        .unwrap();
+    let spec = &live()["spec"];
+    assert!(
+        spec["minReadySeconds"].is_null() && spec["replicas"] == 2 && spec["paused"] == true,
+        "{spec}"
+    );
+    assert_eq!(spec["template"]["metadata"]["labels"], json!({"y": "2"}));
+}
+
 #[tokio::test(start_paused = true)]
 async fn lists_come_in_pages_and_by_labels() {
     let (_, client, _) = cluster();

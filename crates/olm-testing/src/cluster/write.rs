@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::apply::{Managers, applied, updated};
-use super::managed_fields::hand_over;
+use super::managed_fields;
 use super::request::{PatchType, Request};
 use super::state::{Key, State, is_held, now};
 use super::status::{Refusal, bad_request, not_found};
@@ -278,12 +278,16 @@ impl State {
         }
         // The stored form is that of one version, whatever version a request is in.
         new["apiVersion"] = old["apiVersion"].clone();
-        let entries = request.body["metadata"]["managedFields"].as_array();
-        if let Some(entries) = entries {
-            hand_over(entries, self.managers.entry(key.clone()).or_default());
-        }
         immutable(request, old, &new)?;
         valid::check(&new)?;
+        // An empty list is said to have them forgotten; that of a status is the status' own.
+        let entries = request.body["metadata"]["managedFields"]
+            .as_array()
+            .filter(|_| request.subresource.is_empty());
+        if let (Some(entries), Some(part)) = (entries, managed_fields::part_of(&key.kind)) {
+            let managers = self.managers.entry(key.clone()).or_default();
+            *managers = managed_fields::given(entries, managers, old, part);
+        }
         let asked = new.clone();
         self.mutate(&mut new);
         let manager = request.param("fieldManager");

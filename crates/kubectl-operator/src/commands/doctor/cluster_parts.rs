@@ -9,6 +9,7 @@ use olm_api::condition;
 
 use super::finding::{Finding, Severity, object, word};
 use super::observed::{Observed, Unread};
+use crate::reader::Unreadable;
 use crate::terminal::plain;
 
 /// Deployments without which nothing is installed.
@@ -99,7 +100,18 @@ pub(super) fn failure(job: &Job) -> Option<&JobCondition> {
 
 /// Objects are what their kinds should be: of others nothing else is checked.
 pub(super) fn readable(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let findings = observed.unreadable.iter().map(|found| {
+    let findings = unreadable(&observed.unreadable);
+    if findings.is_empty() {
+        // Nothing is known of what was not read.
+        observed.subscriptions.as_ref()?;
+        observed.csvs.as_ref()?;
+    }
+    Ok(findings)
+}
+
+/// Objects that are not what their kinds should be.
+pub(super) fn unreadable(unreadable: &[Unreadable]) -> Vec<Finding> {
+    let findings = unreadable.iter().map(|found| {
         Finding::error(
             object(&found.kind, &found.namespace, &found.name),
             format!(
@@ -114,13 +126,7 @@ pub(super) fn readable(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             ),
         )
     });
-    let findings: Vec<Finding> = findings.collect();
-    if findings.is_empty() {
-        // Nothing is known of what was not read.
-        observed.subscriptions.as_ref()?;
-        observed.csvs.as_ref()?;
-    }
-    Ok(findings)
+    findings.collect()
 }
 
 /// Bundles were unpacked.

@@ -1,6 +1,9 @@
 //! `kubectl operator doctor --migration`: whether this OLM can take the place of upstream's, and what would happen. Reading is above,
 //! what is said of it below and pure.
 
+mod accounts;
+mod deployments;
+
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,13 +16,16 @@ use olm_api::v1alpha1::{
     InstallPlanPhase, SourceType,
 };
 
+use self::accounts::Account;
+use self::deployments::{Edit, Owners};
 use super::catalogs::is_ready;
+use super::cluster_parts;
 use super::diagnosis::{Diagnosis, assemble};
 use super::finding::{Finding, Severity, object, word};
 use super::observed::Read;
 use super::read::{PROGRAMS, Reader, now};
 use crate::gather::originals;
-use crate::operators::Key;
+use crate::reader::Unreadable;
 use crate::terminal::plain;
 
 /// Deployments that are asked for at once: each is whole, and may be large.
@@ -37,16 +43,6 @@ const VERSIONS: [(&str, &[&str]); 8] = [
     ("operators", &["v1"]),
     ("subscriptions", &[olm_api::v1alpha1::VERSION]),
 ];
-/// Who sets fields of operators' Deployments besides people.
-const WRITERS: [&str; 4] = [
-    labels::FIELD_MANAGER_PATCH,
-    labels::FIELD_MANAGER_CSV,
-    "kube-controller-manager",
-    "catalog",
-];
-/// Field of `metadata.managedFields` that is an autoscaler's, or of a rollout by hand: it stays.
-const LEFT_ALONE: [&str; 2] = ["f:replicas", "f:paused"];
-
 /// What was read.
 #[derive(Debug)]
 pub(crate) struct Migration {
@@ -58,27 +54,32 @@ pub(crate) struct Migration {
     /// By name the versions in which objects are stored.
     definitions: Read<Vec<(String, Vec<String>)>>,
     edits: Read<Vec<Edit>>,
-}
-
-/// Somebody changed the Deployment of an operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Edit {
-    deployment: Key,
-    /// As the field manager calls itself.
-    manager: String,
+    /// Of groups whose operators run.
+    accounts: Read<Vec<Account>>,
+    /// What stood among it and is not what its kind should be.
+    unreadable: Vec<Unreadable>,
 }
 
 /// Reads all namespaces.
 pub(crate) async fn observe(reader: &Reader<'_>) -> Migration {
     let owned = format!("{}={}", labels::OWNER_KIND, labels::OWNER_KIND_CSV);
+    let programs = reader.all(None, PROGRAMS).await;
+    let csvs = reader.all::<ClusterServiceVersion>(None, &originals()).await;
+    let known: &[ClusterServiceVersion] = csvs.as_deref().unwrap_or_default();
+    let owners = Owners::of(known);
+    let edits = reader.projected(&owned, PAGE, |found| Some(owners.edits(&found)));
+    let edits = edits.await.map(|edits| edits.into_iter().flatten().collect());
+    let accounts = accounts::observe(reader, known).await;
     Migration {
         now: now(),
-        programs: reader.all(None, PROGRAMS).await,
-        csvs: reader.all(None, &originals()).await,
+        programs,
         plans: reader.all(None, "").await,
         catalogs: reader.all(None, "").await,
         definitions: reader.projected("", PAGE, stored).await,
-        edits: reader.projected(&owned, PAGE, |found| edit(&found)).await,
+        edits,
+        accounts,
+        csvs,
+        unreadable: reader.take_unreadable(),
     }
 }
 
@@ -86,35 +87,6 @@ fn stored(definition: CustomResourceDefinition) -> Option<(String, Vec<String>)>
     let is_ours = definition.spec.group == olm_api::GROUP;
     let stored = definition.status.and_then(|status| status.stored_versions);
     is_ours.then_some((definition.metadata.name?, stored.unwrap_or_default()))
-}
-
-fn edit(deployment: &Deployment) -> Option<Edit> {
-    let entries = deployment.metadata.managed_fields.iter().flatten();
-    let mut foreign = entries.filter(|entry| {
-        let manager = entry.manager.as_deref().unwrap_or_default();
-        let spec = entry
-            .fields_v1
-            .as_ref()
-            .and_then(|fields| fields.0["f:spec"].as_object());
-        let is_whole = entry.subresource.as_deref().unwrap_or_default().is_empty();
-        let sets = spec.is_some_and(|spec| spec.keys().any(|field| is_put_back(field, &spec[field])));
-        is_whole && sets && !WRITERS.contains(&manager)
-    });
-    let manager = foreign.next()?.manager.clone().unwrap_or_default();
-    let deployment = (deployment.namespace()?, deployment.name_any());
-    Some(Edit { deployment, manager })
-}
-
-/// Whether a change of this field of the spec is undone. `kubectl rollout restart` sets an annotation of the pods, and that stays.
-fn is_put_back(field: &str, set: &serde_json::Value) -> bool {
-    let annotations = &set["f:metadata"]["f:annotations"];
-    let only_restarted = field == "f:template"
-        && set.as_object().is_some_and(|set| set.len() == 1)
-        && annotations.as_object().is_some_and(|set| {
-            set.keys()
-                .all(|key| key == "." || key == "f:kubectl.kubernetes.io/restartedAt")
-        });
-    !LEFT_ALONE.contains(&field) && !only_restarted
 }
 
 /// Makes all checks of a move.
@@ -126,8 +98,19 @@ pub(crate) fn diagnose(observed: &Migration) -> Diagnosis {
         ("no InstallPlan is being carried out", plans(observed)),
         ("catalogs are served as they are now", catalogs(observed)),
         ("objects are stored in versions that go on", definitions(observed)),
-        ("operators run as their authors wrote them", edits(observed)),
+        (
+            "operators run as their authors wrote them",
+            deployments::findings(&observed.edits),
+        ),
+        (
+            "accounts of OperatorGroups may do what this OLM does with them",
+            accounts::findings(&observed.accounts),
+        ),
         ("certificates are good for a day", certificates(observed)),
+        (
+            "objects are what their kinds should be",
+            Ok(cluster_parts::unreadable(&observed.unreadable)),
+        ),
     ])
 }
 
@@ -239,8 +222,17 @@ fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
 }
 
 fn flags(observed: &Migration) -> Found<'_> {
+    let programs = observed.programs.as_ref()?;
+    if !operators(programs).any(is_upstream) {
+        return Ok(vec![Finding::new(
+            Severity::NotChecked,
+            "whether no flag is lost".to_owned(),
+            "no Deployment of upstream's was found, so there is none whose flags could be looked at",
+            "where it was taken away already, compare the file that it was installed by with the values of the chart",
+        )]);
+    }
     let mut findings = Vec::new();
-    for program in operators(observed.programs.as_ref()?).filter(|program| is_upstream(program)) {
+    for program in operators(programs).filter(|program| is_upstream(program)) {
         let words = arguments(program);
         let (object, namespace, _) = named(program);
         let mut warn =
@@ -389,18 +381,6 @@ fn definitions(observed: &Migration) -> Found<'_> {
         })
     });
     Ok(lost.collect())
-}
-
-fn edits(observed: &Migration) -> Found<'_> {
-    let edits = observed.edits.as_ref()?.iter().map(|edit| {
-        let (namespace, name) = &edit.deployment;
-        Finding::warning(
-            object("Deployment", namespace, name),
-            format!("{} changed it by hand: it is put back as its ClusterServiceVersion has it, and its pods are replaced", plain(&edit.manager)),
-            "say it in spec.config of the Subscription instead, which every version of the operator gets",
-        )
-    });
-    Ok(edits.collect())
 }
 
 fn certificates(observed: &Migration) -> Found<'_> {

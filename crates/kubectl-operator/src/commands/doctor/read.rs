@@ -196,7 +196,7 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
+    pub(super) fn take_unreadable(&self) -> Vec<Unreadable> {
         std::mem::take(&mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -64,14 +64,19 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
         return PhaseStep::go(super::bad_calculation());
     }
     if let Some(writes) = install::take_over_serving(observed) {
-        return PhaseStep::install(Stage::Grants, writes, None);
+        return PhaseStep::install(Stage::Adoption, writes, None);
     }
     let Some(found) = install::problem(observed, Rollout::MayProgress) else {
         let mut writes = install::grant_in_targets(observed);
-        writes.rest.extend(install::adopt_unchanged(observed));
         writes.rest.extend(changeover::clean_up(observed));
         writes.rest.extend(install::tidy(observed));
-        let step = PhaseStep::install(Stage::Grants, writes, None);
+        // Who may not take over may do the rest all the same.
+        let mut stage = Stage::Grants;
+        if writes.is_empty() {
+            stage = Stage::Adoption;
+            writes.rest = install::adopt_unchanged(observed);
+        }
+        let step = PhaseStep::install(stage, writes, None);
         return match serving::wait(observed, now) {
             Some(delay) => step.again(delay, "certificates end, and no watch tells"),
             None => step,

@@ -62,6 +62,10 @@ impl Refusal {
                 left,
                 "membership in the OperatorGroup could not be written: ".to_owned(),
             ),
+            Stage::Adoption => self.besides(
+                left,
+                "what another OLM made could not be taken over, and is left as it is: ".to_owned(),
+            ),
             Stage::Install => self.of_install(observed, left),
             Stage::Grants => self.of_grants(observed, left),
         }

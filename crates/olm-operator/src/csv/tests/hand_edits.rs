@@ -1,6 +1,7 @@
 //! Deployments of operators that somebody edits, and what is theirs to set.
 
 use olm_api::labels;
+use olm_runtime::outcome::FailureClass;
 use serde_json::{Value, json};
 
 use super::{changed, prepared, succeeded};
@@ -299,8 +300,13 @@ fn left_by_upstream(mut env: TestEnv, change: impl Fn(&mut Value)) -> TestEnv {
     env
 }
 
+/// Who owns something of the spec.
 fn managers(env: &TestEnv) -> Vec<String> {
     let all = deployment(env)["metadata"]["managedFields"].as_array().cloned();
+    let all = all.map(|all| {
+        all.into_iter()
+            .filter(|entry| entry["fieldsV1"]["f:spec"].is_object())
+    });
     let name = |entry: &Value| {
         format!(
             "{} {}",
@@ -308,7 +314,61 @@ fn managers(env: &TestEnv) -> Vec<String> {
             entry["operation"].as_str().unwrap()
         )
     };
-    all.iter().flatten().map(name).collect()
+    let named = all.into_iter().flatten().map(|entry| name(&entry));
+    named.collect()
+}
+
+/// Who owns what is written as a whole list: of one that somebody changed meanwhile nothing may be lost.
+#[test]
+fn who_writes_while_upstreams_becomes_ours_keeps_what_he_wrote() {
+    let mut env = made_by_upstream(|_| {});
+    let (cluster, mut is_over) = (env.cluster.clone(), false);
+    env.cluster.on_request(move |request| {
+        if request.kind.kind == "Deployment" && request.verb.writes() && !is_over {
+            is_over = true;
+            cluster.edit_as(
+                "hpa",
+                "Deployment",
+                "ns",
+                "demo",
+                &json!({"spec": {"replicas": 3}}),
+            );
+        }
+        None
+    });
+    env.settle_for(30);
+    succeeded(&env, "a");
+    assert_eq!(deployment(&env)["spec"]["replicas"], 3);
+    assert_eq!(managers(&env), ["olm-operator/csv Apply", "hpa Update"]);
+    rests(&mut env);
+}
+
+/// The account of a group may have had no need for the right to patch Deployments: upstream updates them.
+#[test]
+fn what_may_not_be_taken_over_stays_as_it_is_and_succeeded() {
+    let mut env = installed();
+    env.put(crate::test_env::service_account("scoped"));
+    let account = json!({"spec": {"serviceAccountName": "scoped"}});
+    env.edit("OperatorGroup", "ns", "og", account);
+    env.settle_for(30);
+    let mut env = left_by_upstream(env, |_| {});
+    let before = deployment(&env).clone();
+    env.refused.insert("Deployment".into(), FailureClass::Forbidden);
+    env.settle_for(60);
+    let told = "Succeeded InstallSucceeded: install strategy completed with no errors; held up: what another OLM made could not be taken \
+                over, and is left as it is: patch Deployment ns/demo as ns/scoped: refused by the model";
+    assert_eq!(env.status("a"), told);
+    assert_eq!(deployment(&env), &before);
+    let statuses = env
+        .writes
+        .iter()
+        .filter(|write| write.contains("ClusterServiceVersion ns/a status"));
+    assert_eq!(statuses.count(), 1, "{:#?}", env.writes);
+    never_failed(&env);
+    env.refused.clear();
+    env.settle_for(600);
+    succeeded(&env, "a");
+    assert_eq!(managers(&env), ["olm-operator/csv Apply"]);
 }
 
 /// OLM is replaced by another that reckons hashes in another way: nothing is wrong with what runs.

@@ -357,6 +357,7 @@ mod tests {
             json!([]),
             json!([entry("olm-operator/csv", "Apply", spec.clone())]),
             json!([entry("kubectl-edit", "Update", spec.clone())]),
+            json!([entry("olm", "Apply", spec.clone())]),
             json!([entry(
                 "olm",
                 "Update",

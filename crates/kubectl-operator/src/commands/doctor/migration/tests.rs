@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use super::deployments::How;
 use super::*;
 
 fn read<T: serde::de::DeserializeOwned>(objects: Value) -> Vec<T> {
@@ -64,6 +65,8 @@ fn cluster() -> Migration {
             ("others.operators.coreos.com".to_owned(), vec!["v9".to_owned()]),
         ]),
         edits: Ok(Vec::new()),
+        accounts: Ok(Vec::new()),
+        unreadable: Vec::new(),
     }
 }
 
@@ -101,7 +104,7 @@ fn check(change: impl FnOnce(&mut Migration), expected: &[&str], told: &str) {
 #[test]
 fn a_cluster_at_rest_can_be_taken_over() {
     check(|_| (), &[], "OLM can be replaced; no operator is restarted");
-    assert_eq!(diagnose(&cluster()).fine.len(), 8);
+    assert_eq!(diagnose(&cluster()).fine.len(), 10);
 }
 
 #[test]
@@ -117,8 +120,11 @@ fn whose_olm_runs_and_how_often() {
     };
     check(
         |cluster| cluster.programs = Ok(read(json!([ours(1)]))),
-        &["warning Deployment olm-operator: no Deployment"],
-        "OLM can be replaced; the warnings",
+        &[
+            "warning Deployment olm-operator: no Deployment",
+            "not checked whether no flag is lost: no Deployment of upstream's was found",
+        ],
+        "not known",
     );
     check(
         |cluster| {
@@ -258,20 +264,41 @@ fn what_would_change_is_told() {
     );
 }
 
+/// What is said of a Deployment whose ClusterServiceVersion has `wanted`.
+fn edits(wanted: Value, live: Value, entries: Value) -> Vec<How> {
+    let mut csv = csv("a.v1", &json!({}));
+    csv["spec"]["install"]["spec"] = json!({"deployments": [{"name": "d", "spec": wanted}]});
+    let csvs: Vec<ClusterServiceVersion> = read(json!([csv]));
+    let deployment = json!({"metadata": {"namespace": "shop", "name": "d", "labels": {"olm.owner": "a.v1"}, "managedFields": entries},
+        "spec": live});
+    let edits = Owners::of(&csvs).edits(&serde_json::from_value(deployment).unwrap());
+    assert!(
+        edits
+            .iter()
+            .all(|edit| edit.deployment == ("shop".to_owned(), "d".to_owned()))
+    );
+    edits.into_iter().map(|edit| edit.how).collect()
+}
+
+fn pod(spec: Value) -> Value {
+    json!({"selector": {}, "template": {"spec": spec}})
+}
+
 #[test]
 fn edits_that_are_put_back_are_told_and_others_are_not() {
     let edited = |manager: &str, subresource: &str, spec: Value| {
-        edit(&serde_json::from_value(json!({"metadata": {"namespace": "shop", "name": "d", "managedFields": [
+        let entries = json!([
             {"manager": "olm", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {}}}}},
-            {"manager": manager, "operation": "Update", "subresource": subresource, "fieldsV1": {"f:spec": spec}}]}}))
-        .unwrap())
+            {"manager": manager, "operation": "Update", "subresource": subresource, "fieldsV1": {"f:spec": spec}}]);
+        edits(
+            pod(json!({"containers": []})),
+            pod(json!({"containers": []})),
+            entries,
+        )
     };
     let image = json!({"f:template": {"f:spec": {"f:containers": {}}}});
-    let found = edited("kubectl-edit", "", image.clone()).unwrap();
-    assert_eq!(
-        (found.deployment.1.as_str(), found.manager.as_str()),
-        ("d", "kubectl-edit")
-    );
+    let found = edited("kubectl-edit", "", image.clone());
+    assert_eq!(found, [How::Set("kubectl-edit".to_owned())]);
     let restarted = json!({"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}}}}});
     for (manager, subresource, spec) in [
         ("olm", "", image.clone()),
@@ -280,11 +307,177 @@ fn edits_that_are_put_back_are_told_and_others_are_not() {
         ("kubectl", "", json!({"f:replicas": {}})),
         ("kubectl-rollout", "", restarted),
     ] {
-        assert_eq!(edited(manager, subresource, spec), None, "{manager}");
+        assert_eq!(edited(manager, subresource, spec), [], "{manager}");
     }
+    let told = |how| {
+        let deployment = ("shop".to_owned(), "d".to_owned());
+        move |cluster: &mut Migration| cluster.edits = Ok(vec![Edit { deployment, how }])
+    };
     check(
-        |cluster| cluster.edits = Ok(vec![found]),
-        &["warning Deployment shop/d: kubectl-edit changed it by hand"],
+        told(How::Set("kubectl-edit".to_owned())),
+        &["warning Deployment shop/d: kubectl-edit changed it by hand: it is put back"],
         "OLM can be replaced; the warnings",
+    );
+    check(
+        told(How::Lost("template.spec.volumes[v]".to_owned())),
+        &["warning Deployment shop/d: somebody took template.spec.volumes[v] out of it: it is put back"],
+        "OLM can be replaced; the warnings",
+    );
+    check(
+        told(How::Scaled(3, 1)),
+        &["warning Deployment shop/d: it was scaled to 3, its ClusterServiceVersion has 1: so it stays"],
+        "OLM can be replaced; the warnings",
+    );
+}
+
+/// Who only takes something away is no field manager of anything.
+#[test]
+fn what_was_only_taken_away_is_told() {
+    let container = json!({"name": "c", "image": "i", "args": ["a", "b"], "env": [{"name": "A", "value": "1"}, {"name": "B"}],
+        "livenessProbe": {"httpGet": {"port": 80}}, "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1"}}});
+    let wanted = pod(
+        json!({"containers": [container], "nodeSelector": {"os": "linux"}, "hostNetwork": false,
+        "volumes": [{"name": "v", "emptyDir": {}}], "securityContext": {}}),
+    );
+    let without = |change: fn(&mut Value)| {
+        let mut live = wanted.clone();
+        change(&mut live["template"]["spec"]);
+        edits(wanted.clone(), live, json!([]))
+    };
+    assert_eq!(without(|_| ()), []);
+    // By the Subscription's configuration, by the API server, and by whoever sets something else.
+    let fine: [fn(&mut Value); 3] = [
+        |pod| drop(pod.as_object_mut().unwrap().remove("nodeSelector")),
+        |pod| drop(pod["containers"][0].as_object_mut().unwrap().remove("resources")),
+        |pod| {
+            pod["containers"][0]["env"]
+                .as_array_mut()
+                .unwrap()
+                .insert(0, json!({"name": "C"}))
+        },
+    ];
+    for change in fine {
+        assert_eq!(without(change), []);
+    }
+    let told: [(fn(&mut Value), &str); 5] = [
+        (|pod| pod["volumes"] = json!([]), "template.spec.volumes[v]"),
+        (
+            |pod| pod["containers"][0]["env"] = json!([{"name": "B"}]),
+            "template.spec.containers[c].env[A]",
+        ),
+        (
+            |pod| pod["containers"][0]["args"] = json!(["a"]),
+            "template.spec.containers[c].args",
+        ),
+        (
+            |pod| pod["containers"][0]["ports"] = json!([]),
+            "template.spec.containers[c].ports[80]",
+        ),
+        (
+            |pod| {
+                drop(
+                    pod["containers"][0]
+                        .as_object_mut()
+                        .unwrap()
+                        .remove("livenessProbe"),
+                )
+            },
+            "template.spec.containers[c].livenessProbe",
+        ),
+    ];
+    for (change, path) in told {
+        assert_eq!(without(change), [How::Lost(path.to_owned())]);
+    }
+    // One of the two is enough.
+    let mut live = wanted.clone();
+    live["template"]["spec"]["volumes"] = json!([]);
+    let edited = json!([{"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {"f:x": {}}}}}}]);
+    assert_eq!(edits(wanted, live, edited), [How::Set("kubectl-edit".to_owned())]);
+}
+
+#[test]
+fn a_scaled_deployment_is_told() {
+    let scaled = |wanted: Value, live: Value| {
+        let spec = |replicas: Value| {
+            let mut spec = pod(json!({"containers": []}));
+            spec["replicas"] = replicas;
+            spec
+        };
+        edits(spec(wanted), spec(live), json!([]))
+    };
+    assert_eq!(scaled(json!(1), json!(3)), [How::Scaled(3, 1)]);
+    assert_eq!(scaled(Value::Null, json!(0)), [How::Scaled(0, 1)]);
+    assert_eq!(scaled(Value::Null, json!(1)), []);
+    assert_eq!(scaled(json!(2), json!(2)), []);
+}
+
+#[test]
+fn an_account_that_may_not_patch_is_told_and_so_is_one_of_which_nobody_knows() {
+    let account = |may_patch: Read<bool>| {
+        let group = ("shop".to_owned(), "og".to_owned());
+        let account = Account {
+            group,
+            name: "installer".to_owned(),
+            may_patch,
+        };
+        move |cluster: &mut Migration| cluster.accounts = Ok(vec![account])
+    };
+    check(account(Ok(true)), &[], "OLM can be replaced; no operator");
+    check(
+        account(Ok(false)),
+        &["warning OperatorGroup shop/og: its ServiceAccount installer may not patch Deployments"],
+        "OLM can be replaced; the warnings",
+    );
+    check(
+        account(Err("cannot ask".to_owned())),
+        &[
+            "not checked whether ServiceAccount installer of OperatorGroup shop/og may patch Deployments: cannot ask",
+        ],
+        "not known",
+    );
+}
+
+/// Nothing is asked of an account in whose name nothing runs.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_or_asked_is_told() {
+    let cluster = olm_testing::cluster::FakeCluster::new();
+    let group = |namespace: &str| {
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"namespace": namespace, "name": "og"},
+            "spec": {"serviceAccountName": "installer"}})
+    };
+    let mut installed = csv("a.v1", &json!({"phase": "Succeeded"}));
+    let mut broken = csv("b.v1", &json!({"phase": "Succeeded"}));
+    broken["spec"] = json!("none");
+    for object in [&mut installed, &mut broken] {
+        object["apiVersion"] = json!("operators.coreos.com/v1alpha1");
+        object["kind"] = json!("ClusterServiceVersion");
+        cluster.put(object.clone());
+    }
+    cluster.put(group("shop"));
+    cluster.put(group("idle"));
+    let (client, _link) = cluster.connect();
+    let reader = Reader::new(&client, std::time::Duration::from_secs(60));
+    let diagnosis = diagnose(&observe(&reader).await);
+    let found = |start: &str| {
+        let told = diagnosis
+            .findings
+            .iter()
+            .filter(|finding| finding.object.starts_with(start));
+        told.map(|finding| finding.severity).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found("ClusterServiceVersion shop/b.v1"),
+        [Severity::Error],
+        "{diagnosis:#?}"
+    );
+    assert_eq!(
+        found("whether ServiceAccount installer of OperatorGroup shop/og"),
+        [Severity::NotChecked],
+        "{diagnosis:#?}"
+    );
+    assert_eq!(
+        found("whether ServiceAccount"),
+        [Severity::NotChecked],
+        "{diagnosis:#?}"
     );
 }

@@ -1,0 +1,143 @@
+//! Accounts that OperatorGroups name, and whether they may do what this OLM does in their name: it patches, where upstream's updates.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::authorization::v1::{
+    LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, ResourceExt as _};
+use olm_api::v1::OperatorGroup;
+use olm_api::v1alpha1::ClusterServiceVersion;
+
+use super::super::finding::{Finding, Severity, is_name, object, word};
+use super::super::observed::Read;
+use super::super::read::Reader;
+use super::Found;
+use crate::operators::Key;
+use crate::reader::answer;
+use crate::terminal::plain;
+
+/// Accounts that are asked about: a question each.
+const MAX_ASKED: usize = 200;
+
+/// An account in whose name operators are installed.
+#[derive(Debug)]
+pub(super) struct Account {
+    /// Of the OperatorGroup.
+    pub(super) group: Key,
+    pub(super) name: String,
+    /// Whether it may patch Deployments there.
+    pub(super) may_patch: Read<bool>,
+}
+
+/// Asks about those of groups that have a ClusterServiceVersion.
+pub(super) async fn observe(reader: &Reader<'_>, csvs: &[ClusterServiceVersion]) -> Read<Vec<Account>> {
+    let used: BTreeSet<String> = csvs.iter().filter_map(ClusterServiceVersion::namespace).collect();
+    let groups: Vec<OperatorGroup> = reader.all(None, "").await?;
+    let mut accounts = Vec::new();
+    for group in groups {
+        let (namespace, name) = (group.namespace().unwrap_or_default(), group.name_any());
+        let Some(account) = group.spec.service_account().filter(|_| used.contains(&namespace)) else {
+            continue;
+        };
+        let may_patch = match accounts.len() {
+            MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked about")),
+            _ if !is_name(account) => Ok(false),
+            _ => may_patch(reader, &namespace, account).await,
+        };
+        accounts.push(Account {
+            name: account.to_owned(),
+            group: (namespace, name),
+            may_patch,
+        });
+    }
+    Ok(accounts)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a question, of which nothing is stored")]
+async fn may_patch(reader: &Reader<'_>, namespace: &str, account: &str) -> Read<bool> {
+    let api: Api<LocalSubjectAccessReview> = Api::namespaced(reader.client().clone(), namespace);
+    let mut review = LocalSubjectAccessReview {
+        spec: question(namespace, account),
+        ..LocalSubjectAccessReview::default()
+    };
+    review.metadata.namespace = Some(namespace.to_owned());
+    let what = || format!("ask what ServiceAccount {namespace}/{account} may do");
+    let asked = answer(what, async { api.create(&PostParams::default(), &review).await });
+    let status = reader.within(asked).await?.status.unwrap_or_default();
+    Ok(status.allowed && status.denied != Some(true))
+}
+
+fn question(namespace: &str, account: &str) -> SubjectAccessReviewSpec {
+    let groups = [
+        "system:authenticated".to_owned(),
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+    ];
+    SubjectAccessReviewSpec {
+        user: Some(format!("system:serviceaccount:{namespace}:{account}")),
+        groups: Some(groups.into()),
+        resource_attributes: Some(ResourceAttributes {
+            namespace: Some(namespace.to_owned()),
+            group: Some("apps".to_owned()),
+            resource: Some("deployments".to_owned()),
+            verb: Some("patch".to_owned()),
+            ..ResourceAttributes::default()
+        }),
+        ..SubjectAccessReviewSpec::default()
+    }
+}
+
+pub(super) fn findings(accounts: &Read<Vec<Account>>) -> Found<'_> {
+    let findings = accounts.as_ref()?.iter().filter_map(|account| {
+        let (namespace, group) = &account.group;
+        let whose = object("OperatorGroup", namespace, group);
+        let name = plain(&account.name);
+        match &account.may_patch {
+            Ok(true) => None,
+            Ok(false) => Some(Finding::warning(
+                whose,
+                format!(
+                    "its ServiceAccount {name} may not patch Deployments, which upstream updates: what runs stays as it is, and the next version \
+                     would fail to install"
+                ),
+                format!(
+                    "give it the verb patch beside update: kubectl edit role -n {}, where its rights are",
+                    word(namespace)
+                ),
+            )),
+            Err(cause) => Some(Finding::new(
+                Severity::NotChecked,
+                format!("whether ServiceAccount {name} of {whose} may patch Deployments"),
+                cause,
+                format!(
+                    "have somebody see who may: kubectl auth can-i patch deployments.apps -n {0} --as system:serviceaccount:{0}:{1}",
+                    word(namespace),
+                    word(&account.name)
+                ),
+            )),
+        }
+    });
+    Ok(findings.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_is_about_the_account_with_all_its_groups() {
+        let asked = question("shop", "installer");
+        assert_eq!(
+            asked.user.as_deref(),
+            Some("system:serviceaccount:shop:installer")
+        );
+        let groups = asked.groups.unwrap_or_default();
+        assert!(
+            groups.contains(&"system:serviceaccounts:shop".to_owned()),
+            "{groups:?}"
+        );
+        assert!(groups.contains(&"system:authenticated".to_owned()), "{groups:?}");
+    }
+}
