@@ -80,17 +80,21 @@ pub(super) fn transport_failure(error: &reqwest::Error) -> Failure {
     Failure::new(class, detail)
 }
 
-/// Whether TLS is what failed. The HTTP library has it within errors of input and output, which do not name it as their source.
+/// Whether TLS is what failed. The HTTP library has it within errors of input and output, one within another, which do not name as their
+/// source what they are made of.
 fn is_of_tls(error: &reqwest::Error) -> bool {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
+        if error.is::<rustls::Error>() {
+            return true;
+        }
         let within = error
             .downcast_ref::<std::io::Error>()
             .and_then(std::io::Error::get_ref);
-        if error.is::<rustls::Error>() || within.is_some_and(|within| within.is::<rustls::Error>()) {
-            return true;
-        }
-        next = error.source();
+        next = match within {
+            Some(within) => Some(within),
+            None => error.source(),
+        };
     }
     false
 }

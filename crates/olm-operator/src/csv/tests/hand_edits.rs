@@ -356,7 +356,7 @@ fn what_may_not_be_taken_over_stays_as_it_is_and_succeeded() {
     env.refused.insert("Deployment".into(), FailureClass::Forbidden);
     env.settle_for(60);
     let told = "Succeeded InstallSucceeded: install strategy completed with no errors; held up: what another OLM made could not be taken \
-                over, and is left as it is: patch Deployment ns/demo as ns/scoped: refused by the model";
+                over, and is left as it is: patch Deployment ns/demo: refused by the model";
     assert_eq!(env.status("a"), told);
     assert_eq!(deployment(&env), &before);
     let statuses = env
