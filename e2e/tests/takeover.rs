@@ -137,7 +137,7 @@ impl Stage {
     /// Carries out the part of the guide under this heading.
     fn follow(&mut self, heading: &str) -> anyhow::Result<()> {
         let part = part(&self.guide, heading)?;
-        let progress = self.progress.clone();
+        let progress = self.progress;
         let trial = progress.stage(&format!("guide: {heading}"), || {
             Ok(Trial::of(GUIDE, &part, &mut self.terminal, PATIENCE))
         })?;

@@ -180,7 +180,8 @@ pub async fn run(
     let Endpoints { health, secure } = endpoints;
     let admin = Admin::new(stores.clone(), leadership, secure.is_some());
     let guard = Guard::new(Reviews::new(Arc::new(KubeReviewer::new(&client))), refused);
-    let secured = serve_secured(secure, admin.clone(), guard);
+    // On the heap: it is large, and lives as long as the process.
+    let secured = Box::pin(serve_secured(secure, admin.clone(), guard));
     tokio::select! {
         ended = controllers(client, watches, stores, elector, start, stop_signal()) => ended,
         ended = admin.serve(health) => ended.map_err(|source| RunError::Health { address: health, source }),

@@ -48,7 +48,7 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Mutants { rule, share, quick } => mutants::run(share, quick, rule.as_deref()),
         args::Command::Gen { check } => r#gen::run(check),
         args::Command::Rights(options) => rights::run(&options),
-        args::Command::Release(options) => release::run(&options),
+        args::Command::Release(options) => release::run(&options, check::supply),
         args::Command::Check => check::run(),
     }
 }

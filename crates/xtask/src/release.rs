@@ -36,7 +36,7 @@ use self::source::Source;
 use crate::args::ReleaseOptions;
 use crate::images::VERSION;
 use crate::progress::Progress;
-use crate::{check, cluster, images, interrupt, process, workspace};
+use crate::{cluster, images, interrupt, process, workspace};
 
 /// Largest image of all controllers, in bytes before packing (target P15). Upstream's has 275 MB.
 const MAX_IMAGE: u64 = 45_000_000;
@@ -48,12 +48,15 @@ const PLACES: [&str; 2] = ["olm-release-made-here-", "olm-release-made-once-more
 /// How many differences between two releases are named.
 const NAMED: usize = 10;
 
-/// Makes a release and prints its files.
+/// Makes a release and prints its files; first it is asked whether what comes from others may be released.
 ///
 /// # Errors
 /// When the checkout is not what may be released, something does not compile, or the release is not what it has to be: a program tells where it
 /// was built, an image is too large, a second release differs.
-pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    options: &ReleaseOptions,
+    is_supply_fine: impl FnOnce(&Progress) -> anyhow::Result<bool>,
+) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();
     let root = workspace::root();
@@ -80,7 +83,7 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
         images::target(),
         out.display()
     ));
-    if !check::supply(&progress)? {
+    if !is_supply_fine(&progress)? {
         bail!("what comes from others may not be released; see above");
     }
     let helm = cluster::helm(&progress).context("helm renders the chart")?;

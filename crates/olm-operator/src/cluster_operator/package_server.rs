@@ -290,6 +290,8 @@ mod tests {
         let row = |name: &str, replaces: &str| csv(name, replaces, json!({}));
         assert_eq!(name(&[row("c", "b"), row("b", "a"), row("z", "c")]).unwrap(), "z");
         assert_eq!(name(&[row("b", "a"), row("a", "")]).unwrap(), "b");
+        // Whatever else would come last.
+        assert_eq!(name(&[row("z", ""), row("a", "z")]).unwrap(), "a");
         assert_eq!(name(&[row("a", "a")]).unwrap(), "a");
         assert_eq!(name(&[row("a", "b"), row("b", "a")]).unwrap(), "b");
         assert_eq!(name(&[]), None);

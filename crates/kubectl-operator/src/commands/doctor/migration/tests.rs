@@ -264,7 +264,11 @@ fn what_would_change_is_told() {
     );
 }
 
+/// What somebody does to a pod template.
+type Change = fn(&mut Value);
+
 /// What is said of a Deployment whose ClusterServiceVersion has `wanted`.
+#[allow(clippy::needless_pass_by_value, reason = "each is written where it is given")]
 fn edits(wanted: Value, live: Value, entries: Value) -> Vec<How> {
     let mut csv = csv("a.v1", &json!({}));
     csv["spec"]["install"]["spec"] = json!({"deployments": [{"name": "d", "spec": wanted}]});
@@ -280,6 +284,7 @@ fn edits(wanted: Value, live: Value, entries: Value) -> Vec<How> {
     edits.into_iter().map(|edit| edit.how).collect()
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "each is written where it is given")]
 fn pod(spec: Value) -> Value {
     json!({"selector": {}, "template": {"spec": spec}})
 }
@@ -346,20 +351,18 @@ fn what_was_only_taken_away_is_told() {
     };
     assert_eq!(without(|_| ()), []);
     // By the Subscription's configuration, by the API server, and by whoever sets something else.
-    let fine: [fn(&mut Value); 3] = [
+    let fine: [Change; 3] = [
         |pod| drop(pod.as_object_mut().unwrap().remove("nodeSelector")),
         |pod| drop(pod["containers"][0].as_object_mut().unwrap().remove("resources")),
         |pod| {
-            pod["containers"][0]["env"]
-                .as_array_mut()
-                .unwrap()
-                .insert(0, json!({"name": "C"}))
+            let variables = pod["containers"][0]["env"].as_array_mut();
+            variables.unwrap().insert(0, json!({"name": "C"}));
         },
     ];
     for change in fine {
         assert_eq!(without(change), []);
     }
-    let told: [(fn(&mut Value), &str); 5] = [
+    let told: [(Change, &str); 5] = [
         (|pod| pod["volumes"] = json!([]), "template.spec.volumes[v]"),
         (
             |pod| pod["containers"][0]["env"] = json!([{"name": "B"}]),
@@ -375,12 +378,8 @@ fn what_was_only_taken_away_is_told() {
         ),
         (
             |pod| {
-                drop(
-                    pod["containers"][0]
-                        .as_object_mut()
-                        .unwrap()
-                        .remove("livenessProbe"),
-                )
+                let container = pod["containers"][0].as_object_mut();
+                container.unwrap().remove("livenessProbe");
             },
             "template.spec.containers[c].livenessProbe",
         ),
