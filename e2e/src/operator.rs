@@ -11,7 +11,7 @@ use xtask::deploy::OPERATORS;
 use xtask::kubectl::{Destination, text};
 
 /// How long a killed operator may need to be ready again.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running operator.
 #[derive(Debug, Clone)]

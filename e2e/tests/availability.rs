@@ -14,6 +14,7 @@ use e2e::demo::{SECOND, install};
 use e2e::lab::{Lab, Namespace, PATIENCE};
 use e2e::operator::Operator;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 use xtask::bench::find_process;
 use xtask::cluster::audit::{AuditEvent, AuditTail};
 use xtask::deploy::OPERATORS;
@@ -117,10 +118,21 @@ fn signal(process: &std::path::Path, signal: Signal) -> anyhow::Result<()> {
     kill_process(id, signal).with_context(|| format!("cannot send {signal:?} to {}", process.display()))
 }
 
+/// Liveness probes that may fail one after the other: a process is stopped for longer than a Lease, and it is to end by that, not
+/// because its kubelet ends it.
+const PATIENT_PROBE: u64 = 30;
+
 /// The operators with two replicas each; with as many as they had when this is dropped.
 struct Pair {
     destination: Destination,
-    before: Vec<(&'static str, u64)>,
+    before: Vec<(&'static str, Shape)>,
+}
+
+/// What the test changes of an operator's Deployment.
+#[derive(Clone, Copy)]
+struct Shape {
+    replicas: u64,
+    failed_probes: u64,
 }
 
 impl Pair {
@@ -131,9 +143,17 @@ impl Pair {
         };
         for program in OPERATORS {
             let found = destination.get(&["deployment", "-n", "olm", program])?;
-            let replicas = found.context("OLM is not deployed")?["spec"]["replicas"].as_u64();
-            pair.before.push((program, replicas.unwrap_or(1)));
-            scale(destination, program, 2)?;
+            let found = found.context("OLM is not deployed")?;
+            let before = Shape {
+                replicas: found["spec"]["replicas"].as_u64().unwrap_or(1),
+                failed_probes: found.pointer(FAILED_PROBES).and_then(Value::as_u64).unwrap_or(3),
+            };
+            pair.before.push((program, before));
+            let wanted = Shape {
+                replicas: 2,
+                failed_probes: PATIENT_PROBE,
+            };
+            shape(destination, program, wanted)?;
         }
         Operator::rolled_out(destination)?;
         Ok(pair)
@@ -143,8 +163,8 @@ impl Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         let back = || -> anyhow::Result<()> {
-            for (program, replicas) in &self.before {
-                scale(&self.destination, program, *replicas)?;
+            for (program, before) in &self.before {
+                shape(&self.destination, program, *before)?;
             }
             Operator::rolled_out(&self.destination)
         };
@@ -154,9 +174,16 @@ impl Drop for Pair {
     }
 }
 
-fn scale(destination: &Destination, program: &str, replicas: u64) -> anyhow::Result<()> {
-    let (name, replicas) = (format!("deployment/{program}"), format!("--replicas={replicas}"));
-    destination.run(&["scale", &name, "-n", "olm", &replicas])?;
+const FAILED_PROBES: &str = "/spec/template/spec/containers/0/livenessProbe/failureThreshold";
+
+fn shape(destination: &Destination, program: &str, shape: Shape) -> anyhow::Result<()> {
+    let name = format!("deployment/{program}");
+    let patch = json!([
+        {"op": "add", "path": "/spec/replicas", "value": shape.replicas},
+        {"op": "add", "path": FAILED_PROBES, "value": shape.failed_probes},
+    ])
+    .to_string();
+    destination.run(&["patch", &name, "-n", "olm", "--type=json", "--patch", &patch])?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use e2e::lab::{Lab, Namespace, catalog_source, condition, operator_group, subscription};
+use e2e::lab::{Lab, Namespace, PATIENCE, catalog_source, condition, operator_group, subscription};
 use e2e::operator::{Operator, assert_no_restart};
 use e2e::variant::{CSV_FILE, DEFINITION_FILE, Variant};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use xtask::kubectl::text;
 /// A registry that refused is asked again after this time.
 const RETRY: Duration = Duration::from_secs(60);
 /// What an install needs when the bundle is there, on a busy machine.
-const INSTALL: Duration = Duration::from_secs(30);
+const INSTALL: Duration = Duration::from_secs(120);
 
 /// A bundle, its catalog and the Subscription to it, in a namespace of its own.
 struct Case {
@@ -91,8 +91,9 @@ impl Case {
             assert!(message.contains(part), "{part:?} is not in: {message}");
         }
         assert_eq!(condition["reason"], reason, "{message}");
-        let events = self.events("Subscription", "BundleUnpackFailed")?;
-        assert_eq!(events, [(message.to_owned(), "Warning".to_owned())]);
+        let told = (message.to_owned(), "Warning".to_owned());
+        let events = self.wait_for_event("Subscription", "BundleUnpackFailed", &told)?;
+        assert_eq!(events, [told]);
         self.expect_nothing_applied()?;
         assert_no_restart(Lab::shared()?.kubectl(), &self.operators)
     }
@@ -111,6 +112,24 @@ impl Case {
                 )
             })
             .collect())
+    }
+
+    /// Waits until there is such an event, which comes after the status; returns all of that reason.
+    fn wait_for_event(
+        &self,
+        kind: &str,
+        reason: &str,
+        told: &(String, String),
+    ) -> anyhow::Result<Vec<(String, String)>> {
+        let kubectl = Lab::shared()?.kubectl();
+        kubectl.wait(&format!("the event {reason}"), PATIENCE, |_| {
+            let events = self.events(kind, reason)?;
+            Ok(if events.contains(told) {
+                Ok(events)
+            } else {
+                Err(format!("{events:?}"))
+            })
+        })
     }
 
     fn expect_nothing_applied(&self) -> anyhow::Result<()> {
@@ -457,9 +476,8 @@ fn an_install_mode_that_the_group_does_not_want_is_told_and_the_right_group_is_e
         csv["status"]["message"],
         "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace"
     );
-    let events = case.events("ClusterServiceVersion", "UnsupportedOperatorGroup")?;
-    let told = text(&csv, "/status/message").to_owned();
-    assert!(events.contains(&(told, "Warning".to_owned())), "{events:?}");
+    let told = (text(&csv, "/status/message").to_owned(), "Warning".to_owned());
+    case.wait_for_event("ClusterServiceVersion", "UnsupportedOperatorGroup", &told)?;
     assert!(
         case.namespace.list("deployment")?.is_empty(),
         "the operator was started all the same"

@@ -6,13 +6,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use e2e::cluster::{Scratch, shared};
+use e2e::lab::PATIENCE;
 use xtask::cluster::status::State;
 use xtask::cluster::{CLUSTER_VARIABLE, Cluster, UpOptions};
 use xtask::kubectl::Destination;
 use xtask::oci_layout::{self, ImageConfig, LayerFile};
 use xtask::progress::Progress;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An image that keeps running, made different from all others by a label. Returns its tar and its digest.
 fn image(folder: &tempfile::TempDir, label: &str) -> anyhow::Result<(PathBuf, String)> {
@@ -134,7 +133,7 @@ fn commands_run_inside_with_their_own_exit_code_and_no_way_out() -> anyhow::Resu
         .args(["route", "get", "192.0.2.1"])
         .output()?;
     assert!(!route.status.success(), "{route:?}");
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() < Duration::from_secs(20));
     Ok(())
 }
 

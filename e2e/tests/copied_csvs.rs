@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::lab::{Lab, Namespace, operator_group};
+use e2e::lab::{Lab, Namespace, PATIENCE, operator_group};
 use serde_json::{Value, json};
 use xtask::cluster::audit::{AuditEvent, AuditTail};
 use xtask::kubectl::text;
@@ -10,7 +10,6 @@ use xtask::kubectl::text;
 const COPIES: usize = 50;
 const CSV: &str = "copied.v1.0.0";
 const LABEL: &str = "olm.copiedFrom=copies";
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Writes are in the audit log once they are answered, and it is written a little later.
 const LOGGED: Duration = Duration::from_secs(2);
 

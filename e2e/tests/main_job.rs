@@ -137,12 +137,10 @@ fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
 
     let second_plan = namespace.wait_for_plan(SECOND, "RequiresApproval")?;
     assert_ne!(first_plan, second_plan);
-    let subscription = namespace
-        .get("subscription", "demo")?
-        .context("no Subscription")?;
+    let subscription = namespace.wait_for("subscription", "demo", "the upgrade that waits", |object| {
+        text(object, "/status/state") == "UpgradePending" && text(object, "/status/currentCSV") == SECOND
+    })?;
     assert_eq!(subscription["status"]["installedCSV"], FIRST);
-    assert_eq!(subscription["status"]["currentCSV"], SECOND);
-    assert_eq!(subscription["status"]["state"], "UpgradePending");
     namespace.approve(&second_plan)?;
     let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
     assert_eq!(csv["spec"]["replaces"], FIRST);

@@ -68,8 +68,11 @@ fn a_version_that_is_none_gets_a_status_and_stays_out_of_the_groups_list() -> an
         let mut csv = empty_csv("odd.v1.0.0");
         csv["spec"]["customresourcedefinitions"]["owned"] = json!([{"name": "insgflfzs.cluster.com", "version": "apiextensions.k8s.io/v1alpha1", "kind": "Insgflfz"}]);
         namespace.apply(&[operator_group("group", targets), csv])?;
-        let found = namespace.wait_for_phase("odd.v1.0.0", "Pending")?;
-        assert_eq!(text(&found, "/status/reason"), "RequirementsNotMet");
+        // Pending comes before it, while requirements are not known.
+        let found = namespace.wait_for("csv", "odd.v1.0.0", "requirements that are not met", |csv| {
+            text(csv, "/status/reason") == "RequirementsNotMet"
+        })?;
+        assert_eq!(text(&found, "/status/phase"), "Pending");
         assert!(
             has_row(&found, "insgflfzs.cluster.com NotPresent: CRD "),
             "{:?}",

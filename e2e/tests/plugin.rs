@@ -149,6 +149,9 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
     let text = run(&["upgrade", "demo", "--yes", "--watch"], 0)?;
     assert!(text.contains("approved"), "{text}");
     namespace.wait_for_plan(SECOND, "RequiresApproval")?;
+    namespace.wait_for("subscription", "demo", "the upgrade that waits", |object| {
+        object["status"]["state"] == "UpgradePending" && object["status"]["currentCSV"] == SECOND
+    })?;
     let listed = run(&["list"], 0)?;
     assert!(listed.contains("RequiresApproval"), "{listed}");
     run(&["upgrade", "demo", "--yes", "--watch"], 0)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
+use e2e::lab::{Lab, Namespace, PATIENCE, catalog_source, operator_group, subscription};
 use e2e::variant::Variant;
 use serde_json::{Value, json};
 use xtask::cluster::audit::AuditTail;
@@ -444,22 +444,29 @@ fn a_deleted_cluster_role_comes_back_from_its_plan_and_goes_with_its_csv() -> an
     }
     lab.kubectl()
         .run(&["delete", "serviceaccount", "-n", namespace.name(), "rights-heal"])?;
-    lab.kubectl()
-        .wait("the rights to be back", Duration::from_secs(60), |_| {
-            let now = grants(&namespace)?;
-            let account = namespace.get("serviceaccount", "rights-heal")?;
-            Ok(if now == before && account.is_some() {
-                Ok(())
-            } else {
-                Err(format!("{now:?}"))
-            })
-        })?;
+    lab.kubectl().wait("the rights to be back", PATIENCE, |_| {
+        let now = grants(&namespace)?;
+        let account = namespace.get("serviceaccount", "rights-heal")?;
+        Ok(if now == before && account.is_some() {
+            Ok(())
+        } else {
+            Err(format!("{now:?}"))
+        })
+    })?;
     namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
     // Without its Subscription it is not installed again.
     lab.kubectl()
         .run(&["delete", "subscription", "-n", namespace.name(), "wanted"])?;
     lab.kubectl()
         .run(&["delete", "csv", "-n", namespace.name(), &variant.csv()])?;
+    lab.kubectl().wait("the rights to go", PATIENCE, |_| {
+        let left = grants(&namespace)?;
+        Ok(if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        })
+    })?;
     stays(&namespace, &BTreeMap::new())
 }
 
@@ -544,15 +551,14 @@ fn a_global_group_that_is_narrowed_takes_rights_back_only_after_their_counterpar
     )?);
     let mut tail = AuditTail::of_olm(&lab.cluster().audit_log())?;
     namespace.apply(&[operator_group("group", &[namespace.name(), target.name()])])?;
-    lab.kubectl()
-        .wait("the promoted rights to go", Duration::from_secs(60), |_| {
-            let everywhere = may(&namespace, "rights-narrow", "create", "configmaps", "default")?;
-            Ok(if everywhere {
-                Err("they are there".to_owned())
-            } else {
-                Ok(())
-            })
-        })?;
+    lab.kubectl().wait("the promoted rights to go", PATIENCE, |_| {
+        let everywhere = may(&namespace, "rights-narrow", "create", "configmaps", "default")?;
+        Ok(if everywhere {
+            Err("they are there".to_owned())
+        } else {
+            Ok(())
+        })
+    })?;
     ensure!(may(
         &namespace,
         "rights-narrow",
@@ -619,16 +625,15 @@ fn rbac_013_users_of_a_namespace_get_the_rights_of_their_level_on_provided_apis(
         "edit" => verb != "deletecollection",
         _ => reads(verb),
     };
-    lab.kubectl()
-        .wait("the rights of users", Duration::from_secs(60), |_| {
-            for (level, verb) in USERS.iter().flat_map(|level| verbs.map(|verb| (level, verb))) {
-                let may = can(level, verb, namespace.name())?;
-                if may != expected(level, verb) {
-                    return Ok(Err(format!("{level} {verb}: {may}")));
-                }
+    lab.kubectl().wait("the rights of users", PATIENCE, |_| {
+        for (level, verb) in USERS.iter().flat_map(|level| verbs.map(|verb| (level, verb))) {
+            let may = can(level, verb, namespace.name())?;
+            if may != expected(level, verb) {
+                return Ok(Err(format!("{level} {verb}: {may}")));
             }
-            Ok(Ok(()))
-        })?;
+        }
+        Ok(Ok(()))
+    })?;
     for level in USERS {
         ensure!(!can(level, "get", "default")?, "{level} has a right elsewhere");
     }

@@ -75,16 +75,27 @@ fn wh_002_webhooks_refuse_and_change_what_is_in_the_groups_namespaces() -> anyho
             }
         })
     })?;
-    namespace.apply(&[greeting(name, "v1", "ada")])?;
-    let found = namespace.get(&definition, "ada")?.unwrap_or_default();
-    assert_eq!(text(&found, "/metadata/labels/greeted"), "politely");
+    lab.kubectl()
+        .wait("the other webhook to be asked", PATIENCE, |kubectl| {
+            namespace.apply(&[greeting(name, "v1", "ada")])?;
+            let found = namespace.get(&definition, "ada")?.unwrap_or_default();
+            if text(&found, "/metadata/labels/greeted") == "politely" {
+                return Ok(Ok(()));
+            }
+            kubectl.run(&["delete", &definition, "ada", "-n", namespace.name()])?;
+            Ok(Err(found["metadata"].to_string()))
+        })?;
     elsewhere.apply(&[greeting(name, "v1", "nobody")])?;
     let found = elsewhere.get(&definition, "nobody")?.unwrap_or_default();
     assert!(found["metadata"]["labels"].is_null(), "{found}");
 
     lab.kubectl()
         .run(&["delete", "csv", &variant.csv(), "-n", namespace.name()])?;
-    namespace.apply(&[greeting(name, "v1", "nobody")])
+    lab.kubectl()
+        .wait("the webhooks to be asked no more", PATIENCE, |_| {
+            let made = namespace.apply(&[greeting(name, "v1", "nobody")]);
+            Ok(made.map_err(|error| format!("{error:#}")))
+        })
 }
 
 #[test]

@@ -214,13 +214,12 @@ fn custom_resources_that_a_new_schema_does_not_take_hold_the_upgrade_until_they_
     let before = releases.definition()?;
 
     let plan = releases.approve_upgrade(&namespace, "1.1.0")?;
+    let words = [&releases.first.definition(), "upgrades-schema/grace", "spec.name"];
     let told = namespace.wait_for("installplan", &plan, "what holds it", |plan| {
-        !text(plan, "/status/message").is_empty()
+        let message = text(plan, "/status/message");
+        words.iter().all(|word| message.contains(word))
     })?;
     let message = text(&told, "/status/message");
-    for word in [&releases.first.definition(), "upgrades-schema/grace", "spec.name"] {
-        ensure!(message.contains(word), "{word} is not in: {message}");
-    }
     ensure!(!message.contains("Grace"), "a value is told: {message}");
     ensure!(
         releases.definition()?["spec"] == before["spec"],
@@ -275,8 +274,7 @@ fn a_definition_keeps_the_versions_in_which_objects_are_stored() -> anyhow::Resu
         namespace.get(&releases.first.definition(), "ada")?.is_some(),
         "the object is gone"
     );
-    let wanted = namespace.get("subscription", "wanted")?.unwrap_or_default();
-    let told = condition(&wanted, "InstallPlanFailed").context("the Subscription does not tell of it")?;
+    let told = namespace.wait_for_condition("wanted", "InstallPlanFailed")?;
     ensure!(told["status"] == "True", "{told}");
     Ok(())
 }

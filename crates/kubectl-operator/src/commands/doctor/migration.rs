@@ -43,6 +43,11 @@ const VERSIONS: [(&str, &[&str]); 8] = [
     ("operators", &["v1"]),
     ("subscriptions", &[olm_api::v1alpha1::VERSION]),
 ];
+/// The namespace of upstream's releases, and of the chart.
+const DEFAULT_NAMESPACE: &str = "olm";
+/// Variable by which upstream's catalog-operator is told where global catalogs are.
+const GLOBAL_CATALOG_NAMESPACE: &str = "GLOBAL_CATALOG_NAMESPACE";
+
 /// What was read.
 #[derive(Debug)]
 pub(crate) struct Migration {
@@ -141,6 +146,23 @@ fn arguments(program: &Deployment) -> Vec<String> {
     let container = pod.and_then(|pod| pod.containers.first());
     let words = container.map(|container| [&container.command, &container.args]);
     words.into_iter().flatten().flatten().flatten().cloned().collect()
+}
+
+/// Where the catalogs are that all namespaces see: upstream's catalog-operator is told by a flag, or by a variable before it, and takes
+/// `olm` otherwise. `None` for the other program, and where the variable's value is somewhere else.
+fn global_namespace<'a>(program: &'a Deployment, words: &'a [String]) -> Option<&'a str> {
+    if !words.first().is_some_and(|word| word.ends_with("/catalog")) {
+        return None;
+    }
+    let pod = program.spec.as_ref()?.template.spec.as_ref()?;
+    let mut variables = pod.containers.first()?.env.iter().flatten();
+    match variables.find(|variable| variable.name == GLOBAL_CATALOG_NAMESPACE) {
+        Some(variable) if variable.value_from.is_some() => None,
+        Some(variable) if variable.value.as_ref().is_some_and(|value| !value.is_empty()) => {
+            variable.value.as_deref()
+        }
+        _ => Some(value(words, "--namespace").unwrap_or(DEFAULT_NAMESPACE)),
+    }
 }
 
 /// Upstream's programs are called otherwise than ours.
@@ -242,11 +264,22 @@ fn flags(observed: &Migration) -> Found<'_> {
             findings.push(Finding::error(object, "--watchedNamespaces is refused", remedy));
             continue;
         }
-        if namespace != "olm" {
+        if namespace != DEFAULT_NAMESPACE {
             warn(
-                format!("OLM runs in namespace {namespace}, and the chart has olm as its default"),
+                format!(
+                    "OLM runs in namespace {namespace}, and the chart has {DEFAULT_NAMESPACE} as its default"
+                ),
                 format!(
                     "helm install … --set namespace={namespace}, so that global catalogs and the ClusterServiceVersion packageserver stay where they are"
+                ),
+            );
+        }
+        if let Some(global) = global_namespace(program, &words).filter(|global| *global != namespace) {
+            warn(
+                format!("catalogs for all namespaces are in namespace {}", plain(global)),
+                format!(
+                    "helm install … --set catalog_namespace={}: otherwise those of {namespace} are, and Subscriptions elsewhere lose their catalog",
+                    word(global)
                 ),
             );
         }
@@ -268,6 +301,13 @@ fn flags(observed: &Migration) -> Found<'_> {
             warn(
                 format!("--writeStatusName is set, to {}", plain(set)),
                 "say it again by the chart's values writeStatusName and writeStatusNameCatalog".to_owned(),
+            );
+        }
+        let of_packages = value(&words, "--writePackageServerStatusName");
+        if let Some(set) = of_packages.filter(|set| !set.is_empty() && *set != "\"\"") {
+            warn(
+                format!("--writePackageServerStatusName is set, to {}", plain(set)),
+                "say it again by the chart's value writePackageServerStatusName".to_owned(),
             );
         }
     }

@@ -188,6 +188,51 @@ fn flags_that_would_be_lost_are_told() {
         ],
         "OLM can be replaced; the warnings",
     );
+    check(
+        with(&["--writePackageServerStatusName=p"]),
+        &["warning Deployment olm/olm-operator: --writePackageServerStatusName is set, to p"],
+        "OLM can be replaced; the warnings",
+    );
+    check(with(&["--writePackageServerStatusName", ""]), &[], "OLM can");
+}
+
+#[test]
+fn where_global_catalogs_are_is_told_if_it_is_elsewhere() {
+    let with = |args: &[&str], variables: Value| {
+        let mut found = program("olm", "catalog-operator", 1, &["/bin/catalog"], args);
+        found["spec"]["template"]["spec"]["containers"][0]["env"] = variables;
+        move |cluster: &mut Migration| cluster.programs = Ok(read(json!([found])))
+    };
+    let named = |value: &str| json!([{"name": "GLOBAL_CATALOG_NAMESPACE", "value": value}]);
+    let elsewhere =
+        "warning Deployment olm/catalog-operator: catalogs for all namespaces are in namespace market";
+    for (args, variables) in [
+        (&["--namespace", "market"][..], json!([])),
+        (&["--namespace=market"], named("")),
+        (&["--namespace=olm"], named("market")),
+    ] {
+        check(
+            with(args, variables),
+            &[elsewhere],
+            "OLM can be replaced; the warnings",
+        );
+    }
+    let from = json!([{"name": "GLOBAL_CATALOG_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]);
+    for (args, variables) in [
+        (&["--namespace=olm"][..], json!([])),
+        (&[], json!([])),
+        (&["--namespace=market"], named("olm")),
+        (&["--namespace=market"], from),
+    ] {
+        check(with(args, variables), &[], "OLM can be replaced; no operator");
+    }
+    // Of the other program it is where it itself runs.
+    let other = program("olm", "olm-operator", 1, &["/bin/olm"], &["--namespace=market"]);
+    check(
+        |cluster| cluster.programs = Ok(read(json!([other]))),
+        &[],
+        "OLM can be replaced; no operator",
+    );
 }
 
 #[test]
