@@ -193,7 +193,7 @@ async fn operate(
     };
     let (set, start) = run::controllers(args, &client, outside, &registered);
     let mut watches = JoinSet::new();
-    let readiness = set.start(&mut watches);
+    let readiness = set.with_metrics(registered).start(&mut watches);
     let ended = process::controllers(client, watches, readiness, None, start, std::future::pending()).await;
     ended.unwrap();
 }

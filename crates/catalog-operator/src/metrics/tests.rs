@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1alpha1::{ClusterServiceVersionPhase as Phase, InstallPlan};
+use olm_testing::cluster::Fault;
 use serde_json::{Value, json};
 
 use crate::test_env::{TestEnv, bundle};
@@ -38,25 +39,68 @@ fn figure(env: &TestEnv, series: &str) -> f64 {
 #[test]
 fn met_002_met_003_met_009_met_012_objects_and_ready_catalogs_are_counted() {
     let mut env = served();
-    env.put(subscription("demo", ""));
-    let mut unreachable = catalog("later");
-    unreachable["spec"] = json!({"sourceType": "grpc"});
-    env.put(unreachable);
+    for name in ["demo", "missing"] {
+        env.put(subscription(name, ""));
+    }
+    let mut nowhere = catalog("later");
+    nowhere["spec"] = json!({"sourceType": "grpc"});
+    env.put(nowhere);
+    let mut elsewhere = catalog("global");
+    elsewhere["metadata"]["namespace"] = json!("olm");
+    env.put(elsewhere);
     env.settle_for(10);
-    assert_eq!(figure(&env, "catalog_source_count"), 2.0);
-    assert_eq!(figure(&env, "subscription_count"), 1.0);
+    assert_eq!(figure(&env, "catalog_source_count"), 3.0);
+    assert_eq!(figure(&env, "subscription_count"), 2.0);
     assert_eq!(figure(&env, "install_plan_count"), 1.0);
     assert_eq!(
         env.metrics("catalogsource_ready"),
         [
             r#"catalogsource_ready{name="cat",namespace="ns"} 1"#,
+            r#"catalogsource_ready{name="global",namespace="olm"} 1"#,
             r#"catalogsource_ready{name="later",namespace="ns"} 0"#
         ]
     );
     env.delete("CatalogSource", "later");
     env.settle();
-    assert_eq!(env.metrics("catalogsource_ready").len(), 1);
-    assert_eq!(figure(&env, "catalog_source_count"), 1.0);
+    assert_eq!(env.metrics("catalogsource_ready").len(), 2);
+    assert_eq!(figure(&env, "catalog_source_count"), 2.0);
+    // It has a state, and that is another one.
+    env.outside.set_unreachable(true);
+    env.settle_for(30);
+    let state = &env.get("CatalogSource", "cat").unwrap()["status"]["connectionState"]["lastObservedState"];
+    assert_eq!(state, "TRANSIENT_FAILURE");
+    assert_eq!(
+        figure(&env, r#"catalogsource_ready{name="cat",namespace="ns"}"#),
+        0.0
+    );
+    for (name, left) in [("missing", 1.0), ("demo", 0.0)] {
+        env.delete("Subscription", name);
+        env.settle_for(10);
+        assert_eq!(figure(&env, "subscription_count"), left);
+    }
+    // It goes with its Subscription.
+    assert_eq!(figure(&env, "install_plan_count"), 0.0);
+}
+
+/// Each resource that the API server warned of, once, however many rounds follow.
+#[test]
+fn met_010_resources_that_were_applied_with_warnings_are_counted() {
+    let mut env = served();
+    let warnings = "installplan_warnings_total";
+    assert_eq!(figure(&env, warnings), 0.0);
+    assert_eq!(
+        env.metrics(&format!("# TYPE {warnings}")),
+        [format!("# TYPE {warnings} counter")]
+    );
+    env.cluster.on_request(|request| {
+        let is_first = request.verb.writes() && request.kind.kind == "ClusterServiceVersion";
+        (is_first && request.subresource.is_empty()).then_some(Fault::Warn("it is old"))
+    });
+    env.put(subscription("demo", ""));
+    env.settle_for(10);
+    assert_eq!(figure(&env, warnings), 1.0);
+    env.settle_for(600);
+    assert_eq!(figure(&env, warnings), 1.0);
 }
 
 #[test]
@@ -88,6 +132,15 @@ fn met_011_resolutions_are_timed_by_outcome() {
     assert!(figure(&env, &count("failed")) > failed);
     let of = r#"olm_resolution_duration_seconds{outcome="failed",quantile="0.95"}"#;
     assert!(figure(&env, of) >= 0.0);
+    // Seconds that went by, which the clock of a test does not.
+    for outcome in ["failed", "succeeded"] {
+        let seconds = figure(
+            &env,
+            &format!(r#"olm_resolution_duration_seconds_sum{{outcome="{outcome}"}}"#),
+        );
+        let each = seconds / figure(&env, &count(outcome));
+        assert!(each > 0.0 && each < 1.0, "{outcome}: {each}");
+    }
     assert_eq!(
         env.metrics("olm_subscriptions_unresolved"),
         [r#"olm_subscriptions_unresolved{reason="ConstraintsNotSatisfiable"} 1"#]
@@ -104,21 +157,40 @@ fn met_011_resolutions_are_timed_by_outcome() {
 #[test]
 fn met_013_syncs_are_counted_under_what_a_subscription_says_now() {
     let mut env = served();
-    env.put(subscription("demo", "Manual"));
+    let mut wanted = subscription("demo", "Manual");
+    wanted["metadata"]["name"] = json!("wanted");
+    env.put(wanted);
     env.settle_for(10);
-    let manual = r#"subscription_sync_total{approval="Manual",channel="stable",installed="",name="demo",package="demo"}"#;
-    assert!(figure(&env, manual) >= 1.0);
+    let counter = ["# TYPE subscription_sync_total counter"];
+    assert_eq!(env.metrics("# TYPE subscription_sync_total"), counter);
+    let manual = r#"subscription_sync_total{approval="Manual",channel="stable",installed="",name="wanted",package="demo"}"#;
+    let before = figure(&env, manual);
+    assert!(before >= 1.0);
+    for more in 1..=3 {
+        let news = json!({"metadata": {"annotations": {"looked": more.to_string()}}});
+        env.edit("Subscription", "wanted", &news);
+        env.settle_for(10);
+        assert_eq!(figure(&env, manual), before + f64::from(more));
+    }
     env.edit(
         "Subscription",
-        "demo",
+        "wanted",
         &json!({"spec": {"installPlanApproval": "Automatic"}}),
     );
     env.settle_for(10);
     assert!(env.metrics(manual).is_empty(), "what it said before is dropped");
-    assert_eq!(env.metrics("subscription_sync_total").len(), 1);
-    env.delete("Subscription", "demo");
+    assert_eq!(env.metrics("subscription_sync_total{").len(), 1);
+    let plan = env.only("InstallPlan")["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    env.edit("InstallPlan", &plan, &json!({"spec": {"approved": true}}));
+    env.rest();
+    let installed = r#"subscription_sync_total{approval="Automatic",channel="stable",installed="demo.v1",name="wanted",package="demo"}"#;
+    assert!(figure(&env, installed) >= 1.0);
+    env.delete("Subscription", "wanted");
     env.settle_for(10);
-    assert!(env.metrics("subscription_sync_total").is_empty());
+    assert!(env.metrics("subscription_sync_total{").is_empty());
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn ip_007_ip_008_a_plan_that_is_done_says_since_when() {
 }
 
 #[test]
-fn every_object_carries_label_namespace_and_owner() {
+fn ocp_001_every_object_carries_label_namespace_and_owner() {
     let mut env = TestEnv::with_plan(&[rich()]);
     env.converge();
     let uid = env.object("ClusterServiceVersion ns/demo.v1")["metadata"]["uid"].clone();

@@ -62,7 +62,7 @@ fn upgrade(env: &mut TestEnv, definition: Value) {
 }
 
 #[test]
-fn crd_003_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_mended() {
+fn crd_003_mt_004_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_mended() {
     let (mut env, lists) = installed(of_sizes(9));
     env.put(demo("tenant", "fits", 1));
     env.put(demo("tenant", "large", 7));
@@ -126,7 +126,7 @@ fn crd_003_a_resource_that_stays_as_it_is_makes_the_plan_fail() {
 }
 
 #[test]
-fn crd_001_the_definition_of_one_operator_is_upgraded_at_once() {
+fn crd_001_mt_004_the_definition_of_one_operator_is_upgraded_at_once() {
     let schema = json!({"type": "object"});
     let both = defined(vec![
         version("v1beta1", true, false, &schema),
