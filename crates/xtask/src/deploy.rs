@@ -7,13 +7,17 @@ use serde_json::{Value, json};
 use crate::images::Built;
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
-use crate::{manifest, workspace};
+use crate::{manifest, oci_layout, workspace};
 
 /// How long images may take to be pulled and operators to become ready.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The Deployments that make up OLM.
 pub const OPERATORS: [&str; 2] = ["catalog-operator", "olm-operator"];
+/// Namespace of them.
+const NAMESPACE: &str = "olm";
+/// Annotation of that Namespace: which manifests were applied last.
+const APPLIED: &str = "xtask.olm.dev/manifests";
 /// The Deployment that the OLM operator makes of the package server's ClusterServiceVersion.
 pub const PACKAGE_SERVER: &str = "packageserver";
 
@@ -60,9 +64,20 @@ pub fn deploy(
                 .iter_mut()
                 .for_each(|object| manifest::rename_images(object, registry));
         }
-        destination.apply(&objects)
+        destination.apply(&objects)?;
+        let note = format!("{APPLIED}={}", digest_of_manifests()?);
+        destination.run(&["annotate", "namespace", NAMESPACE, &note, "--overwrite"])?;
+        Ok(())
     })?;
     wait_until_ready(destination, built, progress)
+}
+
+/// What is in `manifests/` now, in a few words.
+fn digest_of_manifests() -> anyhow::Result<String> {
+    let folder = workspace::root().join("manifests");
+    let objects = ["crds", "olm"].map(|part| manifest::read_folder(&folder.join(part)));
+    let objects = objects.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(oci_layout::digest(serde_json::to_string(&objects)?.as_bytes()))
 }
 
 /// Waits until the operators and the package server are what was built, and ready.
@@ -76,11 +91,15 @@ pub fn wait_until_ready(destination: &Destination, built: &Built, progress: &Pro
     Ok(())
 }
 
-/// True when the operators and the package server are there and are what was built.
+/// True when the operators and the package server are there and are what was built, of the manifests as they are now.
 ///
 /// # Errors
 /// When the cluster cannot be asked.
 pub fn is_deployed(destination: &Destination, built: &Built) -> anyhow::Result<bool> {
+    let namespace = destination.get(&["namespace", NAMESPACE])?.unwrap_or_default();
+    if namespace["metadata"]["annotations"][APPLIED] != digest_of_manifests()? {
+        return Ok(false);
+    }
     for name in OPERATORS.into_iter().chain([PACKAGE_SERVER]) {
         let found = destination.get(&["deployment", "-n", "olm", name])?;
         if !found.is_some_and(|found| is_built(&found, built)) {

@@ -186,7 +186,8 @@ pub(crate) fn gzip(bytes: &[u8], small: bool) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// `sha256:` and the sum, as images name content.
+pub(crate) fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
