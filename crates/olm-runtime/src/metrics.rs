@@ -21,7 +21,7 @@ use prometheus::{
 };
 
 pub use self::handles::{Counter, Counters, Durations};
-pub(crate) use self::page::Page;
+pub use self::page::Page;
 use self::read::{Figure, ReadFigures, Samples};
 pub use self::summary::Summary;
 

@@ -15,14 +15,14 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// The last text that was made, and when.
 #[derive(Debug, Default)]
-pub(crate) struct Page(Mutex<Option<(Instant, Arc<str>)>>);
+pub struct Page(Mutex<Option<(Instant, Arc<str>)>>);
 
 impl Page {
     /// All metrics in Prometheus' text format, at most a second old.
     ///
     /// # Errors
     /// When a figure cannot be told as text: a bug.
-    pub(crate) fn text(&self, metrics: &Metrics) -> prometheus::Result<Arc<str>> {
+    pub fn text(&self, metrics: &Metrics) -> prometheus::Result<Arc<str>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((made, text)) = &*last
             && made.elapsed() < MAX_AGE

@@ -24,6 +24,10 @@ struct Lab {
 impl Lab {
     /// An API with the packages `demo`, which has a picture, and `plain`, in the global catalog `olm/cat`.
     fn new() -> Self {
+        Self::with_metrics(&Metrics::default())
+    }
+
+    fn with_metrics(metrics: &Metrics) -> Self {
         let package = |name: &str, icon| Package {
             name: name.into(),
             labels: BTreeMap::new(),
@@ -60,7 +64,7 @@ impl Lab {
         let readiness = Readiness::default();
         let reviews = Reviews::new(Arc::clone(&reviewer) as _);
         Self {
-            api: Api::new(index, receiver, reviews, readiness.clone(), &Metrics::default()),
+            api: Api::new(index, receiver, reviews, readiness.clone(), metrics),
             reviewer,
             known,
             readiness,
@@ -274,6 +278,20 @@ async fn whoever_is_not_allowed_is_told_so() {
     assert_eq!(lab.send(&proxy(), "GET", "/nothing", &eve).await.code, 403);
     let admin = [("x-remote-user", "root"), ("x-remote-group", "system:masters")];
     assert_eq!(lab.send(&proxy(), "GET", &path, &admin).await.code, 200);
+}
+
+/// Whoever may read them may ask as often as they like.
+#[tokio::test(start_paused = true)]
+async fn the_metrics_are_made_once_a_second() {
+    let lab = Lab::with_metrics(&Metrics::registered().unwrap());
+    let admin = [("x-remote-user", "root"), ("x-remote-group", "system:masters")];
+    let told = async || lab.send(&proxy(), "GET", "/metrics", &admin).await.body;
+    let first = told().await;
+    assert_eq!(told().await, first);
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    let second = String::from_utf8(told().await.to_vec()).unwrap();
+    let counted = r#"olm_package_server_requests_total{code="200",resource="metrics"} 2"#;
+    assert!(second.contains(counted), "{second}");
 }
 
 #[tokio::test]
