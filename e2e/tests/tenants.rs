@@ -186,10 +186,19 @@ fn mt_001_one_operator_is_installed_in_two_namespaces_and_works_in_each() -> any
             Some(found) => Err(found["metadata"].to_string()),
         })
     })?;
-    let csv = blue
-        .get("csv", SECOND)?
-        .context("the other team's operator is gone")?;
-    ensure!(text(&csv, "/status/phase") == "Succeeded", "{}", csv["status"]);
+    for (namespace, csv, release) in [(&blue, SECOND, "1.1.0"), (&late, FIRST, "1.0.0")] {
+        // It still does what it is for.
+        kubectl.run(&[
+            "delete",
+            "greetings.demo.example.com",
+            "ada",
+            "-n",
+            namespace.name(),
+        ])?;
+        greet(namespace, release)?;
+        let csv = namespace.get("csv", csv)?.context("the operator is gone")?;
+        ensure!(text(&csv, "/status/phase") == "Succeeded", "{}", csv["status"]);
+    }
     Ok(())
 }
 

@@ -206,7 +206,7 @@ fn subscribe(kubectl: &Destination, catalog: &str) -> anyhow::Result<()> {
 }
 
 #[test]
-fn arch_002_the_chart_is_installed_upgraded_and_uninstalled_and_takes_up_again_what_was_left()
+fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_uninstalled()
 -> anyhow::Result<()> {
     let scratch = Scratch::start("chart", UpOptions::default())?;
     let release = Release::new(&scratch)?;

@@ -62,7 +62,7 @@ fn message(error: &dyn std::error::Error) -> String {
 }
 
 #[test]
-fn the_blob_is_derived_from_the_files() {
+fn ocp_001_the_blob_is_derived_from_the_files() {
     let bundle = read(&[("metadata/dependencies.yaml", DEPENDENCIES)]).expect("bundle");
     assert_eq!(
         (bundle.package(), bundle.channels()),

@@ -115,7 +115,10 @@ fn ocp_007_one_operator_of_many_prevents_and_copies_do_not_count() {
     let mut env = openshift();
     env.put(namespace_object("all"));
     env.put(group("all", "og", &[]));
-    env.put(csv("fine", ""));
+    env.put(limited("fine", "", "4.19"));
+    let mut older = limited("older", "", "4.17");
+    older["spec"]["customresourcedefinitions"] = json!({});
+    env.put(older);
     let mut global = limited("old", "", "4.18");
     global["metadata"]["namespace"] = json!("all");
     global["spec"]["customresourcedefinitions"] = json!({});
@@ -124,7 +127,17 @@ fn ocp_007_one_operator_of_many_prevents_and_copies_do_not_count() {
     assert!(env.get("ClusterServiceVersion", "ns", "old").is_some(), "a copy");
     assert_eq!(
         upgradeable(&env),
-        blocked(&["- maximum supported OCP version for all/old is 4.18"])
+        blocked(&[
+            "- maximum supported OCP version for all/old is 4.18",
+            "- maximum supported OCP version for ns/older is 4.17"
+        ])
+    );
+    // Each alone is enough.
+    env.delete("ClusterServiceVersion", "all", "old");
+    env.settle_for(30);
+    assert_eq!(
+        upgradeable(&env),
+        blocked(&["- maximum supported OCP version for ns/older is 4.17"])
     );
 }
 
@@ -144,6 +157,11 @@ fn oc_007_an_operator_that_says_it_is_not_upgradeable_does_not_keep_the_cluster(
     env.settle_for(10);
     let found = env.get("OperatorCondition", "ns", "a").unwrap();
     assert_eq!(found["status"]["conditions"][0]["status"], "False", "{found}");
+    assert_eq!(upgradeable(&env), "True : ");
+    // Nor when the report is made anew.
+    env.delete("ClusterOperator", "", "olm");
+    env.kill();
+    env.settle_for(60);
     assert_eq!(upgradeable(&env), "True : ");
 }
 

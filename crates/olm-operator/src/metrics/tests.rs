@@ -3,8 +3,8 @@ use std::sync::Arc;
 use olm_api::v1alpha1::ClusterServiceVersion;
 use serde_json::json;
 
-use super::abnormal;
-use crate::test_env::{TestEnv, crd, csv, csv_with_webhooks, decode, group};
+use super::{abnormal, succeeded};
+use crate::test_env::{TestEnv, crd, csv, csv_with_webhooks, decode, group, namespace_object};
 
 /// A namespace with an OperatorGroup in which the demo `a` is installed.
 fn installed() -> TestEnv {
@@ -17,7 +17,7 @@ fn installed() -> TestEnv {
 }
 
 #[test]
-fn csv_009_every_phase_but_succeeded_is_abnormal() {
+fn csv_009_met_004_met_007_every_phase_but_succeeded_is_abnormal() {
     for (phase, expected) in [
         ("", None),
         ("Pending", Some("Pending")),
@@ -31,9 +31,12 @@ fn csv_009_every_phase_but_succeeded_is_abnormal() {
     ] {
         let mut csv = csv("a", "");
         csv["status"] = json!({"phase": phase});
-        let series = abnormal(&Arc::new(decode(csv)));
-        let told = series.map(|([_, _, _, told, _], value)| (told, value));
+        let csv = Arc::new(decode(csv));
+        let told = abnormal(&csv).map(|([_, _, _, told, _], value)| (told, value));
         assert_eq!(told, expected.map(|phase| (phase.to_owned(), 1)), "{phase}");
+        let told = succeeded(&csv).map(|(_, value)| value);
+        let value = (!phase.is_empty()).then(|| i64::from(phase == "Succeeded"));
+        assert_eq!(told, value, "{phase}");
     }
 }
 
@@ -45,11 +48,23 @@ fn met_004_met_006_met_007_what_is_installed_and_what_is_not_is_told_apart() {
     needy["spec"]["customresourcedefinitions"] =
         json!({"required": [{"name": "others.example.com", "version": "v1", "kind": "Other"}]});
     env.put(needy);
-    env.settle_for(5);
+    // Its copy in the other namespace is none that is installed.
+    env.put(namespace_object("all"));
+    env.put(group("all", "og", &[]));
+    let mut global = csv("global", "");
+    global["metadata"]["namespace"] = json!("all");
+    global["spec"]["customresourcedefinitions"] = json!({});
+    env.put(global);
+    env.settle_for(30);
+    assert!(
+        env.get("ClusterServiceVersion", "ns", "global").is_some(),
+        "a copy"
+    );
     insta::assert_snapshot!(env.metrics("csv_").join("\n"), @r#"
     csv_abnormal{name="needy",namespace="ns",phase="Pending",reason="RequirementsNotMet",version="1.2.3"} 1
-    csv_count 2
+    csv_count 3
     csv_succeeded{name="a",namespace="ns",version="0.0.0"} 1
+    csv_succeeded{name="global",namespace="all",version="0.0.0"} 1
     csv_succeeded{name="needy",namespace="ns",version="1.2.3"} 0
     csv_upgrade_count 0
     "#);
@@ -110,7 +125,7 @@ fn days_until_certificates_end_are_told() {
 }
 
 #[test]
-fn series_go_with_their_object() {
+fn met_004_met_006_met_007_series_go_with_their_object() {
     let mut env = installed();
     env.delete("ClusterServiceVersion", "ns", "a");
     env.settle_for(5);
@@ -139,4 +154,23 @@ fn met_008_an_upgrade_counts_once() {
     assert_eq!(env.metrics("csv_upgrade_count"), ["csv_upgrade_count 1"]);
     env.settle_for(60);
     assert_eq!(env.metrics("csv_upgrade_count"), ["csv_upgrade_count 1"]);
+    assert_eq!(
+        env.metrics("# TYPE csv_upgrade_count"),
+        ["# TYPE csv_upgrade_count counter"]
+    );
+}
+
+/// The process before has counted it.
+#[test]
+fn met_008_an_upgrade_that_was_on_its_way_at_the_start_does_not_count() {
+    let mut old = csv("a", "");
+    old["status"] = json!({"phase": "Replacing", "reason": "BeingReplaced"});
+    let mut env = TestEnv::new()
+        .with(group("ns", "og", &["ns"]))
+        .with(crd("demos.example.com"))
+        .with(old)
+        .with(csv("b", "a"));
+    env.settle_for(20);
+    assert_eq!(env.status("a"), "gone");
+    assert_eq!(env.metrics("csv_upgrade_count"), ["csv_upgrade_count 0"]);
 }

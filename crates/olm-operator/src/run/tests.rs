@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use clap::Parser as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
@@ -241,4 +242,25 @@ fn only_new_labels_of_a_namespace_wake_groups_and_only_those_that_select() {
         assert_eq!(keys.len(), woken, "{change:?}");
         assert!(keys.iter().all(|key| key.namespace == "red"), "{keys:?}");
     }
+}
+
+#[test]
+fn ocp_005_each_report_has_the_name_that_the_command_line_says() {
+    let args = Args::parse_from([
+        "olm",
+        "--writeStatusName=of-olm",
+        "--writePackageServerStatusName=of-packages",
+        "--namespace=here",
+        "--release-version=4.18.3",
+    ]);
+    let reports = Settings::of(&args).reports;
+    assert_eq!(
+        [
+            reports.olm,
+            reports.package_server,
+            reports.namespace,
+            reports.release
+        ],
+        ["of-olm", "of-packages", "here", "4.18.3"]
+    );
 }

@@ -46,7 +46,7 @@ fn a_standby_is_ready_and_says_who_leads() {
 }
 
 #[test]
-fn metrics_are_told_as_prometheus_reads_them() {
+fn met_001_metrics_are_told_as_prometheus_reads_them() {
     let metrics = Metrics::registered().unwrap();
     metrics.requested("200", "GET");
     let ready = Ok("ok\n".to_owned());
@@ -139,7 +139,7 @@ async fn a_connection_that_cannot_be_taken_does_not_end_the_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_metrics_are_made_once_a_second_however_many_ask() {
+async fn met_001_the_metrics_are_made_once_a_second_however_many_ask() {
     let metrics = Metrics::registered().unwrap();
     let made = Arc::new(AtomicUsize::new(0));
     let making = Arc::clone(&made);

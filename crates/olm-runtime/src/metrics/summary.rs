@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_a_value_that_was_there() {
+    fn met_011_a_quantile_is_a_value_that_was_there() {
         let sorted: Vec<f64> = (1..=100).map(f64::from).collect();
         let told = QUANTILES.map(|of| at_quantile(&sorted, of));
         assert_eq!(told, [90.0, 95.0, 99.0]);
@@ -137,7 +137,7 @@ mod tests {
 
     /// Ten minutes later quantiles know nothing of it; count and sum do. And what is kept is bounded.
     #[tokio::test(start_paused = true)]
-    async fn quantiles_are_of_the_last_minutes_and_bounded() {
+    async fn met_011_quantiles_are_of_the_last_minutes_and_bounded() {
         let summary = Summary::default();
         summary.observe("failed", Duration::from_secs(9));
         tokio::time::advance(WINDOW).await;
