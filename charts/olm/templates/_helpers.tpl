@@ -76,6 +76,10 @@ metadata:
   namespace: {{ .root.Values.namespace | quote }}
 spec:
   maxUnavailable: 1
+  {{- /* Pods that are not ready keep no node from being drained. */}}
+  {{- if semverCompare ">=1.27-0" .root.Capabilities.KubeVersion.Version }}
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  {{- end }}
   selector:
     matchLabels:
       app: {{ .app }}

@@ -68,12 +68,22 @@
 {{- define "olm.validatePods" -}}
 {{- $name := .name -}}
 {{- $own := index .root.Values $name -}}
-{{- $said := dict "POD_NAME" "" "RELEASE_VERSION" "releaseVersion" "OLM_LOG" "log" "OLM_LOG_FORMAT" "logFormat" "OTEL_EXPORTER_OTLP_ENDPOINT" "tracing.endpoint" -}}
+{{- $said := dict "OLM_LOG" "log" "OLM_LOG_FORMAT" "logFormat" "OTEL_EXPORTER_OTLP_ENDPOINT" "tracing.endpoint" -}}
 {{- $said = merge $said (dict "OTEL_TRACES_SAMPLER" "tracing.samplingRatio" "OTEL_TRACES_SAMPLER_ARG" "tracing.samplingRatio") -}}
 {{- $said = merge $said (dict "OTEL_EXPORTER_OTLP_HEADERS" "tracing.headersSecret" "OTEL_EXPORTER_OTLP_CERTIFICATE" "tracing.caBundle") -}}
+{{- if ne $name "package" -}}{{- $said = merge $said (dict "POD_NAME" "" "RELEASE_VERSION" "releaseVersion") -}}{{- end -}}
 {{- range $own.env -}}
 {{- if hasKey $said .name -}}
-{{- fail (printf "%s.env: %s: the chart has that variable itself; say %s" $name .name (index $said .name | default "nothing")) -}}
+{{- fail (printf "%s.env: %s: the chart has that variable itself; %s" $name .name (index $said .name | empty | ternary "leave it out" (printf "say %s" (index $said .name)))) -}}
+{{- end -}}
+{{- end -}}
+{{- range $field := list "env" "volumes" -}}
+{{- $names := list -}}
+{{- range index $own $field -}}
+{{- if has .name $names -}}
+{{- fail (printf "%s.%s: %s is there twice; say it once" $name $field .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
 {{- end -}}
 {{- end -}}
 {{- $ours := list "cache" "contents" "registry-config" "srv-cert" "profile-collector-cert" "collector-ca" "apiservice-cert" "webhook-cert" -}}
@@ -93,9 +103,16 @@
 {{/* Stops at values with which OLM would not work, or be open, and at those that mean something upstream and are not kept here: better told
      than left out. */}}
 {{- define "olm.validate" -}}
-{{- if has .Values.namespace (list "default" "kube-system" "kube-public" "kube-node-lease") -}}
-{{- fail (printf "namespace: %q: OLM needs one of its own: its policies cut off whatever else runs there" .Values.namespace) -}}
+{{- range $field := list "namespace" "operator_namespace" -}}
+{{- $namespace := index $.Values $field -}}
+{{- if has $namespace (list "default" "kube-system" "kube-public" "kube-node-lease") -}}
+{{- fail (printf "%s: %q: OLM needs one of its own: its labels and policies hold for whatever else runs there" $field $namespace) -}}
 {{- end -}}
+{{- end -}}
+{{- if and (not .Values.priorityClass.create) .Values.priorityClass.name (ne .Values.priorityClass.name "operator-lifecycle-manager-no-preemption") -}}
+{{- fail (printf "priorityClass.name: %q: with create: false the chart gives its pods none; say olm.priorityClassName, catalog.priorityClassName and package.priorityClassName" .Values.priorityClass.name) -}}
+{{- end -}}
+{{- include "olm.validateTracing" .Values.tracing -}}
 {{- include "olm.validateImages" . -}}
 {{- range $name := list "olm" "catalog" "package" -}}
 {{- include "olm.validateArguments" (dict "root" $ "name" $name) -}}
@@ -135,6 +152,15 @@
 {{- if eq .Values.olm.service.name .Values.catalog.service.name -}}
 {{- fail (printf "olm.service.name, catalog.service.name: %q: two Services cannot have one name" .Values.olm.service.name) -}}
 {{- end -}}
+{{- range $name := list "olm" "catalog" -}}
+{{- if has (index $.Values $name).service.name (list "packageserver-metrics" "packageserver-service") -}}
+{{- fail (printf "%s.service.name: %q: package-server has a Service of that name; say another" $name (index $.Values $name).service.name) -}}
+{{- end -}}
+{{- end -}}
+{{- $isCsv := and .Values.package.enabled (eq .Values.package.installedAs "ClusterServiceVersion") -}}
+{{- if and (include "olm.statusName" .Values.writePackageServerStatusName) (not $isCsv) -}}
+{{- fail "writePackageServerStatusName: it is told from package-server's ClusterServiceVersion, which these values leave out: the ClusterOperator would never be available; leave it empty" -}}
+{{- end -}}
 {{- $reported := dict -}}
 {{- range $value := list "writeStatusName" "writeStatusNameCatalog" "writePackageServerStatusName" -}}
 {{- with include "olm.statusName" (index $.Values $value) -}}
@@ -164,6 +190,14 @@
 {{- end -}}
 {{- if eq .Values.namespace .Values.operator_namespace -}}
 {{- fail "operator_namespace: must be another than namespace: operators in it see every namespace, and OLM's own need the restricted profile" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Stops at settings of spans with which none would arrive. */}}
+{{- define "olm.validateTracing" -}}
+{{- $endpoint := .endpoint | default "" -}}
+{{- if regexMatch "/v1/traces/*$" $endpoint -}}
+{{- fail (printf "tracing.endpoint: %q: /v1/traces is appended by the programs; leave it out" $endpoint) -}}
 {{- end -}}
 {{- end -}}
 

@@ -84,8 +84,25 @@ fn pod<'a>(objects: &'a [Value], program: &str) -> &'a Value {
     object.pointer(&deployment).unwrap()
 }
 
+/// On OpenShift it is called otherwise.
 #[test]
-fn what_is_made_of_the_chart_is_what_is_there() {
+fn mt_010_the_namespace_for_global_operators_has_the_name_that_is_said() {
+    for (values, namespace) in [
+        ("{}", "operators"),
+        ("operator_namespace: openshift-operators", "openshift-operators"),
+    ] {
+        let Some(objects) = rendered(values) else { return };
+        find(&objects, &format!("Namespace/{namespace}"));
+        let groups = objects.iter().filter(|object| {
+            object["kind"] == "OperatorGroup" && object["metadata"]["namespace"] == namespace
+        });
+        let targets: Vec<&Value> = groups.map(|group| &group["spec"]["targetNamespaces"]).collect();
+        assert_eq!(targets, [&Value::Null], "one, for all namespaces");
+    }
+}
+
+#[test]
+fn arch_002_sub_010_mt_010_what_is_made_of_the_chart_is_what_is_there() {
     let Some(helm) = helm() else { return };
     let root = workspace::root();
     let wanted = wanted(

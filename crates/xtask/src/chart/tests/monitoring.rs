@@ -4,7 +4,8 @@ use super::*;
 
 const PAGE: &str = "docs/reference/metrics.md";
 /// What else than a metric has the look of one in an expression, or in a query of Grafana.
-const OTHERS: [&str; 5] = [
+const OTHERS: [&str; 6] = [
+    "catalog_source",
     "histogram_quantile",
     "label_values",
     "__rate_interval",
@@ -28,6 +29,10 @@ fn assert_ours(expression: &str, selector: &str, page: &str) {
             }
             let behind = expression[at..].trim_start_matches(is_of_name);
             let labels = behind.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+            let selector = match metric.strip_prefix("olm_package_server_") {
+                Some(_) if !selector.contains("$job") => r#"job="packageserver-metrics""#,
+                _ => selector,
+            };
             let is_ours = labels.is_some_and(|(labels, _)| labels.split(',').any(|label| label == selector));
             assert!(is_ours, "{expression}: {metric}");
         }
@@ -74,6 +79,7 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
     let Some(spec) = alerts() else { return };
     let page = of_workspace(PAGE);
     let guide = of_workspace("docs/guides/install-olm.md");
+    let remedies = of_workspace("docs/guides/troubleshooting.md");
     for rule in rules(&spec) {
         let expression = rule["expr"].as_str().unwrap();
         let asked = metrics(expression, &page);
@@ -86,9 +92,16 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
         for metric in asked {
             assert!(page.contains(&format!("`{metric}`")), "{expression}: {metric}");
         }
-        assert!(
-            guide.contains(&format!("`{}`", rule["alert"].as_str().unwrap())),
-            "{rule}"
+        let alert = rule["alert"].as_str().unwrap();
+        assert!(guide.contains(&format!("`{alert}`")), "{rule}");
+        // What it means, and what to do.
+        let row = remedies
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{alert}` |")));
+        assert_eq!(
+            row.map(|row| row.matches(" | ").count()),
+            Some(2),
+            "{alert}: {row:?}"
         );
         assert!(
             rule["annotations"]["description"]
@@ -97,7 +110,43 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
             "{rule}"
         );
     }
-    assert_eq!(rules(&spec).len(), 14);
+    assert_eq!(rules(&spec).len(), 15);
+}
+
+/// A ServiceMonitor selects Services by labels, and asks a port by name; what does not fit is silence.
+#[test]
+fn met_001_service_monitors_find_the_services_of_the_chart() {
+    for values in [
+        "monitoring: {enabled: true}",
+        "{monitoring: {enabled: true}, olm: {tlsSecret: a}, catalog: {tlsSecret: b}}",
+    ] {
+        let Some(objects) = rendered(values) else { return };
+        let of = |kind: &str| -> Vec<&Value> {
+            let found = objects.iter().filter(|object| object["kind"] == kind);
+            found.collect()
+        };
+        let (monitors, services) = (of("ServiceMonitor"), of("Service"));
+        assert_eq!(monitors.len(), 3);
+        for monitor in monitors {
+            let selector = monitor["spec"]["selector"]["matchLabels"].as_object().unwrap();
+            assert!(!selector.is_empty());
+            let namespaces = &monitor["spec"]["namespaceSelector"]["matchNames"];
+            let endpoint = &monitor["spec"]["endpoints"][0];
+            let found = services.iter().filter(|service| {
+                let labels = &service["metadata"]["labels"];
+                let ports = service["spec"]["ports"].as_array().unwrap();
+                selector.iter().all(|(key, value)| labels[key] == *value)
+                    && namespaces[0] == service["metadata"]["namespace"]
+                    && ports.iter().any(|port| port["name"] == endpoint["port"])
+            });
+            assert_eq!(found.count(), 1, "{monitor}");
+            // `namespace` is the object's.
+            assert_eq!(endpoint["honorLabels"], true, "{monitor}");
+            assert!(endpoint["path"].is_null(), "{monitor}");
+            let is_https = endpoint["port"] == "https-metrics";
+            assert_eq!(endpoint["scheme"] == "https", is_https, "{monitor}");
+        }
+    }
 }
 
 /// Prometheus evaluates them: over `alerts.yaml` each of them fires once, with its texts, and not when all is well.

@@ -391,7 +391,7 @@ const REFUSED: &[(&str, &str)] = &[
     // What pods have anyway.
     (
         "olm: {env: [{name: POD_NAME, value: x}]}",
-        "olm.env: POD_NAME: the chart has that variable itself; say nothing",
+        "olm.env: POD_NAME: the chart has that variable itself; leave it out",
     ),
     (
         "package: {env: [{name: A}, {name: OLM_LOG, value: debug}]}",
@@ -431,6 +431,43 @@ const REFUSED: &[(&str, &str)] = &[
         "catalog: {registryCA: '-----BEGIN CERTIFICATE-----'}",
         "catalog.registryCA: no certificate in it is whole",
     ),
+    (
+        "operator_namespace: kube-system",
+        "operator_namespace: \"kube-system\": OLM needs one of its own",
+    ),
+    (
+        "priorityClass: {create: false, name: mine}",
+        "priorityClass.name: \"mine\": with create: false the chart gives its pods none; say olm.priorityClassName",
+    ),
+    (
+        "olm: {service: {name: packageserver-metrics}}",
+        "olm.service.name: \"packageserver-metrics\": package-server has a Service of that name",
+    ),
+    (
+        "catalog: {service: {name: packageserver-service}}",
+        "catalog.service.name: \"packageserver-service\": package-server has a Service",
+    ),
+    (
+        "{writePackageServerStatusName: p, package: {installedAs: Deployment}}",
+        "writePackageServerStatusName: it is told from package-server's ClusterServiceVersion",
+    ),
+    (
+        "{writePackageServerStatusName: p, package: {enabled: false}}",
+        "the ClusterOperator would never be available; leave it empty",
+    ),
+    (
+        "tracing: {endpoint: 'http://c:4318/v1/traces'}",
+        "/v1/traces is appended by the programs; leave it out",
+    ),
+    (
+        "package: {env: [{name: A, value: x}, {name: A, value: z}]}",
+        "package.env: A is there twice",
+    ),
+    (
+        "olm: {volumes: [{name: a, emptyDir: {}}, {name: a, emptyDir: {}}]}",
+        "olm.volumes: a is there twice",
+    ),
+    ("catalog: {image: {ref: 'a b'}}", "at '/catalog/image/ref'"),
 ];
 
 /// What is refused for what a cluster says, which is tried with one (`e2e/tests/chart/reach.rs`).
