@@ -207,7 +207,7 @@ fn mt_002_another_version_with_the_same_definition_leaves_it_as_it_is() {
     let name = "CustomResourceDefinition demos.example.com";
     // What the API server adds by itself.
     env.change(name, |crd| {
-        crd["spec"]["conversion"] = json!({"strategy": "None"})
+        crd["spec"]["conversion"] = json!({"strategy": "None"});
     });
     env.converge();
     let before = env.object(name)["spec"].clone();
