@@ -77,6 +77,17 @@ struct Channel {
     newest: Option<usize>,
 }
 
+/// Adds the place of an entry under `key`, once however often the entry says it. Keys are mostly there already, and then not copied.
+fn list<K: Ord + Clone>(lists: &mut BTreeMap<K, Vec<usize>>, key: &K, index: usize) {
+    match lists.get_mut(key) {
+        Some(places) if places.last() == Some(&index) => {}
+        Some(places) => places.push(index),
+        None => {
+            lists.insert(key.clone(), vec![index]);
+        }
+    }
+}
+
 impl Snapshot {
     /// Indexes the entries of a catalog, in whatever order they come.
     pub fn new(entries: impl IntoIterator<Item = BundleEntry>) -> Self {
@@ -153,14 +164,14 @@ impl Snapshot {
     fn index(&mut self) {
         for (index, entry) in self.entries.iter().enumerate() {
             let names = entry.packages().iter().map(|p| &p.name).chain([&entry.package]);
-            for name in names.collect::<BTreeSet<_>>() {
-                self.by_package.entry(Arc::clone(name)).or_default().push(index);
+            for name in names {
+                list(&mut self.by_package, name, index);
             }
             for api in entry.apis() {
-                self.by_api.entry(api.clone()).or_default().push(index);
+                list(&mut self.by_api, api, index);
             }
             for label in entry.labels() {
-                self.by_label.entry(label.clone()).or_default().push(index);
+                list(&mut self.by_label, label, index);
             }
         }
         // It stays for days: what the lists have grown beyond their ends would, too.

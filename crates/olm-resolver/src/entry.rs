@@ -51,9 +51,20 @@ pub(crate) struct Reader {
     shared: Shared,
 }
 
+/// What properties say besides the package and its version.
+#[derive(Clone)]
+struct Rest {
+    apis: Arc<BTreeSet<Gvk>>,
+    labels: Arc<BTreeSet<String>>,
+    deprecated: bool,
+    requirements: Result<Arc<[Arc<Predicate>]>, MalformedProperty>,
+}
+
 /// Values that lists of properties have in common, each once.
 #[derive(Default)]
 struct Shared {
+    /// By the properties that say it, which the next version mostly repeats word by word.
+    rest: HashMap<Vec<EntryProperty>, Rest>,
     names: BTreeSet<Arc<str>>,
     apis: BTreeSet<Arc<BTreeSet<Gvk>>>,
     labels: BTreeSet<Arc<BTreeSet<String>>>,
@@ -86,14 +97,50 @@ impl Reader {
 
 impl Facts {
     fn of(properties: &[EntryProperty], known: &mut Shared) -> Self {
-        let (mut packages, mut apis, mut labels) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-        let offers = [kinds::PACKAGE, kinds::GVK, kinds::LABEL];
-        for property in properties.iter().filter(|p| offers.contains(&&*p.kind)) {
-            match property.parse() {
-                Ok(Typed::Package(package)) => packages.push(PackageFact {
+        let mut packages = Vec::new();
+        for property in properties.iter().filter(|p| &*p.kind == kinds::PACKAGE) {
+            if let Ok(Typed::Package(package)) = property.parse() {
+                packages.push(PackageFact {
                     name: shared(&mut known.names, package.package_name.as_str()),
                     version: Version::parse(&package.version).ok(),
-                }),
+                });
+            }
+        }
+        let says_more = |property: &&EntryProperty| {
+            [kinds::GVK, kinds::LABEL, kinds::DEPRECATED].contains(&&*property.kind)
+                || is_requirement(&property.kind)
+        };
+        let more: Vec<EntryProperty> = properties.iter().filter(says_more).cloned().collect();
+        let rest = match known.rest.get(&more) {
+            Some(rest) => rest.clone(),
+            None => {
+                let rest = Rest::of(&more, known);
+                known.rest.insert(more, rest.clone());
+                rest
+            }
+        };
+        let Rest {
+            apis,
+            labels,
+            deprecated,
+            requirements,
+        } = rest;
+        Facts {
+            packages: packages.into(),
+            apis,
+            labels,
+            deprecated,
+            requirements,
+        }
+    }
+}
+
+impl Rest {
+    fn of(properties: &[EntryProperty], known: &mut Shared) -> Self {
+        let (mut apis, mut labels) = (BTreeSet::new(), BTreeSet::new());
+        let offers = [kinds::GVK, kinds::LABEL];
+        for property in properties.iter().filter(|p| offers.contains(&&*p.kind)) {
+            match property.parse() {
                 Ok(Typed::Gvk(api)) => {
                     apis.insert(api);
                 }
@@ -110,8 +157,7 @@ impl Facts {
                 .collect();
             shared(&mut known.requirements, list.as_slice())
         });
-        Facts {
-            packages: packages.into(),
+        Rest {
             apis: shared(&mut known.apis, apis),
             labels: shared(&mut known.labels, labels),
             deprecated: properties.iter().any(|p| &*p.kind == kinds::DEPRECATED),

@@ -206,6 +206,14 @@ fn the_dashboard_shows_metrics_that_the_reference_has() {
     let text = of_workspace("charts/olm/dashboards/olm.json");
     let config_map = find(&objects, "ConfigMap/olm-dashboard");
     assert_eq!(config_map["data"]["olm.json"].as_str(), Some(text.as_str()));
+    // What runs beside it under the same names of metrics is not shown.
+    let ours = r#"job=~\"olm-operator-metrics|catalog-operator-metrics|packageserver-metrics\""#;
+    assert!(text.contains(ours));
+    let others =
+        "{monitoring: {enabled: true}, olm: {service: {name: one}}, catalog: {service: {name: other}}}";
+    let renamed = find(&rendered(others).unwrap(), "ConfigMap/olm-dashboard")["data"]["olm.json"].clone();
+    let renamed = renamed.as_str().unwrap();
+    assert!(renamed.contains(r#"job=~\"one|other|packageserver-metrics\""#) && !renamed.contains(ours));
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let page = of_workspace(PAGE);
     let panels = dashboard["panels"].as_array().unwrap();
