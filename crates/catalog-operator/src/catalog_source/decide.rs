@@ -44,6 +44,9 @@ const OUTDATED_START: Duration = Duration::from_secs(20);
 const MAX_OUTDATED: u32 = 3;
 /// Time that this one has to start: what others write is no reason to take it away.
 const ANY_CONTENT_START: Duration = Duration::from_secs(300);
+/// Time after its deletion was to be over before a pod that has ended is deleted by force: its node is lost.
+const LONGEST_END: Duration = Duration::from_secs(30);
+
 /// Longest pause after pods that died young, as kubelets have it for containers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -264,9 +267,17 @@ impl Draft {
             Successor::Later { after, .. } if kept.is_none() => Some(pod_state::name(after)),
             _ => None,
         };
+        let mut ending = Requeue::default();
         for pod in dead.iter().filter(|pod| !forced(pod)) {
-            if remembered != Some(pod_state::name(pod)) {
-                self.delete_pod(pod, 0);
+            if remembered == Some(pod_state::name(pod)) {
+                continue;
+            }
+            match time_to_go(pod, now) {
+                Some(delay) => {
+                    let reason = "a pod is ending";
+                    ending = ending.sooner(Requeue::After { delay, reason });
+                }
+                None => self.delete_pod(pod, 0),
             }
         }
         for pod in right.iter().skip(1) {
@@ -300,6 +311,7 @@ impl Draft {
             (Some(pod), _) if !replaced => self.watch_start(pod, now),
             (Some(_), _) => {}
         }
+        self.requeue = self.requeue.sooner(ending);
         self.settle_update(observed, wanted, kept.copied(), now);
     }
 
@@ -458,6 +470,13 @@ fn following(observed: &Observed, wanted: &Pod, outdated: u32) -> Pod {
         accept_any_content(&mut pod, &observed.source);
     }
     pod
+}
+
+/// What a pod that is being deleted has left to go by itself, which one that has ended does in a moment; none for any other.
+fn time_to_go(pod: &Pod, now: Timestamp) -> Option<Duration> {
+    let over = pod.metadata.deletion_timestamp.as_ref()?.0;
+    let late = Duration::try_from(now.duration_since(over)).unwrap_or_default();
+    LONGEST_END.checked_sub(late).filter(|left| !left.is_zero())
 }
 
 /// What an outdated pod has left to start; none for one that is up or cannot start.

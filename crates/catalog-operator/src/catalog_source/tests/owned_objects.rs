@@ -2,6 +2,14 @@
 
 use super::*;
 
+/// The pod after its containers have ended, so many seconds after its deletion was to be over.
+fn ended_by_deletion(pod: &Pod, late: u64) -> Pod {
+    let mut pod = with_status(pod.clone(), json!({"phase": "Succeeded"}));
+    pod.metadata.deletion_timestamp = Some(Time(now() - std::time::Duration::from_secs(late)));
+    pod.metadata.deletion_grace_period_seconds = Some(1);
+    pod
+}
+
 #[test]
 fn cat_001_cat_007_cat_023_a_new_image_source_gets_its_five_objects_in_order() {
     let observed = fresh(image_source());
@@ -202,6 +210,17 @@ fn what_differs_is_put_right() {
                     json!({"phase": "Failed"}),
                 ))];
             },
+            "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n",
+        ),
+        (
+            // It is being deleted and goes by itself.
+            "pod ended because it was deleted",
+            |o| o.pods = vec![Arc::new(ended_by_deletion(&o.pods[0], 0))],
+            "create Pod ns/cat.a-\nagain in 30s: a pod is ending\n",
+        ),
+        (
+            "pod ended because it was deleted, and does not go",
+            |o| o.pods = vec![Arc::new(ended_by_deletion(&o.pods[0], 30))],
             "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n",
         ),
         (
