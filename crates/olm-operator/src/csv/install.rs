@@ -7,8 +7,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use olm_api::labels;
-use olm_runtime::plan::{Action, Guard, Propagation, Target, to_value};
-use serde_json::{Map, Value, json};
+use olm_runtime::plan::{Action, Guard, Propagation, Target};
+use serde_json::json;
 
 use k8s_openapi::api::apps::v1::Deployment;
 
@@ -244,14 +244,10 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
                 let annotations = deployment.metadata.annotations.get_or_insert_default();
                 annotations.insert(labels::UNDONE_CHANGE.to_owned(), undone);
             }
-            if let Some(live) = edited {
+            if let Some(live) = edited.or_else(|| live.filter(|live| is_left_by_another(&wanted, live))) {
                 keep_replicas(&mut deployment, live);
             }
-            match (edited, before) {
-                (Some(edited), _) => actions.push(take_back(observed, &deployment, edited)),
-                (None, Some(before)) => actions.extend(adopt(observed, before, None)),
-                (None, None) => {}
-            }
+            actions.extend(before.and_then(|before| adopt(observed, before, None)));
             let target = Target::of::<Deployment>(observed.namespace(), &wanted.name);
             actions.push(apply(observed, target, &deployment));
         }
@@ -311,7 +307,7 @@ pub(crate) fn take_over_serving(observed: &Observed) -> Option<InstallWrites> {
     })
 }
 
-/// Makes what `Update`s own of a Deployment part of our apply. With `wanted` only where it is that already, which its hash says from then on.
+/// Makes what others own of a Deployment part of our apply. With `wanted` only where it is that already, which its hash says from then on.
 fn adopt(
     observed: &Observed,
     live: &Deployment,
@@ -343,45 +339,18 @@ fn is_only_edited(wanted: &health::WantedDeployment, live: &Deployment) -> bool 
     is_edited && label == Some(&wanted.hash)
 }
 
+/// Another OLM made it for this ClusterServiceVersion: it is taken over, not installed anew.
+fn is_left_by_another(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
+    let adoption = stores::deployment::adoption::of(live);
+    adoption.is_some_and(|adoption| adoption.is_of_another())
+        && owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid)
+}
+
 /// How many there are to be is others' to say, until the next install.
 fn keep_replicas(deployment: &mut Deployment, live: &Deployment) {
     if let (Some(spec), Some(live)) = (&mut deployment.spec, &live.spec) {
         spec.replicas = live.replicas.or(spec.replicas);
     }
-}
-
-/// Fields of a pod that are set whole when edits are taken back.
-const TAKEN_BACK: [&str; 8] = [
-    "containers",
-    "initContainers",
-    "volumes",
-    "tolerations",
-    "imagePullSecrets",
-    "topologySpreadConstraints",
-    "nodeSelector",
-    "affinity",
-];
-
-/// Sets whole what an apply would only add to: it leaves what others put into the place of something (a probe of another kind, a
-/// volume of another source), and the API server refuses both together; and it leaves what patches like this one set as well.
-fn take_back(observed: &Observed, deployment: &Deployment, live: &Deployment) -> Action {
-    let spec = to_value(&deployment.spec);
-    let pod = &spec["template"]["spec"];
-    let mut strategy = spec["strategy"].clone();
-    if strategy["type"] == "Recreate" {
-        strategy["rollingUpdate"] = Value::Null;
-    }
-    let pod: Map<String, Value> = TAKEN_BACK
-        .iter()
-        .map(|field| ((*field).to_owned(), pod[*field].clone()))
-        .collect();
-    let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
-    let patch = json!({"spec": {"strategy": strategy, "template": {"spec": pod}}});
-    let guard = Guard {
-        uid: live.uid(),
-        resource_version: None,
-    };
-    Action::patch(target, patch, guard).by(identity(observed))
 }
 
 /// Deployments of this ClusterServiceVersion, by label and by uid, that the strategy does not name.

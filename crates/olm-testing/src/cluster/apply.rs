@@ -221,15 +221,28 @@ impl Lists {
                     *live = Value::Array(wanted.clone());
                     return;
                 };
+                // What is wanted comes in its order; what others have stays before what it stood before.
+                let same = |one: &Value, other: &Value| identity(one, key) == identity(other, key);
+                let mut merged = Vec::new();
+                let mut others = items
+                    .iter()
+                    .map(|item| (item.clone(), wanted.iter().any(|other| same(other, item))))
+                    .peekable();
                 for item in wanted {
-                    let found = items
-                        .iter_mut()
-                        .find(|other| identity(other, key) == identity(item, key));
-                    match found {
-                        Some(found) => self.set(found, item, &format!("{path}[]")),
-                        None => items.push(item.clone()),
+                    while let Some((other, _)) = others.next_if(|(_, is_wanted)| !is_wanted) {
+                        merged.push(other);
                     }
+                    others.next_if(|(other, _)| same(other, item));
+                    let found = items.iter().find(|other| same(other, item)).cloned();
+                    let mut found = found.unwrap_or(Value::Null);
+                    match found.is_null() {
+                        true => found = item.clone(),
+                        false => self.set(&mut found, item, &format!("{path}[]")),
+                    }
+                    merged.push(found);
                 }
+                merged.extend(others.filter(|(_, is_wanted)| !is_wanted).map(|(other, _)| other));
+                *items = merged;
             }
             other => *live = other.clone(),
         }
@@ -312,6 +325,19 @@ mod tests {
         assert_eq!(
             second["spec"]["containers"],
             json!([{"name": "injected"}, {"name": "c", "env": [{"name": "B", "value": "2"}]}])
+        );
+        let names = |list: &Value| {
+            list.as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item["name"].clone())
+                .collect::<Value>()
+        };
+        let all = json!({"spec": {"containers": [{"name": "b"}, {"name": "c"}, {"name": "d"}]}});
+        let third = applied(&second, &all, "m", &mut managers, true);
+        assert_eq!(
+            names(&third["spec"]["containers"]),
+            json!(["injected", "b", "c", "d"])
         );
         let mut managers = Managers::new();
         let replaced = applied(&live, &wanted, "m", &mut managers, false);

@@ -236,6 +236,35 @@ fn what_was_put_into_the_place_of_something_goes_and_replicas_stay() {
     );
 }
 
+/// Whatever others set, and not only what is in the containers; in one rollout.
+#[test]
+fn what_was_added_by_hand_goes_wherever_it_is() {
+    let pod = |more: Value| json!({"template": {"spec": more}});
+    let edits = [
+        pod(json!({"hostNetwork": true})),
+        pod(json!({"dnsConfig": {"nameservers": ["1.1.1.1"]}})),
+        pod(json!({"affinity": {"podAntiAffinity": {}}, "runtimeClassName": "other"})),
+        pod(json!({"volumes": [{"name": "v", "emptyDir": {}, "persistentVolumeClaim": {"claimName": "c"}}]})),
+        json!({"template": {"metadata": {"labels": {"more": "1"}, "annotations": {"more": "1"}}}}),
+        json!({"minReadySeconds": 5}),
+    ];
+    for spec in edits {
+        let mut env = installed();
+        let before = deployment(&env)["spec"].clone();
+        edit(&mut env, "kubectl-edit", spec.clone());
+        assert_eq!(deployment(&env)["spec"], before, "{spec}");
+        assert_eq!(managers(&env), ["olm-operator/csv Apply"], "{spec}");
+        let patched = env
+            .writes
+            .iter()
+            .filter(|write| write.contains(" Deployment ns/demo"));
+        // One that says whose the fields are, and the apply.
+        assert_eq!((patched.count(), applied(&env)), (2, 1), "{:#?}", env.writes);
+        never_failed(&env);
+        rests(&mut env);
+    }
+}
+
 /// An apply takes away only what nobody else owns.
 #[test]
 fn what_patches_own_goes_with_the_version_that_had_it() {
@@ -435,6 +464,60 @@ fn what_nobody_wants_of_a_deployment_of_upstreams_goes() {
     succeeded(&env, "a");
     let pod = &deployment(&env)["spec"]["template"]["spec"];
     assert_eq!(pod.get("hostNetwork"), None, "{:#?}", env.writes);
+    rests(&mut env);
+}
+
+/// The same by other hands than upstream's: what was edited while upstream's OLM ran is put back, whatever kind of edit it was.
+#[test]
+fn what_others_made_of_a_deployment_of_upstreams_is_put_back() {
+    let mut env = installed();
+    let mut containers = deployment(&env)["spec"]["template"]["spec"]["containers"].clone();
+    let pod = |more: Value| json!({"template": {"spec": more}});
+    containers[0]["image"] = json!("demo:0");
+    let image = pod(json!({"containers": containers}));
+    containers[0]["image"] = json!("demo:1");
+    containers[0]["livenessProbe"] = json!({"tcpSocket": {"port": 1}});
+    let probe = pod(json!({"containers": containers}));
+    let more = json!({"name": "more", "image": "example.com/more:1"});
+    containers.as_array_mut().unwrap().push(more);
+    let added = pod(json!({"containers": containers, "hostNetwork": true}));
+    let volume = pod(json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}));
+    for spec in [image, probe, added, volume] {
+        env = made_by_upstream(|_| {});
+        let before = deployment(&env)["spec"].clone();
+        let mut edited = spec.clone();
+        edited["replicas"] = json!(4);
+        env.edit_as(
+            "kubectl-edit",
+            "Deployment",
+            "ns",
+            "demo",
+            json!({"spec": edited}),
+        );
+        env.settle_for(30);
+        succeeded(&env, "a");
+        let mut expected = before;
+        expected["replicas"] = json!(4);
+        assert_eq!(deployment(&env)["spec"], expected, "{spec}");
+        assert_eq!(managers(&env), ["olm-operator/csv Apply", "kubectl-edit Update"]);
+        assert_eq!(applied(&env), 1, "{spec}: {:#?}", env.writes);
+        never_failed(&env);
+        rests(&mut env);
+    }
+}
+
+/// Upstream copies all annotations of a ClusterServiceVersion to the pods, that of `kubectl apply` too.
+#[test]
+fn what_kubectl_apply_left_in_the_pods_of_upstreams_replaces_none() {
+    let annotation = labels::LAST_APPLIED_CONFIGURATION;
+    let mut env = made_by_upstream(|made| {
+        made["spec"]["template"]["metadata"]["annotations"][annotation] = json!("{}");
+    });
+    let before = deployment(&env)["spec"].clone();
+    env.settle_for(30);
+    succeeded(&env, "a");
+    assert_eq!((applied(&env), &deployment(&env)["spec"]), (0, &before));
+    assert_eq!(managers(&env), ["olm-operator/csv Apply"]);
     rests(&mut env);
 }
 

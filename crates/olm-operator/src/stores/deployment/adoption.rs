@@ -1,8 +1,8 @@
-//! What another writer's `Update` owns of a Deployment that we apply, and how it becomes ours.
+//! What other writers own of a Deployment that we apply, and how it becomes ours.
 //!
-//! Upstream's OLM, and patches of ours, write as the field manager `olm` by `Update`. An apply takes away only what nobody else owns,
-//! so what such an entry holds would stay for ever. As `kubectl apply --server-side` does with what client-side apply left, the entry
-//! becomes part of the one of our own apply: the next apply takes away what it no longer has.
+//! An apply takes away only what nobody else owns: what upstream's OLM set (as the field manager `olm`, by `Update`) would stay for ever,
+//! what somebody added by hand too, and a probe or volume of another kind would stand beside the wanted one, which the API server refuses. As `kubectl apply --server-side` does with what client-side apply left, such fields
+//! become part of the entry of our own apply: the next apply takes away what it no longer has, in one rollout.
 
 use k8s_openapi::{
     api::apps::v1::Deployment,
@@ -13,13 +13,15 @@ use olm_api::labels;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{entries, is_own_apply, is_patched};
+use super::{OF_OTHERS, entries, is_foreign, is_own_apply, is_patched};
 use crate::owner;
 
 /// Stands in the annotations of a pruned Deployment alone: an [`Adoption`]. There until it is carried out.
 const ADOPTION: &str = "//adoption";
-/// Bytes of each of its parts: whoever may write Deployments may write large ones.
-const MAX_BYTES: usize = 32 << 10;
+/// Bytes of a spec that is kept: whoever may write Deployments may write large ones.
+const MAX_SPEC_BYTES: usize = 32 << 10;
+/// Bytes of all that is kept.
+const MAX_BYTES: usize = 256 << 10;
 /// What the API server fills in where nothing is said, by field.
 const DEFAULTS: [(&str, &[&str]); 24] = [
     ("progressDeadlineSeconds", &["600"]),
@@ -47,10 +49,24 @@ const DEFAULTS: [(&str, &[&str]); 24] = [
     ("expirationSeconds", &["3600"]),
     ("path", &["\"/\""]),
 ];
+/// Those of them that have their default in one place alone: a container that is to run beside the others and a folder of the node have such fields, too.
+const OF_ONE_PARENT: [(&str, &str); 2] = [("restartPolicy", "spec"), ("path", "httpGet")];
+/// Objects that the API server makes where nothing is said. Of no other does it matter what is in it.
+const WHOLE: [&str; 7] = [
+    "strategy",
+    "rollingUpdate",
+    "securityContext",
+    "resources",
+    "emptyDir",
+    "metadata",
+    "annotations",
+];
 /// What `kubectl rollout restart` leaves in the annotations of pods.
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
+/// Annotations of pods that are not the author's: the last is copied there by upstream from a ClusterServiceVersion that was applied.
+const NOT_OF_THE_SPEC: [&str; 3] = [RESTARTED, labels::CA_HASH, labels::LAST_APPLIED_CONFIGURATION];
 /// Fields in which false, 0 or an empty text is the same as nothing.
-const NOTHING_IF_ZERO: [&str; 22] = [
+const NOTHING_IF_ZERO: [&str; 23] = [
     "hostNetwork",
     "hostPID",
     "hostIPC",
@@ -73,6 +89,7 @@ const NOTHING_IF_ZERO: [&str; 22] = [
     "priorityClassName",
     "medium",
     "workingDir",
+    "service",
 ];
 
 /// What makes the fields of another entry ours.
@@ -80,7 +97,9 @@ const NOTHING_IF_ZERO: [&str; 22] = [
 pub(crate) struct Adoption {
     /// All entries as they are to be.
     pub(crate) managed_fields: Vec<ManagedFieldsEntry>,
-    /// The live spec, where we never applied any: whether it is the wanted one, no hash of ours tells.
+    /// Whether one of them was of our own apply before.
+    is_applied: bool,
+    /// The live spec, where we never applied any and it is not too large: whether it is the wanted one, no hash of ours tells.
     spec: Option<Value>,
 }
 
@@ -89,37 +108,91 @@ pub(super) fn note(deployment: &Deployment) -> Option<(String, String)> {
     let metadata = &deployment.metadata;
     // Nobody would ever adopt it.
     owner::references(metadata).next()?;
-    let other = entries(metadata).find(|entry| is_patched(entry))?;
     let own = entries(metadata).find(|entry| is_own_apply(entry));
+    let is_taken = |entry: &&ManagedFieldsEntry| is_patched(entry) || is_foreign(entry);
     // Fields of one version are not those of another.
-    if own.is_some_and(|own| own.api_version != other.api_version) {
-        return None;
+    let model = own.or_else(|| entries(metadata).find(is_taken))?;
+    let is_taken = |entry: &&ManagedFieldsEntry| is_taken(entry) && entry.api_version == model.api_version;
+    entries(metadata).find(is_taken)?;
+
+    let mut fields = fields_of(own);
+    let mut rest = Vec::new();
+    for entry in entries(metadata).filter(|entry| !is_own_apply(entry)) {
+        let (taken, left) = match entry {
+            _ if !is_taken(&entry) => (Value::Null, Some(entry.clone())),
+            _ if is_patched(entry) => (fields_of(Some(entry)), None),
+            _ => of_foreign(entry),
+        };
+        fields = union(fields, taken);
+        rest.extend(left);
     }
-    let fields = [own, Some(other)].into_iter().flatten();
-    let fields = fields.filter_map(|entry| Some(entry.fields_v1.as_ref()?.0.clone()));
     let united = ManagedFieldsEntry {
         manager: Some(labels::FIELD_MANAGER_CSV.to_owned()),
         operation: Some("Apply".to_owned()),
-        fields_v1: Some(FieldsV1(fields.fold(Value::Object(Map::new()), union))),
-        ..other.clone()
+        fields_v1: Some(FieldsV1(fields)),
+        ..model.clone()
     };
-    let rest = entries(metadata).filter(|entry| *entry != other && !is_own_apply(entry));
     let adoption = Adoption {
-        managed_fields: std::iter::once(united).chain(rest.cloned()).collect(),
+        managed_fields: std::iter::once(united).chain(rest).collect(),
+        is_applied: own.is_some(),
         spec: match own {
             Some(_) => None,
             None => serde_json::to_value(&deployment.spec)
                 .ok()
-                .filter(|spec| spec.to_string().len() <= MAX_BYTES),
+                .filter(|spec| spec.to_string().len() <= MAX_SPEC_BYTES),
         },
     };
     let text = serde_json::to_string(&adoption).ok()?;
-    (text.len() <= 2 * MAX_BYTES).then(|| (ADOPTION.to_owned(), text))
+    (text.len() <= MAX_BYTES).then(|| (ADOPTION.to_owned(), text))
 }
 
-/// Whether anything of a pruned Deployment is to be adopted.
+fn fields_of(entry: Option<&ManagedFieldsEntry>) -> Value {
+    let fields = entry.and_then(|entry| Some(entry.fields_v1.as_ref()?.0.clone()));
+    fields.unwrap_or_else(|| Value::Object(Map::new()))
+}
+
+/// The fields of the spec that somebody set by hand, and the entry without them: what is for others to set, labels and annotations
+/// of the Deployment stay theirs. No entry where nothing is left.
+fn of_foreign(entry: &ManagedFieldsEntry) -> (Value, Option<ManagedFieldsEntry>) {
+    let mut fields = fields_of(Some(entry));
+    let spec = fields.as_object_mut().and_then(|fields| fields.remove("f:spec"));
+    let (taken, left) = split(spec.unwrap_or_default(), &mut Vec::new());
+    if let Some(left) = left {
+        fields["f:spec"] = left;
+    }
+    let is_empty = fields.as_object().is_some_and(Map::is_empty);
+    let left = ManagedFieldsEntry {
+        fields_v1: Some(FieldsV1(fields)),
+        ..entry.clone()
+    };
+    let taken = taken.map(|spec| Value::Object(Map::from_iter([("f:spec".to_owned(), spec)])));
+    (taken.unwrap_or_default(), (!is_empty).then_some(left))
+}
+
+/// What of these fields is ours to set, and what is for others; `path` is where they are.
+fn split(fields: Value, path: &mut Vec<String>) -> (Option<Value>, Option<Value>) {
+    if OF_OTHERS.contains(&path.iter().map(String::as_str).collect::<Vec<_>>().as_slice()) {
+        return (None, Some(fields));
+    }
+    let children = match fields {
+        Value::Object(children) if !children.is_empty() => children,
+        leaf => return (Some(leaf), None),
+    };
+    let (mut ours, mut theirs) = (Map::new(), Map::new());
+    for (key, child) in children {
+        path.push(key.clone());
+        let (our, their) = split(child, path);
+        path.pop();
+        ours.extend(our.map(|our| (key.clone(), our)));
+        theirs.extend(their.map(|their| (key, their)));
+    }
+    let some = |fields: Map<String, Value>| (!fields.is_empty()).then_some(Value::Object(fields));
+    (some(ours), some(theirs))
+}
+
+/// Whether a pruned Deployment, which somebody else made, may be the wanted one as it is.
 pub(crate) fn is_due(deployment: &Deployment) -> bool {
-    deployment.annotations().contains_key(ADOPTION)
+    of(deployment).is_some_and(|adoption| adoption.spec.is_some())
 }
 
 /// What is to be adopted of a pruned Deployment.
@@ -141,11 +214,11 @@ impl Adoption {
 
     /// Whether nobody of ours applied it yet: then its hash says nothing.
     pub(crate) fn is_of_another(&self) -> bool {
-        self.spec.is_some()
+        !self.is_applied
     }
 }
 
-/// Both, as `fieldsV1`.
+/// Both, as `fieldsV1`; nothing is `Null`.
 fn union(one: Value, other: Value) -> Value {
     match (one, other) {
         (Value::Object(mut one), Value::Object(other)) => {
@@ -185,7 +258,7 @@ fn agrees(wanted: &Value, live: &Value, key: &str) -> bool {
             is_there
                 && live.iter().all(|(field, value)| {
                     wanted.contains_key(field)
-                        || is_filled_in(field, value)
+                        || is_filled_in(key, field, value)
                         || (field == "serviceAccount" && account == Some(value))
                 })
         }
@@ -200,14 +273,21 @@ fn agrees(wanted: &Value, live: &Value, key: &str) -> bool {
     }
 }
 
-fn is_filled_in(field: &str, value: &Value) -> bool {
+/// Whether the API server makes this of nothing; `parent` is the field that it is in.
+fn is_filled_in(parent: &str, field: &str, value: &Value) -> bool {
+    let of = OF_ONE_PARENT.iter().find(|(name, _)| *name == field);
+    let is_there = of.is_none_or(|(_, only)| *only == parent);
     let default = DEFAULTS.iter().find(|(name, _)| *name == field);
     let is_default = default.is_some_and(|(_, values)| values.contains(&value.to_string().as_str()));
-    let members = value.as_object();
-    is_default
-        || [RESTARTED, labels::CA_HASH].contains(&field)
+    let members = value.as_object().filter(|_| WHOLE.contains(&field));
+    (is_default && is_there)
+        || NOT_OF_THE_SPEC.contains(&field)
         || says_nothing(field, value)
-        || members.is_some_and(|members| members.iter().all(|(field, value)| is_filled_in(field, value)))
+        || members.is_some_and(|members| {
+            members
+                .iter()
+                .all(|(name, value)| is_filled_in(field, name, value))
+        })
 }
 
 /// Whether a value of `field` is the same as none.
@@ -305,8 +385,9 @@ mod tests {
             serde_json::from_value(json!({"labels": {"a": long}})).unwrap();
         let (_, text) = note(&found).unwrap();
         let kept: Adoption = serde_json::from_str(&text).unwrap();
-        assert!(!kept.is_of_another() && text.len() < 1000, "{text}");
-        let many: Value = (0..4000)
+        assert!(kept.is_of_another() && !kept.is_as(&json!({})), "{text}");
+        assert!(text.len() < 1000, "{text}");
+        let many: Value = (0..10_000)
             .map(|at| (format!("f:{at:0>20}"), json!({})))
             .collect::<Map<_, _>>()
             .into();
@@ -356,8 +437,8 @@ mod tests {
         for entries in [
             json!([]),
             json!([entry("olm-operator/csv", "Apply", spec.clone())]),
-            json!([entry("kubectl-edit", "Update", spec.clone())]),
             json!([entry("olm", "Apply", spec.clone())]),
+            json!([entry("hpa", "Update", json!({"f:spec": {"f:replicas": {}}}))]),
             json!([entry(
                 "olm",
                 "Update",
@@ -372,6 +453,38 @@ mod tests {
             adoption(&json!([entry("olm-operator/csv", "Apply", spec), older])),
             None
         );
+    }
+
+    /// What is for others to set, and what is not of the spec, stays theirs.
+    #[test]
+    fn of_what_others_set_the_spec_alone_becomes_ours() {
+        let ours = entry("olm-operator/csv", "Apply", json!({"f:spec": {"f:selector": {}}}));
+        let labels = json!({"f:labels": {".": {}, "f:mine": {}}});
+        let annotations = |keys: Value| json!({"f:metadata": {"f:annotations": keys}});
+        let edited = entry(
+            "kubectl-edit",
+            "Update",
+            json!({"f:metadata": labels, "f:spec": {"f:replicas": {}, "f:minReadySeconds": {},
+                "f:template": annotations(json!({".": {}, "f:more": {}, "f:kubectl.kubernetes.io/restartedAt": {}}))}}),
+        );
+        let scaled = json!({"manager": "hpa", "operation": "Update", "apiVersion": "apps/v1", "subresource": "scale",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
+        let added = entry(
+            "helm",
+            "Apply",
+            json!({"f:spec": {"f:template": {"f:spec": {"f:hostNetwork": {}}}}}),
+        );
+        let found = adoption(&json!([ours, edited, scaled, added])).unwrap();
+        assert!(!found.is_of_another());
+        assert_eq!(
+            found.own_fields(),
+            Some(&json!({"f:selector": {}, "f:minReadySeconds": {}, "f:template": {
+                "f:metadata": {"f:annotations": {".": {}, "f:more": {}}}, "f:spec": {"f:hostNetwork": {}}}}))
+        );
+        let left = serde_json::to_value(&found.managed_fields[1..]).unwrap();
+        let restarted = annotations(json!({"f:kubectl.kubernetes.io/restartedAt": {}}));
+        let fields = json!({"f:metadata": labels, "f:spec": {"f:replicas": {}, "f:template": restarted}});
+        assert_eq!(left, json!([entry("kubectl-edit", "Update", fields), scaled]));
     }
 
     #[test]
@@ -443,6 +556,42 @@ mod tests {
             json!({"template": {"metadata": {"labels": {"more": "1"}}}}),
         ] {
             assert!(!agrees(&more), "{more}");
+        }
+    }
+
+    /// What is a default in one place says something in another.
+    #[test]
+    fn a_default_is_one_in_its_place_alone() {
+        let pod = |more: Value| json!({"template": {"spec": more}});
+        let volume = |source: Value| pod(json!({"volumes": [source]}));
+        let wanted = volume(json!({"name": "v", "emptyDir": {}}));
+        for (live, is_same) in [
+            (json!({"name": "v", "emptyDir": {}}), true),
+            (json!({"name": "v", "hostPath": {"path": "/", "type": ""}}), false),
+            (json!({"name": "v", "configMap": {"defaultMode": 420}}), false),
+        ] {
+            assert_eq!(agrees(&wanted, &volume(live.clone()), ""), is_same, "{live}");
+        }
+        let init = |more: Value| pod(json!({"initContainers": [more], "restartPolicy": "Always"}));
+        let wanted = pod(json!({"initContainers": [{"name": "i"}]}));
+        assert!(agrees(&wanted, &init(json!({"name": "i"})), ""));
+        assert!(!agrees(
+            &wanted,
+            &init(json!({"name": "i", "restartPolicy": "Always"})),
+            ""
+        ));
+        let probe = |more: Value| pod(json!({"containers": [{"name": "c", "livenessProbe": more}]}));
+        for (wanted, live) in [
+            (
+                json!({"httpGet": {"port": 1}}),
+                json!({"httpGet": {"port": 1, "path": "/", "scheme": "HTTP"}}),
+            ),
+            (
+                json!({"grpc": {"port": 1}}),
+                json!({"grpc": {"port": 1, "service": ""}}),
+            ),
+        ] {
+            assert!(agrees(&probe(wanted), &probe(live.clone()), ""), "{live}");
         }
     }
 
