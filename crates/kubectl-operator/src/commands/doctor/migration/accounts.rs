@@ -18,8 +18,19 @@ use crate::operators::Key;
 use crate::reader::answer;
 use crate::terminal::plain;
 
-/// Accounts that are asked about: a question each.
-const MAX_ASKED: usize = 200;
+/// Accounts that are asked about: up to two questions for each kind.
+const MAX_ASKED: usize = 100;
+/// What an account patches here, as group and plural: Deployments and what stands beside them, and what plans bring. Kinds that a bundle
+/// brings besides are not asked for.
+const PATCHED: [(&str, &str); 7] = [
+    ("apps", "deployments"),
+    ("", "services"),
+    ("", "serviceaccounts"),
+    ("", "configmaps"),
+    ("", "secrets"),
+    ("rbac.authorization.k8s.io", "roles"),
+    ("rbac.authorization.k8s.io", "rolebindings"),
+];
 
 /// An account in whose name operators are installed.
 #[derive(Debug)]
@@ -27,8 +38,8 @@ pub(super) struct Account {
     /// Of the OperatorGroup.
     pub(super) group: Key,
     pub(super) name: String,
-    /// Whether it may patch Deployments there.
-    pub(super) may_patch: Read<bool>,
+    /// What it may update there and not patch, as `plural.group`.
+    pub(super) lacks: Read<Vec<String>>,
 }
 
 /// Asks about those of groups that have a ClusterServiceVersion.
@@ -41,35 +52,62 @@ pub(super) async fn observe(reader: &Reader<'_>, csvs: &[ClusterServiceVersion])
         let Some(account) = group.spec.service_account().filter(|_| used.contains(&namespace)) else {
             continue;
         };
-        let may_patch = match accounts.len() {
+        let lacks = match accounts.len() {
             MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked about")),
-            _ if !is_name(account) => Ok(false),
-            _ => may_patch(reader, &namespace, account).await,
+            // There is no such account, and nothing that it could do.
+            _ if !is_name(account) => Ok(Vec::new()),
+            _ => lacks(reader, &namespace, account).await,
         };
         accounts.push(Account {
             name: account.to_owned(),
             group: (namespace, name),
-            may_patch,
+            lacks,
         });
     }
     Ok(accounts)
 }
 
+/// What it could not do with upstream's either is no matter of the move.
+async fn lacks(reader: &Reader<'_>, namespace: &str, account: &str) -> Read<Vec<String>> {
+    let mut lacks = Vec::new();
+    for (group, plural) in PATCHED {
+        let may = async |verb| {
+            may(
+                reader,
+                namespace,
+                question(namespace, account, (group, plural), verb),
+            )
+            .await
+        };
+        if !may("patch").await? && may("update").await? {
+            let dot = if group.is_empty() { "" } else { "." };
+            lacks.push(format!("{plural}{dot}{group}"));
+        }
+    }
+    Ok(lacks)
+}
+
 #[expect(clippy::disallowed_methods, reason = "a question, of which nothing is stored")]
-async fn may_patch(reader: &Reader<'_>, namespace: &str, account: &str) -> Read<bool> {
+async fn may(reader: &Reader<'_>, namespace: &str, spec: SubjectAccessReviewSpec) -> Read<bool> {
     let api: Api<LocalSubjectAccessReview> = Api::namespaced(reader.client().clone(), namespace);
+    let user = spec.user.clone().unwrap_or_default();
     let mut review = LocalSubjectAccessReview {
-        spec: question(namespace, account),
+        spec,
         ..LocalSubjectAccessReview::default()
     };
     review.metadata.namespace = Some(namespace.to_owned());
-    let what = || format!("ask what ServiceAccount {namespace}/{account} may do");
+    let what = || format!("ask what {user} may do");
     let asked = answer(what, async { api.create(&PostParams::default(), &review).await });
     let status = reader.within(asked).await?.status.unwrap_or_default();
     Ok(status.allowed && status.denied != Some(true))
 }
 
-fn question(namespace: &str, account: &str) -> SubjectAccessReviewSpec {
+fn question(
+    namespace: &str,
+    account: &str,
+    (group, plural): (&str, &str),
+    verb: &str,
+) -> SubjectAccessReviewSpec {
     let groups = [
         "system:authenticated".to_owned(),
         "system:serviceaccounts".to_owned(),
@@ -80,9 +118,9 @@ fn question(namespace: &str, account: &str) -> SubjectAccessReviewSpec {
         groups: Some(groups.into()),
         resource_attributes: Some(ResourceAttributes {
             namespace: Some(namespace.to_owned()),
-            group: Some("apps".to_owned()),
-            resource: Some("deployments".to_owned()),
-            verb: Some("patch".to_owned()),
+            group: Some(group.to_owned()),
+            resource: Some(plural.to_owned()),
+            verb: Some(verb.to_owned()),
             ..ResourceAttributes::default()
         }),
         ..SubjectAccessReviewSpec::default()
@@ -94,13 +132,14 @@ pub(super) fn findings(accounts: &Read<Vec<Account>>) -> Found<'_> {
         let (namespace, group) = &account.group;
         let whose = object("OperatorGroup", namespace, group);
         let name = plain(&account.name);
-        match &account.may_patch {
-            Ok(true) => None,
-            Ok(false) => Some(Finding::warning(
+        match &account.lacks {
+            Ok(lacks) if lacks.is_empty() => None,
+            Ok(lacks) => Some(Finding::warning(
                 whose,
                 format!(
-                    "its ServiceAccount {name} may not patch Deployments, which upstream updates: what runs stays as it is, and the next version \
-                     would fail to install"
+                    "its ServiceAccount {name} may update and not patch {}, and this OLM patches where upstream's updates: what runs stays as it \
+                     is, and the next version would fail to install",
+                    lacks.join(", ")
                 ),
                 format!(
                     "give it the verb patch beside update: kubectl edit role -n {}, where its rights are",
@@ -109,7 +148,7 @@ pub(super) fn findings(accounts: &Read<Vec<Account>>) -> Found<'_> {
             )),
             Err(cause) => Some(Finding::new(
                 Severity::NotChecked,
-                format!("whether ServiceAccount {name} of {whose} may patch Deployments"),
+                format!("whether ServiceAccount {name} of {whose} may patch what it may update"),
                 cause,
                 format!(
                     "have somebody see who may: kubectl auth can-i patch deployments.apps -n {0} --as system:serviceaccount:{0}:{1}",
@@ -128,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_question_is_about_the_account_with_all_its_groups() {
-        let asked = question("shop", "installer");
+        let asked = question("shop", "installer", PATCHED[0], "patch");
         assert_eq!(
             asked.user.as_deref(),
             Some("system:serviceaccount:shop:installer")

@@ -8,7 +8,7 @@ use olm_api::labels;
 use olm_api::v1alpha1::ClusterServiceVersion;
 use serde_json::Value;
 
-use super::super::finding::{Finding, object};
+use super::super::finding::{Finding, object, word};
 use super::super::observed::Read;
 use super::Found;
 use crate::operators::Key;
@@ -45,6 +45,8 @@ pub(super) enum How {
     Lost(String),
     /// There are to be so many, in the place of so many.
     Scaled(i32, i32),
+    /// It lacks the label by which this OLM finds what it manages: releases of upstream's before 0.26 set none.
+    Unlabelled,
 }
 
 /// ClusterServiceVersions by name.
@@ -77,7 +79,14 @@ impl<'a> Owners<'a> {
             (now != then).then_some(How::Scaled(now, then))
         });
         let key = (deployment.namespace().unwrap_or_default(), deployment.name_any());
-        let all = [set, lost.map(How::Lost), scaled].into_iter().flatten();
+        let is_labelled = deployment
+            .labels()
+            .get(labels::MANAGED)
+            .is_some_and(|value| value == labels::TRUE);
+        let unlabelled = (!is_labelled).then_some(How::Unlabelled);
+        let all = [set, lost.map(How::Lost), scaled, unlabelled]
+            .into_iter()
+            .flatten();
         all.map(|how| Edit {
             deployment: key.clone(),
             how,
@@ -183,15 +192,20 @@ pub(super) fn findings(edits: &Read<Vec<Edit>>) -> Found<'_> {
         let (cause, remedy) = match how {
             How::Set(manager) => (
                 format!("{} changed it by hand: {BACK}", plain(manager)),
-                "say it in spec.config of the Subscription instead, which every version of the operator gets",
+                "say it in spec.config of the Subscription instead, which every version of the operator gets".to_owned(),
             ),
             How::Lost(field) => (
                 format!("somebody took {} out of it: {BACK}", plain(field)),
-                "see whether the operator still needs to be without it, and tell its author",
+                "see whether the operator still needs to be without it, and tell its author".to_owned(),
+            ),
+            How::Unlabelled => (
+                format!("it lacks the label {}={}: it is installed anew", labels::MANAGED, labels::TRUE),
+                format!("have this OLM find it as it is: kubectl label deployment {} -n {} {}={}",
+                    word(&deployment.1), word(&deployment.0), labels::MANAGED, labels::TRUE),
             ),
             How::Scaled(live, wanted) => (
                 format!("it was scaled to {live}, its ClusterServiceVersion has {wanted}: so it stays until the next version comes"),
-                "nothing to do for the move; scale it again after an upgrade",
+                "nothing to do for the move; scale it again after an upgrade".to_owned(),
             ),
         };
         Finding::warning(object("Deployment", &deployment.0, &deployment.1), cause, remedy)

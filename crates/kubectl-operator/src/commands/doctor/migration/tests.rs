@@ -318,7 +318,8 @@ fn edits(wanted: Value, live: Value, entries: Value) -> Vec<How> {
     let mut csv = csv("a.v1", &json!({}));
     csv["spec"]["install"]["spec"] = json!({"deployments": [{"name": "d", "spec": wanted}]});
     let csvs: Vec<ClusterServiceVersion> = read(json!([csv]));
-    let deployment = json!({"metadata": {"namespace": "shop", "name": "d", "labels": {"olm.owner": "a.v1"}, "managedFields": entries},
+    let deployment = json!({"metadata": {"namespace": "shop", "name": "d", "labels": {"olm.owner": "a.v1", "olm.managed": "true"},
+        "managedFields": entries},
         "spec": live});
     let edits = Owners::of(&csvs).edits(&serde_json::from_value(deployment).unwrap());
     assert!(
@@ -371,6 +372,11 @@ fn edits_that_are_put_back_are_told_and_others_are_not() {
     check(
         told(How::Lost("template.spec.volumes[v]".to_owned())),
         &["warning Deployment shop/d: somebody took template.spec.volumes[v] out of it: it is put back"],
+        "OLM can be replaced; the warnings",
+    );
+    check(
+        told(How::Unlabelled),
+        &["warning Deployment shop/d: it lacks the label olm.managed=true: it is installed anew"],
         "OLM can be replaced; the warnings",
     );
     check(
@@ -440,6 +446,20 @@ fn what_was_only_taken_away_is_told() {
 }
 
 #[test]
+fn a_deployment_without_the_label_that_it_is_found_by_is_told() {
+    for (labels, expected) in [
+        (json!({"olm.managed": "true"}), vec![]),
+        (json!({}), vec![How::Unlabelled]),
+        (json!({"olm.managed": "false"}), vec![How::Unlabelled]),
+    ] {
+        let deployment = json!({"metadata": {"namespace": "shop", "name": "d", "labels": labels}});
+        let found = Owners::of(&[]).edits(&serde_json::from_value(deployment).unwrap());
+        let found: Vec<How> = found.into_iter().map(|edit| edit.how).collect();
+        assert_eq!(found, expected, "{labels}");
+    }
+}
+
+#[test]
 fn a_scaled_deployment_is_told() {
     let scaled = |wanted: Value, live: Value| {
         let spec = |replicas: Value| {
@@ -457,25 +477,27 @@ fn a_scaled_deployment_is_told() {
 
 #[test]
 fn an_account_that_may_not_patch_is_told_and_so_is_one_of_which_nobody_knows() {
-    let account = |may_patch: Read<bool>| {
+    let account = |lacks: Read<Vec<String>>| {
         let group = ("shop".to_owned(), "og".to_owned());
         let account = Account {
             group,
             name: "installer".to_owned(),
-            may_patch,
+            lacks,
         };
         move |cluster: &mut Migration| cluster.accounts = Ok(vec![account])
     };
-    check(account(Ok(true)), &[], "OLM can be replaced; no operator");
+    check(account(Ok(Vec::new())), &[], "OLM can be replaced; no operator");
     check(
-        account(Ok(false)),
-        &["warning OperatorGroup shop/og: its ServiceAccount installer may not patch Deployments"],
+        account(Ok(vec!["deployments.apps".to_owned(), "services".to_owned()])),
+        &[
+            "warning OperatorGroup shop/og: its ServiceAccount installer may update and not patch deployments.apps, services, and this OLM",
+        ],
         "OLM can be replaced; the warnings",
     );
     check(
         account(Err("cannot ask".to_owned())),
         &[
-            "not checked whether ServiceAccount installer of OperatorGroup shop/og may patch Deployments: cannot ask",
+            "not checked whether ServiceAccount installer of OperatorGroup shop/og may patch what it may update: cannot ask",
         ],
         "not known",
     );
