@@ -23,7 +23,7 @@ use super::account;
 use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy, name};
 use super::observed::Observed;
 use super::pod::{accept_any_content, build_config_map_pod, build_pod, is_of_config_map};
-use super::pod_state;
+use super::pod_state::{self, End};
 use super::source::Source;
 use super::update::{self, Step};
 use crate::stores::config_maps::ConfigMapState;
@@ -44,8 +44,6 @@ const OUTDATED_START: Duration = Duration::from_secs(20);
 const MAX_OUTDATED: u32 = 3;
 /// Time that this one has to start: what others write is no reason to take it away.
 const ANY_CONTENT_START: Duration = Duration::from_secs(300);
-/// Time after its deletion was to be over before a pod that has ended is deleted by force: its node is lost.
-const LONGEST_END: Duration = Duration::from_secs(30);
 
 /// Longest pause after pods that died young, as kubelets have it for containers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -272,12 +270,15 @@ impl Draft {
             if remembered == Some(pod_state::name(pod)) {
                 continue;
             }
-            match time_to_go(pod, now) {
-                Some(delay) => {
+            match pod_state::end_of(pod, now) {
+                End::ByItself { within } => {
                     let reason = "a pod is ending";
-                    ending = ending.sooner(Requeue::After { delay, reason });
+                    ending = ending.sooner(Requeue::After {
+                        delay: within,
+                        reason,
+                    });
                 }
-                None => self.delete_pod(pod, 0),
+                End::Deleted { grace_seconds } => self.delete_pod(pod, grace_seconds),
             }
         }
         for pod in right.iter().skip(1) {
@@ -470,13 +471,6 @@ fn following(observed: &Observed, wanted: &Pod, outdated: u32) -> Pod {
         accept_any_content(&mut pod, &observed.source);
     }
     pod
-}
-
-/// What a pod that is being deleted has left to go by itself, which one that has ended does in a moment; none for any other.
-fn time_to_go(pod: &Pod, now: Timestamp) -> Option<Duration> {
-    let over = pod.metadata.deletion_timestamp.as_ref()?.0;
-    let late = Duration::try_from(now.duration_since(over)).unwrap_or_default();
-    LONGEST_END.checked_sub(late).filter(|left| !left.is_zero())
 }
 
 /// What an outdated pod has left to start; none for one that is up or cannot start.

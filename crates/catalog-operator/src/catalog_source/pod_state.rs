@@ -1,7 +1,10 @@
 //! What a catalog's pods say about themselves: which serves, which is dead, which waits and for what.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_api::labels;
 use olm_api::pod::{is_pull_failure, pull_cause, why_unscheduled};
 
@@ -22,6 +25,18 @@ const TROUBLES: [&str; 9] = [
     "RegistryUnavailable",
     "RunContainerError",
 ];
+
+/// Time after its deletion was to be over before a pod is deleted by force: its node is lost.
+const LONGEST_END: Duration = Duration::from_secs(30);
+
+/// How a dead pod goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It is being deleted, and has so long for it.
+    ByItself { within: Duration },
+    /// It has to be deleted; 0 is by force.
+    Deleted { grace_seconds: u32 },
+}
 
 /// Name of the pod.
 pub(crate) fn name(pod: &Pod) -> &str {
@@ -45,10 +60,29 @@ pub(crate) fn is_up(pod: &Pod) -> bool {
     is_ready(pod) || started.peek().is_some() && started.all(|started| started)
 }
 
-/// Whether the pod will never serve (again): evicted, or ended.
+/// Whether the pod will never serve (again): about to be evicted, or ended.
 pub(crate) fn is_dead(pod: &Pod) -> bool {
+    has_condition(pod, "DisruptionTarget", "True") || has_ended(pod)
+}
+
+/// Whether its containers have ended for good.
+pub(crate) fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    has_condition(pod, "DisruptionTarget", "True") || matches!(phase, Some("Failed" | "Succeeded"))
+    matches!(phase, Some("Failed" | "Succeeded"))
+}
+
+/// How a dead pod goes: a moment after its deletion by itself, unless its node is lost; one that has ended by force, and one that is about to
+/// be evicted, and still runs, as all do.
+pub(crate) fn end_of(pod: &Pod, now: Timestamp) -> End {
+    let Some(Time(over)) = pod.metadata.deletion_timestamp else {
+        let grace_seconds = u32::from(!has_ended(pod));
+        return End::Deleted { grace_seconds };
+    };
+    let late = Duration::try_from(now.duration_since(over)).unwrap_or_default();
+    match LONGEST_END.checked_sub(late).filter(|left| !left.is_zero()) {
+        Some(within) => End::ByItself { within },
+        None => End::Deleted { grace_seconds: 0 },
+    }
 }
 
 /// How many pods died young one after the other before this one.

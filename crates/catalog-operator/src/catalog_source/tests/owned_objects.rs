@@ -1,5 +1,6 @@
 //! The objects behind a catalog: made, put right, replaced.
 
+use super::pod_state::End;
 use super::*;
 
 /// The pod after its containers have ended, so many seconds after its deletion was to be over.
@@ -8,6 +9,24 @@ fn ended_by_deletion(pod: &Pod, late: u64) -> Pod {
     pod.metadata.deletion_timestamp = Some(Time(now() - std::time::Duration::from_secs(late)));
     pod.metadata.deletion_grace_period_seconds = Some(1);
     pod
+}
+
+/// The eviction API says that a pod is evicted and deletes it a moment later: until then it serves.
+#[test]
+fn a_pod_that_still_runs_is_not_deleted_by_force() {
+    let pod = ended_by_deletion(&Pod::default(), 0);
+    let grace = |pod: &Pod| match pod_state::end_of(pod, now()) {
+        End::Deleted { grace_seconds } => Some(grace_seconds),
+        End::ByItself { .. } => None,
+    };
+    assert_eq!(grace(&pod), None);
+    assert_eq!(grace(&ended_by_deletion(&pod, 29)), None);
+    assert_eq!(grace(&ended_by_deletion(&pod, 30)), Some(0));
+    let mut ended = pod;
+    ended.metadata.deletion_timestamp = None;
+    assert_eq!(grace(&ended), Some(0));
+    let evicted = json!({"phase": "Running", "conditions": [{"type": "DisruptionTarget", "status": "True"}]});
+    assert_eq!(grace(&with_status(ended, evicted)), Some(1));
 }
 
 #[test]
