@@ -411,8 +411,51 @@ fn what_upstream_runs_is_taken_over_given_back_and_upgraded() -> anyhow::Result<
     assert_eq!(stage.workload()?, before);
     stage.waits()?;
 
-    stage.follow("Take away what is left")?;
-    upgrade(&stage)
+    stage.follow("Take away what is left of upstream")?;
+    upgrade(&stage)?;
+
+    // And back for good, from what Helm installed.
+    let upgraded = stage.workload()?;
+    stage.follow("Back")?;
+    stage.follow("Take away what is left of this OLM")?;
+    assert_eq!(stage.workload()?, upgraded);
+    nothing_of_ours_is_left(&stage)
+}
+
+/// Of what the chart renders there is only what upstream's installation has under the same name, or what users have.
+fn nothing_of_ours_is_left(stage: &Stage) -> anyhow::Result<()> {
+    const OF_USERS: [&str; 3] = ["Namespace", "OLMConfig", "OperatorGroup"];
+    // The last is put in its place by upstream's own file, which stand-ins do not have.
+    const OF_UPSTREAM: [&str; 5] = [
+        "Deployment/olm-operator",
+        "Deployment/catalog-operator",
+        "ClusterRole/aggregate-olm-edit",
+        "ClusterRole/aggregate-olm-view",
+        "ClusterServiceVersion/packageserver",
+    ];
+    let releases = stage
+        .kubectl
+        .get(&["secrets", "-A", "-l", "owner=helm"])?
+        .unwrap_or_default();
+    ensure!(releases["items"] == json!([]), "Helm still knows: {releases}");
+    let rendered = xtask::manifest::read_folder(&workspace::root().join("manifests/olm"))?;
+    let mut looked_at = 0;
+    for object in &rendered {
+        let kind = text(object, "/kind");
+        let name = text(object, "/metadata/name");
+        if OF_USERS.contains(&kind) || OF_UPSTREAM.contains(&format!("{kind}/{name}").as_str()) {
+            continue;
+        }
+        let namespace = match text(object, "/metadata/namespace") {
+            "" => "default",
+            namespace => namespace,
+        };
+        let found = stage.kubectl.get(&[kind, "-n", namespace, name])?;
+        ensure!(found.is_none(), "{kind} {namespace}/{name} is left");
+        looked_at += 1;
+    }
+    ensure!(looked_at > 15, "only {looked_at} objects were looked at");
+    Ok(())
 }
 
 /// The plan that upstream made is approved; what the new version does not have goes.
