@@ -9,6 +9,7 @@ use crate::images;
 mod monitoring;
 mod package_server;
 mod refused;
+mod upgrade;
 mod upstream;
 mod values;
 
