@@ -121,9 +121,13 @@ spec:
 {{- if and .root.Values.serviceCa.enabled (eq (include "olm.tlsSecret" .) $theirs) -}}true{{- end -}}
 {{- end -}}
 
-{{/* Whether Prometheus is told of package-server, which tells its metrics on its own port, to who may read them. */}}
+{{/* Whether Prometheus is to reach package-server, which serves its metrics on its own port, to callers that may read them; and whether the chart
+     says so itself, by a ServiceMonitor. */}}
+{{- define "olm.isPackageServerMonitored" -}}
+{{- if and .Values.monitoring.enabled .Values.package.enabled -}}true{{- end -}}
+{{- end -}}
 {{- define "olm.isPackageServerScraped" -}}
-{{- if and .Values.monitoring.enabled .Values.monitoring.serviceMonitor .Values.package.enabled -}}true{{- end -}}
+{{- if and (include "olm.isPackageServerMonitored" .) .Values.monitoring.serviceMonitor -}}true{{- end -}}
 {{- end -}}
 
 {{/* The ports of its pods (root, name): `plain` for health and, without TLS, metrics; `https` with TLS. Upstream's pods have one of the two. */}}
@@ -341,6 +345,99 @@ checksum/collector-ca: {{ sha256sum . }}
 {{- end }}
 {{- toYaml (list $rule) }}
 {{- end }}
+{{- end -}}
+
+{{/* The pod of an operator: root, name (its key among the values), app, and what it has of its own: arguments, and for its container and pod
+     mounts and volumes, each as list items or empty. */}}
+{{- define "olm.operatorPod" -}}
+{{- $values := .root.Values -}}
+{{- $own := index $values .name -}}
+{{- $ports := include "olm.ports" . | fromYaml -}}
+metadata:
+  labels:
+    app: {{ .app }}
+  {{- with include "olm.podAnnotations" . }}
+  annotations:
+    {{- . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ .app }}
+  # Rounds in hand have 20 s, the Lease 4, spans 4.
+  terminationGracePeriodSeconds: 30
+  {{- include "olm.placement" (dict "root" .root "own" $own) | nindent 2 }}
+  {{- with $own.securityContext }}
+  securityContext:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ .app }}
+      image: {{ include "olm.image" (dict "root" .root "name" "olm" "ref" $own.image.ref) | quote }}
+      imagePullPolicy: {{ $own.image.pullPolicy | default $values.image.pullPolicy }}
+      command: [/bin/{{ .app }}]
+      args:
+        {{- .arguments | trim | nindent 8 }}
+        {{- include "olm.election" $values.leaderElection | nindent 8 }}
+        {{- with include "olm.portArguments" . }}
+        {{- . | trim | nindent 8 }}
+        {{- end }}
+        {{- with include "olm.tlsArguments" . }}
+        {{- . | trim | nindent 8 }}
+        {{- end }}
+        {{- if $values.debug }}
+        - --debug
+        {{- end }}
+        {{- with $own.commandArgs }}
+        {{- include "olm.arguments" . | nindent 8 }}
+        {{- end }}
+      env:
+        - name: POD_NAME
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.name
+        {{- with $values.releaseVersion }}
+        - name: RELEASE_VERSION
+          value: {{ . | quote }}
+        {{- end }}
+        {{- with include "olm.environment" .root }}
+        {{- . | trim | nindent 8 }}
+        {{- end }}
+        {{- with $own.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      ports:
+        - name: metrics
+          containerPort: {{ $ports.plain }}
+        {{- if include "olm.tlsSecret" . }}
+        - name: https-metrics
+          containerPort: {{ $ports.https }}
+        {{- end }}
+      livenessProbe:
+        httpGet:
+          path: /healthz
+          port: metrics
+      readinessProbe:
+        periodSeconds: 1
+        httpGet:
+          path: /readyz
+          port: metrics
+      {{- with $own.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      terminationMessagePolicy: FallbackToLogsOnError
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities:
+          drop: [ALL]
+      {{- with .mounts | trim }}
+      volumeMounts:
+        {{- . | nindent 8 }}
+      {{- end }}
+  {{- with .volumes | trim }}
+  volumes:
+    {{- . | nindent 4 }}
+  {{- end }}
 {{- end -}}
 
 {{/* The spec of package-server's Deployment. What it serves with is mounted by OLM where it is a ClusterServiceVersion's. */}}

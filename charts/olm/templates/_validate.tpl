@@ -35,6 +35,8 @@
 {{- $said := dict "kubeconfig" "" -}}
 {{- if eq $name "package" -}}
 {{- $said = merge $said (dict "secure-port" "package.service.internalPort" "global-namespace" "catalog_namespace" "interval" "package.interval") -}}
+{{- $own := "package.certificate" -}}
+{{- $said = merge $said (dict "bind-address" "" "cert-dir" $own "tls-cert-file" $own "tls-private-key-file" $own) -}}
 {{- else -}}
 {{- $tls := printf "%s.tlsSecret" $name -}}
 {{- $said = merge $said (dict "tls-cert" $tls "tls-key" $tls "client-ca" (printf "%s.clientCASecret" $name)) -}}
@@ -132,7 +134,7 @@
 {{- end -}}
 {{- end -}}
 {{- if and .Values.certManager.enabled (not .Values.certManager.certificate.name) -}}
-{{- fail "certManager.certificate.name: empty: metrics would be told without TLS; say the name of a Secret" -}}
+{{- fail "certManager.certificate.name: empty: metrics would be served without TLS; say the name of a Secret" -}}
 {{- end -}}
 {{- if and .Values.certManager.enabled (not .Values.certManager.issuer.name) -}}
 {{- fail "certManager.issuer.name: empty: nobody would make the certificate; say the name of an issuer" -}}
@@ -146,7 +148,7 @@
 {{- end -}}
 {{- range $name := list "olm" "catalog" -}}
 {{- if and $.Values.serviceCa.enabled (not (include "olm.tlsSecret" (dict "root" $ "name" $name))) -}}
-{{- fail (printf "serviceCa.%sOperator.secretName: empty: metrics would be told without TLS; say the name of a Secret" $name) -}}
+{{- fail (printf "serviceCa.%sOperator.secretName: empty: metrics would be served without TLS; say the name of a Secret" $name) -}}
 {{- end -}}
 {{- end -}}
 {{- if eq .Values.olm.service.name .Values.catalog.service.name -}}
@@ -198,6 +200,9 @@
 {{- $endpoint := .endpoint | default "" -}}
 {{- if regexMatch "/v1/traces/*$" $endpoint -}}
 {{- fail (printf "tracing.endpoint: %q: /v1/traces is appended by the programs; leave it out" $endpoint) -}}
+{{- end -}}
+{{- if and (.headersSecret | default dict).name (not $endpoint) -}}
+{{- fail (printf "tracing.headersSecret.name: %q: no spans are sent without tracing.endpoint; say that as well, or leave the Secret out" .headersSecret.name) -}}
 {{- end -}}
 {{- end -}}
 

@@ -9,14 +9,12 @@ pub mod secure;
 
 use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::TcpListener,
-};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::{
     connections::OpenConnections,
     leader::Leadership,
+    listener,
     metrics::{Metrics, Page},
     store::StoreSetHandle,
     tls::TlsFiles,
@@ -78,7 +76,7 @@ impl Admin {
     /// # Errors
     /// When the address cannot be bound.
     pub async fn serve(self, address: SocketAddr) -> io::Result<()> {
-        let listener = TcpListener::bind(address).await?;
+        let listener = listener::bind(address).await?;
         self.answer_all(|| async { listener.accept().await }).await;
         Ok(())
     }

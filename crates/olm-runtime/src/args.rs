@@ -16,7 +16,7 @@ use crate::tls::TlsFiles;
 /// Flags of where health and metrics are served, and how.
 #[derive(Debug, Clone, Args)]
 pub struct Serving {
-    /// Where /healthz and /readyz are served over plain HTTP, and /metrics where there is no --tls-cert.
+    /// Where /healthz and /readyz are served over plain HTTP, and /metrics where there is no --tls-cert; 0.0.0.0 is all addresses, of IPv6 too.
     #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
     health_addr: SocketAddr,
     /// Where /healthz, /readyz and, to whoever may, /metrics are served over TLS; with --tls-cert.

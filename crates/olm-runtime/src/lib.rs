@@ -27,6 +27,7 @@ pub mod gate;
 pub mod isolation;
 pub mod key;
 pub mod leader;
+pub mod listener;
 pub mod metrics;
 pub mod outcome;
 pub mod plan;

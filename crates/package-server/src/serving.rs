@@ -262,18 +262,13 @@ fn peer(tls: &TlsStream<PatientIo<TcpStream>>) -> Peer {
     }
 }
 
-/// Listens on all addresses of both families, or of the one that there is.
+/// Listens on `address`; on all addresses of both families where none is said.
 ///
 /// # Errors
 /// The port cannot be had.
 pub async fn listen(address: Option<std::net::IpAddr>, port: u16) -> io::Result<TcpListener> {
-    match address {
-        Some(address) if !address.is_unspecified() => TcpListener::bind((address, port)).await,
-        _ => match TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, port)).await {
-            Ok(listener) => Ok(listener),
-            Err(_) => TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, port)).await,
-        },
-    }
+    let address = address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into());
+    olm_runtime::listener::bind((address, port).into()).await
 }
 
 #[cfg(test)]

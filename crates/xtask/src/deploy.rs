@@ -35,14 +35,10 @@ pub fn deploy(
 ) -> anyhow::Result<()> {
     let folder = workspace::root().join("manifests");
     progress.stage("CustomResourceDefinitions applied", || {
-        destination.apply(&manifest::read_folder(&folder.join("crds"))?)?;
-        destination.run(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ])?;
+        let definitions = manifest::read_folder(&folder.join("crds"))?;
+        destination.apply(&definitions)?;
+        let wait = wait_for_definitions(&definitions);
+        destination.run(&wait.iter().map(String::as_str).collect::<Vec<_>>())?;
         Ok(())
     })?;
     progress.stage("operators applied", || {
@@ -70,6 +66,16 @@ pub fn deploy(
         Ok(())
     })?;
     wait_until_ready(destination, built, progress)
+}
+
+/// What kubectl is called with to wait for these definitions; others of a user's cluster may never be established.
+fn wait_for_definitions(definitions: &[Value]) -> Vec<String> {
+    let wait = ["wait", "--for=condition=Established", "--timeout=60s"].map(str::to_owned);
+    let names = definitions
+        .iter()
+        .map(|definition| text(definition, "/metadata/name"));
+    let names = names.map(|name| format!("customresourcedefinition/{name}"));
+    wait.into_iter().chain(names).collect()
 }
 
 /// What is in `manifests/` now, in a few words.
@@ -162,4 +168,25 @@ fn pod_state(destination: &Destination, app: &str) -> anyhow::Result<String> {
         )
     });
     Ok(states.collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_that_were_applied_are_waited_for_and_no_others() {
+        let folder = workspace::root().join("manifests/crds");
+        let definitions = manifest::read_folder(&folder).unwrap();
+        let told = wait_for_definitions(&definitions);
+        assert!(!told.contains(&"--all".to_owned()), "{told:?}");
+        let ours = |word: &&String| {
+            word.starts_with("customresourcedefinition/") && word.ends_with(".operators.coreos.com")
+        };
+        assert_eq!(
+            (told.iter().filter(ours).count(), definitions.len()),
+            (8, 8),
+            "{told:?}"
+        );
+    }
 }

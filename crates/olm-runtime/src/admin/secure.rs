@@ -154,7 +154,7 @@ pub async fn serve(
 /// # Errors
 /// When it cannot be had.
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
+    crate::listener::bind(address).await
 }
 
 async fn answer(

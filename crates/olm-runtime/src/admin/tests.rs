@@ -255,3 +255,36 @@ async fn metrics_are_told_over_tls_alone_where_there_is_that() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{answer}");
     }
 }
+
+/// Of whichever family the addresses of a cluster's pods are.
+#[tokio::test]
+async fn probes_over_ipv6_are_answered_as_well() {
+    let every: SocketAddr = "0.0.0.0:0".parse().unwrap();
+    let families: &[&str] = match std::net::TcpListener::bind("[::1]:0") {
+        Ok(_) => &["127.0.0.1", "::1"],
+        Err(_) => {
+            eprintln!("LEFT OUT: this machine has no IPv6");
+            &["127.0.0.1"]
+        }
+    };
+    // Another program may take the port before it is served at.
+    loop {
+        let free = listener::bind(every).await.unwrap().local_addr().unwrap();
+        let serving = plain().serve(SocketAddr::new(every.ip(), free.port()));
+        let asking = async {
+            for family in families {
+                let connected = tokio::net::TcpStream::connect((*family, free.port())).await;
+                let mut stream = connected.unwrap_or_else(|error| panic!("{family}: {error}"));
+                stream.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").await.unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.unwrap();
+                assert!(answer.starts_with("HTTP/1.1 200 OK"), "{family}: {answer}");
+            }
+        };
+        tokio::select! {
+            biased;
+            Err(error) = serving => assert_eq!(error.kind(), io::ErrorKind::AddrInUse),
+            () = asking => break,
+        }
+    }
+}

@@ -475,3 +475,16 @@ async fn a_flood_from_one_address_closes_its_own_connections() {
     .await;
     assert!(!api_server.is_finished());
 }
+
+#[tokio::test]
+async fn it_listens_on_all_addresses_unless_one_is_said() {
+    let listener = listen(None, 0).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    match TcpListener::bind("[::1]:0").await {
+        Ok(_) => drop(TcpStream::connect(("::1", port)).await.unwrap()),
+        Err(_) => eprintln!("LEFT OUT: this machine has no IPv6"),
+    }
+    let one = listen(Some([127, 0, 0, 1].into()), 0).await.unwrap();
+    assert_eq!(one.local_addr().unwrap().ip(), IpAddr::from([127, 0, 0, 1]));
+}

@@ -8,6 +8,8 @@ use crate::images;
 
 mod monitoring;
 mod package_server;
+mod refused;
+mod upgrade;
 mod upstream;
 mod values;
 
@@ -494,16 +496,16 @@ fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The guide has a row for each value, and no other rows. `olm.x`, `catalog.x` and `package.x` may share one, `PROGRAM.x`.
+/// The reference has a row for each value, and no other rows. `olm.x`, `catalog.x` and `package.x` may share one, `PROGRAM.x`.
 #[test]
-fn each_value_stands_in_the_guide() {
+fn each_value_stands_in_the_reference() {
     let text = fs::read_to_string(folder().join("values.yaml")).unwrap();
     let values: Value = serde_saphyr::from_str(&text).unwrap();
     let mut wanted = BTreeSet::new();
     leaves(&values, "", &mut wanted);
-    let guide = fs::read_to_string(workspace::root().join("docs/guides/install-olm.md")).unwrap();
+    let page = fs::read_to_string(workspace::root().join("docs/reference/chart-values.md")).unwrap();
     let mut told = BTreeSet::new();
-    for row in guide.lines().filter(|line| line.starts_with("| `")) {
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
         let cell = row.split('|').nth(1).unwrap();
         for name in cell.split('`').skip(1).step_by(2) {
             match name.strip_prefix("PROGRAM.") {
