@@ -163,15 +163,15 @@ fn met_011_resolutions_are_timed_by_outcome() {
     assert_eq!(counts(&env), [2.0, 2.0]);
     let of = r#"olm_resolution_duration_seconds{outcome="failed",quantile="0.95"}"#;
     assert!(figure(&env, of) >= 0.0);
-    // Seconds that went by, which the clock of a test does not. To read the clock twice takes a tenth of a millionth, and no
-    // resolution takes less than a millionth.
+    // Seconds that went by, which the clock of a test does not. To read the clock twice takes a millionth, and a
+    // resolution a thousandth.
     for outcome in ["failed", "succeeded"] {
         let seconds = figure(
             &env,
             &format!(r#"olm_resolution_duration_seconds_sum{{outcome="{outcome}"}}"#),
         );
         let each = seconds / figure(&env, &count(outcome));
-        assert!(each > 1e-6 && each < 1.0, "{outcome}: {each}");
+        assert!(each > 1e-5 && each < 1.0, "{outcome}: {each}");
     }
     assert_eq!(
         env.metrics("olm_subscriptions_unresolved"),

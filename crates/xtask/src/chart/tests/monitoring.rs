@@ -175,6 +175,12 @@ fn met_001_over_tls_prometheus_shows_its_token_and_knows_whom_to_trust() {
             packages.clone(),
         ),
         (
+            "certManager: {enabled: true}",
+            of_secret("olm-cert", "ca.crt"),
+            of_secret("olm-cert", "ca.crt"),
+            packages.clone(),
+        ),
+        (
             "serviceCa: {enabled: true}",
             of_openshift.clone(),
             of_openshift,
