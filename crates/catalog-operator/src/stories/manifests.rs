@@ -30,6 +30,27 @@ fn manifests_in_a_catalog_become_a_plan() {
     assert_eq!(csv["spec"]["displayName"], "as resolved");
 }
 
+/// `olm.maxOpenShiftVersion` counts for the ClusterServiceVersion that is installed, where the catalog has it from the bundle.
+#[test]
+fn ocp_001_the_last_version_of_openshift_goes_from_the_catalog_to_the_csv() {
+    let objects = manifests("carried");
+    let row = bundle("demo.v1").max_openshift_version("4.18");
+    for (where_, row) in [("an image", row.clone()), ("the catalog", row.inline(&objects))] {
+        let mut env = TestEnv::new();
+        env.outside.carry("demo.v1", &objects);
+        tell(
+            &mut env,
+            &[Serve(vec![row]), Put(catalog()), Put(subscription("Automatic"))],
+        );
+        let csv = env.get("ClusterServiceVersion", "demo.v1").unwrap();
+        assert_eq!(
+            csv["metadata"]["annotations"]["operatorframework.io/properties"],
+            r#"{"properties":[{"type":"olm.package","value":{"packageName":"demo","version":"1.0.0"}},{"type":"olm.maxOpenShiftVersion","value":"4.18"}]}"#,
+            "manifests in {where_}"
+        );
+    }
+}
+
 /// The catalog has changed since it was read: no plan is made of what was not resolved. The catalog is read again, and then one is.
 #[test]
 fn other_manifests_than_those_that_were_resolved_are_not_installed() {

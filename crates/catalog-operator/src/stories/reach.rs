@@ -52,6 +52,53 @@ fn cat_002_cat_003_a_global_catalog_is_for_all_namespaces_and_another_for_its_ow
     }
 }
 
+/// The Manual Subscription of another namespace makes nothing wait there, neither an install nor an upgrade.
+#[test]
+fn mt_008_a_namespace_with_a_global_group_is_free_of_the_approval_of_others() {
+    let mut env = TestEnv::new();
+    env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shared"}}));
+    env.put(
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"namespace": "shared", "name": "all"}, "spec": {},
+        "status": {"namespaces": [""], "lastUpdated": null}}),
+    );
+    env.outside.serve([bundle("demo.v1"), bundle("other.v1")]);
+    env.put(catalog("olm"));
+    let mut manual = subscribed("demo", "olm");
+    manual["spec"]["installPlanApproval"] = json!("Manual");
+    env.put(manual);
+    let mut automatic = subscribed("other", "olm");
+    automatic["metadata"]["namespace"] = json!("shared");
+    env.put(automatic);
+    env.settle_for(30);
+    let installed = |env: &TestEnv| {
+        let csvs = env.all("ClusterServiceVersion");
+        let key = |csv: &Value| {
+            let text = |field: &str| csv["metadata"][field].as_str().unwrap().to_owned();
+            format!("{}/{}", text("namespace"), text("name"))
+        };
+        csvs.iter().map(key).collect::<Vec<_>>()
+    };
+    assert_eq!(installed(&env), ["shared/other.v1"]);
+    let waits = |env: &TestEnv| {
+        let plans = env.all("InstallPlan");
+        let waiting = plans.iter().filter(|plan| plan["spec"]["approved"] == false);
+        let namespaces = waiting.map(|plan| plan["metadata"]["namespace"].as_str().unwrap().to_owned());
+        namespaces.collect::<Vec<_>>()
+    };
+    assert_eq!(waits(&env), ["ns"]);
+    let succeeded = json!({"status": {"phase": "Succeeded"}});
+    env.stage.edit_all("ClusterServiceVersion", &succeeded);
+    env.outside.serve([
+        bundle("demo.v1"),
+        bundle("other.v1"),
+        bundle("other.v2").replaces("other.v1"),
+    ]);
+    env.settle_for(30);
+    assert_eq!(installed(&env), ["shared/other.v1", "shared/other.v2"]);
+    assert_eq!(waits(&env), ["ns"]);
+}
+
 /// The pod serves on, and so does what is known of it; the status says what is wrong.
 #[test]
 fn a_typo_in_the_spec_of_a_running_catalog_takes_nothing_away() {

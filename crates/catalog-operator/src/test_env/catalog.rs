@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use go_compat::semver::{Range, Version};
+use olm_api::cluster_operator::MAX_OPENSHIFT_VERSION;
 use olm_fbc::entry::{BundleEntry, Deprecation, EntryProperty};
 use olm_registry::snapshot::manifest_digest;
 
@@ -52,11 +53,11 @@ impl BundleRow {
     }
 
     pub fn provides(self, kind: &str) -> Self {
-        self.property("olm.gvk", kind)
+        self.api("olm.gvk", kind)
     }
 
     pub fn requires(self, kind: &str) -> Self {
-        self.property("olm.gvk.required", kind)
+        self.api("olm.gvk.required", kind)
     }
 
     /// Without an image: the catalog carries these manifests.
@@ -79,8 +80,17 @@ impl BundleRow {
         self
     }
 
-    fn property(mut self, type_: &str, kind: &str) -> Self {
+    /// Works up to this version of OpenShift.
+    pub fn max_openshift_version(self, version: &str) -> Self {
+        self.property(MAX_OPENSHIFT_VERSION, format!("{version:?}"))
+    }
+
+    fn api(self, type_: &str, kind: &str) -> Self {
         let value = format!(r#"{{"group":"example.com","version":"v1","kind":"{kind}"}}"#);
+        self.property(type_, value)
+    }
+
+    fn property(mut self, type_: &str, value: String) -> Self {
         self.0.properties = self
             .0
             .properties

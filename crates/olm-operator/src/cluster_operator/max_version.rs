@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_minor_version_of_four_is_the_first_of_five() {
+    fn ocp_004_the_last_minor_version_of_four_is_the_first_of_five() {
         for (release, blocking) in [
             ("4.22.0", vec![]),
             ("4.23.0", vec!["4.23", "5.0"]),
@@ -282,7 +282,7 @@ mod tests {
 
     /// As a number it would be 4.1.
     #[test]
-    fn a_version_that_is_written_as_a_number_is_read_as_text() {
+    fn ocp_001_a_version_that_is_written_as_a_number_is_read_as_text() {
         check("4.8.0", "4.8", Some("4.8"));
         check("4.9.0", "4.10", None);
         check("4.10.0", "4.10", Some("4.10"));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_prevents_and_says_why() {
+    fn ocp_005_what_cannot_be_understood_prevents_and_says_why() {
         let twice = r#"{"properties":[{"type":"olm.maxOpenShiftVersion","value":"1"},{"type":"olm.maxOpenShiftVersion","value":"1"}]}"#;
         for (properties, error) in [
             (annotation(r#""""#), r#"value cannot be "" (an empty string)"#),

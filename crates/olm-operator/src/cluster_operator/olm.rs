@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn before_anything_was_done_a_new_report_says_that_it_waits_and_is_not_degraded_at_once() {
+    fn ocp_005_before_anything_was_done_a_new_report_says_that_it_waits_and_is_not_degraded_at_once() {
         let mut status = ClusterOperatorStatus::default();
         report(&mut status, &inputs(false), at(1));
         assert_eq!(
@@ -248,6 +248,42 @@ mod tests {
         let annotations = json!({"operatorframework.io/properties": properties.to_string()});
         let metadata = json!({"namespace": namespace, "name": name, "annotations": annotations});
         Arc::new(decode(json!({"metadata": metadata, "spec": {}})))
+    }
+
+    /// The version that counts is that of the cluster's release, whatever OLM's own is.
+    #[track_caller]
+    fn check_release(release: &str, max: &str, obstacle: Option<&str>) {
+        let mut status = ClusterOperatorStatus::default();
+        let inputs = Inputs {
+            release: release.into(),
+            operators: vec![operator("ns", "a", json!(max))],
+            ..inputs(true)
+        };
+        report(&mut status, &inputs, at(1));
+        let said = match obstacle {
+            None => "Upgradeable True 1 : ".to_owned(),
+            Some(next) => format!(
+                "Upgradeable False 1 IncompatibleOperatorsInstalled: ClusterServiceVersions blocking minor version upgrades to {next}:\n\
+                 - maximum supported OCP version for ns/a is {max}"
+            ),
+        };
+        assert_eq!(conditions(&status).pop(), Some(said), "{release} {max}");
+    }
+
+    #[test]
+    fn ocp_002_the_release_is_held_against_the_last_version_of_the_operators() {
+        check_release("4.17.9", "4.18", None);
+        check_release("4.18.0", "4.18", Some("4.19"));
+        check_release("4.18.0", "4.19", None);
+    }
+
+    #[test]
+    fn ocp_004_a_later_patch_or_a_prerelease_of_the_cluster_is_its_minor_version() {
+        for release in ["4.18.0", "4.18.0-rc1", "4.18.7", "4.18.7-rc1"] {
+            check_release(release, "4.17", Some("4.19"));
+            check_release(release, "4.18", Some("4.19"));
+            check_release(release, "4.19", None);
+        }
     }
 
     #[test]

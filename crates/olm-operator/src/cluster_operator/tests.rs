@@ -110,6 +110,25 @@ fn ocp_006_an_upgrade_or_removal_of_the_operator_lifts_the_block() {
     assert_eq!(upgradeable(&env), "True : ");
 }
 
+/// The process that looks next has nothing to do, and says so.
+#[test]
+fn ocp_006_the_removal_of_the_last_operator_lifts_the_block_also_while_nobody_looks() {
+    let mut env = openshift();
+    env.put(limited("a", "", "4.18"));
+    env.settle_for(30);
+    assert!(upgradeable(&env).starts_with("False"));
+    env.kill();
+    env.edit(
+        "ClusterServiceVersion",
+        "ns",
+        "a",
+        json!({"metadata": {"finalizers": null}}),
+    );
+    env.delete("ClusterServiceVersion", "ns", "a");
+    env.settle_for(60);
+    assert_eq!(upgradeable(&env), "True : ");
+}
+
 #[test]
 fn ocp_007_one_operator_of_many_prevents_and_copies_do_not_count() {
     let mut env = openshift();

@@ -68,11 +68,17 @@ fn met_004_met_006_met_007_what_is_installed_and_what_is_not_is_told_apart() {
     csv_succeeded{name="needy",namespace="ns",version="1.2.3"} 0
     csv_upgrade_count 0
     "#);
+    insta::assert_snapshot!(env.metrics("# TYPE csv_").join("\n"), @r"
+    # TYPE csv_abnormal gauge
+    # TYPE csv_count gauge
+    # TYPE csv_succeeded gauge
+    # TYPE csv_upgrade_count counter
+    ");
 }
 
 /// `spec.version` is any text to the API server.
 #[test]
-fn a_version_is_told_when_it_is_one_and_short() {
+fn met_004_met_007_a_version_is_told_when_it_is_one_and_short() {
     for (version, told) in [
         ("1.2.3-rc.1+build", "1.2.3-rc.1+build"),
         ("", "0.0.0"),
@@ -86,7 +92,10 @@ fn a_version_is_told_when_it_is_one_and_short() {
         let mut csv = csv("a", "");
         csv["spec"]["version"] = json!(version);
         csv["status"] = json!({"phase": "Pending"});
-        let ([_, _, found, ..], _) = abnormal(&Arc::new(decode(csv))).unwrap();
+        let csv = Arc::new(decode(csv));
+        let ([_, _, found, ..], _) = abnormal(&csv).unwrap();
+        assert_eq!(found, told, "{version}");
+        let ([_, _, found], _) = succeeded(&csv).unwrap();
         assert_eq!(found, told, "{version}");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
@@ -262,5 +262,13 @@ fn ocp_005_each_report_has_the_name_that_the_command_line_says() {
             reports.release
         ],
         ["of-olm", "of-packages", "here", "4.18.3"]
+    );
+    // As the release of OpenShift says it, and the chart.
+    let command = Args::command();
+    let mut arguments = command.get_arguments();
+    let release = arguments.find(|argument| argument.get_long() == Some("release-version"));
+    assert_eq!(
+        release.and_then(clap::Arg::get_env),
+        Some("RELEASE_VERSION".as_ref())
     );
 }

@@ -185,6 +185,22 @@ fn dependencies_are_appended_as_requirements() {
     );
 }
 
+/// Whether catalogs know what it is about or not.
+#[test]
+fn ocp_001_the_last_version_of_openshift_stays_as_the_catalog_has_it() {
+    let mut limited = bundle("stable", "p.v2");
+    limited
+        .properties
+        .push(property("olm.maxOpenShiftVersion", r#""4.18""#));
+    assert_eq!(
+        properties(limited),
+        [
+            r#"olm.package {"packageName":"p","version":"1.2.0"}"#,
+            r#"olm.maxOpenShiftVersion "4.18""#,
+        ]
+    );
+}
+
 #[test]
 fn without_properties_they_are_made_from_the_api_lists() {
     let mut bare = bundle("stable", "p.v2");

@@ -135,6 +135,20 @@ mod tests {
         assert!(at_quantile(&[], 0.9).is_nan());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn met_011_quantiles_look_back_ten_minutes_and_no_longer() {
+        let summary = Summary::default();
+        summary.observe("failed", Duration::from_secs(9));
+        let told = || {
+            let mut series = summary.series.lock().unwrap();
+            series.get_mut("failed").unwrap().told().get_quantile()[0].value()
+        };
+        tokio::time::advance(Duration::from_secs(599)).await;
+        assert_eq!(told(), 9.0);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(told().is_nan());
+    }
+
     /// Ten minutes later quantiles know nothing of it; count and sum do. And what is kept is bounded.
     #[tokio::test(start_paused = true)]
     async fn met_011_quantiles_are_of_the_last_minutes_and_bounded() {

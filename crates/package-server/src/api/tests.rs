@@ -280,9 +280,34 @@ async fn whoever_is_not_allowed_is_told_so() {
     assert_eq!(lab.send(&proxy(), "GET", &path, &admin).await.code, 200);
 }
 
+/// Prometheus comes with the token of its ServiceAccount.
+#[tokio::test]
+async fn met_001_metrics_are_told_as_prometheus_reads_them_to_whom_the_api_server_allows_it() {
+    let lab = Lab::with_metrics(&Metrics::registered().unwrap());
+    let told = async |token: &str| {
+        let token = [("authorization", token)];
+        lab.send(&stranger(), "GET", "/metrics", &token).await
+    };
+    assert_eq!(told("Bearer eve-token").await.code, 403);
+    assert_eq!(told("Bearer unknown").await.code, 401);
+    assert_eq!(lab.send(&stranger(), "GET", "/metrics", &[]).await.code, 401);
+    let page = told("Bearer ada-token").await;
+    assert_eq!(
+        (page.code, page.header("content-type")),
+        (200, "text/plain; version=0.0.4")
+    );
+    let text = std::str::from_utf8(&page.body).unwrap();
+    for line in [
+        "# TYPE olm_package_server_requests_total counter\n",
+        "olm_package_server_requests_total{code=\"403\",resource=\"metrics\"} 1\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+}
+
 /// Whoever may read them may ask as often as they like.
 #[tokio::test(start_paused = true)]
-async fn the_metrics_are_made_once_a_second() {
+async fn met_001_the_metrics_are_made_once_a_second() {
     let lab = Lab::with_metrics(&Metrics::registered().unwrap());
     let admin = [("x-remote-user", "root"), ("x-remote-group", "system:masters")];
     let told = async || lab.send(&proxy(), "GET", "/metrics", &admin).await.body;

@@ -88,6 +88,26 @@ fn pkg_001_all_catalogs_in_reach_are_listed_and_each_package_of_each() {
     assert_eq!(list(&index, Some("absent"), "", "").len(), 2);
 }
 
+/// What the users of a namespace may choose from is what an administrator put there, or made global.
+#[test]
+fn arch_016_a_namespace_sees_its_own_catalogs_and_the_global_ones_alone() {
+    let index = index(vec![
+        catalog("global", "cat", 0, &[package("a", &[])]),
+        catalog("ns", "own", 0, &[package("b", &[])]),
+        catalog("other", "theirs", 0, &[package("c", &[])]),
+    ]);
+    for (namespace, listed) in [
+        ("ns", &["ns/a global/cat", "ns/b ns/own"][..]),
+        ("other", &["other/a global/cat", "other/c other/theirs"]),
+        ("third", &["third/a global/cat"]),
+    ] {
+        assert_eq!(list(&index, Some(namespace), "", ""), listed);
+        let got = ["a", "b", "c"].map(|name| index.get(namespace, name).is_some());
+        let expected = [true, namespace == "ns", namespace == "other"];
+        assert_eq!(got, expected, "{namespace}");
+    }
+}
+
 #[test]
 fn without_a_global_namespace_everybody_sees_their_own() {
     let mut index = index(vec![

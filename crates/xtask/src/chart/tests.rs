@@ -9,6 +9,7 @@ use crate::images;
 mod monitoring;
 mod package_server;
 mod refused;
+mod rights;
 mod upgrade;
 mod upstream;
 mod values;
@@ -98,8 +99,8 @@ fn mt_010_the_namespace_for_global_operators_has_the_name_that_is_said() {
         let groups = objects.iter().filter(|object| {
             object["kind"] == "OperatorGroup" && object["metadata"]["namespace"] == namespace
         });
-        let targets: Vec<&Value> = groups.map(|group| &group["spec"]["targetNamespaces"]).collect();
-        assert_eq!(targets, [&Value::Null], "one, for all namespaces");
+        let specs: Vec<&Value> = groups.map(|group| &group["spec"]).collect();
+        assert_eq!(specs, [&Value::Null], "one, for all namespaces");
     }
 }
 
@@ -372,7 +373,7 @@ fn the_namespace_of_the_release_itself_is_left_out() {
 
 /// What is selected is there: pods by their labels, ports by their names.
 #[test]
-fn policies_and_services_select_the_programs_by_the_labels_and_ports_they_have() {
+fn met_001_policies_and_services_select_the_programs_by_the_labels_and_ports_they_have() {
     let Some(objects) = rendered("monitoring: {enabled: true}") else {
         return;
     };

@@ -366,7 +366,7 @@ mod tests {
     /// The whole release of small programs: what is in an archive, an image and a summary is there whatever the programs are. That real
     /// ones make the same release twice is tried by `cargo xtask test`, which calls the command.
     #[test]
-    fn a_release_is_whole_and_its_parts_agree() {
+    fn arch_002_a_release_is_whole_and_its_parts_agree() {
         let Some(helm) = helm() else { return };
         let folder = tempfile::tempdir().unwrap();
         let (programs, out) = (folder.path().join("programs"), folder.path().join("out"));

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chart_of_a_release_has_its_version_and_images_by_digest() {
+    fn arch_002_the_chart_of_a_release_has_its_version_and_images_by_digest() {
         let version = format!("{BASE}-rc.1");
         let files = chart(
             &workspace::root(),

@@ -308,14 +308,15 @@ fn fields_of_a_role_in_other_capitals_are_the_fields_that_are_meant() {
     env.assert_summary(PLAN, "Complete");
 }
 
-/// Upstream's case 66: one event for the step, at its place in the plan, however many rounds follow.
+/// Upstream's case 66: one event for each step, at its place in the plan, however many are written in a round and however many
+/// rounds follow.
 #[test]
 fn met_010_what_the_api_server_warns_of_is_told_once_with_its_step() {
     let mut env = TestEnv::with_plan(&[rich()]);
     env.cluster.on_request(|request| {
         let text = request.text();
-        (text.starts_with("apply PodDisruptionBudget") && request.verb.writes())
-            .then_some(Fault::Warn("policy/v1 is old"))
+        let is_old = text.starts_with("apply Service ") || text.starts_with("apply PodDisruptionBudget ");
+        (is_old && request.verb.writes()).then_some(Fault::Warn("its version is old"))
     });
     env.converge();
     env.settle_for(600);
@@ -323,8 +324,11 @@ fn met_010_what_the_api_server_warns_of_is_told_once_with_its_step() {
     assert_eq!(
         env.events,
         [
-            r#"AppliedWithWarnings: 1 warning(s) generated during installation of operator "demo.v1" (PodDisruptionBudget "pdb"): policy/v1 is old"#
+            r#"AppliedWithWarnings: 1 warning(s) generated during installation of operator "demo.v1" (Service "service"): its version is old"#,
+            r#"AppliedWithWarnings: 1 warning(s) generated during installation of operator "demo.v1" (PodDisruptionBudget "pdb"): its version is old"#
         ]
     );
-    assert_eq!(env.sent_events[0]["regarding"]["fieldPath"], "status.plan[5]");
+    let steps = env.sent_events.iter();
+    let steps: Vec<_> = steps.map(|event| &event["regarding"]["fieldPath"]).collect();
+    assert_eq!(steps, ["status.plan[4]", "status.plan[5]"]);
 }

@@ -194,21 +194,60 @@ fn sub_009_what_is_new_is_installed_at_the_head_of_the_channel() {
 /// users have none but those that an administrator gives them.
 #[test]
 fn sub_010_who_may_only_look_cannot_create_subscriptions() {
-    let manifest = include_str!("../../../../../manifests/olm/10-users.yaml");
-    let mut writing = 0;
-    for document in manifest.split("\n---\n") {
-        let rules = document.split("  - apiGroups:").skip(1);
-        let writes = rules
-            .filter(|rule| rule.contains("subscriptions"))
-            .any(|rule| rule.contains("create") || rule.contains("patch") || rule.contains("*"));
-        if writes {
-            writing += 1;
-            assert!(document.contains("aggregate-to-edit: \"true\""), "{document}");
-            assert!(!document.contains("aggregate-to-view"), "{document}");
-        }
-        assert!(!document.contains("kind: ClusterRoleBinding"), "{document}");
+    let manifest = include_bytes!("../../../../../manifests/install.yaml");
+    let objects = olm_fbc::yaml::parse_all(manifest).unwrap();
+    let names = |rule: &Value, field: &str, one: &str| {
+        let mut all = rule[field].as_array().into_iter().flatten();
+        all.any(|name| name == one || name == "*")
+    };
+    let may = |role: &Value, verb: &str| {
+        let mut rules = role["rules"].as_array().into_iter().flatten();
+        rules.any(|rule| {
+            names(rule, "apiGroups", "operators.coreos.com")
+                && names(rule, "resources", "subscriptions")
+                && names(rule, "verbs", verb)
+        })
+    };
+    // Of users' roles and of OLM's own, by name.
+    let with = |verb: &str| {
+        let roles = objects.iter().filter(|object| may(object, verb));
+        roles
+            .map(|role| role["metadata"]["name"].as_str().unwrap())
+            .collect::<Vec<_>>()
+    };
+    for verb in ["create", "update", "patch"] {
+        let writing = with(verb);
+        let of_users = writing.iter().filter(|name| !name.starts_with("olm:"));
+        assert_eq!(of_users.collect::<Vec<_>>(), [&"aggregate-olm-edit"], "{verb}");
     }
-    assert_eq!(writing, 1);
+    let role = |name: &str| {
+        objects
+            .iter()
+            .find(|object| object["metadata"]["name"] == name)
+            .unwrap()
+    };
+    let to = |role: &str| format!("rbac.authorization.k8s.io/aggregate-to-{role}");
+    assert_eq!(
+        role("aggregate-olm-edit")["metadata"]["labels"],
+        json!({to("admin"): "true", to("edit"): "true"})
+    );
+    assert!(may(role("aggregate-olm-view"), "get"), "who may look sees them");
+    // Nobody is bound to a role but OLM's programs, each to its own.
+    let mut bound = 0;
+    for binding in objects.iter().filter(|object| {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        kind.ends_with("RoleBinding")
+    }) {
+        bound += 1;
+        for subject in binding["subjects"].as_array().unwrap() {
+            assert_eq!(subject["kind"], "ServiceAccount", "{binding}");
+            assert_eq!(subject["namespace"], "olm", "{binding}");
+            let program = subject["name"].as_str().unwrap();
+            let to = binding["roleRef"]["name"].as_str().unwrap();
+            assert!(to.contains(program), "{binding}");
+        }
+    }
+    assert!(bound >= 3, "{bound}");
 }
 
 /// The catalog publishes a release, and nobody does anything.
@@ -338,13 +377,16 @@ fn arch_016_a_namespace_sees_its_own_catalogs_and_the_global_ones_unless_its_gro
         env.settle();
         env.plans().len()
     };
-    let excluded = json!({"olm.operatorframework.io/exclude-global-namespace-resolution": "true"});
+    let says = |value: &str| json!({"olm.operatorframework.io/exclude-global-namespace-resolution": value});
+    let excluded = says("true");
     let rows = [
         (NAMESPACE, json!({}), 1),
         (GLOBAL, json!({}), 1),
         ("elsewhere", json!({}), 0),
         (NAMESPACE, excluded.clone(), 1),
         (GLOBAL, excluded, 0),
+        (GLOBAL, says("false"), 1),
+        (GLOBAL, says(""), 1),
     ];
     for (catalogs, annotations, wanted) in rows {
         assert_eq!(plans(catalogs, &annotations), wanted, "{catalogs} {annotations}");

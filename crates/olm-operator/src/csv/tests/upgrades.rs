@@ -439,7 +439,7 @@ fn a_csv_that_is_ready_says_which_predecessor_it_waits_for() {
 }
 
 #[test]
-fn two_unrelated_owners_of_a_crd_conflict_and_the_running_one_is_undisturbed() {
+fn mt_004_two_unrelated_owners_of_a_crd_conflict_and_the_running_one_is_undisturbed() {
     let mut env = installed();
     let mut other = csv("x", "");
     other["spec"]["install"]["spec"]["deployments"] = json!([deployment("x", "x:1")]);

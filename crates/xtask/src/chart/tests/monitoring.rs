@@ -78,6 +78,14 @@ fn metrics<'a>(expression: &'a str, page: &str) -> Vec<&'a str> {
 fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
     let Some(spec) = alerts() else { return };
     let page = of_workspace(PAGE);
+    // The job is the name of the Service.
+    let renamed =
+        "{monitoring: {enabled: true}, olm: {service: {name: one}}, catalog: {service: {name: other}}}";
+    let renamed = find(&rendered(renamed).unwrap(), "PrometheusRule/olm-alert-rules")["spec"].clone();
+    assert_eq!(rules(&renamed).len(), rules(&spec).len());
+    for rule in rules(&renamed) {
+        assert_ours(rule["expr"].as_str().unwrap(), r#"job=~"one|other""#, &page);
+    }
     let guide = of_workspace("docs/guides/install-olm.md");
     let remedies = of_workspace("docs/guides/troubleshooting.md");
     for rule in rules(&spec) {
@@ -119,6 +127,7 @@ fn met_001_service_monitors_find_the_services_of_the_chart() {
     for values in [
         "monitoring: {enabled: true}",
         "{monitoring: {enabled: true}, olm: {tlsSecret: a}, catalog: {tlsSecret: b}}",
+        "{monitoring: {enabled: true}, olm: {service: {name: one}}, catalog: {service: {name: other}}}",
     ] {
         let Some(objects) = rendered(values) else { return };
         let of = |kind: &str| -> Vec<&Value> {
@@ -130,6 +139,8 @@ fn met_001_service_monitors_find_the_services_of_the_chart() {
         for monitor in monitors {
             let selector = monitor["spec"]["selector"]["matchLabels"].as_object().unwrap();
             assert!(!selector.is_empty());
+            // Alerts and the dashboard ask by the job, which is the name of the Service where nobody says otherwise.
+            assert!(monitor["spec"]["jobLabel"].is_null(), "{monitor}");
             let namespaces = &monitor["spec"]["namespaceSelector"]["matchNames"];
             let endpoint = &monitor["spec"]["endpoints"][0];
             let found = services.iter().filter(|service| {
@@ -147,6 +158,99 @@ fn met_001_service_monitors_find_the_services_of_the_chart() {
             assert_eq!(endpoint["scheme"] == "https", is_https, "{monitor}");
         }
     }
+}
+
+/// Over TLS a token is asked for, and whoever scrapes checks who answers.
+#[test]
+fn met_001_over_tls_prometheus_shows_its_token_and_knows_whom_to_trust() {
+    let of_secret = |name: &str, key: &str| json!({"ca": {"secret": {"name": name, "key": key}}});
+    let of_openshift = json!({"caFile": "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt"});
+    let packages = of_secret("packageserver-service-cert", "olmCAKey");
+    let rows = [
+        ("olm: {}", json!({}), json!({}), packages.clone()),
+        (
+            "olm: {tlsSecret: a}, catalog: {tlsSecret: b}",
+            of_secret("a", "ca.crt"),
+            of_secret("b", "ca.crt"),
+            packages.clone(),
+        ),
+        (
+            "certManager: {enabled: true}",
+            of_secret("olm-cert", "ca.crt"),
+            of_secret("olm-cert", "ca.crt"),
+            packages.clone(),
+        ),
+        (
+            "serviceCa: {enabled: true}",
+            of_openshift.clone(),
+            of_openshift,
+            packages,
+        ),
+        (
+            "package: {installedAs: Deployment}",
+            json!({}),
+            json!({}),
+            of_secret("packageserver-serving-cert", "ca.crt"),
+        ),
+    ];
+    for (values, olm, catalog, package) in rows {
+        let Some(objects) = rendered(&format!("{{monitoring: {{enabled: true}}, {values}}}")) else {
+            return;
+        };
+        for (monitor, service, mut trusted) in [
+            ("olm-operator", "olm-operator-metrics", olm),
+            ("catalog-operator", "catalog-operator-metrics", catalog),
+            ("packageserver", "packageserver-service", package),
+        ] {
+            let endpoint = &find(&objects, &format!("ServiceMonitor/{monitor}"))["spec"]["endpoints"][0];
+            if trusted == json!({}) {
+                assert_eq!(endpoint["scheme"], "http", "{values} {endpoint}");
+                continue;
+            }
+            trusted["serverName"] = json!(format!("{service}.olm.svc"));
+            assert_eq!(endpoint["scheme"], "https", "{values} {endpoint}");
+            assert_eq!(endpoint["tlsConfig"], trusted, "{values} {endpoint}");
+            assert_eq!(
+                endpoint["bearerTokenFile"], "/var/run/secrets/kubernetes.io/serviceaccount/token",
+                "{values} {endpoint}"
+            );
+        }
+    }
+}
+
+/// Its account finds the targets, and may read what is told over TLS.
+#[test]
+fn met_001_prometheus_is_given_the_rights_that_it_needs() {
+    let values = "monitoring: {enabled: true, namespace: mon, serviceAccount: prom}";
+    let Some(objects) = rendered(values) else { return };
+    let prometheus = json!([{"kind": "ServiceAccount", "name": "prom", "namespace": "mon"}]);
+    for (kind, name, rules) in [
+        (
+            "Role",
+            "operator-lifecycle-manager-metrics",
+            json!([
+                {"apiGroups": [""], "resources": ["services", "endpoints", "pods"], "verbs": ["get", "list", "watch"]},
+                {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch"]},
+            ]),
+        ),
+        (
+            "ClusterRole",
+            "operator-lifecycle-manager-metrics-reader",
+            json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]),
+        ),
+    ] {
+        let role = find(&objects, &format!("{kind}/{name}"));
+        assert_eq!(role["rules"], rules);
+        let binding = find(&objects, &format!("{kind}Binding/{name}"));
+        assert_eq!(binding["metadata"]["namespace"], role["metadata"]["namespace"]);
+        assert_eq!(
+            binding["roleRef"],
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name})
+        );
+        assert_eq!(binding["subjects"], prometheus);
+    }
+    let namespace = &find(&objects, "Role/operator-lifecycle-manager-metrics")["metadata"]["namespace"];
+    assert_eq!(namespace, "olm");
 }
 
 /// Prometheus evaluates them: over `alerts.yaml` each of them fires once, with its texts, and not when all is well.
