@@ -12,6 +12,7 @@ use super::contents::Revision;
 use super::watch::{Requirement, selected};
 use super::{Store, stamp_of};
 use crate::change::Object;
+use crate::client::is_watch;
 use crate::error::with_causes;
 use crate::key::reference_of_kind;
 use crate::metrics::Metrics;
@@ -175,10 +176,9 @@ where
 
 /// The version behind which the request watches; `None` for other requests.
 fn watched_from(uri: &Uri) -> Option<u64> {
-    let parameters = || uri.query().unwrap_or_default().split('&');
-    let is_watch = parameters().any(|parameter| matches!(parameter, "watch=true" | "watch=1"));
-    let version = parameters().find_map(|parameter| parameter.strip_prefix("resourceVersion="));
-    version.filter(|_| is_watch)?.parse().ok()
+    let mut parameters = uri.query().unwrap_or_default().split('&');
+    let version = parameters.find_map(|parameter| parameter.strip_prefix("resourceVersion="));
+    version.filter(|_| is_watch(uri))?.parse().ok()
 }
 
 #[cfg(test)]
