@@ -5,7 +5,8 @@
 //! - What the API server did not say yes to is not told. When it does not answer, that is said (503), and nothing else: why stands in the log,
 //!   once until somebody is let in.
 //! - One request a connection, HTTP/1.1 alone. Handshake, question and answer have one deadline, [`PATIENCE`].
-//! - No more than 50 connections a second are taken: handshakes take time of the thread that does everything else.
+//! - Connections are taken at once; no more than 50 handshakes a second begin, in the order of their connections: they take time of the
+//!   thread that does everything else. Of those that wait the ones of whoever has most are closed, so that a flood waits behind itself.
 //! - Who asks often costs the API server no more than [`crate::review`] says.
 
 use std::convert::Infallible;
@@ -17,7 +18,8 @@ use http::HeaderValue;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Admin, Answer, METRICS, path, read_head, request_line, take_all};
@@ -34,8 +36,8 @@ const HEADERS: usize = 64;
 /// Time from a connection to the end of its answer. There are two questions to the API server in it, of
 /// [`REVIEW_TIME`](crate::review::limits::REVIEW_TIME) each.
 pub const PATIENCE: Duration = Duration::from_secs(15);
-/// Time between two connections that are taken.
-const ACCEPT_EVERY: Duration = Duration::from_millis(20);
+/// Time between two handshakes.
+const HANDSHAKE_EVERY: Duration = Duration::from_millis(20);
 
 /// The counter of those who were refused, for [`Guard::new`].
 pub fn refusals(metrics: &Metrics) -> Counters<1> {
@@ -126,16 +128,15 @@ pub async fn serve(
     admin: Admin,
     guard: Guard,
 ) -> Infallible {
-    let accept = || async {
-        let accepted = listener.accept().await;
-        tokio::time::sleep(ACCEPT_EVERY).await;
-        accepted
-    };
+    let accept = || async { listener.accept().await };
+    let turns = Turns::default();
     let answer = |stream| {
         let config = Arc::clone(&config.borrow());
-        let (admin, guard) = (admin.clone(), guard.clone());
+        let (admin, guard, turns) = (admin.clone(), guard.clone(), turns.clone());
         async move {
             let answered = async {
+                // Not before the connection is taken: those that wait there are nobody's, and a flood would keep everybody out.
+                turns.next().await;
                 let tls = TlsAcceptor::from(config).accept(stream).await?;
                 let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
                 let peer = certificates
@@ -147,6 +148,24 @@ pub async fn serve(
         }
     };
     take_all(accept, answer).await
+}
+
+/// Turns at a handshake, first come, first served. Whoever is closed while it waits takes none.
+#[derive(Clone, Default)]
+struct Turns {
+    /// From when on the next one may begin.
+    next: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Turns {
+    /// Comes back when it is this one's turn.
+    async fn next(&self) {
+        let mut next = self.next.lock().await;
+        if let Some(next) = *next {
+            tokio::time::sleep_until(next).await;
+        }
+        *next = Some(Instant::now() + HANDSHAKE_EVERY);
+    }
 }
 
 /// Listens on `address`.
