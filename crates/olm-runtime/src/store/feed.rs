@@ -81,6 +81,10 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                         if !matches!(event, watcher::Event::Init) {
                             self.store.shared.set_interruption(None);
                         }
+                        // The page was full of it, whether it is kept or not.
+                        if matches!(event, watcher::Event::InitApply(_)) {
+                            self.store.shared.relists.goes_on();
+                        }
                         self.take(event, &decode);
                     }
                     Some(Err(error)) => {
