@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Admin, Answer, METRICS, path, read_head, request_line, take_all};
 use crate::metrics::{Counters, Metrics};
-use crate::review::{Attributes, ReviewError, Reviews, User, bearer_token};
+use crate::review::{Attributes, Caller, Refusal, Reviews, User, bearer_token};
 use crate::tls::Subject;
 
 /// What is spoken.
@@ -36,6 +36,8 @@ const HEADERS: usize = 64;
 /// Time from a connection to the end of its answer. There are two questions to the API server in it, of
 /// [`REVIEW_TIME`](crate::review::limits::REVIEW_TIME) each.
 pub const PATIENCE: Duration = Duration::from_secs(15);
+/// What the log says when the API server gives no answer.
+const UNANSWERED: &str = "metrics are told to nobody whom the API server does not answer for";
 /// Time between two handshakes.
 const HANDSHAKE_EVERY: Duration = Duration::from_millis(20);
 
@@ -87,37 +89,26 @@ impl Guard {
         let authorization = given.find(|header| header.name.eq_ignore_ascii_case("authorization"));
         let authorization = authorization.and_then(|header| HeaderValue::from_bytes(header.value).ok());
         let token = bearer_token(authorization.as_ref());
-        let user = match token {
-            Some(token) => {
-                let user = self.reviews.identify(token).await;
-                user.map_err(|error| self.unknown("who somebody is", &error))?
-            }
-            None => peer,
-        };
-        let Some(user) = user.map(User::authenticated) else {
-            return Err(Answer::text("401 Unauthorized", "Unauthorized\n"));
-        };
+        // A token says more than a certificate.
+        let caller = token.map(Caller::Token).or(peer.map(Caller::Known));
         let attributes = Attributes::Path {
             verb: request.method.unwrap_or_default().to_ascii_lowercase(),
             path: METRICS.to_owned(),
         };
-        let decision = self.reviews.decide(&user, &attributes).await;
-        let decision = decision.map_err(|error| self.unknown("what somebody may", &error))?;
-        if !decision.is_allowed {
-            let text = format!("Authorization denied for user {}\n", user.name);
-            return Err(Answer::text("403 Forbidden", &text));
-        }
-        self.reviews.let_in(&user, token);
-        Ok(())
-    }
-
-    /// The answer to whoever it may be while the API server gives none; its own words are for the log.
-    fn unknown(&self, what: &str, error: &ReviewError) -> Answer {
-        let text = format!(
-            "metrics are told to nobody whom the API server does not answer for: it cannot be found out {what}"
-        );
-        self.reviews.tell_unanswered(&text, error);
-        Answer::text("503 Service Unavailable", "the API server does not answer\n")
+        let admitted = self
+            .reviews
+            .admit(caller, |_| Some(&attributes), UNANSWERED)
+            .await;
+        admitted.map_err(|refusal| match refusal {
+            Refusal::Unauthenticated => Answer::text("401 Unauthorized", "Unauthorized\n"),
+            Refusal::Forbidden { user, .. } => {
+                let text = format!("Authorization denied for user {user}\n");
+                Answer::text("403 Forbidden", &text)
+            }
+            Refusal::Unanswered(_) => {
+                Answer::text("503 Service Unavailable", "the API server does not answer\n")
+            }
+        })
     }
 }
 
