@@ -125,10 +125,12 @@ mod tests {
         assert!(!parse(&["--debug=false"]).debug);
     }
 
+    type Read = fn(&Args) -> bool;
+
     /// As every flag of Go's programs is.
     #[test]
     fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
-        let flags: [(&str, fn(&Args) -> bool); 4] = [
+        let flags: [(&str, Read); 4] = [
             ("--debug", |args| args.debug),
             ("--version", |args| args.version),
             ("--profiling", |args| args.profiling),

@@ -263,11 +263,12 @@ mod tests {
         assert!(error.contains("'--global-namespace'"), "{error}");
     }
 
+    type Read = fn(&Args) -> bool;
+
     /// As every flag of Go's programs is.
     #[test]
     fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
-        let flags: [(&str, fn(&Args) -> bool); 2] =
-            [("--debug", |args| args.debug), ("--version", |args| args.version)];
+        let flags: [(&str, Read); 2] = [("--debug", |args| args.debug), ("--version", |args| args.version)];
         for (flag, read) in flags {
             let given =
                 |value: &str| Args::try_parse_from(["package-server".to_owned(), format!("{flag}{value}")]);
