@@ -213,8 +213,8 @@ fn strike(
             let count = counts.entry(leader.program).or_default();
             *count += 1;
             if *count == WRITES {
-                strike(leader)?;
                 struck.insert(leader.program, now()?);
+                strike(leader)?;
             }
         }
         thread::sleep(Duration::from_millis(1));
@@ -334,7 +334,7 @@ fn stopped_and_woken(lab: &Lab) -> anyhow::Result<()> {
     }
     ensure!(of_others > 0, "the log tells nothing of those that follow");
     for leader in &leaders {
-        ended_by_loss(destination, leader)?;
+        ended_by_loss(destination, leader, stopped[leader.program])?;
     }
     is_installed(&namespace)
 }
@@ -345,17 +345,28 @@ fn is_refused_renewal(event: &AuditEvent) -> bool {
     resource == Some("leases") && !event.is_write()
 }
 
-/// It ended with an error that says why, and a new process stands by in its place.
-fn ended_by_loss(destination: &Destination, leader: &Leader) -> anyhow::Result<()> {
+/// It ended after `stopped` with an error that says why, and a new process stands by in its place.
+fn ended_by_loss(destination: &Destination, leader: &Leader, stopped: f64) -> anyhow::Result<()> {
     let what = format!("{} to have ended", leader.pod);
     let state = destination.wait(&what, PATIENCE, |destination| {
         let pod = destination
             .get(&["pod", "-n", "olm", &leader.pod])?
             .unwrap_or_default();
-        let state = &pod["status"]["containerStatuses"][0];
-        let ended = [&state["lastState"]["terminated"], &state["state"]["terminated"]];
-        let ended = ended.into_iter().find(|state| state.is_object()).cloned();
-        Ok(ended.ok_or_else(|| state.to_string()))
+        let status = &pod["status"]["containerStatuses"][0];
+        // Its container may have ended before, as when it was killed.
+        let mut ended: Option<(f64, &Value)> = None;
+        for state in [&status["lastState"]["terminated"], &status["state"]["terminated"]] {
+            if state.is_object() {
+                let at = seconds(text(state, "/finishedAt"))?;
+                let is_later = ended.is_none_or(|(last, _)| at >= last);
+                ended = if is_later { Some((at, state)) } else { ended };
+            }
+        }
+        // It is told in whole seconds.
+        let ended = ended.filter(|(at, _)| *at >= stopped.floor());
+        Ok(ended
+            .map(|(_, state)| state.clone())
+            .ok_or_else(|| status.to_string()))
     })?;
     let said = text(&state, "/message");
     ensure!(
@@ -366,20 +377,20 @@ fn ended_by_loss(destination: &Destination, leader: &Leader) -> anyhow::Result<(
     Ok(())
 }
 
-/// SIGTERM, as a node that is drained sends it.
+/// SIGTERM in the middle of an install, as a node that is drained sends it.
 fn ended(lab: &Lab) -> anyhow::Result<()> {
     let destination = lab.kubectl();
     let leaders = Leader::all(destination)?;
-    let mut deleted = BTreeMap::new();
-    for leader in &leaders {
-        deleted.insert(leader.program, now()?);
+    let namespace = lab.namespace("available-ended")?;
+    let deleted = strike(lab, &namespace, &leaders, |leader| {
         destination.run(&["delete", "pod", &leader.pod, "-n", "olm", "--wait=false"])?;
-    }
+        Ok(())
+    })?;
     for leader in &leaders {
         let next = leader.successor(destination)?;
         check_in_time("ended", leader, &next, deleted[leader.program], AFTER_STOP)?;
     }
-    Ok(())
+    is_installed(&namespace)
 }
 
 /// All pods are replaced while operators are being installed.

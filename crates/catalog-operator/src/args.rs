@@ -67,7 +67,7 @@ pub struct Args {
     pub install_plan_retry_timeout: Duration,
 
     /// Run registry pods and unpack Jobs as user 1001.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
     pub set_workload_user_id: bool,
 
     /// How bundle images are read.
@@ -99,15 +99,15 @@ pub struct Args {
     pub write_status_name: String,
 
     /// Log more.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
     pub debug: bool,
 
     /// Print the version and exit.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
     pub version: bool,
 
     /// Accepted for compatibility, does nothing.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
     pub profiling: bool,
 
     #[command(flatten)]
@@ -225,6 +225,36 @@ mod tests {
         let error = Args::try_parse_from(unknown).unwrap_err().to_string();
         assert!(error.contains("unexpected argument '--opm-image'"), "{error}");
         assert!(error.contains("--opmImage"), "{error}");
+    }
+
+    type Read = fn(&Args) -> bool;
+
+    /// As every flag of Go's programs is.
+    #[test]
+    fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
+        let flags: [(&str, Read); 5] = [
+            ("--debug", |args| args.debug),
+            ("--version", |args| args.version),
+            ("--profiling", |args| args.profiling),
+            ("--set-workload-user-id", |args| args.set_workload_user_id),
+            ("--leader-elect", |args| {
+                args.leader_election.candidacy("a", "b").is_some()
+            }),
+        ];
+        for (flag, read) in flags {
+            let given =
+                |value: &str| Args::try_parse_from(["catalog-operator".to_owned(), format!("{flag}{value}")]);
+            for value in ["", "=1", "=t", "=T", "=true", "=TRUE", "=True"] {
+                assert!(read(&given(value).unwrap()), "{flag}{value}");
+            }
+            for value in ["=0", "=f", "=F", "=false", "=FALSE", "=False"] {
+                assert!(!read(&given(value).unwrap()), "{flag}{value}");
+            }
+            for value in ["yes", "tRUE"] {
+                let error = given(&format!("={value}")).unwrap_err().to_string();
+                assert!(error.contains(&format!("'{value}' for '{flag}")), "{error}");
+            }
+        }
     }
 
     #[test]

@@ -23,10 +23,10 @@ pub struct Args {
     #[arg(long, hide = true, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) interval: Option<String>,
     /// Log what each round does.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
     pub debug: bool,
     /// Print the version and exit.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
     pub version: bool,
     /// Namespaces that keep copied ClusterServiceVersions although copying is switched off.
     #[arg(
@@ -46,7 +46,7 @@ pub struct Args {
     )]
     pub(crate) write_package_server_status_name: String,
     /// Accepted for compatibility, does nothing.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
     pub(crate) profiling: bool,
     /// Accepted for compatibility, does nothing.
     #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
@@ -123,6 +123,34 @@ mod tests {
         assert_eq!(args.usage_error(), None);
         assert!(args.without_effect().is_empty());
         assert!(!parse(&["--debug=false"]).debug);
+    }
+
+    type Read = fn(&Args) -> bool;
+
+    /// As every flag of Go's programs is.
+    #[test]
+    fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
+        let flags: [(&str, Read); 4] = [
+            ("--debug", |args| args.debug),
+            ("--version", |args| args.version),
+            ("--profiling", |args| args.profiling),
+            ("--leader-elect", |args| {
+                args.leader_election.candidacy("a", "b").is_some()
+            }),
+        ];
+        for (flag, read) in flags {
+            let given = |value: &str| Args::try_parse_from(["olm".to_owned(), format!("{flag}{value}")]);
+            for value in ["", "=1", "=t", "=T", "=true", "=TRUE", "=True"] {
+                assert!(read(&given(value).unwrap()), "{flag}{value}");
+            }
+            for value in ["=0", "=f", "=F", "=false", "=FALSE", "=False"] {
+                assert!(!read(&given(value).unwrap()), "{flag}{value}");
+            }
+            for value in ["yes", "tRUE"] {
+                let error = given(&format!("={value}")).unwrap_err().to_string();
+                assert!(error.contains(&format!("'{value}' for '{flag}")), "{error}");
+            }
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ use olm_runtime::{
     outcome::Outcomes,
     plan::Plan,
 };
+use tokio::time::Instant;
 
 use self::settings::ReportSettings;
 use crate::{csv::Csv, stores::Stores};
@@ -37,7 +38,7 @@ pub(crate) struct Reports {
     pub(crate) settings: ReportSettings,
     pub(crate) first_rounds: FirstRounds,
     /// When this process began to work.
-    pub(crate) since: Timestamp,
+    pub(crate) since: Instant,
 }
 
 /// A ClusterOperator and what it is to tell of.
@@ -85,10 +86,10 @@ impl Reconciler for Reports {
         }))
     }
 
-    fn decide(observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, ()) {
+    fn decide(observed: &Observed, _: Option<&()>, _: Timestamp) -> (Plan, ()) {
         let mut plan = observed.stored.plan(&observed.name);
         if let Subject::Olm(inputs) = &observed.subject {
-            plan.requeue = plan.requeue.sooner(olm::requeue(inputs, now));
+            plan.requeue = plan.requeue.sooner(olm::requeue(inputs));
         }
         (plan, ())
     }
@@ -117,7 +118,7 @@ impl Reports {
             release: release.clone(),
             version: VERSION.to_owned(),
             is_working: self.first_rounds.has_one_of::<Csv>() || csvs.list().is_empty(),
-            since: self.since,
+            at_work: self.since.elapsed(),
             operators: csvs.list_where(|csv| olm::properties(csv).is_some()),
             own: csvs.list_in(namespace),
         }

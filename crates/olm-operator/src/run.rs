@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use olm_runtime::{
-    client, clock,
+    client,
     cluster_operator::ClusterOperators,
     discovery::Discovery,
     driver::Runner,
@@ -18,6 +18,7 @@ use olm_runtime::{
     store::{Index, StoreSet},
 };
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::{
     adoption::{Adoptions, observe::OwnedIndex},
@@ -223,7 +224,7 @@ pub fn controllers(
             cluster_operators,
             settings: reports,
             first_rounds: runner.first_rounds.clone(),
-            since: clock::now(),
+            since: Instant::now(),
         };
         runner.spawn(&mut workers, &Arc::new(reports), &queues.cluster_operators, 1);
         workers

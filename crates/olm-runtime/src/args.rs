@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use go_compat::duration;
+use go_compat::{boolean, duration};
 
 use crate::admin::{Endpoints, SecureEndpoint};
 use crate::key::{NamespacedName, is_path_segment};
@@ -72,7 +72,7 @@ impl Serving {
 #[derive(Debug, Clone, Args)]
 pub struct LeaderElection {
     /// Of several processes let the one that has a Lease write, and the others stand by.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = boolean::parse, action = ArgAction::Set)]
     leader_elect: bool,
     /// How long the Lease lasts after each renewal: a killed leader is followed after that. Whole seconds.
     #[arg(long, default_value = "15s", value_name = "DURATION", value_parser = duration::parse)]
@@ -298,11 +298,14 @@ mod tests {
     #[test]
     fn nobody_is_elected_unless_that_is_asked_for() {
         assert!(parsed(&[]).candidacy("operator", "olm").is_none());
-        assert!(
-            parsed(&["--leader-elect=false"])
-                .candidacy("operator", "olm")
-                .is_none()
-        );
+        for value in ["false", "False", "F", "0"] {
+            let flag = format!("--leader-elect={value}");
+            assert!(parsed(&[&flag]).candidacy("operator", "olm").is_none(), "{value}");
+        }
+        for value in ["true", "True", "T", "1"] {
+            let flag = format!("--leader-elect={value}");
+            assert!(parsed(&[&flag]).candidacy("operator", "olm").is_some(), "{value}");
+        }
         assert_eq!(parsed(&["--leader-elect-retry-period=9s"]).usage_error(), None);
         let candidacy = parsed(&["--leader-elect"]).candidacy("operator", "olm").unwrap();
         assert_eq!(candidacy.lease, NamespacedName::new("olm", "operator"));

@@ -2,12 +2,14 @@
 
 pub mod bounded;
 mod counted;
+mod deadline;
 mod gated;
 mod transport;
 mod warnings;
 
 use std::time::Duration;
 
+use http::Uri;
 use kube::{Client, Config};
 use thiserror::Error;
 
@@ -20,7 +22,8 @@ use crate::metrics::Metrics;
 /// Where spans of requests are told apart from other spans.
 pub(crate) const REQUESTS: &str = "olm_runtime::requests";
 
-/// Deadline of every single request that is not a watch.
+/// How long the API server may take until it begins to answer a request, of whatever kind, and then for each further piece of an answer
+/// that is not a watch. Writes, and reads of rounds, have it as a whole.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// No connection could be configured.
@@ -47,8 +50,9 @@ pub enum ClientError {
 ///
 /// kube's default retry of refused requests is off: a create that is repeated blindly could be made
 /// twice, and the driver repeats whole rounds anyway. Answers are bounded, see [`bounded`], requests counted in
-/// `metrics`, and warnings about writes collected for the executor. What is sent and not acknowledged for as long as `unacknowledged` says is
-/// given up; not so where a kubeconfig names a proxy, or a program that logs in, as none in a cluster does.
+/// `metrics`, and warnings about writes collected for the executor. What is not answered is given up ([`REQUEST_DEADLINE`]). What is sent and
+/// not acknowledged for as long as `unacknowledged` says is given up as well, and so is a connection whose other end is gone; these two not
+/// where a kubeconfig names a proxy, or a program that logs in, as none in a cluster does.
 ///
 /// # Errors
 /// When no usable configuration is found; the text says what was tried.
@@ -74,8 +78,17 @@ pub async fn connect(
     let builder = transport::build(config, unacknowledged).map_err(ClientError::Client)?;
     let counted = CountRequests(metrics.clone());
     Ok(builder
+        .with_layer(&deadline::AnswerInTime)
         .with_layer(&bounded::BoundAnswers)
         .with_layer(&counted)
         .with_layer(&CollectWarnings)
         .build())
+}
+
+/// Whether the answer to this request has no end.
+pub(crate) fn is_watch(uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    query
+        .split('&')
+        .any(|parameter| matches!(parameter, "watch=true" | "watch=1"))
 }

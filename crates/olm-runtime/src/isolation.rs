@@ -6,10 +6,14 @@
 //! started anew. See `docs/decisions/0018-panics.md`.
 
 use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::task::Poll;
+
+use crate::telemetry::escaped;
 
 // With `panic = "abort"` nothing here would work.
 const _: () = assert!(cfg!(panic = "unwind"), "olm-runtime needs panics that unwind");
@@ -88,15 +92,31 @@ pub async fn blocking_in_round<R: Send + 'static>(work: impl FnOnce() -> R + Sen
 
 /// From now on a panic on this thread that nobody isolated ends the process, after its message. This is the thread of the
 /// runtime and its tasks. Work on other threads (`spawn_blocking`) hands its panic to whoever waits for it as an error.
+///
+/// Each panic is told on stderr, on one line and escaped as lines of the log are: words of a registry or a user may be in it. With
+/// `RUST_BACKTRACE` what led to it follows.
 pub fn end_process_on_panic() {
     let tasks = std::thread::current().id();
-    let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        tell(panic);
+        // Not by the log, in which it may have happened.
+        let mut text = told(panic.payload(), panic.location());
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            text += &format!("\n{backtrace}");
+        }
+        // Whoever closed stderr hears nothing, and the process ends all the same.
+        let _ = writeln!(std::io::stderr(), "{text}");
         if std::thread::current().id() == tasks && !IS_ISOLATED.get() {
             std::process::abort();
         }
     }));
+}
+
+/// A panic as one line.
+fn told(payload: &(dyn Any + Send), location: Option<&Location<'_>>) -> String {
+    let place = location.map_or("somewhere".to_owned(), ToString::to_string);
+    let Panicked { message } = Panicked::new(payload);
+    format!("panicked at {place}: {}", escaped(&message))
 }
 
 #[cfg(test)]
@@ -105,6 +125,9 @@ mod tests {
 
     /// Says which scene a child process of these tests plays.
     const SCENE: &str = "OLM_TEST_PANIC";
+
+    /// What a registry may have said.
+    const FORGED: &str = "no\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2J\u{202e}";
 
     /// Runs one test of this binary alone, in a process of its own.
     fn play(scene: &str) -> std::process::Output {
@@ -132,6 +155,9 @@ mod tests {
             }
             "isolated" => {
                 let _ = catch(|| panic!("stays with its key"));
+            }
+            "forging" => {
+                let _ = catch(|| panic!("{}", FORGED));
             }
             _ => {
                 let elsewhere = std::thread::spawn(|| panic!("another thread"));
@@ -162,6 +188,22 @@ mod tests {
             let lives = String::from_utf8_lossy(&ended.stdout).contains("the process lives");
             assert_eq!(lives, !aborts, "{scene}");
         }
+    }
+
+    #[test]
+    fn what_a_panic_says_ends_no_line_and_moves_no_cursor() {
+        let said = play("forging").stderr;
+        let said = String::from_utf8(said).unwrap();
+        let told = said
+            .lines()
+            .find(|line| line.starts_with("panicked at "))
+            .unwrap();
+        assert!(told.contains("isolation.rs:"), "where: {told}");
+        let shown = r"no\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2J\u{202e}";
+        assert!(told.ends_with(shown), "{told}");
+        let is_raw = |letter| matches!(letter, '\u{1b}' | '\u{202e}');
+        assert!(!said.contains(is_raw), "{said:?}");
+        assert!(!said.lines().any(|line| line.starts_with("2026")), "{said}");
     }
 
     #[tokio::test]

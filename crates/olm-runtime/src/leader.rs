@@ -45,6 +45,8 @@ use crate::reason;
 
 /// How long writes on their way may take to be over before the Lease is given back; then it is left to run out instead.
 const SETTLING: Duration = Duration::from_secs(2);
+/// How long the look at the Lease before the stores begin to list may take: nothing else is done meanwhile.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 /// How often the Lease is tried to be given back.
 const RELEASES: usize = 3;
 
@@ -205,10 +207,13 @@ impl Elector {
         &self.gate
     }
 
-    /// Reads the Lease once. Who does so before its stores begin to list may know later that nobody wrote meanwhile, see
-    /// [`Elector::acquire`]. Not to get an answer is no error.
+    /// Reads the Lease once, within 5 s. Who does so before its stores begin to list may know later that nobody wrote meanwhile, see
+    /// [`Elector::acquire`]. Not to get an answer is no error: what was not seen counts as not free.
     pub async fn look(&mut self) {
-        self.read().await;
+        let sent = Instant::now();
+        if tokio::time::timeout(FIRST_LOOK, self.read()).await.is_err() {
+            self.failed("read", "no answer", sent, Instant::now());
+        }
         self.candidate.remember_if_free();
     }
 
@@ -266,11 +271,12 @@ impl Elector {
         let releasing = async {
             for _ in 0..RELEASES {
                 if self.give_back().await {
-                    return;
+                    return true;
                 }
             }
+            false
         };
-        if tokio::time::timeout(SETTLING, releasing).await.is_err() {
+        if !matches!(tokio::time::timeout(SETTLING, releasing).await, Ok(true)) {
             tracing::warn!(lease = %self.lease, "the Lease could not be given back: it is left to run out");
         }
     }

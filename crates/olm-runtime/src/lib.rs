@@ -40,6 +40,8 @@ pub mod telemetry;
 pub mod tls;
 pub mod uid;
 pub mod wake;
+#[cfg(test)]
+mod written;
 
 pub use jiff::Timestamp;
 pub use key::NamespacedName;

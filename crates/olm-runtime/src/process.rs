@@ -34,7 +34,8 @@ const LAST_ROUNDS: Duration = Duration::from_secs(20);
 /// Keys that the queues of a standby may hold beside those it began with. They hold each once, until the day it leads; but keys of objects that
 /// are gone, or that labels named which have changed, are other keys each time. With so many it begins anew, which costs nobody anything.
 const MOST_ADDED: usize = 100_000;
-/// How long who leads may take to list its stores anew. Until then it writes nothing, and neither does anybody else.
+/// For how long the lists of who leads may come no further. Until they are there it writes nothing, and neither does anybody else; but
+/// whoever gave up a list that goes on would leave the same one to the next.
 const LISTING: Duration = Duration::from_secs(120);
 /// How often a standby counts them.
 const COUNTING: Duration = Duration::from_secs(60);
@@ -134,7 +135,7 @@ pub enum RunError {
     },
     /// Who leads cannot begin.
     #[error(
-        "leads by the Lease {lease}, and had no new list of {stores} within {} s: the log says what the API server answers. The process gives the Lease back and ends, so that another may try",
+        "leads by the Lease {lease}, and had no new list of {stores}, nor any more of it within {} s: the log says what the API server answers. The process gives the Lease back and ends, so that another may try",
         LISTING.as_secs()
     )]
     NotListed {
@@ -168,9 +169,14 @@ pub async fn run(
     let mut watches = JoinSet::new();
     metrics.of_the_process();
     let mut elector = candidacy.map(|it| Elector::new(client.clone(), it));
+    let mut stop = std::pin::pin!(stop_signal());
     if let Some(elector) = &mut elector {
-        // Before anything is listed: of a Lease that is free now and then, nobody wrote in between.
-        elector.look().await;
+        // Before anything is listed: of a Lease that is free now and then, nobody wrote in between. It is not waited for long, as nobody
+        // answers probes meanwhile.
+        tokio::select! {
+            () = elector.look() => {}
+            () = &mut stop => return Ok(()),
+        }
     }
     let leadership = elector.as_ref().map(|elector| elector.leadership().clone());
     let leadership = leadership.unwrap_or_default();
@@ -183,7 +189,7 @@ pub async fn run(
     // On the heap: it is large, and lives as long as the process.
     let secured = Box::pin(serve_secured(secure, admin.clone(), guard));
     tokio::select! {
-        ended = controllers(client, watches, stores, elector, start, stop_signal()) => ended,
+        ended = controllers(client, watches, stores, elector, start, stop) => ended,
         ended = admin.serve(health) => ended.map_err(|source| RunError::Health { address: health, source }),
         Err(error) = secured => Err(error),
     }
@@ -231,7 +237,7 @@ async fn usable(
 
 /// The part of [`run`] that knows neither signals nor the network: waits until the stores that `watches` feed are ready
 /// and until `elector`, if there is one, says that this process leads, has them listed anew where another led meanwhile, as its last writes
-/// may not be in them, for two minutes at most, starts the controllers with `start`, and ends with `stop`, when the rounds in hand are finished and the Lease is given back. Dropped before, it leaves everything where it is, as a killed
+/// may not be in them, as long as that goes on, starts the controllers with `start`, and ends with `stop`, when the rounds in hand are finished and the Lease is given back. Dropped before, it leaves everything where it is, as a killed
 /// process does.
 ///
 /// # Errors
@@ -276,8 +282,8 @@ pub async fn controllers(
         elector.announce(&recorder);
         if follows {
             tokio::select! {
-                listed = tokio::time::timeout(LISTING, stores.list_again()) => {
-                    if listed.is_err() {
+                is_listed = stores.list_again(LISTING) => {
+                    if !is_listed {
                         let stores = stores.unlisted().join(", ");
                         elector.release().await;
                         let lease = elector.lease().clone();

@@ -8,6 +8,7 @@
 //!   [`STRANGER_TIME`] at least: a caller who makes up tokens cannot keep those who are known from being answered, and costs the
 //!   API server 20 questions a second at most.
 
+mod admission;
 mod attributes;
 mod kube_reviewer;
 pub mod limits;
@@ -26,6 +27,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+pub use self::admission::{Caller, Question, Refusal};
 pub use self::attributes::Attributes;
 pub use self::kube_reviewer::KubeReviewer;
 pub use self::user::User;
@@ -97,7 +99,7 @@ impl Reviews {
     ///
     /// # Errors
     /// There is no answer in time.
-    pub async fn identify(&self, token: &str) -> Result<Option<User>, ReviewError> {
+    async fn identify(&self, token: &str) -> Result<Option<User>, ReviewError> {
         let key = digest(&token);
         let places = if self.known().has(&key) {
             Places {
@@ -116,7 +118,7 @@ impl Reviews {
 
     /// `user` was let in, by `token` if they showed one: for [`KNOWN_TIME`] its owner waits behind no stranger.
     /// Of one owner, all ServiceAccounts of a namespace together, no more than [`KNOWN_TOKENS_EACH`] are.
-    pub fn let_in(&self, user: &User, token: Option<&str>) {
+    fn let_in(&self, user: &User, token: Option<&str>) {
         self.is_unanswered.store(false, Ordering::Relaxed);
         if let Some(token) = token {
             self.known().add(digest(&owner(&user.name)), digest(&token));
@@ -124,7 +126,7 @@ impl Reviews {
     }
 
     /// Logs `text` and why the API server gives no answer, once until somebody is let in: others could have it logged again and again.
-    pub fn tell_unanswered(&self, text: &str, error: &ReviewError) {
+    fn tell_unanswered(&self, text: &str, error: &ReviewError) {
         if !self.is_unanswered.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "{text}");
         }
@@ -138,7 +140,7 @@ impl Reviews {
     ///
     /// # Errors
     /// There is no answer in time.
-    pub async fn decide(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError> {
+    async fn decide(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError> {
         let key = digest(&(user, attributes));
         let decide = || async {
             let mut decision = self.reviewer.decide(user, attributes).await?;

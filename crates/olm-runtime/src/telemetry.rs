@@ -125,10 +125,18 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -
     }
 }
 
-/// Writes text without control characters, and without those that change the direction of what follows.
-struct Escaped<'a, 'w>(&'a mut Writer<'w>);
+/// `text` as it is shown where others may have said it: one line, without what turns to the terminal.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    // A text takes everything.
+    let _ = Escaped(&mut shown).write_str(text);
+    shown
+}
 
-impl fmt::Write for Escaped<'_, '_> {
+/// Writes text without control characters, and without those that change the direction of what follows.
+struct Escaped<'a, W>(&'a mut W);
+
+impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
         while let Some((at, found)) = rest.char_indices().find(|(_, found)| is_escaped(*found)) {
@@ -167,36 +175,18 @@ fn filter(debug: bool, wanted: Option<&str>) -> (Targets, Option<String>) {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io,
-        sync::{Arc, Mutex},
-    };
-
     use http::{Request, Response};
     use k8s_openapi::api::core::v1::Secret;
     use kube::{Api, Client, client::Body};
     use tracing_subscriber::Registry;
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::written::Written;
 
     /// What is logged when a Secret cannot be decoded.
     fn logged(filter: Targets) -> String {
         let written = Written::default();
-        let writer = written.clone();
-        let lines = layer().with_writer(move || writer.clone()).with_ansi(false);
+        let lines = layer().with_writer(written.clone()).with_ansi(false);
         let subscriber = Registry::default().with(filter).with(lines);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         tracing::subscriber::with_default(subscriber, || {
@@ -210,8 +200,7 @@ mod tests {
                 tracing::error!(%error, "a Secret cannot be read");
             });
         });
-        let log = written.0.lock().unwrap().clone();
-        String::from_utf8(log).unwrap()
+        written.text()
     }
 
     #[test]
@@ -244,16 +233,14 @@ mod tests {
         assert!(unknown.unwrap().starts_with("OLM_LOG_FORMAT is \"xml\""));
         let of = |format| {
             let written = Written::default();
-            let writer = written.clone();
-            let lines = lines(format, move || writer.clone(), false);
+            let lines = lines(format, written.clone(), false);
             tracing::subscriber::with_default(Registry::default().with(lines), || {
                 let trigger = Some(tracing::field::display("Subscription ns/a"));
                 let span = tracing::info_span!("round", controller = "csv", key = "ns/a.v1", trigger);
                 let _entered = span.enter();
                 tracing::info!(count = 2, "done");
             });
-            let log = written.0.lock().unwrap().clone();
-            String::from_utf8(log).unwrap()
+            written.text()
         };
         let line: serde_json::Value = serde_json::from_str(&of(Format::Json)).unwrap();
         assert_eq!(line["level"], "INFO");
@@ -271,8 +258,7 @@ mod tests {
     #[test]
     fn what_others_said_ends_no_line_and_moves_no_cursor() {
         let written = Written::default();
-        let writer = written.clone();
-        let lines = lines(Format::Text, move || writer.clone(), false);
+        let lines = lines(Format::Text, written.clone(), false);
         tracing::subscriber::with_default(Registry::default().with(lines), || {
             let said = "x\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2J\u{202e}\u{7}";
             let trigger = Some(tracing::field::display(said));
@@ -280,8 +266,7 @@ mod tests {
             let _entered = span.enter();
             tracing::warn!(error = %said, text = said, "left out: {said}");
         });
-        let log = written.0.lock().unwrap().clone();
-        let log = String::from_utf8(log).unwrap();
+        let log = written.text();
         assert_eq!(log.lines().count(), 1, "{log:?}");
         let controls: Vec<char> = log
             .trim_end()

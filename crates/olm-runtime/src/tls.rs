@@ -185,7 +185,11 @@ impl TlsFiles {
             loop {
                 tokio::time::sleep(LOOK_EVERY).await;
                 let changed = match self.read() {
-                    Ok(read) if read == last => continue,
+                    Ok(read) if read == last => {
+                        // What was wrong is over, and told again when it comes again.
+                        told.clear();
+                        continue;
+                    }
                     Ok(read) => configured(&read).map(|config| (read, config)),
                     Err(error) => Err(error),
                 };

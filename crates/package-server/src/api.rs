@@ -18,7 +18,7 @@ use olm_runtime::admin::NO_PROFILES;
 use olm_runtime::clock;
 use olm_runtime::isolation::{self, Panicked, catch, isolated};
 use olm_runtime::metrics::{Counters, Metrics, Page};
-use olm_runtime::review::{Attributes, ReviewError, Reviews, User, bearer_token};
+use olm_runtime::review::{Attributes, Caller, Refusal, Reviews, User, bearer_token};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -43,6 +43,9 @@ const PLACEHOLDER: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" width="40"
 const SVG: &str = "image/svg+xml";
 /// What a browser may do with pictures that strangers put into catalogs: show them.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+
+/// What the log says when the API server gives no answer.
+const UNANSWERED: &str = "the API server does not answer for callers";
 
 /// Whoever is at the other end of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -172,51 +175,33 @@ impl Api {
         if asked.access == Access::Everybody {
             return Ok(());
         }
-        let user = self
-            .user(peer, headers)
-            .await?
-            .ok_or_else(ApiStatus::unauthorized)?;
-        let Access::Allowed(attributes) = &asked.access else {
-            return Ok(());
+        let needs = |user: &User| match &asked.access {
+            Access::Allowed(attributes) if !user.may_everything() => Some(attributes),
+            _ => None,
         };
-        if user.may_everything() {
-            return Ok(());
-        }
-        let decision = self.reviews.decide(&user, attributes).await;
-        let decision = decision.map_err(|error| self.unknown("whether this is allowed", &error))?;
-        if decision.is_allowed {
-            self.reviews
-                .let_in(&user, bearer_token(headers.get(AUTHORIZATION)));
-            Ok(())
-        } else {
-            Err(ApiStatus::forbidden(&user.name, attributes, &decision.reason))
-        }
+        let caller = self.caller(peer, headers);
+        let admitted = self.reviews.admit(caller, needs, UNANSWERED).await;
+        admitted.map_err(|refusal| match (refusal, &asked.access) {
+            (Refusal::Forbidden { user, reason }, Access::Allowed(attributes)) => {
+                ApiStatus::forbidden(&user, attributes, &reason)
+            }
+            (Refusal::Unanswered(question), _) => ApiStatus::unavailable(format!(
+                "it cannot be found out {question}: the API server does not answer"
+            )),
+            (Refusal::Unauthenticated | Refusal::Forbidden { .. }, _) => ApiStatus::unauthorized(),
+        })
     }
 
     /// Who calls: whom the API server names, else whose token it is. What anybody else writes into the headers of the API server
     /// is not read.
-    async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<User>, ApiStatus> {
+    fn caller<'a>(&self, peer: &Peer, headers: &'a HeaderMap) -> Option<Caller<'a>> {
         if self.is_front_proxy(peer) {
             let known = self.front_proxy.borrow().clone();
             if let Some(user) = known.and_then(|known| known.user(headers)) {
-                return Ok(Some(user.authenticated()));
+                return Some(Caller::Known(user));
             }
         }
-        let Some(token) = bearer_token(headers.get(AUTHORIZATION)) else {
-            return Ok(None);
-        };
-        let user = self.reviews.identify(token).await;
-        let user = user.map_err(|error| self.unknown("who this is", &error))?;
-        Ok(user.map(User::authenticated))
-    }
-
-    /// The answer to whoever it may be while the API server gives none; its own words are for the log.
-    fn unknown(&self, what: &str, error: &ReviewError) -> ApiStatus {
-        let text = format!("the API server does not answer for callers: it cannot be found out {what}");
-        self.reviews.tell_unanswered(&text, error);
-        ApiStatus::unavailable(format!(
-            "it cannot be found out {what}: the API server does not answer"
-        ))
+        bearer_token(headers.get(AUTHORIZATION)).map(Caller::Token)
     }
 
     async fn respond(&self, asked: RequestInfo, headers: &HeaderMap) -> Result<Response<Body>, ApiStatus> {

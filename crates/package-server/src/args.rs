@@ -66,10 +66,10 @@ pub struct Args {
     )]
     pub(crate) shutdown_delay: Duration,
     /// Log what is read and answered.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
     pub debug: bool,
     /// Print the version and exit.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
     pub version: bool,
     /// Accepted for compatibility: catalogs of all namespaces are read.
     #[arg(
@@ -261,6 +261,28 @@ mod tests {
             "{error}"
         );
         assert!(error.contains("'--global-namespace'"), "{error}");
+    }
+
+    type Read = fn(&Args) -> bool;
+
+    /// As every flag of Go's programs is.
+    #[test]
+    fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
+        let flags: [(&str, Read); 2] = [("--debug", |args| args.debug), ("--version", |args| args.version)];
+        for (flag, read) in flags {
+            let given =
+                |value: &str| Args::try_parse_from(["package-server".to_owned(), format!("{flag}{value}")]);
+            for value in ["", "=1", "=t", "=T", "=true", "=TRUE", "=True"] {
+                assert!(read(&given(value).unwrap()), "{flag}{value}");
+            }
+            for value in ["=0", "=f", "=F", "=false", "=FALSE", "=False"] {
+                assert!(!read(&given(value).unwrap()), "{flag}{value}");
+            }
+            for value in ["yes", "tRUE"] {
+                let error = given(&format!("={value}")).unwrap_err().to_string();
+                assert!(error.contains(&format!("'{value}' for '{flag}")), "{error}");
+            }
+        }
     }
 
     #[test]

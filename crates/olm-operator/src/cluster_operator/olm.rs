@@ -20,8 +20,8 @@ use super::{
     related,
 };
 
-/// How long a process that gets nothing done is not yet called degraded, in seconds.
-const GRACE: i64 = 5 * 60;
+/// How long a process that gets nothing done is not yet called degraded.
+const GRACE: Duration = Duration::from_secs(5 * 60);
 /// How often it is looked whether there is still something to do.
 const INTERVAL: Duration = Duration::from_secs(60);
 
@@ -36,8 +36,8 @@ pub(crate) struct Inputs {
     pub(crate) version: String,
     /// The controllers of this process have done something, or have nothing to do.
     pub(crate) is_working: bool,
-    /// When this process began to work.
-    pub(crate) since: Timestamp,
+    /// For how long this process has been at work, by a clock that nobody sets.
+    pub(crate) at_work: Duration,
     /// The ClusterServiceVersions that have properties, copies left out.
     pub(crate) operators: Vec<Arc<ClusterServiceVersion>>,
     /// Those of OLM's own namespace.
@@ -50,12 +50,11 @@ pub(super) fn properties(csv: &ClusterServiceVersion) -> Option<&str> {
 }
 
 /// When to look again. That something was done is told.
-pub(super) fn requeue(inputs: &Inputs, now: Timestamp) -> Requeue {
+pub(super) fn requeue(inputs: &Inputs) -> Requeue {
     if inputs.is_working {
         return Requeue::AwaitChange;
     }
-    let left = u64::try_from(GRACE.saturating_sub(waited(inputs, now))).unwrap_or(0);
-    let left = Duration::from_secs(left);
+    let left = GRACE.saturating_sub(inputs.at_work);
     Requeue::After {
         delay: if left.is_zero() {
             INTERVAL
@@ -64,11 +63,6 @@ pub(super) fn requeue(inputs: &Inputs, now: Timestamp) -> Requeue {
         },
         reason: "a process that gets nothing done is degraded after a while, and none where nothing is left to do",
     }
-}
-
-/// For how long this process has been at work, in seconds.
-fn waited(inputs: &Inputs, now: Timestamp) -> i64 {
-    now.as_second().saturating_sub(inputs.since.as_second()).max(0)
 }
 
 /// Makes `status` what is to be said now. What an earlier process said stands until there is something to say.
@@ -99,7 +93,7 @@ fn report_work(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timesta
 }
 
 fn report_waiting(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timestamp) {
-    let is_late = waited(inputs, now) >= GRACE;
+    let is_late = inputs.at_work >= GRACE;
     let is_restart = status.has_versions(&versions(inputs)) && status.condition(AVAILABLE).is_some();
     if is_restart && !is_late {
         return;
@@ -159,9 +153,17 @@ mod tests {
             release: "4.18.0".into(),
             version: "0.9.0".into(),
             is_working,
-            since: at(0),
+            at_work: Duration::ZERO,
             operators: Vec::new(),
             own: Vec::new(),
+        }
+    }
+
+    /// Of a process that has got nothing done for so many seconds.
+    fn waiting(seconds: u64) -> Inputs {
+        Inputs {
+            at_work: Duration::from_secs(seconds),
+            ..inputs(false)
         }
     }
 
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn ocp_005_before_anything_was_done_a_new_report_says_that_it_waits_and_is_not_degraded_at_once() {
         let mut status = ClusterOperatorStatus::default();
-        report(&mut status, &inputs(false), at(1));
+        report(&mut status, &waiting(1), at(1));
         assert_eq!(
             conditions(&status),
             [
@@ -192,9 +194,9 @@ mod tests {
             ]
         );
         assert!(status.versions.is_empty());
-        report(&mut status, &inputs(false), at(299));
+        report(&mut status, &waiting(299), at(299));
         assert_eq!(status.condition(DEGRADED).unwrap().status, "False");
-        report(&mut status, &inputs(false), at(300));
+        report(&mut status, &waiting(300), at(300));
         assert_eq!(
             conditions(&status)[3],
             "Degraded True 300 : Waiting for updates to take effect"
@@ -221,12 +223,12 @@ mod tests {
         let mut said = ClusterOperatorStatus::default();
         report(&mut said, &inputs(true), at(1));
         let mut status = said.clone();
-        report(&mut status, &inputs(false), at(100));
+        report(&mut status, &waiting(100), at(100));
         assert_eq!(status, said, "a restart");
         // Another version: on the way, and available all the while.
         let newer = Inputs {
             version: "0.10.0".into(),
-            ..inputs(false)
+            ..waiting(100)
         };
         report(&mut status, &newer, at(100));
         assert_eq!(
@@ -238,7 +240,7 @@ mod tests {
                 "Upgradeable False 100 : Waiting for updates to take effect",
             ]
         );
-        report(&mut said, &inputs(false), at(300));
+        report(&mut said, &waiting(300), at(300));
         assert_eq!(said.condition(DEGRADED).unwrap().status, "True");
         assert_eq!(said.condition(AVAILABLE).unwrap().status, "False");
     }
@@ -315,22 +317,35 @@ mod tests {
             "Upgradeable False 1 ErrorCheckingOperatorCompatibility: Encountered errors while checking compatibility \
              with the next minor version of OpenShift: desired release version missing from RELEASE_VERSION env variable"
         );
-        assert_eq!(requeue(&inputs, at(1)), Requeue::AwaitChange);
+        assert_eq!(requeue(&inputs), Requeue::AwaitChange);
         assert!(status.has_versions(&[OperandVersion::new("olm", "0.9.0")]));
     }
 
     #[test]
     fn who_gets_nothing_done_is_looked_at_again_when_it_is_degraded() {
-        let since = inputs(false).since.as_second();
-        let delay = |after: i64| match requeue(&inputs(false), at(since + after)) {
+        let delay = |after: u64| match requeue(&waiting(after)) {
             Requeue::After { delay, .. } => Some(delay.as_secs()),
             Requeue::AwaitChange => None,
         };
-        assert_eq!(delay(-60), Some(60));
+        assert_eq!(delay(0), Some(60));
         assert_eq!(delay(200), Some(60));
         assert_eq!(delay(299), Some(1));
         assert_eq!(delay(300), Some(60));
-        assert_eq!(requeue(&inputs(true), at(since)), Requeue::AwaitChange);
+        assert_eq!(requeue(&inputs(true)), Requeue::AwaitChange);
+    }
+
+    /// The machine's clock is set right after its start, by hours perhaps, either way.
+    #[test]
+    fn a_clock_that_is_set_makes_nobody_late_nor_punctual() {
+        for hours in [-2, 2] {
+            let mut status = ClusterOperatorStatus::default();
+            let set = |second: i64| at(10_000 + second + hours * 3600);
+            report(&mut status, &waiting(1), at(10_001));
+            report(&mut status, &waiting(299), set(299));
+            assert_eq!(status.condition(DEGRADED).unwrap().status, "False", "{hours}");
+            report(&mut status, &waiting(300), set(300));
+            assert_eq!(status.condition(DEGRADED).unwrap().status, "True", "{hours}");
+        }
     }
 
     #[test]

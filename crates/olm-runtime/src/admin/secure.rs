@@ -5,7 +5,8 @@
 //! - What the API server did not say yes to is not told. When it does not answer, that is said (503), and nothing else: why stands in the log,
 //!   once until somebody is let in.
 //! - One request a connection, HTTP/1.1 alone. Handshake, question and answer have one deadline, [`PATIENCE`].
-//! - No more than 50 connections a second are taken: handshakes take time of the thread that does everything else.
+//! - Connections are taken at once; no more than 50 handshakes a second begin, in the order of their connections: they take time of the
+//!   thread that does everything else. Of those that wait the ones of whoever has most are closed, so that a flood waits behind itself.
 //! - Who asks often costs the API server no more than [`crate::review`] says.
 
 use std::convert::Infallible;
@@ -17,12 +18,13 @@ use http::HeaderValue;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Admin, Answer, METRICS, path, read_head, request_line, take_all};
 use crate::metrics::{Counters, Metrics};
-use crate::review::{Attributes, ReviewError, Reviews, User, bearer_token};
+use crate::review::{Attributes, Caller, Refusal, Reviews, User, bearer_token};
 use crate::tls::Subject;
 
 /// What is spoken.
@@ -34,8 +36,10 @@ const HEADERS: usize = 64;
 /// Time from a connection to the end of its answer. There are two questions to the API server in it, of
 /// [`REVIEW_TIME`](crate::review::limits::REVIEW_TIME) each.
 pub const PATIENCE: Duration = Duration::from_secs(15);
-/// Time between two connections that are taken.
-const ACCEPT_EVERY: Duration = Duration::from_millis(20);
+/// What the log says when the API server gives no answer.
+const UNANSWERED: &str = "metrics are told to nobody whom the API server does not answer for";
+/// Time between two handshakes.
+const HANDSHAKE_EVERY: Duration = Duration::from_millis(20);
 
 /// The counter of those who were refused, for [`Guard::new`].
 pub fn refusals(metrics: &Metrics) -> Counters<1> {
@@ -85,37 +89,26 @@ impl Guard {
         let authorization = given.find(|header| header.name.eq_ignore_ascii_case("authorization"));
         let authorization = authorization.and_then(|header| HeaderValue::from_bytes(header.value).ok());
         let token = bearer_token(authorization.as_ref());
-        let user = match token {
-            Some(token) => {
-                let user = self.reviews.identify(token).await;
-                user.map_err(|error| self.unknown("who somebody is", &error))?
-            }
-            None => peer,
-        };
-        let Some(user) = user.map(User::authenticated) else {
-            return Err(Answer::text("401 Unauthorized", "Unauthorized\n"));
-        };
+        // A token says more than a certificate.
+        let caller = token.map(Caller::Token).or(peer.map(Caller::Known));
         let attributes = Attributes::Path {
             verb: request.method.unwrap_or_default().to_ascii_lowercase(),
             path: METRICS.to_owned(),
         };
-        let decision = self.reviews.decide(&user, &attributes).await;
-        let decision = decision.map_err(|error| self.unknown("what somebody may", &error))?;
-        if !decision.is_allowed {
-            let text = format!("Authorization denied for user {}\n", user.name);
-            return Err(Answer::text("403 Forbidden", &text));
-        }
-        self.reviews.let_in(&user, token);
-        Ok(())
-    }
-
-    /// The answer to whoever it may be while the API server gives none; its own words are for the log.
-    fn unknown(&self, what: &str, error: &ReviewError) -> Answer {
-        let text = format!(
-            "metrics are told to nobody whom the API server does not answer for: it cannot be found out {what}"
-        );
-        self.reviews.tell_unanswered(&text, error);
-        Answer::text("503 Service Unavailable", "the API server does not answer\n")
+        let admitted = self
+            .reviews
+            .admit(caller, |_| Some(&attributes), UNANSWERED)
+            .await;
+        admitted.map_err(|refusal| match refusal {
+            Refusal::Unauthenticated => Answer::text("401 Unauthorized", "Unauthorized\n"),
+            Refusal::Forbidden { user, .. } => {
+                let text = format!("Authorization denied for user {user}\n");
+                Answer::text("403 Forbidden", &text)
+            }
+            Refusal::Unanswered(_) => {
+                Answer::text("503 Service Unavailable", "the API server does not answer\n")
+            }
+        })
     }
 }
 
@@ -126,16 +119,15 @@ pub async fn serve(
     admin: Admin,
     guard: Guard,
 ) -> Infallible {
-    let accept = || async {
-        let accepted = listener.accept().await;
-        tokio::time::sleep(ACCEPT_EVERY).await;
-        accepted
-    };
+    let accept = || async { listener.accept().await };
+    let turns = Turns::default();
     let answer = |stream| {
         let config = Arc::clone(&config.borrow());
-        let (admin, guard) = (admin.clone(), guard.clone());
+        let (admin, guard, turns) = (admin.clone(), guard.clone(), turns.clone());
         async move {
             let answered = async {
+                // Not before the connection is taken: those that wait there are nobody's, and a flood would keep everybody out.
+                turns.next().await;
                 let tls = TlsAcceptor::from(config).accept(stream).await?;
                 let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
                 let peer = certificates
@@ -147,6 +139,24 @@ pub async fn serve(
         }
     };
     take_all(accept, answer).await
+}
+
+/// Turns at a handshake, first come, first served. Whoever is closed while it waits takes none.
+#[derive(Clone, Default)]
+struct Turns {
+    /// From when on the next one may begin.
+    next: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Turns {
+    /// Comes back when it is this one's turn.
+    async fn next(&self) {
+        let mut next = self.next.lock().await;
+        if let Some(next) = *next {
+            tokio::time::sleep_until(next).await;
+        }
+        *next = Some(Instant::now() + HANDSHAKE_EVERY);
+    }
 }
 
 /// Listens on `address`.

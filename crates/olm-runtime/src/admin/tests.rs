@@ -183,12 +183,12 @@ async fn who_leads_and_cannot_list_is_not_ready() {
         let refusal = || Fault::Refuse(Refusal::new(500, "InternalError", "no"));
         (request.verb == Verb::List).then(refusal)
     });
-    let listing = tokio::spawn(async move { stores.list_again().await });
+    let listing = tokio::spawn(async move { stores.list_again(Duration::from_secs(120)).await });
     tokio::time::sleep(Duration::from_secs(60)).await;
     let waiting = "leads, waiting for a list of: configmaps.\n";
     assert_eq!(told(), ("503 Service Unavailable", waiting.to_owned()));
     cluster.clear_hooks();
-    listing.await.unwrap();
+    assert!(listing.await.unwrap());
     assert_eq!(told().0, "200 OK");
 }
 

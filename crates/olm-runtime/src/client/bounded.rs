@@ -14,6 +14,8 @@ use http_body::{Frame, SizeHint};
 use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 
+use super::is_watch;
+
 /// The kinds of one API version.
 pub const DISCOVERY_BYTES: u64 = 16 << 20;
 /// One event of a watch: an object. Kubernetes stores none of more than a tenth of it.
@@ -31,8 +33,7 @@ enum Bound {
 
 impl Bound {
     fn of<B>(request: &Request<B>) -> Self {
-        let query = request.uri().query().unwrap_or_default();
-        if query.split('&').any(|it| matches!(it, "watch=true" | "watch=1")) {
+        if is_watch(request.uri()) {
             return Self::Line(EVENT_BYTES);
         }
         // `/apis/<group>/<version>` at most; objects and lists are further down.

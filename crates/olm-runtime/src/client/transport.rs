@@ -1,6 +1,6 @@
 //! The HTTP client under kube's.
 //!
-//! As kube would make it, but for the memory of connections. Each watch has one of its own for as long as the process lives, and
+//! As kube would make it, but that a connection whose other end is gone is found out, and for the memory of connections. Each watch has one of its own for as long as the process lives, and
 //! hyper lets the buffer of each grow to 400 KiB with the largest answer, and keeps it. Each write that finds all others in use
 //! opens one more, and without a timer hyper closes none of them until the next request.
 
@@ -24,6 +24,14 @@ const READ_BUFFER: usize = 32 << 10;
 
 /// How long a connection waits for its next request. A new one costs a handshake, a few milliseconds.
 const IDLE: Duration = Duration::from_secs(30);
+
+/// So long nothing has to have come on a connection until the machine at the other end is asked whether it is there.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How often it is asked then.
+const ASK_EVERY: Duration = Duration::from_secs(5);
+/// So many questions without an answer are the end of the connection. Where what was sent has to be acknowledged in time, one is:
+/// the system takes that time for both.
+const QUESTIONS: u32 = 3;
 
 type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
@@ -70,6 +78,10 @@ fn tcp(unacknowledged: Option<Duration>) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_tcp_user_timeout(unacknowledged);
+    // On a watch nothing is sent, so that nothing else would ever find out.
+    tcp.set_keepalive(Some(SILENCE));
+    tcp.set_keepalive_interval(Some(ASK_EVERY));
+    tcp.set_keepalive_retries(Some(QUESTIONS));
     tcp
 }
 
@@ -91,6 +103,27 @@ mod tests {
             let stream = tcp(wanted).call(uri.clone()).await.unwrap();
             let found = socket2::SockRef::from(stream.inner()).tcp_user_timeout().unwrap();
             assert_eq!(found, wanted);
+        }
+    }
+
+    /// A machine that is gone closes no connection, and a watch would hear nothing until its time is over.
+    #[tokio::test]
+    async fn who_is_silent_is_asked_whether_it_is_there_with_an_election_and_without() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri: http::Uri = format!("https://{}", listener.local_addr().unwrap())
+            .parse()
+            .unwrap();
+        for unacknowledged in [Some(Duration::from_millis(1250)), None] {
+            let stream = tcp(unacknowledged).call(uri.clone()).await.unwrap();
+            let socket = socket2::SockRef::from(stream.inner());
+            assert!(socket.keepalive().unwrap());
+            let times = (
+                socket.tcp_keepalive_time().unwrap(),
+                socket.tcp_keepalive_interval().unwrap(),
+                socket.tcp_keepalive_retries().unwrap(),
+            );
+            assert_eq!(times, (SILENCE, ASK_EVERY, QUESTIONS));
+            assert!(SILENCE + QUESTIONS * ASK_EVERY <= Duration::from_secs(60));
         }
     }
 }

@@ -8,6 +8,8 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::gate::WriteWindow;
 
+mod release;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn named() -> ObjectMeta {
@@ -422,69 +424,6 @@ async fn a_standby_reads_every_two_seconds_and_writes_nothing() {
         let count = counts[&(verb, "Lease".to_owned())];
         assert!((29..=31).contains(&count), "{counts:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_is_given_back_is_taken_within_a_retry_period() {
-    let cluster = cluster();
-    let mut first = elector(&cluster, "first");
-    first.acquire().await.unwrap();
-    let second = Process::start(&cluster, "second");
-    seconds(5).await;
-    let permit = first.gate().pass(SECOND * 30).unwrap();
-    let (gate, began) = (first.gate().clone(), Instant::now());
-    let resigned = tokio::spawn(async move { first.release().await });
-    seconds(1).await;
-    assert!(!gate.is_open());
-    assert_eq!(spec(&cluster)["holderIdentity"], "first", "a write is on its way");
-    permit.answered();
-    resigned.await.unwrap();
-    assert_eq!(spec(&cluster)["holderIdentity"], "");
-    opened(&second.gate).await;
-    assert!(began.elapsed() < SECOND * 4, "{:?}", began.elapsed());
-}
-
-/// What may still be carried out by the server must not meet what the next one writes.
-#[tokio::test(start_paused = true)]
-async fn with_a_write_on_its_way_that_has_no_answer_the_lease_runs_out() {
-    let cluster = cluster();
-    let mut first = elector(&cluster, "first");
-    first.acquire().await.unwrap();
-    let second = Process::start(&cluster, "second");
-    let permit = first.gate().pass(SECOND * 30).unwrap();
-    let over_by = permit.over_by();
-    drop(permit);
-    first.release().await;
-    opened(&second.gate).await;
-    assert!(Instant::now() >= over_by);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_standby_that_stops_leaves_the_lease_alone() {
-    let cluster = cluster();
-    let _leader = Process::start(&cluster, "first");
-    seconds(1).await;
-    let mut standby = elector(&cluster, "second");
-    assert!(
-        tokio::time::timeout(SECOND * 10, standby.acquire())
-            .await
-            .is_err()
-    );
-    cluster.take_log();
-    standby.release().await;
-    assert!(cluster.take_log().counts.is_empty());
-}
-
-/// Who stops while a write of it is under way that would make it the leader gives that back, too.
-#[tokio::test(start_paused = true)]
-async fn what_was_claimed_without_an_answer_is_given_back() {
-    let cluster = cluster();
-    cluster.on_request(|request| (request.verb == Verb::Create).then_some(Fault::LoseAnswer));
-    let mut first = elector(&cluster, "first");
-    assert!(tokio::time::timeout(SECOND, first.acquire()).await.is_err());
-    assert_eq!(spec(&cluster)["holderIdentity"], "first");
-    first.release().await;
-    assert_eq!(spec(&cluster)["holderIdentity"], "");
 }
 
 /// A write that the gate let through is answered, or over, before another leads; whatever the leader's requests come to.

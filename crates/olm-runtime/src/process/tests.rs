@@ -55,6 +55,40 @@ async fn metrics_alone_wait_for_a_certificate() {
     assert!(waiting.is_finished());
 }
 
+/// Times may be long, and whoever answers no probe is killed before.
+#[tokio::test(start_paused = true)]
+async fn health_is_served_soon_though_the_lease_cannot_be_read() {
+    let cluster = cluster();
+    cluster.on_request(|request| (request.kind.kind == "Lease").then_some(Fault::Hang));
+    let (client, _) = cluster.connect();
+    let times = LeaseTimes::new(
+        Duration::from_secs(300),
+        Duration::from_secs(240),
+        Duration::from_secs(2),
+    );
+    let candidacy = Candidacy::new(NamespacedName::new("olm", "lease"), times.unwrap());
+    // Somebody else has the port, so that it is seen when it is asked for.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoints = Endpoints {
+        health: taken.local_addr().unwrap(),
+        secure: None,
+    };
+    let began = tokio::time::Instant::now();
+    let metrics = Metrics::default();
+    let start = |_: &Runner| JoinSet::new();
+    let ended = run(
+        client,
+        StoreSet::new(),
+        endpoints,
+        metrics,
+        Some(candidacy),
+        start,
+    )
+    .await;
+    assert!(matches!(ended, Err(RunError::Health { .. })), "{ended:?}");
+    assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
+}
+
 // --- Processes of which one is elected ---
 
 /// A process with one controller, which is in a round when it is to stop.
@@ -249,9 +283,35 @@ async fn who_follows_and_cannot_list_gives_the_lease_back_and_ends() {
     seconds(LISTING.as_secs()).await;
     assert_eq!(holder(&cluster), "");
     let error = second.running.await.unwrap().unwrap_err().to_string();
-    let wanted = "leads by the Lease olm/lease, and had no new list of configmaps. within 120 s";
+    let wanted =
+        "leads by the Lease olm/lease, and had no new list of configmaps., nor any more of it within 120 s";
     assert!(error.starts_with(wanted), "{error}");
     assert!(second.log.lock().unwrap().is_empty());
+}
+
+/// On a large cluster, or one that takes its time: each process would give up what the next one begins anew.
+#[tokio::test(start_paused = true)]
+async fn who_follows_waits_for_lists_that_go_on_however_long_they_take() {
+    let cluster = cluster();
+    for number in 0..300 {
+        let metadata = json!({"namespace": "olm", "name": format!("n{number}")});
+        cluster.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+    }
+    let mut first = Process::start(&cluster, "first");
+    seconds(1).await;
+    let second = Process::start(&cluster, "second");
+    seconds(1).await;
+    cluster.on_request(|request| {
+        let is_page = request.verb == Verb::List && request.kind.kind == "ConfigMap";
+        is_page.then_some(Fault::Delay(Duration::from_secs(100)))
+    });
+    first.stop();
+    seconds(LISTING.as_secs() + 60).await;
+    assert_eq!(holder(&cluster), "second");
+    assert!(second.told().is_empty());
+    seconds(180).await;
+    assert_eq!(second.told(), ["rounds"]);
+    assert_eq!(second.known.lock().unwrap().len(), 300);
 }
 
 /// Nobody has written since its stores began to list.

@@ -12,6 +12,7 @@ use super::contents::Revision;
 use super::watch::{Requirement, selected};
 use super::{Store, stamp_of};
 use crate::change::Object;
+use crate::client::is_watch;
 use crate::error::with_causes;
 use crate::key::reference_of_kind;
 use crate::metrics::Metrics;
@@ -79,6 +80,10 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                         // A list begins before anything was answered.
                         if !matches!(event, watcher::Event::Init) {
                             self.store.shared.set_interruption(None);
+                        }
+                        // The page was full of it, whether it is kept or not.
+                        if matches!(event, watcher::Event::InitApply(_)) {
+                            self.store.shared.relists.goes_on();
                         }
                         self.take(event, &decode);
                     }
@@ -175,10 +180,9 @@ where
 
 /// The version behind which the request watches; `None` for other requests.
 fn watched_from(uri: &Uri) -> Option<u64> {
-    let parameters = || uri.query().unwrap_or_default().split('&');
-    let is_watch = parameters().any(|parameter| matches!(parameter, "watch=true" | "watch=1"));
-    let version = parameters().find_map(|parameter| parameter.strip_prefix("resourceVersion="));
-    version.filter(|_| is_watch)?.parse().ok()
+    let mut parameters = uri.query().unwrap_or_default().split('&');
+    let version = parameters.find_map(|parameter| parameter.strip_prefix("resourceVersion="));
+    version.filter(|_| is_watch(uri))?.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The stores of one binary, and what takes in our own writes.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
@@ -10,6 +11,7 @@ use olm_api::labels;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
 use super::absorb::{Absorbers, OwnWrite};
 use super::feed::{Feed, noting_versions};
@@ -252,11 +254,25 @@ impl StoreSetHandle {
 
     /// Has every store listed anew. Afterwards they hold what the server held when this was called, or something later, however late their
     /// watches are: the server answers such a list with what is stored when it is asked for. Not so news, and what is watched on demand.
-    pub async fn list_again(&self) {
+    ///
+    /// False when none of these lists came any further for as long as `patience`, see [`StoreSetHandle::unlisted`].
+    pub async fn list_again(&self, patience: Duration) -> bool {
         let lists: Vec<_> = self.relists.iter().map(|(_, relists)| relists.ask()).collect();
-        for list in lists {
-            list.await;
+        let listed = async {
+            for list in lists {
+                list.await;
+            }
+        };
+        let mut listed = std::pin::pin!(listed);
+        let mut since = Instant::now();
+        while timeout_at(since + patience, &mut listed).await.is_err() {
+            let progress = self.relists.iter().filter_map(|(_, relists)| relists.progress());
+            match progress.max() {
+                Some(progress) if progress > since => since = progress,
+                _ => return false,
+            }
         }
+        true
     }
 
     /// Names of the stores whose list of [`StoreSetHandle::list_again`] is still missing.

@@ -7,6 +7,7 @@
 mod losses;
 
 use std::{
+    collections::HashMap,
     path::Path,
     sync::{
         Arc,
@@ -27,10 +28,14 @@ use kube::{Config, client::ConfigExt};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceResponse,
+};
 use opentelemetry_sdk::{
     Resource,
     trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider},
 };
+use prost::Message as _;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::runtime::Handle;
 use tracing::{Subscriber, level_filters::LevelFilter};
@@ -45,6 +50,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LAST_BATCH: Duration = Duration::from_secs(2);
 /// What is read of an answer, in bytes; it says how many spans were refused, at most.
 const ANSWER_LIMIT: usize = 64 << 10;
+/// Characters of what a collector says that are told.
+const WORDS: usize = 500;
 /// The path of OTLP for spans.
 const TRACES: &str = "/v1/traces";
 
@@ -61,6 +68,18 @@ pub(super) struct Settings {
     certificate: String,
     /// How many spans may wait.
     queue: usize,
+    /// What goes with each batch.
+    headers: Headers,
+}
+
+/// Headers, of which nobody is shown more than how many there are: they may hold credentials. Values are as the environment has them.
+#[derive(Clone, PartialEq, Eq)]
+struct Headers(HashMap<String, String>);
+
+impl std::fmt::Debug for Headers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Headers").field(&self.0.len()).finish()
+    }
 }
 
 impl Settings {
@@ -112,14 +131,15 @@ impl Settings {
         });
         let endpoint =
             uri.ok_or_else(|| format!("{name} is no address such as http://collector.monitoring:4318"))?;
-        // The library reads them by itself, and leaves out what it cannot.
-        if let Some((name, text)) = either("HEADERS")
-            && let Some(number) = unusable_header(&text)
-        {
+        // The library reads them by itself, leaves out what it cannot, and takes an empty variable of traces for the one that counts.
+        let (name, text) = either("HEADERS").unwrap_or_default();
+        if let Some(number) = unusable_header(&text) {
             return Err(format!(
                 "{name}: entry {number} is no name=value such as authorization=Bearer%20TOKEN"
             ));
         }
+        let headers = text.split(',').filter_map(|entry| entry.split_once('='));
+        let headers = headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
         let queue = value("OTEL_BSP_MAX_QUEUE_SIZE").and_then(|number| number.parse().ok());
         Ok(Some(Self {
             endpoint,
@@ -127,6 +147,7 @@ impl Settings {
                 .filter(|queue| *queue > 0)
                 .map_or(QUEUE, |queue: usize| queue.min(QUEUE_LIMIT)),
             certificate: either("CERTIFICATE").map(|(_, path)| path).unwrap_or_default(),
+            headers: Headers(headers.collect()),
         }))
     }
 }
@@ -146,6 +167,7 @@ impl Export {
         program: &'static str,
         runtime: &Handle,
     ) -> Result<Self, String> {
+        let losses = Losses::new(settings.queue);
         let mut config = Config::new(settings.endpoint.clone());
         config.root_cert = authorities(&settings.certificate)?;
         let https = config
@@ -156,12 +178,15 @@ impl Export {
             client: Client::builder(TokioExecutor::new()).build(https),
             // The rest may hold credentials.
             collector: settings.endpoint.host().unwrap_or_default().to_owned(),
+            losses: Arc::clone(&losses),
             is_failing: AtomicBool::new(false),
+            is_choosing: AtomicBool::new(false),
         };
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(sender)
             .with_endpoint(settings.endpoint.to_string())
+            .with_headers(settings.headers.0.clone())
             .build()
             .map_err(|error| error.to_string())?;
         let resource = Resource::builder();
@@ -170,7 +195,6 @@ impl Export {
             Some(name) if !name.is_empty() => resource,
             _ => resource.with_service_name(program),
         };
-        let losses = Losses::new(settings.queue);
         let exporter = Counted {
             exporter,
             losses: Arc::clone(&losses),
@@ -257,8 +281,36 @@ struct Sender<C> {
     runtime: Handle,
     client: Client<C, Full<Bytes>>,
     collector: String,
+    losses: Arc<Losses>,
     /// Whether it was logged that the collector does not take them.
     is_failing: AtomicBool,
+    /// Whether it was logged that it leaves some out, or has something to say.
+    is_choosing: AtomicBool,
+}
+
+impl<C> Sender<C> {
+    /// Tells what the collector says of a batch that it took: how many spans it left out, and why. The library tells nobody.
+    fn heed(&self, body: &[u8]) {
+        let said = ExportTraceServiceResponse::decode(body).ok();
+        let ExportTracePartialSuccess {
+            rejected_spans,
+            error_message,
+        } = said.and_then(|said| said.partial_success).unwrap_or_default();
+        let left_out = usize::try_from(rejected_spans).unwrap_or(0);
+        self.losses.left_out(left_out);
+        let is_whole = left_out == 0 && error_message.is_empty();
+        if self.is_choosing.swap(!is_whole, Ordering::Relaxed) || is_whole {
+            return;
+        }
+        let error: String = error_message.chars().take(WORDS).collect();
+        let collector = &self.collector;
+        tracing::warn!(
+            collector,
+            left_out,
+            error,
+            "the collector has something to say of a batch that it took"
+        );
+    }
 }
 
 impl<C> std::fmt::Debug for Sender<C> {
@@ -290,7 +342,10 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpClient for Sender<C> {
             Err(error) => Some(error::with_causes(error.as_ref())),
         };
         match failure {
-            None => self.is_failing.store(false, Ordering::Relaxed),
+            None => {
+                self.is_failing.store(false, Ordering::Relaxed);
+                self.heed(sent.as_ref().map(|answer| &**answer.body()).unwrap_or_default());
+            }
             Some(error) => {
                 // The library says nothing of it.
                 if !self.is_failing.swap(true, Ordering::Relaxed) {

@@ -61,6 +61,17 @@ impl Authority {
         identity: Option<&(String, String)>,
         protocols: &[&[u8]],
     ) -> io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(address).await?;
+        self.shake_hands(stream, identity, protocols).await
+    }
+
+    /// The same over a connection that there is.
+    pub(crate) async fn shake_hands(
+        &self,
+        stream: TcpStream,
+        identity: Option<&(String, String)>,
+        protocols: &[&[u8]],
+    ) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(CertificateDer::pem_slice_iter(self.pem.as_bytes()).flatten());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -79,7 +90,6 @@ impl Authority {
             }
         };
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-        let stream = TcpStream::connect(address).await?;
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use super::authority::Authority;
 use super::*;
+use crate::written::Written;
 
 const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
@@ -35,6 +36,23 @@ async fn files_that_change_are_served_with_and_broken_ones_are_not() {
     assert!(!Arc::ptr_eq(&first, &config.borrow_and_update()));
     tokio::time::sleep(5 * LOOK_EVERY).await;
     assert!(!config.has_changed().unwrap(), "the same files are the same");
+}
+
+/// A Secret that is broken twice, perhaps weeks apart, is two faults.
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_the_files_is_told_once_each_time_it_comes() {
+    let (written, _here) = Written::of_this_thread();
+    let folder = TempDir::new().unwrap();
+    let (_config, files) = served(folder.path(), &Authority::new("one"));
+    let key = fs::read(&files.key).unwrap();
+    for times in 1..3 {
+        fs::write(&files.key, "nothing").unwrap();
+        tokio::time::sleep(5 * LOOK_EVERY).await;
+        let told = written.count("going on with the certificate that was used before");
+        assert_eq!(told, times, "{}", written.text());
+        fs::write(&files.key, &key).unwrap();
+        tokio::time::sleep(2 * LOOK_EVERY).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

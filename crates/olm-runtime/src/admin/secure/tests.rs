@@ -12,12 +12,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::AbortHandle;
 
 use super::*;
+use crate::admin::CONNECTIONS;
 use crate::leader::Leadership;
 use crate::metrics::Metrics;
 use crate::review::KubeReviewer;
 use crate::review::limits::REVIEW_AGE;
 use crate::store::StoreSet;
 use crate::tls::authority::Authority;
+use crate::written::Written;
 
 /// An API server that knows the tokens `NAME-token`, and lets those of the group `scrapers` read metrics.
 #[derive(Default)]
@@ -250,35 +252,11 @@ async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
     assert!(began.elapsed() < PATIENCE);
 }
 
-/// Lines of warnings.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Warnings {
-    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(text);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Whoever makes up tokens learns nothing of the API server and fills no log.
 #[tokio::test]
 async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobody() {
-    let warnings = Warnings::default();
-    let writer = warnings.clone();
-    let lines = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(lines);
-    let told = || {
-        let text = String::from_utf8(warnings.0.lock().unwrap().clone()).unwrap();
-        text.matches("metrics are told to nobody").count()
-    };
+    let (written, _here) = Written::of_this_thread();
+    let told = || written.count("metrics are told to nobody");
     let server = Server::start().await;
     for round in 1..3 {
         server.api.is_failing.store(true, Ordering::SeqCst);
@@ -300,7 +278,7 @@ async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobod
         server.api.is_failing.store(false, Ordering::SeqCst);
         assert_code(&server.scrape("prometheus-token").await, "200 OK");
     }
-    let log = String::from_utf8(warnings.0.lock().unwrap().clone()).unwrap();
+    let log = written.text();
     assert!(log.contains("etcd at 10.1.2.3 is away"), "{log}");
 }
 
@@ -333,13 +311,56 @@ async fn a_flood_of_made_up_tokens_costs_the_api_server_little_and_the_scraper_n
 }
 
 #[tokio::test]
-async fn connections_are_taken_at_a_bounded_pace() {
+async fn handshakes_begin_at_a_bounded_pace() {
     let server = Server::start().await;
     let began = std::time::Instant::now();
-    for _ in 0..10 {
-        server.ask("/healthz", "").await;
-    }
-    assert!(began.elapsed() >= 9 * ACCEPT_EVERY, "{:?}", began.elapsed());
+    futures::future::join_all((0..10).map(|_| server.ask("/healthz", ""))).await;
+    assert!(began.elapsed() >= 9 * HANDSHAKE_EVERY, "{:?}", began.elapsed());
+}
+
+/// Any pod may connect; Prometheus connects from another one.
+#[tokio::test]
+async fn a_flood_of_connections_waits_behind_itself_and_others_are_served() {
+    const FLOOD: usize = 2000;
+    let server = Server::start().await;
+    let (flooding, flooded) = tokio::sync::oneshot::channel();
+    let flood = async {
+        let (mut flooding, mut open) = (Some(flooding), std::collections::VecDeque::new());
+        for number in 0..FLOOD {
+            open.push_back(tokio::net::TcpStream::connect(server.address).await.unwrap());
+            // Those were closed long ago; this process may have no more than so many.
+            if open.len() > 2 * CONNECTIONS {
+                open.pop_front();
+            }
+            if number == FLOOD / 2 {
+                let _ = flooding.take().map(|flooding| flooding.send(()));
+            }
+        }
+        open
+    };
+    let scrape = async {
+        flooded.await.unwrap();
+        let asked = std::time::Instant::now();
+        let other = tokio::net::TcpSocket::new_v4().unwrap();
+        other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let stream = other.connect(server.address).await.unwrap();
+        let mut stream = server
+            .authority
+            .shake_hands(stream, None, &PROTOCOLS)
+            .await
+            .unwrap();
+        let request = "GET /metrics HTTP/1.1\r\nauthorization: Bearer prometheus-token\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        (answer, asked.elapsed())
+    };
+    let both = async { tokio::join!(flood, scrape) };
+    let both = tokio::time::timeout(PATIENCE, both).await;
+    let (_open, (answer, took)) = both.expect("nobody is served any more");
+    assert_code(&answer, "200 OK");
+    // Of those before it no more wait than may be open.
+    assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
 #[tokio::test]
@@ -374,7 +395,7 @@ async fn whoever_sends_nothing_is_left() {
         .connect(server.address, None, &PROTOCOLS)
         .await
         .unwrap();
-    tokio::time::sleep(2 * ACCEPT_EVERY).await;
+    tokio::time::sleep(2 * HANDSHAKE_EVERY).await;
     tokio::time::pause();
     tokio::time::advance(PATIENCE).await;
     tokio::time::resume();

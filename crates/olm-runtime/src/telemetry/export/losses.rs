@@ -1,4 +1,4 @@
-//! Spans that reach no collector: those that found the queue full, and those of batches that were not taken. The library counts the first for
+//! Spans that reach no collector: those that found the queue full, and those that the collector did not take. The library counts the first for
 //! itself alone and tells of them once, when the process ends; here the log has both, at most once a minute.
 
 use std::{
@@ -27,6 +27,8 @@ pub(super) struct Losses {
     waiting: AtomicUsize,
     beyond: AtomicUsize,
     refused: AtomicUsize,
+    /// Spans of the batch on its way that the collector says it left out.
+    left_out: AtomicUsize,
     told: Mutex<Option<Instant>>,
 }
 
@@ -35,8 +37,8 @@ pub(super) struct Losses {
 pub(super) struct Lost {
     /// Spans that found the queue full.
     beyond: usize,
-    /// Spans of batches that the collector did not take.
-    refused: usize,
+    /// Spans that the collector did not take: those of whole batches, and those that it left out of others.
+    pub(super) refused: usize,
 }
 
 impl Losses {
@@ -47,6 +49,7 @@ impl Losses {
             waiting: AtomicUsize::new(0),
             beyond: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
+            left_out: AtomicUsize::new(0),
             told: Mutex::new(None),
         })
     }
@@ -64,8 +67,13 @@ impl Losses {
         entered
     }
 
+    /// The collector took the batch on its way, but for so many spans of it.
+    pub(super) fn left_out(&self, spans: usize) {
+        self.left_out.store(spans, Ordering::Relaxed);
+    }
+
     /// What is to be told at `now`: something was lost, and the last line is a minute old. With `is_last` it is not waited for that.
-    fn due(&self, now: Instant, is_last: bool) -> Option<Lost> {
+    pub(super) fn due(&self, now: Instant, is_last: bool) -> Option<Lost> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let is_early = told.is_some_and(|told| now.saturating_duration_since(told) < PAUSE);
         if is_early && !is_last {
@@ -88,7 +96,7 @@ impl Losses {
             tracing::warn!(
                 beyond,
                 refused,
-                "spans were lost: `beyond` found {room} waiting (OTEL_BSP_MAX_QUEUE_SIZE), `refused` were in batches that the collector did not take"
+                "spans were lost: `beyond` found {room} waiting (OTEL_BSP_MAX_QUEUE_SIZE), `refused` the collector did not take"
             );
         }
     }
@@ -151,10 +159,12 @@ impl<E: SpanExporter> SpanExporter for Counted<E> {
             .losses
             .waiting
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+        self.losses.left_out(0);
         let sent = self.exporter.export(batch).await;
-        if sent.is_err() {
-            self.losses.refused.fetch_add(spans, Ordering::Relaxed);
-        }
+        let left_out = self.losses.left_out.load(Ordering::Relaxed);
+        // What a collector says is believed of the spans that it was sent.
+        let refused = if sent.is_err() { spans } else { left_out.min(spans) };
+        self.losses.refused.fetch_add(refused, Ordering::Relaxed);
         self.losses.tell(Instant::now(), false);
         sent
     }
@@ -174,7 +184,7 @@ impl<E: SpanExporter> SpanExporter for Counted<E> {
 
 #[cfg(test)]
 mod tests {
-    use std::{io, sync::Mutex};
+    use std::sync::Mutex;
 
     use opentelemetry::trace::{Tracer as _, TracerProvider as _};
     use opentelemetry_sdk::{
@@ -183,6 +193,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::written::Written;
 
     /// Takes batches, or not, as long as it is let.
     #[derive(Debug, Clone)]
@@ -272,30 +283,11 @@ mod tests {
         assert_eq!(losses.due(start + PAUSE + PAUSE / 2, true), lost(0, 4));
     }
 
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     /// By the thread that sends, so that no round waits for the log.
     #[test]
     fn batches_that_are_not_taken_are_told_with_their_spans() {
         for (takes, lines) in [(true, 0), (false, 1)] {
-            let written = Written::default();
-            let writer = written.clone();
-            let subscriber = tracing_subscriber::fmt()
-                .with_writer(move || writer.clone())
-                .with_ansi(false)
-                .finish();
-            let _here = tracing::subscriber::set_default(subscriber);
+            let (written, _here) = Written::of_this_thread();
             let exporter = Counted {
                 exporter: Gate::new(takes),
                 losses: Losses::new(7),
@@ -307,9 +299,9 @@ mod tests {
             for _ in 0..3 {
                 drop(provider.tracer("t").start("s"));
             }
-            let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-            assert_eq!(text.matches("spans were lost").count(), lines, "{text}");
-            assert_eq!(text.matches("beyond=0 refused=1").count(), lines, "{text}");
+            let text = written.text();
+            assert_eq!(written.count("spans were lost"), lines, "{text}");
+            assert_eq!(written.count("beyond=0 refused=1"), lines, "{text}");
         }
     }
 }

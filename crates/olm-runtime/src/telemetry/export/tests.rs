@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::Body;
+use opentelemetry::trace::Tracer as _;
 use opentelemetry_proto::tonic::{
     collector::trace::v1::ExportTraceServiceRequest,
     common::v1::{KeyValue, any_value},
@@ -26,6 +28,7 @@ use crate::{
     client::{CountRequests, REQUESTS},
     metrics::Metrics,
     tls::authority::Authority,
+    written::Written,
 };
 
 /// What came: batches, or the heads they came with.
@@ -41,6 +44,11 @@ struct Collector {
 impl Collector {
     /// Answers each batch with `status`, over TLS with `tls`; with none it takes connections and is silent.
     async fn start(status: Option<u16>, tls: Option<TlsAcceptor>) -> Self {
+        Self::answering(status.map(|status| (status, Vec::new())), tls).await
+    }
+
+    /// The same with a body.
+    async fn answering(answer: Option<(u16, Vec<u8>)>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (got, heads) = (Arc::default(), Arc::default());
@@ -52,15 +60,16 @@ impl Collector {
         tokio::spawn(async move {
             let mut held = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (Some(status), got) = (status, (Arc::clone(&got), Arc::clone(&heads))) else {
+                let got = (Arc::clone(&got), Arc::clone(&heads));
+                let Some(answer) = answer.clone() else {
                     held.push(stream);
                     continue;
                 };
                 match tls.clone() {
-                    None => drop(tokio::spawn(serve(stream, status, got))),
+                    None => drop(tokio::spawn(serve(stream, answer, got))),
                     Some(tls) => drop(tokio::spawn(async move {
                         if let Ok(stream) = tls.accept(stream).await {
-                            serve(stream, status, got).await;
+                            serve(stream, answer, got).await;
                         }
                     })),
                 }
@@ -83,7 +92,7 @@ impl Collector {
 
 async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    status: u16,
+    (status, answer): (u16, Vec<u8>),
     (got, heads): (Got<ExportTraceServiceRequest>, Got<String>),
 ) {
     let mut bytes = Vec::new();
@@ -115,8 +124,14 @@ async fn serve(
         got.lock()
             .unwrap()
             .push(ExportTraceServiceRequest::decode(&*body).unwrap());
-        let answer = format!("HTTP/1.1 {status} Whatever\r\ncontent-length: 0\r\n\r\n");
-        stream.write_all(answer.as_bytes()).await.unwrap();
+        let head = format!(
+            "HTTP/1.1 {status} Whatever\r\ncontent-length: {}\r\n\r\n",
+            answer.len()
+        );
+        stream
+            .write_all(&[head.as_bytes(), &answer].concat())
+            .await
+            .unwrap();
     }
 }
 
@@ -264,32 +279,50 @@ const HEADERS_GO_TO: &str = "OLM_TEST_HEADERS_GO_TO";
 #[tokio::test]
 async fn the_headers_of_the_environment_go_with_each_batch() {
     if let Ok(endpoint) = std::env::var(HEADERS_GO_TO) {
-        let export = started(&BTreeMap::from([("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)]));
+        let variable = |name: &str| match name {
+            "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(endpoint.clone()),
+            name => std::env::var(name).ok(),
+        };
+        let settings = Settings::of(variable).unwrap().unwrap();
+        let export = Export::start(&settings, "olm-operator", &Handle::current()).unwrap();
         let subscriber = Registry::default().with(export.layer());
         let _here = tracing::subscriber::set_default(subscriber);
         round().await;
         export.end().await;
         return;
     }
-    let collector = Collector::start(Some(200), None).await;
-    let this = std::env::current_exe().unwrap();
-    let mut child = tokio::process::Command::new(this);
-    child.args([
-        "--exact",
-        "telemetry::export::tests::the_headers_of_the_environment_go_with_each_batch",
-    ]);
-    child.env(HEADERS_GO_TO, format!("http://{}", collector.address));
-    child.env(
-        "OTEL_EXPORTER_OTLP_HEADERS",
-        "authorization=Bearer%20t0ken, x-team = a\n",
-    );
-    let ended = child.output().await.unwrap();
-    assert!(ended.status.success(), "{ended:?}");
-    let heads = collector.heads.lock().unwrap();
-    assert!(!heads.is_empty());
-    for head in heads.iter() {
-        assert!(head.contains("\r\nauthorization: Bearer t0ken\r\n"), "{head}");
-        assert!(head.contains("\r\nx-team: a\r\n"), "{head}");
+    // An empty variable is none.
+    for of_traces in [None, Some(""), Some("x-team=b")] {
+        let collector = Collector::start(Some(200), None).await;
+        let this = std::env::current_exe().unwrap();
+        let mut child = tokio::process::Command::new(this);
+        child.args([
+            "--exact",
+            "telemetry::export::tests::the_headers_of_the_environment_go_with_each_batch",
+        ]);
+        child.env(HEADERS_GO_TO, format!("http://{}", collector.address));
+        child.env(
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "authorization=Bearer%20t0ken, x-team = a\n",
+        );
+        if let Some(value) = of_traces {
+            child.env("OTEL_EXPORTER_OTLP_TRACES_HEADERS", value);
+        }
+        let ended = child.output().await.unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        let heads = collector.heads.lock().unwrap();
+        assert!(!heads.is_empty());
+        let own = of_traces.is_some_and(|value| !value.is_empty());
+        for head in heads.iter() {
+            let has_token = head.contains("\r\nauthorization: Bearer t0ken\r\n");
+            assert_eq!(has_token, !own, "{of_traces:?}: {head}");
+            let team = if own {
+                "\r\nx-team: b\r\n"
+            } else {
+                "\r\nx-team: a\r\n"
+            };
+            assert!(head.contains(team), "{of_traces:?}: {head}");
+        }
     }
 }
 
@@ -314,6 +347,11 @@ fn headers_and_the_queue_are_as_the_environment_says_or_are_told() {
         let wanted = format!("{headers}: entry {entry} is no name=value");
         assert!(error.starts_with(&wanted) && !error.contains("s3cret"), "{error}");
     }
+    let secret = format!("{:?}", of(headers, "authorization=s3cret").unwrap());
+    assert!(
+        secret.contains("Headers(1)") && !secret.contains("s3cret"),
+        "{secret}"
+    );
     let own = of("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a").unwrap_err();
     assert!(
         own.starts_with("OTEL_EXPORTER_OTLP_TRACES_HEADERS: entry 1"),
@@ -326,26 +364,92 @@ fn headers_and_the_queue_are_as_the_environment_says_or_are_told() {
     );
 }
 
+fn sender(collector: &Collector, losses: &Arc<Losses>) -> Sender<HttpConnector> {
+    Sender {
+        runtime: Handle::current(),
+        client: Client::builder(TokioExecutor::new()).build_http(),
+        collector: format!("http://{}{TRACES}", collector.address),
+        losses: Arc::clone(losses),
+        is_failing: AtomicBool::new(false),
+        is_choosing: AtomicBool::new(false),
+    }
+}
+
+/// One that takes batches but for so many spans, with these words.
+async fn choosing(rejected_spans: i64, words: &str) -> Collector {
+    let answer = ExportTraceServiceResponse {
+        partial_success: Some(ExportTracePartialSuccess {
+            rejected_spans,
+            error_message: words.to_owned(),
+        }),
+    };
+    Collector::answering(Some((200, answer.encode_to_vec())), None).await
+}
+
+/// A collector with a quota answers 200 and says what it left out; nobody would miss anything but the spans.
+#[tokio::test(flavor = "multi_thread")]
+async fn spans_that_a_collector_leaves_out_are_counted_and_its_words_are_told() {
+    let long = "x".repeat(10 * WORDS);
+    for (rejected, words, counted, told) in [
+        (1, "over quota\n2026 ERROR forged", 2, 1),
+        // What was not sent cannot be lost.
+        (i64::MAX, long.as_str(), 2, 1),
+        (-1, "", 0, 0),
+        (0, "", 0, 0),
+        (0, "use the new endpoint", 0, 1),
+    ] {
+        let written = Written::default();
+        let lines = crate::telemetry::lines(crate::telemetry::Format::Text, written.clone(), false);
+        let _here = tracing::subscriber::set_default(Registry::default().with(lines));
+        let collector = choosing(rejected, words).await;
+        let losses = Losses::new(7);
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(sender(&collector, &losses))
+            .with_endpoint(format!("http://{}{TRACES}", collector.address))
+            .build()
+            .unwrap();
+        let exporter = Counted {
+            exporter,
+            losses: Arc::clone(&losses),
+        };
+        // This one sends by the thread that ends a span, whose log can be read here.
+        let provider = SdkTracerProvider::builder()
+            .with_simple_exporter(exporter)
+            .build();
+        for _ in 0..2 {
+            drop(provider.tracer("t").start("s"));
+        }
+        assert_eq!(collector.spans().len(), 2);
+        let text = written.text();
+        let untold = losses.due(std::time::Instant::now(), true);
+        let refused = written.count("beyond=0 refused=1") + untold.map_or(0, |lost| lost.refused);
+        assert_eq!(refused, counted, "{rejected}: {text}");
+        assert_eq!(written.count("has something to say"), told, "{text}");
+        assert!(text.len() < 4 * WORDS && !text.contains("\n2026 ERROR"), "{text}");
+        assert_eq!(
+            text.contains("over quota\\n2026"),
+            words.starts_with("over"),
+            "{text}"
+        );
+    }
+}
+
 /// What is logged by the thread of the exporter goes to the process' subscriber, of which a test has none: so the sender is asked itself.
 #[tokio::test]
 async fn a_collector_that_refuses_is_told_of_once_until_it_takes_something() {
     let refusing = Collector::start(Some(503), None).await;
-    let sender = |collector: &Collector, is_failing| Sender {
-        runtime: Handle::current(),
-        client: Client::builder(TokioExecutor::new()).build_http(),
-        collector: format!("http://{}{TRACES}", collector.address),
-        is_failing: AtomicBool::new(is_failing),
-    };
     let batch = |sender: &Sender<_>| {
         let request = Request::post(&sender.collector).header("content-type", "application/x-protobuf");
         request.body(Bytes::new()).unwrap()
     };
-    let refused = sender(&refusing, false);
+    let refused = sender(&refusing, &Losses::new(1));
     let answer = refused.send_bytes(batch(&refused)).await.unwrap();
     assert_eq!(answer.status(), 503);
     assert!(refused.is_failing.load(Ordering::Relaxed));
     let taking = Collector::start(Some(200), None).await;
-    let taken = sender(&taking, true);
+    let taken = sender(&taking, &Losses::new(1));
+    taken.is_failing.store(true, Ordering::Relaxed);
     taken.send_bytes(batch(&taken)).await.unwrap();
     assert!(!taken.is_failing.load(Ordering::Relaxed));
 }
