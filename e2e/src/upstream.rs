@@ -135,7 +135,10 @@ fn csv_of(objects: &[Value], name: &str) -> anyhow::Result<Value> {
     if name == SECOND {
         csv["spec"]["version"] = json!("1.1.0");
         csv["spec"]["replaces"] = json!(FIRST);
-        let template = &mut csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"];
+        let deployment = &mut csv["spec"]["install"]["spec"]["deployments"][0]["spec"];
+        // What the API server filled in for rolling updates is refused beside it.
+        deployment["strategy"] = json!({"type": "Recreate"});
+        let template = &mut deployment["template"];
         let labels = template["metadata"]["labels"].as_object_mut();
         let label = labels.and_then(|labels| labels.remove(DROPPED.0));
         let container = &mut template["spec"]["containers"][0];

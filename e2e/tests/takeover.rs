@@ -494,6 +494,11 @@ fn upgrade(stage: &Stage) -> anyhow::Result<()> {
         "--timeout=120s",
     ])?;
     let deployment = stage.get("deployment", upstream::NAMESPACE, "own")?;
+    ensure!(
+        deployment["spec"]["strategy"] == json!({"type": "Recreate"}),
+        "{}",
+        deployment["spec"]["strategy"]
+    );
     let template = &deployment["spec"]["template"];
     let (label, variable) = upstream::DROPPED;
     let env = template["spec"]["containers"][0]["env"]

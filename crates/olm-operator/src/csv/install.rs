@@ -244,10 +244,11 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
                 let annotations = deployment.metadata.annotations.get_or_insert_default();
                 annotations.insert(labels::UNDONE_CHANGE.to_owned(), undone);
             }
-            if let Some(live) = edited.or_else(|| live.filter(|live| is_left_by_another(&wanted, live))) {
+            if let Some(live) = edited.or_else(|| live.filter(|live| is_taken_over(&wanted, live))) {
                 keep_replicas(&mut deployment, live);
             }
             actions.extend(before.and_then(|before| adopt(observed, before, None)));
+            actions.extend(before.and_then(|before| recreate(observed, &deployment, before)));
             let target = Target::of::<Deployment>(observed.namespace(), &wanted.name);
             actions.push(apply(observed, target, &deployment));
         }
@@ -307,20 +308,22 @@ pub(crate) fn take_over_serving(observed: &Observed) -> Option<InstallWrites> {
     })
 }
 
-/// Makes what others own of a Deployment part of our apply. With `wanted` only where it is that already, which its hash says from then on.
+/// Makes what others own of a Deployment part of our apply. With `wanted` only where it is that already, which its hash says from then on. Without
+/// it has no hash until the apply that follows: should that not come about, nothing else would say that it is not the wanted one.
 fn adopt(
     observed: &Observed,
     live: &Deployment,
     wanted: Option<&health::WantedDeployment>,
 ) -> Option<Action> {
     let adoption = stores::deployment::adoption::of(live)?;
-    let mut metadata = json!({"managedFields": adoption.managed_fields});
+    let hash = wanted.map(|wanted| &wanted.hash);
+    let metadata =
+        json!({"managedFields": adoption.managed_fields, "labels": {labels::DEPLOYMENT_SPEC_HASH: hash}});
     if let Some(wanted) = wanted {
         // What is kept for another reason is not known to be the wanted one.
         if wanted.lacks_proxy || !adoption.is_as(&wanted.spec) {
             return None;
         }
-        metadata["labels"] = json!({labels::DEPLOYMENT_SPEC_HASH: wanted.hash});
     }
     let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
     // Who owns what is written whole: what others wrote meanwhile must not be lost.
@@ -339,11 +342,28 @@ fn is_only_edited(wanted: &health::WantedDeployment, live: &Deployment) -> bool 
     is_edited && label == Some(&wanted.hash)
 }
 
-/// Another OLM made it for this ClusterServiceVersion: it is taken over, not installed anew.
-fn is_left_by_another(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
+/// It was made for this ClusterServiceVersion by another OLM, or is ours since a moment ago and not applied yet: this is no new install.
+fn is_taken_over(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
     let adoption = stores::deployment::adoption::of(live);
-    adoption.is_some_and(|adoption| adoption.is_of_another())
+    let is_of_another = adoption.is_some_and(|adoption| adoption.is_of_another());
+    let is_half_done = !live.labels().contains_key(labels::DEPLOYMENT_SPEC_HASH);
+    (is_of_another || is_half_done)
         && owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid)
+}
+
+/// What belongs to rolling updates goes where there are to be none: the API server refuses both together, and filled it in, so that it is nobody's
+/// and no apply takes it away.
+fn recreate(observed: &Observed, wanted: &Deployment, live: &Deployment) -> Option<Action> {
+    let strategy = |deployment: &Deployment| deployment.spec.as_ref()?.strategy.clone();
+    let is_wanted = strategy(wanted)?.type_.as_deref() == Some("Recreate");
+    strategy(live)?.rolling_update.filter(|_| is_wanted)?;
+    let guard = Guard {
+        uid: live.uid(),
+        resource_version: None,
+    };
+    let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
+    let patch = json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}});
+    Some(Action::patch(target, patch, guard).by(identity(observed)))
 }
 
 /// How many there are to be is others' to say, until the next install.

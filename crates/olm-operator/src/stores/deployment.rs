@@ -18,8 +18,6 @@ use kube::ResourceExt;
 use olm_api::labels;
 use serde_json::Value;
 
-use self::adoption::Adoption;
-
 /// Stands in the annotations of a pruned Deployment alone, and is a key that no annotation can have: when others last changed its
 /// spec, and who.
 const CHANGED: &str = "//changed";
@@ -54,10 +52,8 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     let changed = last_change(&deployment.metadata);
     let undone = deployment.annotations().get(labels::UNDONE_CHANGE).cloned();
     let undone = undone.filter(|undone| is_possible(&deployment.metadata, undone));
-    let note = adoption::note(deployment);
-    let adoption: Option<Adoption> = note
-        .as_ref()
-        .and_then(|(_, text)| serde_json::from_str(text).ok());
+    let notes: BTreeMap<String, String> = adoption::notes(deployment).collect();
+    let adoption = adoption::read(&notes);
     let mut kept = BTreeMap::new();
     let noted = undone.as_deref().and_then(|undone| Undone::parse(undone).time);
     if let Some((time, manager)) = changed
@@ -76,7 +72,7 @@ pub(crate) fn prune(deployment: &mut Deployment) {
             owned_fields::sketch(own.or(spec).unwrap_or(&Value::Null)),
         );
     }
-    kept.extend(note);
+    kept.extend(notes);
     if let Some(undone) = undone {
         kept.insert(labels::UNDONE_CHANGE.to_owned(), undone);
     }
@@ -207,8 +203,11 @@ fn is_patched(entry: &ManagedFieldsEntry) -> bool {
     is_update && entry.manager.as_deref() == Some(labels::FIELD_MANAGER_PATCH) && sets_spec(entry)
 }
 
+/// One of a subresource is none: whoever applies that under our name must not stand in for us.
 fn is_own_apply(entry: &ManagedFieldsEntry) -> bool {
-    entry.manager.as_deref() == Some(labels::FIELD_MANAGER_CSV) && entry.operation.as_deref() == Some("Apply")
+    entry.manager.as_deref() == Some(labels::FIELD_MANAGER_CSV)
+        && entry.operation.as_deref() == Some("Apply")
+        && entry.subresource.as_deref().unwrap_or_default().is_empty()
 }
 
 fn sets_spec(entry: &ManagedFieldsEntry) -> bool {

@@ -76,10 +76,12 @@ impl Relists {
         self.lock().at
     }
 
-    /// The list is in the store.
+    /// The list is in the store. One that was not asked for comes no further than the one before.
     pub(super) fn ends(&self) {
-        self.lock().at = Some(Instant::now());
-        self.ended.send_replace(self.begun.load(Ordering::SeqCst));
+        let begun = self.begun.load(Ordering::SeqCst);
+        if self.ended.send_replace(begun) < begun {
+            self.lock().at = Some(Instant::now());
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
@@ -130,6 +132,11 @@ mod tests {
         second().await;
         relists.ends();
         assert!(relists.progress() > further);
+        let ended = relists.progress();
+        second().await;
+        relists.begins();
+        relists.ends();
+        assert_eq!(relists.progress(), ended, "it was asked for once");
         let _again = relists.ask();
         assert_eq!(relists.progress(), None);
     }

@@ -2,6 +2,7 @@
 
 use olm_api::labels;
 use olm_runtime::outcome::FailureClass;
+use olm_testing::cluster::{Fault, PatchType, Verb};
 use serde_json::{Value, json};
 
 use super::{changed, prepared, succeeded};
@@ -263,6 +264,78 @@ fn what_was_added_by_hand_goes_wherever_it_is() {
         never_failed(&env);
         rests(&mut env);
     }
+}
+
+/// Between the patch that says whose the fields are and the apply anything may happen.
+#[test]
+fn what_was_added_by_hand_goes_though_the_apply_fails_at_first() {
+    for is_killed in [false, true] {
+        let mut env = installed();
+        let mut expected = deployment(&env)["spec"].clone();
+        expected["replicas"] = json!(4);
+        let mut failures = 3;
+        env.cluster.on_request(move |request| {
+            let is_apply = request.kind.kind == "Deployment" && request.verb == Verb::Patch(PatchType::Apply);
+            if !is_apply || failures == 0 {
+                return None;
+            }
+            failures -= 1;
+            Some(Fault::LoseRequest)
+        });
+        let spec = json!({"replicas": 4, "template": {"spec": {"hostNetwork": true}}});
+        env.edit_as("kubectl-edit", "Deployment", "ns", "demo", json!({"spec": spec}));
+        for _ in 0..4 {
+            env.settle_for(2);
+            if is_killed {
+                env.kill();
+            }
+        }
+        env.settle_for(600);
+        succeeded(&env, "a");
+        assert_eq!(deployment(&env)["spec"], expected);
+        rests(&mut env);
+    }
+}
+
+/// The API server fills in how a rolling update goes, and refuses it where the author wants none.
+#[test]
+fn a_strategy_that_was_filled_in_goes_with_rolling_updates() {
+    let mut env = installed();
+    let mut deployments =
+        env.get("ClusterServiceVersion", "ns", "a").unwrap()["spec"]["install"]["spec"]["deployments"]
+            .clone();
+    deployments[0]["spec"]["strategy"] = json!({"type": "Recreate"});
+    let version = json!({"spec": {"install": {"spec": {"deployments": deployments}}}});
+    let filled_in =
+        json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}}});
+    env.edit_as("nobody", "Deployment", "ns", "demo", filled_in);
+    let nobodys = |entries: &mut Vec<Value>| entries.retain(|entry| entry["manager"] != "nobody");
+    let mut entries = deployment(&env)["metadata"]["managedFields"]
+        .as_array()
+        .cloned()
+        .unwrap();
+    nobodys(&mut entries);
+    env.edit_as(
+        "nobody",
+        "Deployment",
+        "ns",
+        "demo",
+        json!({"metadata": {"managedFields": entries}}),
+    );
+    env.edit("ClusterServiceVersion", "ns", "a", version);
+    env.writes.clear();
+    env.settle_for(30);
+    succeeded(&env, "a");
+    assert_eq!(deployment(&env)["spec"]["strategy"], json!({"type": "Recreate"}));
+    let patched =
+        r#"patch Deployment ns/demo {"spec":{"strategy":{"rollingUpdate":null,"type":"Recreate"}}}"#;
+    assert!(
+        env.writes.iter().any(|write| write == patched),
+        "{:#?}",
+        env.writes
+    );
+    never_failed(&env);
+    rests(&mut env);
 }
 
 /// An apply takes away only what nobody else owns.

@@ -4,6 +4,8 @@
 //! what somebody added by hand too, and a probe or volume of another kind would stand beside the wanted one, which the API server refuses. As `kubectl apply --server-side` does with what client-side apply left, such fields
 //! become part of the entry of our own apply: the next apply takes away what it no longer has, in one rollout.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{
     api::apps::v1::Deployment,
     apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry},
@@ -18,10 +20,12 @@ use crate::owner;
 
 /// Stands in the annotations of a pruned Deployment alone: an [`Adoption`]. There until it is carried out.
 const ADOPTION: &str = "//adoption";
+/// Stands there as well where the spec is kept: this is asked in every round.
+const DUE: &str = "//adoption-as-it-is";
 /// Bytes of a spec that is kept: whoever may write Deployments may write large ones.
 const MAX_SPEC_BYTES: usize = 32 << 10;
 /// Bytes of all that is kept.
-const MAX_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 128 << 10;
 /// What the API server fills in where nothing is said, by field.
 const DEFAULTS: [(&str, &[&str]); 24] = [
     ("progressDeadlineSeconds", &["600"]),
@@ -103,8 +107,22 @@ pub(crate) struct Adoption {
     spec: Option<Value>,
 }
 
-/// What the annotation says of a Deployment that is not pruned yet; `None` where nothing is to be adopted.
-pub(super) fn note(deployment: &Deployment) -> Option<(String, String)> {
+/// What the annotations say of a Deployment that is not pruned yet: an [`Adoption`], and whether it has the spec. None where nothing is to be adopted.
+pub(super) fn notes(deployment: &Deployment) -> impl Iterator<Item = (String, String)> + use<> {
+    let adoption = of_live(deployment);
+    let is_due = adoption.as_ref().is_some_and(|adoption| adoption.spec.is_some());
+    let text = adoption.and_then(|adoption| serde_json::to_string(&adoption).ok());
+    let note = text
+        .filter(|text| text.len() <= MAX_BYTES)
+        .map(|text| (ADOPTION.to_owned(), text));
+    let due = note
+        .as_ref()
+        .filter(|_| is_due)
+        .map(|_| (DUE.to_owned(), String::new()));
+    note.into_iter().chain(due)
+}
+
+fn of_live(deployment: &Deployment) -> Option<Adoption> {
     let metadata = &deployment.metadata;
     // Nobody would ever adopt it.
     owner::references(metadata).next()?;
@@ -132,7 +150,7 @@ pub(super) fn note(deployment: &Deployment) -> Option<(String, String)> {
         fields_v1: Some(FieldsV1(fields)),
         ..model.clone()
     };
-    let adoption = Adoption {
+    Some(Adoption {
         managed_fields: std::iter::once(united).chain(rest).collect(),
         is_applied: own.is_some(),
         spec: match own {
@@ -141,9 +159,7 @@ pub(super) fn note(deployment: &Deployment) -> Option<(String, String)> {
                 .ok()
                 .filter(|spec| spec.to_string().len() <= MAX_SPEC_BYTES),
         },
-    };
-    let text = serde_json::to_string(&adoption).ok()?;
-    (text.len() <= MAX_BYTES).then(|| (ADOPTION.to_owned(), text))
+    })
 }
 
 fn fields_of(entry: Option<&ManagedFieldsEntry>) -> Value {
@@ -192,12 +208,17 @@ fn split(fields: Value, path: &mut Vec<String>) -> (Option<Value>, Option<Value>
 
 /// Whether a pruned Deployment, which somebody else made, may be the wanted one as it is.
 pub(crate) fn is_due(deployment: &Deployment) -> bool {
-    of(deployment).is_some_and(|adoption| adoption.spec.is_some())
+    deployment.annotations().contains_key(DUE)
 }
 
 /// What is to be adopted of a pruned Deployment.
 pub(crate) fn of(deployment: &Deployment) -> Option<Adoption> {
-    serde_json::from_str(deployment.annotations().get(ADOPTION)?).ok()
+    read(deployment.annotations())
+}
+
+/// The same from the annotations.
+pub(super) fn read(annotations: &BTreeMap<String, String>) -> Option<Adoption> {
+    serde_json::from_str(annotations.get(ADOPTION)?).ok()
 }
 
 impl Adoption {
@@ -358,7 +379,11 @@ mod tests {
     }
 
     fn adoption(entries: &Value) -> Option<Adoption> {
-        note(&live(entries)).map(|(_, text)| serde_json::from_str(&text).unwrap())
+        noted(&live(entries)).map(|text| serde_json::from_str(&text).unwrap())
+    }
+
+    fn noted(deployment: &Deployment) -> Option<String> {
+        notes(deployment).next().map(|(_, text)| text)
     }
 
     fn live(entries: &Value) -> Deployment {
@@ -378,12 +403,14 @@ mod tests {
         )]);
         let mut found = live(&entries);
         found.metadata.owner_references = None;
-        assert_eq!(note(&found), None);
+        assert_eq!(noted(&found), None);
         let mut found = live(&entries);
         let long = "a".repeat(MAX_BYTES);
         found.spec.as_mut().unwrap().template.metadata =
             serde_json::from_value(json!({"labels": {"a": long}})).unwrap();
-        let (_, text) = note(&found).unwrap();
+        let text = noted(&found).unwrap();
+        assert_eq!(notes(&found).count(), 1);
+        assert_eq!(notes(&live(&entries)).count(), 2);
         let kept: Adoption = serde_json::from_str(&text).unwrap();
         assert!(kept.is_of_another() && !kept.is_as(&json!({})), "{text}");
         assert!(text.len() < 1000, "{text}");
@@ -392,7 +419,7 @@ mod tests {
             .collect::<Map<_, _>>()
             .into();
         assert_eq!(
-            note(&live(&json!([entry("olm", "Update", json!({"f:spec": many}))]))),
+            noted(&live(&json!([entry("olm", "Update", json!({"f:spec": many}))]))),
             None
         );
     }
@@ -467,6 +494,8 @@ mod tests {
             json!({"f:metadata": labels, "f:spec": {"f:replicas": {}, "f:minReadySeconds": {},
                 "f:template": annotations(json!({".": {}, "f:more": {}, "f:kubectl.kubernetes.io/restartedAt": {}}))}}),
         );
+        let posing = json!({"manager": "olm-operator/csv", "operation": "Apply", "apiVersion": "apps/v1", "subresource": "scale",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
         let scaled = json!({"manager": "hpa", "operation": "Update", "apiVersion": "apps/v1", "subresource": "scale",
             "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
         let added = entry(
@@ -474,7 +503,7 @@ mod tests {
             "Apply",
             json!({"f:spec": {"f:template": {"f:spec": {"f:hostNetwork": {}}}}}),
         );
-        let found = adoption(&json!([ours, edited, scaled, added])).unwrap();
+        let found = adoption(&json!([posing, ours, edited, scaled, added])).unwrap();
         assert!(!found.is_of_another());
         assert_eq!(
             found.own_fields(),
@@ -484,7 +513,10 @@ mod tests {
         let left = serde_json::to_value(&found.managed_fields[1..]).unwrap();
         let restarted = annotations(json!({"f:kubectl.kubernetes.io/restartedAt": {}}));
         let fields = json!({"f:metadata": labels, "f:spec": {"f:replicas": {}, "f:template": restarted}});
-        assert_eq!(left, json!([entry("kubectl-edit", "Update", fields), scaled]));
+        assert_eq!(
+            left,
+            json!([posing, entry("kubectl-edit", "Update", fields), scaled])
+        );
     }
 
     #[test]
