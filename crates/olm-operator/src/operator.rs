@@ -61,6 +61,10 @@ pub(crate) struct Known {
     pub(crate) told: Option<Timestamp>,
     /// The last status write.
     pub(crate) written: Option<Written>,
+    /// Since when a status that was written before this process is not what it should be.
+    pub(crate) outdated_since: Option<Timestamp>,
+    /// The status was right, once.
+    pub(crate) was_right: bool,
     /// Since when nothing holds it.
     pub(crate) unheld_since: Option<Timestamp>,
 }

@@ -34,6 +34,11 @@ impl StatusHash {
             components.refs.as_slice(),
         )))
     }
+
+    /// Whether the status says nothing, as that of an Operator that was just made.
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::of_components(&Components::default())
+    }
 }
 
 impl Projection for KeptOperator {

@@ -30,6 +30,10 @@ const MAX_BYTES: usize = 512 * 1024;
 /// 64 Operators, as often as he likes.
 const FAR_INTERVAL: Duration = Duration::from_secs(30);
 
+/// How long a status that was there before this process stays as it is: all that belongs to the Operator is looked at as the process
+/// begins, too, and after another OLM much of it is written then.
+const BEGINNING: Duration = Duration::from_secs(5);
+
 /// How long it is not told again that a status does not list everything, once it did.
 const TOLD_FOR: Duration = Duration::from_secs(60 * 60);
 
@@ -52,14 +56,26 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     let warning = (is_cut && told.is_none()).then(|| too_many(observed, operator, refs.len()));
     let near = hash_of_near(&observed.name, &refs);
     let (mut patches, mut requeue, mut written) = (Vec::new(), Requeue::AwaitChange, known.written);
+    let (mut outdated_since, mut was_right) = (None, true);
     if let Some((action, status)) = write(observed, operator, refs) {
         // One that did not arrive is no write to wait after.
         let last = known
             .written
             .filter(|last| last.near == near && last.status == operator.status);
-        let delay = last.map_or(Duration::ZERO, |last| {
-            FAR_INTERVAL.saturating_sub(passed(last.at, now))
-        });
+        let is_before = known.written.is_none() && !known.was_right && !operator.status.is_empty();
+        was_right = known.was_right;
+        outdated_since = is_before.then(|| known.outdated_since.unwrap_or(now));
+        let (delay, reason) = match (last, outdated_since) {
+            (Some(last), _) => (
+                FAR_INTERVAL.saturating_sub(passed(last.at, now)),
+                "only components in other namespaces changed",
+            ),
+            (None, Some(since)) => (
+                BEGINNING.saturating_sub(passed(since, now)),
+                "more of its components may be changing",
+            ),
+            (None, None) => (Duration::ZERO, ""),
+        };
         if delay.is_zero() {
             patches.push(action);
             written = Some(Written {
@@ -68,15 +84,14 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
                 near,
             });
         } else {
-            requeue = Requeue::After {
-                delay,
-                reason: "only components in other namespaces changed",
-            };
+            requeue = Requeue::After { delay, reason };
         }
     }
     let known = Known {
         told: is_cut.then_some(now).or(told),
         written,
+        outdated_since,
+        was_right,
         ..known
     };
     StatusUpdate {

@@ -487,6 +487,26 @@ fn changes_that_come_together_are_one_write_and_at_rest_there_is_none() {
     assert_eq!(env.writes, ["patch Operator demo.ns status"]);
 }
 
+/// As a process begins in the place of another, much of what belongs to an Operator is written.
+#[test]
+fn a_status_that_is_outdated_as_a_process_begins_is_written_once_though_its_components_change_one_after_the_other()
+ {
+    let mut env = installed();
+    env.settle_for(60);
+    env.kill();
+    env.put(account("before", &[LABEL]));
+    env.writes.clear();
+    env.settle_for(2);
+    assert_eq!(env.writes, [""; 0]);
+    env.put(account("after", &[LABEL]));
+    env.settle_for(5);
+    assert_eq!(env.writes, ["patch Operator demo.ns status"]);
+    env.put(account("later", &[LABEL]));
+    env.settle_for(2);
+    assert_eq!(env.writes.len(), 2, "{:?}", env.writes);
+    assert!(refs(&env, "demo.ns").contains(&"ServiceAccount ns/later".to_owned()));
+}
+
 /// What somebody else wrote into the status goes, and what nobody knows is not fought over.
 #[test]
 fn a_status_of_somebody_elses_is_put_right() {
