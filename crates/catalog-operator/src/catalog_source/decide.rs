@@ -44,7 +44,6 @@ const OUTDATED_START: Duration = Duration::from_secs(20);
 const MAX_OUTDATED: u32 = 3;
 /// Time that this one has to start: what others write is no reason to take it away.
 const ANY_CONTENT_START: Duration = Duration::from_secs(300);
-
 /// Longest pause after pods that died young, as kubelets have it for containers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 

@@ -25,6 +25,7 @@ mod service_names;
 mod serving;
 mod serving_edits;
 mod status;
+mod taken_over;
 mod tenants;
 mod transitions;
 mod triggers;

@@ -5,6 +5,7 @@
 //! no longer among what we set (`owned_fields`).
 
 pub(crate) mod adoption;
+mod agreement;
 mod owned_fields;
 
 use std::collections::BTreeMap;
