@@ -7,6 +7,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
+use olm_api::permission::API_GROUP;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::ClusterServiceVersion;
 
@@ -28,8 +29,8 @@ const PATCHED: [(&str, &str); 7] = [
     ("", "serviceaccounts"),
     ("", "configmaps"),
     ("", "secrets"),
-    ("rbac.authorization.k8s.io", "roles"),
-    ("rbac.authorization.k8s.io", "rolebindings"),
+    (API_GROUP, "roles"),
+    (API_GROUP, "rolebindings"),
 ];
 
 /// An account in whose name operators are installed.
