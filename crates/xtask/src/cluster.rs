@@ -43,6 +43,7 @@ pub mod status;
 mod teardown;
 
 pub use build::{alerts, build as build_programs, helm};
+pub use packages::ensure as ensure_packages;
 
 use address::Addresses;
 use layout::Layout;

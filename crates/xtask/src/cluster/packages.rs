@@ -78,11 +78,12 @@ pub(super) const CNI_PLUGINS: &str = "/usr/lib/cni";
 /// Search path given to everything the cluster starts.
 pub(super) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Installs what is missing when it may, that is as root on a machine with apt, after saying so.
+/// Installs what is missing when it may, that is as root on a machine with apt, after saying so. Tests that need no cluster
+/// want what is there without `with_node`.
 ///
 /// # Errors
 /// Names the missing packages and the command that installs them, when they cannot be installed from here.
-pub(super) fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()> {
+pub fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()> {
     let missing = missing(with_node, is_present);
     if missing.is_empty() {
         return Ok(());
@@ -109,6 +110,8 @@ pub(super) fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()>
 
 fn apt(arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new("apt-get")
+        // Another apt may be at work, and a mirror may be busy for a moment.
+        .args(["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"])
         .args(arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")
         // Debian starts a package's service on installation; we run our own instances.
