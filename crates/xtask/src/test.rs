@@ -67,6 +67,9 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     require_shared(&progress)?;
     note_room(&progress);
     let timing = Timing::start();
+    timing.measure(Part::SetUp, "packages of the machine", || {
+        require_packages(options, &progress)
+    })?;
     let runner = Runner {
         timing: &timing,
         results: Mutex::default(),
@@ -172,19 +175,14 @@ fn of_the_code(
         .programs
         .get(env!("CARGO_PKG_NAME"))
         .context("cargo did not build xtask")?;
-    let beside = |arguments: &[&str]| {
-        let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(xtask).args(arguments);
-        command
-    };
     progress.note("checks: what holds for all of the code");
     let name = "checks, compiling for lints included";
-    let mut passed = runner.told_at_once(name, beside(&["check"]))?;
+    let mut passed = runner.told_from_behind(name, xtask, &["check"])?;
     crate::interrupt::check()?;
     progress.note("mutations: whether the tests notice when a rule is taken away");
     let share = if options.long { 1 } else { SHARE };
     let name = "mutations, compiling included";
-    passed &= runner.told_at_once(name, beside(&["mutants", "--share", &share.to_string()]))?;
+    passed &= runner.told_from_behind(name, xtask, &["mutants", "--share", &share.to_string()])?;
     crate::interrupt::check()?;
     progress.note("a release, made twice of the tests' programs and compared (`cargo xtask release --verify` compiles twice)");
     let programs = built
@@ -195,18 +193,16 @@ fn of_the_code(
     let out = workspace::target().join("release-of-tests");
     let (programs, out) = (programs.display().to_string(), out.display().to_string());
     let name = "a release, twice";
-    passed &= runner.told_at_once(
-        name,
-        beside(&[
-            "release",
-            "--allow-dirty",
-            "--verify",
-            "--programs",
-            &programs,
-            "--out",
-            &out,
-        ]),
-    )?;
+    let arguments = [
+        "release",
+        "--allow-dirty",
+        "--verify",
+        "--programs",
+        &programs,
+        "--out",
+        &out,
+    ];
+    passed &= runner.told_from_behind(name, xtask, &arguments)?;
     Ok(passed)
 }
 
@@ -444,6 +440,19 @@ fn note_room(progress: &Progress) {
 /// The number in the answer of `df`, below its heading.
 fn gib_free(answer: &str) -> Option<u64> {
     answer.lines().nth(1)?.trim().parse().ok()
+}
+
+/// Before anything else, what tests want of the machine: those that need no cluster start registries, too, and a test that finds
+/// none is left out.
+fn require_packages(options: &TestOptions, progress: &Progress) -> anyhow::Result<()> {
+    let ready = cluster::ensure_packages(!options.unit_only, progress);
+    match ready {
+        Err(error) if options.unit_only && std::env::var_os("CI").is_none() => {
+            progress.note(&format!("some tests will be left out: {error:#}"));
+            Ok(())
+        }
+        ready => ready,
+    }
 }
 
 fn require_shared(progress: &Progress) -> anyhow::Result<()> {

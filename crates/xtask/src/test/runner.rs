@@ -1,12 +1,15 @@
 //! Runs test programs one after the other or side by side, shows what they say and takes it in.
 
 use std::io::{BufRead, BufReader, Read, Write as _};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::timing::{Part, Timing};
 use crate::binaries::TestBinary;
@@ -15,6 +18,12 @@ use crate::results::Results;
 /// How the lines begin that are repeated at the end, because they tell how much was tried: those of fuzzing, of mutations and
 /// of tests that do a share of what they could.
 const REPEATED: [&str; 3] = ["fuzz ", "mutations:", "short form:"];
+
+/// Runs what follows with what the others leave of the processor. A session is scheduled as one where the kernel groups tasks so,
+/// and each program of the cluster is in one of its own: the niceness of a task alone would count among its own kind only.
+const FROM_BEHIND: &str = r#"{ echo 19 > /proc/self/autogroup; } 2> /dev/null; exec nice -n 19 "$@""#;
+/// How often it is looked whether Ctrl-C was pressed, of which a session of its own does not learn.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What all test programs of a run share.
 #[derive(Debug)]
@@ -107,6 +116,24 @@ impl Runner<'_> {
         outcome
     }
 
+    /// The same of a program that takes the processor when nobody else wants it.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub(super) fn told_from_behind(
+        &self,
+        name: &str,
+        program: &Path,
+        arguments: &[&str],
+    ) -> anyhow::Result<bool> {
+        let mut command = Command::new("setsid");
+        command
+            .args(["sh", "-c", FROM_BEHIND, "sh"])
+            .arg(program)
+            .args(arguments);
+        self.told_at_once(name, command)
+    }
+
     /// Runs `command`, gives `shown` each line of it, and takes the lines in. False when it failed.
     ///
     /// # Errors
@@ -126,9 +153,13 @@ impl Runner<'_> {
             .with_context(|| format!("cannot run {}", command.get_program().display()))?;
         let output = child.stdout.take().context("its output was not captured")?;
         let errors = child.stderr.take().context("its errors were not captured")?;
+        let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            scope.spawn(|| self.read(errors, shown));
+            scope.spawn(|| hand_on_interrupts(&child, &is_over));
+            let errors = scope.spawn(|| self.read(errors, shown));
             self.read(output, shown);
+            let _ = errors.join();
+            is_over.store(true, Ordering::Relaxed);
         });
         let passed = child.wait().with_context(|| format!("lost {name}"))?.success();
         self.timing.add(Part::Run, name, began.elapsed(), passed);
@@ -153,6 +184,19 @@ impl Runner<'_> {
     }
 }
 
+/// Ends a child that leads a session of its own when Ctrl-C was pressed here. The others get that from the terminal.
+fn hand_on_interrupts(child: &Child, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        if crate::interrupt::is_requested() {
+            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                let _ = kill_process_group(group, Signal::INT);
+            }
+            return;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
 /// Prints a line. A closed stdout is no reason to stop testing.
 pub(super) fn show(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
@@ -166,6 +210,31 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", text]);
         command
+    }
+
+    #[test]
+    fn what_runs_from_behind_is_in_a_session_of_its_own_and_gives_way() {
+        let timing = Timing::start();
+        let runner = Runner {
+            timing: &timing,
+            results: Mutex::default(),
+        };
+        let look = r#"test "$(cut -d' ' -f6 /proc/self/stat)" != "$0" && test "$(nice)" = 19 && echo 'test result: ok. alone'"#;
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let session = own
+            .rsplit_once(')')
+            .unwrap()
+            .1
+            .split_whitespace()
+            .nth(3)
+            .unwrap()
+            .to_owned();
+        let passed = runner.told_from_behind("look", Path::new("/bin/sh"), &["-c", look, &session]);
+        assert!(passed.unwrap());
+        assert_eq!(
+            runner.results.into_inner().unwrap().summaries,
+            ["test result: ok. alone"]
+        );
     }
 
     #[test]
