@@ -192,6 +192,7 @@ fn every(share: usize, quick: bool, only: Option<&str>) -> anyhow::Result<Score>
         .map(|suite| list::read(&root, suite.package))
         .collect::<Result<_, _>>()?;
     let without_alone = quick || share > 1;
+    let _alone = workshop::lock(&root)?;
     let began = Instant::now();
     let (workshop, switches, binaries) = prepare(&root, &lists)?;
     println!("compiled in {} s", began.elapsed().as_secs());
@@ -217,7 +218,10 @@ fn every(share: usize, quick: bool, only: Option<&str>) -> anyhow::Result<Score>
             .into_iter()
             .partition(|(number, _)| switches.alone.contains(&(place, *number)));
         let began = Instant::now();
-        let switched: Vec<(usize, &Mutation)> = switched.into_iter().step_by(share).collect();
+        let switched: Vec<(usize, &Mutation)> = switched
+            .into_iter()
+            .filter(|(_, mutation)| mutation.is_in_share(share))
+            .collect();
         let mut tests: Vec<&str> = switched
             .iter()
             .map(|(_, mutation)| mutation.test.as_str())

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 /// A clause to take away.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -54,6 +55,22 @@ impl Mutation {
         Ok(begin..begin + self.from.len())
     }
 
+    /// Whether it is of the one in `share` that is tried. What it takes away decides that, not its place in the list: a new one
+    /// leaves the choice among the others as it was.
+    pub(super) fn is_in_share(&self, share: usize) -> bool {
+        let mut hash = Sha256::new();
+        for part in [&self.file, &self.after, &self.from, &self.to] {
+            hash.update(part);
+            hash.update([0]);
+        }
+        let number = hash
+            .finalize()
+            .iter()
+            .take(size_of::<u64>())
+            .fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+        u64::try_from(share).is_ok_and(|share| share < 2 || number % share == 0)
+    }
+
     /// Its file in the workspace at `root`.
     pub(super) fn path(&self, root: &Path, package: &str) -> PathBuf {
         root.join("crates").join(package).join("src").join(&self.file)
@@ -92,6 +109,26 @@ mod tests {
         assert!(mutation("", "x();").place(text).is_err());
         assert!(mutation("", "z();").place(text).is_err());
         assert!(mutation("fn c()", "x();").place(text).is_err());
+    }
+
+    #[test]
+    fn a_share_is_the_same_each_time_and_about_as_large_as_it_says() {
+        let all: Vec<Mutation> = (0..1000)
+            .map(|number| mutation("", &format!("clause {number}")))
+            .collect();
+        let of = |share: usize| all.iter().filter(|mutation| mutation.is_in_share(share)).count();
+        assert_eq!(of(1), 1000);
+        assert!((150..250).contains(&of(5)), "{}", of(5));
+        let first: Vec<usize> = (0..1000)
+            .filter(|place| all[*place].is_in_share(5))
+            .take(4)
+            .collect();
+        assert_eq!(first, [0, 1, 4, 6]);
+        let told_apart = Mutation {
+            rule: "another name of the rule".to_owned(),
+            ..mutation("", "clause 0")
+        };
+        assert_eq!(told_apart.is_in_share(5), all[0].is_in_share(5));
     }
 
     /// All texts of a crate's sources and tests.

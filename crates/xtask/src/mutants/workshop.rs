@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -120,6 +120,21 @@ impl Switches {
             self.texts.insert(path, switched.text);
         }
     }
+}
+
+/// Waits until nobody else of this checkout works in the copy, and keeps others out until it is dropped.
+///
+/// # Errors
+/// The lock cannot be made.
+pub(super) fn lock(root: &Path) -> anyhow::Result<File> {
+    let path = root.join("target/mutants/.lock");
+    fs::create_dir_all(root.join("target/mutants"))?;
+    let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+    if file.try_lock().is_err() {
+        println!("waiting for another `cargo xtask mutants` of this checkout");
+        file.lock().with_context(|| format!("lock {}", path.display()))?;
+    }
+    Ok(file)
 }
 
 impl Workshop {
