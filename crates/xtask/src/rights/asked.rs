@@ -294,6 +294,11 @@ mod tests {
         let mut quota = event("create", 403, Some("allow"));
         quota["responseStatus"]["message"] = json!("exceeded quota: q");
         note(&mut asked, &rights, quota);
+        let mut going = event("patch", 403, Some("allow"));
+        going["responseStatus"]["message"] = json!(
+            r#"pods "p" is forbidden: unable to create new content in namespace n because it is being terminated"#
+        );
+        note(&mut asked, &rights, going);
         note(&mut asked, &rights, event("create", 429, None));
         assert!(asked.refused.is_empty());
         note(&mut asked, &rights, event("delete", 403, Some("forbid")));
