@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	"k8s.io/component-base/cli"
 	"k8s.io/component-base/logs"
@@ -47,6 +48,12 @@ func command(build func() *cobra.Command) func() int {
 func runKubectl() int {
 	// The verbosity flag has to be known before the command is built, because building it already logs.
 	logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)) //nolint:errcheck // an unparsable level keeps the default
+	// `wait` and `rollout status` begin with a list from the API server's cache, which on a busy machine may be older than
+	// what the caller has seen; so that tests do not fail on that, they begin with a list that is as new as the store.
+	if err := utilfeature.DefaultMutableFeatureGate.Set("WatchListClient=true"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err) // prints and exits with the code that belongs to the error
 	}

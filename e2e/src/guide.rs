@@ -11,6 +11,9 @@
 //! - `<!-- test: not run: REASON -->`: what it needs is not here. The one comment that a block ```` ```sh ```` may, and has to, have.
 //!
 //! Blocks of other languages are there to be looked at.
+//!
+//! `kubectl wait` for something to be there, and another right after it for what it is to be, is refused: the second may look where
+//! the API server's cache is behind, and says that there is no such thing. One loop of `kubectl get` does both.
 
 use olm_testing::guides::blocks;
 
@@ -56,6 +59,7 @@ pub fn read(text: &str) -> Result<Guide, String> {
             ("console" | "sh", Some(Mode::NotRun(reason))) => guide.not_run.push((number, reason)),
             ("console", mode) => {
                 let mut commands = commands(&block.lines)?;
+                refuse_two_waits(&commands)?;
                 if let Some(Mode::FailsWith(code)) = mode {
                     let [command] = commands.as_mut_slice() else {
                         return Err(format!(
@@ -72,6 +76,21 @@ pub fn read(text: &str) -> Result<Guide, String> {
         }
     }
     Ok(guide)
+}
+
+/// See the module.
+fn refuse_two_waits(commands: &[Command]) -> Result<(), String> {
+    let waits = |command: &Command| command.script.starts_with("kubectl wait ");
+    for pair in commands.windows(2) {
+        let [first, second] = pair else { continue };
+        if waits(first) && first.script.contains("--for=create") && waits(second) {
+            return Err(format!(
+                "line {}: waits for what was only just created: ask with `until kubectl get … | grep -q …` for both",
+                second.line
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn parse_mode(comment: &str) -> Option<Mode> {
@@ -244,6 +263,10 @@ mod tests {
                 "one command is to fail",
             ),
             ("```sh\na\n```\n", "not tried"),
+            (
+                "```console\n$ kubectl wait --for=create a/b\n$ kubectl wait a/b --for=condition=Ready\n```\n",
+                "only just created",
+            ),
             ("```console\nx\n```\n", "output of no command"),
             ("```console\n$ a\n", "without end"),
             ("```console\n$ cat <<X\nY\n```\n", "a command without end"),
