@@ -7,10 +7,10 @@ use xtask::kubectl::Destination;
 
 use crate::operator::Operator;
 
-/// A Lease lasts 4 s; whoever leads may be without an answer for most of it, on a busy machine.
+/// A Lease lasts 8 s; whoever leads may be without an answer for most of it, on a busy machine.
 const TIMES: [&str; 3] = [
-    "--leader-elect-lease-duration=4s",
-    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=7s",
     "--leader-elect-retry-period=500ms",
 ];
 const ARGUMENTS: &str = "/spec/template/spec/containers/0/args";

@@ -124,7 +124,7 @@ fn a_name_longer_than_a_label_gets_a_status_and_can_be_deleted() -> anyhow::Resu
     let deleted =
         Lab::shared()?
             .kubectl()
-            .run(&["delete", "csv", &name, "-n", namespace.name(), "--timeout=60s"]);
+            .run(&["delete", "csv", &name, "-n", namespace.name(), "--timeout=180s"]);
     deleted.map(drop)
 }
 

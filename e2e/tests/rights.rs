@@ -559,13 +559,10 @@ fn a_global_group_that_is_narrowed_takes_rights_back_only_after_their_counterpar
             Ok(())
         })
     })?;
-    ensure!(may(
-        &namespace,
-        "rights-narrow",
-        "create",
-        "configmaps",
-        target.name()
-    )?);
+    lab.kubectl().wait("the rights in the target", PATIENCE, |_| {
+        let there = may(&namespace, "rights-narrow", "create", "configmaps", target.name())?;
+        Ok(there.then_some(()).ok_or_else(|| "not there".to_owned()))
+    })?;
     namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
     // The audit log is written in batches.
     std::thread::sleep(Duration::from_secs(5));

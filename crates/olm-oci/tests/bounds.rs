@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use olm_oci::{Credentials, ImageArchive, Limits, PullError, PullErrorClass, Puller, RegistryConfig, Spool};
 use support::{Answer, MANIFESTS, Seen, Server, Tail, image, large_image};
 
-/// Limits of time that are met at once.
+/// Limits of time that are met soon, and not by what drips all the time, however busy the machine.
 const SHORT: Limits = Limits {
-    idle: Duration::from_millis(300),
-    answer: Duration::from_millis(600),
-    grace: Duration::from_millis(600),
+    idle: Duration::from_secs(1),
+    answer: Duration::from_secs(2),
+    grace: Duration::from_secs(2),
     floor: 1 << 20,
     ..Limits::BUNDLE
 };
@@ -160,7 +160,7 @@ async fn a_layer_that_comes_too_slowly_is_given_up() {
     .await;
     let error = refused(&Puller::default().with_limits(SHORT), &server).await;
     assert_eq!(error.class(), PullErrorClass::Unreachable, "{error}");
-    assert!(error.to_string().contains("did not end within 0.6 s"), "{error}");
+    assert!(error.to_string().contains("did not end within 2 s"), "{error}");
 
     let large = large_image(1 << 17);
     let layers: Vec<String> = large
@@ -219,7 +219,7 @@ async fn silence_in_the_middle_of_an_answer_is_given_up() {
     .await;
     let error = refused(&Puller::default().with_limits(SHORT), &server).await;
     assert_eq!(error.class(), PullErrorClass::Unreachable, "{error}");
-    assert!(error.to_string().contains("nothing came for 0.3 s"), "{error}");
+    assert!(error.to_string().contains("nothing came for 1 s"), "{error}");
 }
 
 #[tokio::test]
@@ -286,12 +286,12 @@ async fn tokens_are_bounded_in_bytes_and_time() {
         (
             Tail::Drip(Duration::from_millis(10)),
             PullErrorClass::Unreachable,
-            "token service: the answer did not end within 0.6 s",
+            "token service: the answer did not end within 2 s",
         ),
         (
             Tail::Drip(Duration::from_secs(60)),
             PullErrorClass::Unreachable,
-            "token service: nothing came for 0.3 s",
+            "token service: nothing came for 1 s",
         ),
     ] {
         let tokens = Server::start(move |_| Answer::ok("{\"token\": \"").tail(tail)).await;

@@ -19,7 +19,7 @@ pub const PACKAGE: &str = "demo-operator";
 /// Image of the demo catalog, before it is moved to another registry.
 pub const CATALOG_IMAGE: &str = "olm.local/demo-catalog:latest";
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// The package with the bundles of this repository, in one channel.
 pub fn package() -> Package {

@@ -13,6 +13,9 @@ use crate::{interrupt, process};
 /// Time between two looks at something that is waited for.
 const POLL: Duration = Duration::from_millis(300);
 
+/// For so long on end kubectl may fail while something is waited for: an API server that has much to do answers late, or begins anew.
+const HICCUP: Duration = Duration::from_secs(30);
+
 /// Where a command works.
 #[derive(Debug, Clone)]
 pub enum Destination {
@@ -97,7 +100,8 @@ impl Destination {
     /// Looks again and again until `look` finds something.
     ///
     /// # Errors
-    /// After `patience`, naming `what` and what `look` saw last; when `look` fails; on Ctrl-C.
+    /// After `patience`, naming `what` and what `look` saw last; when `look` fails, but if that is kubectl's failure only once it has
+    /// lasted half a minute; on Ctrl-C.
     pub fn wait<T>(
         &self,
         what: &str,
@@ -105,11 +109,17 @@ impl Destination {
         mut look: impl FnMut(&Self) -> anyhow::Result<Result<T, String>>,
     ) -> anyhow::Result<T> {
         let began = Instant::now();
+        let mut answered = began;
         loop {
             interrupt::check()?;
-            let seen = match look(self)? {
-                Ok(found) => return Ok(found),
-                Err(seen) => seen,
+            let seen = match look(self) {
+                Ok(Ok(found)) => return Ok(found),
+                Ok(Err(seen)) => {
+                    answered = Instant::now();
+                    seen
+                }
+                Err(error) if is_of_kubectl(&error) && answered.elapsed() < HICCUP => format!("{error:#}"),
+                Err(error) => return Err(error),
             };
             if began.elapsed() > patience {
                 bail!("waited {} s for {what}; last seen: {seen}", patience.as_secs());
@@ -130,14 +140,16 @@ impl Destination {
             .output()
             .with_context(|| format!("cannot run `{}`", shown(&given)))?;
         let answer = String::from_utf8_lossy(&output.stdout);
-        yes_or_no(&answer).with_context(|| {
-            format!(
-                "`{}` did not answer: {}",
-                shown(&given),
-                String::from_utf8_lossy(&output.stderr).trim()
-            )
+        yes_or_no(&answer).ok_or_else(|| {
+            let words = String::from_utf8_lossy(&output.stderr);
+            process::Failed(format!("`{}` did not answer: {}", shown(&given), words.trim())).into()
         })
     }
+}
+
+/// Whether a program ran and failed, in difference to what a look finds wrong.
+fn is_of_kubectl(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<process::Failed>())
 }
 
 fn shown(arguments: &[&str]) -> String {
@@ -164,6 +176,32 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A destination that no test here asks.
+    fn nowhere() -> Destination {
+        Destination::Existing {
+            context: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_wait_outlives_a_kubectl_that_fails_once_and_no_other_fault() {
+        let mut looks = 0;
+        let found = nowhere().wait("something", Duration::from_secs(60), |_| {
+            looks += 1;
+            match looks {
+                1 => Err(process::output(Command::new("false"), None, "kubectl get x").expect_err("it fails")),
+                2 => Ok(Err("nothing yet".to_owned())),
+                _ => Ok(Ok(looks)),
+            }
+        });
+        assert_eq!(found.unwrap(), 3);
+        let fault = nowhere().wait("something", Duration::from_secs(60), |_| -> anyhow::Result<Result<(), _>> {
+            looks += 1;
+            if looks == 4 { bail!("it is another one") } else { Ok(Err(String::new())) }
+        });
+        assert_eq!(fault.unwrap_err().to_string(), "it is another one");
+    }
 
     #[test]
     fn a_kubectl_that_fails_does_not_say_no() {

@@ -1,14 +1,27 @@
 //! Programs that are run to their end for what they print.
 
+use std::fmt;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+
+/// A program that ran and ended with a failure, with its own words.
+#[derive(Debug)]
+pub(crate) struct Failed(pub(crate) String);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
 
 /// Runs a command, with `input` on its standard input if there is any, and returns what it prints. `shown` names it in errors.
 ///
 /// # Errors
-/// When it cannot be run, and with its own words when it fails.
+/// When it cannot be run, and [`Failed`] with its own words when it fails.
 pub(crate) fn output(mut command: Command, input: Option<&str>, shown: &str) -> anyhow::Result<String> {
     if input.is_some() {
         command.stdin(Stdio::piped());
@@ -27,10 +40,8 @@ pub(crate) fn output(mut command: Command, input: Option<&str>, shown: &str) -> 
         .wait_with_output()
         .with_context(|| format!("lost `{shown}`"))?;
     if !output.status.success() {
-        bail!(
-            "`{shown}` failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        let words = String::from_utf8_lossy(&output.stderr);
+        return Err(Failed(format!("`{shown}` failed: {}", words.trim())).into());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

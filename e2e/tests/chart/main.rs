@@ -33,7 +33,10 @@ const API_SERVICE: &str = "v1.packages.operators.coreos.com";
 const OLM: &str = "olm";
 const OPERATORS: &str = "operators";
 /// Until `helm` gives up.
-const TIMEOUT: &str = "--timeout=4m";
+const TIMEOUT: &str = "--timeout=8m";
+/// Until `kubectl wait` and `kubectl delete` do: on a busy machine the API server looks at its APIServices, and takes namespaces away,
+/// minutes late.
+const KUBECTL_TIMEOUT: &str = "--timeout=240s";
 
 /// Helm for one cluster, with a home of its own.
 struct Helm {
@@ -346,7 +349,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     kubectl.run(&[
         "wait",
         "--for=condition=Available",
-        "--timeout=60s",
+        KUBECTL_TIMEOUT,
         "apiservice",
         API_SERVICE,
     ])?;

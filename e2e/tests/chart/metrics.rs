@@ -5,11 +5,11 @@ use std::process::Command;
 use anyhow::ensure;
 use e2e::lab::PATIENCE;
 use serde_json::json;
-use xtask::kubectl::{Destination, text};
+use xtask::kubectl::Destination;
 use xtask::progress::Progress;
 use xtask::{cluster, deploy};
 
-use crate::reach::package_server_serves_as_its_service_monitor_says;
+use crate::reach::{address_of, package_server_serves_as_its_service_monitor_says};
 use crate::{OLM, OPERATORS, Release, output};
 
 /// The Secret that metrics are served with.
@@ -59,9 +59,7 @@ pub fn metrics_are_told_to_whom_the_cluster_lets_read_them(
     let ca = release.helm.home.path().join("ca.crt");
     std::fs::write(&ca, authority)?;
     for name in deploy::OPERATORS {
-        let pods = kubectl.get(&["pods", "-n", OLM, "-l", &format!("app={name}")])?;
-        let pods = pods.unwrap_or_default();
-        let address = text(&pods, "/items/0/status/podIP");
+        let address = address_of(kubectl, name)?;
         let host = format!("{name}-metrics.{OLM}.svc");
         // The answer, and behind it its code.
         let ask = |path: &str, token: &str| -> anyhow::Result<String> {
@@ -74,8 +72,9 @@ pub fn metrics_are_told_to_whom_the_cluster_lets_read_them(
         };
         // An account may be asked about before the binding has reached the authorizer.
         let page = kubectl.wait("metrics to be told", PATIENCE, |_| {
-            let told = ask("/metrics", &scraper)?;
-            Ok(told.strip_suffix("200").map(str::to_owned).ok_or(told.clone()))
+            Ok(ask("/metrics", &scraper)
+                .map_err(|error| format!("{error:#}"))
+                .and_then(|told| told.strip_suffix("200").map(str::to_owned).ok_or(told)))
         })?;
         ensure!(page.contains("\nrest_client_requests_total{"), "{page}");
         assert_eq!(ask("/metrics", "forged")?, "Unauthorized\n401", "{name}");

@@ -102,14 +102,18 @@ fn arch_002_one_file_is_applied_by_kubectl_in_two_rounds_at_most() -> anyhow::Re
     let apply = ["apply", "-f", &file];
     if let Err(error) = kubectl.run(&apply) {
         let first = format!("{error:#}");
-        let unknown = first.matches("no matches for kind").count();
+        // A kind whose definition has only just come is not known yet, or is known and not served yet.
+        let unknown: usize = ["no matches for kind", "could not find the requested resource"]
+            .iter()
+            .map(|words| first.matches(words).count())
+            .sum();
         ensure!(
             (1..=4).contains(&unknown) && !first.contains("Too long"),
             "{first}"
         );
         kubectl.wait(
             "the definitions to be served",
-            Duration::from_secs(60),
+            Duration::from_secs(180),
             |kubectl| Ok(kubectl.run(&apply).map_err(|error| format!("{error:#}"))),
         )?;
     }

@@ -6,7 +6,7 @@ use e2e::lab::PATIENCE;
 use serde_json::{Value, json};
 use xtask::kubectl::{Destination, text};
 
-use crate::{OPERATORS, Release};
+use crate::{KUBECTL_TIMEOUT, OPERATORS, Release};
 
 const DEFINITION: &str = "clusteroperators.config.openshift.io";
 /// Upstream's names, by the chart's values.
@@ -122,6 +122,8 @@ pub fn reports(release: &Release) -> anyhow::Result<()> {
         ])?;
         let pods = pods.unwrap_or_default();
         let pods = pods["items"].as_array().into_iter().flatten();
+        // Of the upgrade before, some may still be ending.
+        let pods = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         let of = |pod: &Value| {
             let count = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
             (text(pod, "/metadata/uid").to_owned(), count.unwrap_or_default())
@@ -129,7 +131,7 @@ pub fn reports(release: &Release) -> anyhow::Result<()> {
         Ok(pods.map(of).collect())
     };
     let running = restarts()?;
-    kubectl.run(&["delete", "crd", DEFINITION, "--timeout=60s"])?;
+    kubectl.run(&["delete", "crd", DEFINITION, KUBECTL_TIMEOUT])?;
     release.ready()?;
     ensure!(restarts()? == running, "somebody ended with the kind");
     Ok(())

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use e2e::lab::PATIENCE;
 use serde_json::{Value, json};
-use xtask::kubectl::text;
+use xtask::kubectl::{Destination, text};
 
 use crate::{OLM, Release, output};
 
@@ -23,11 +23,9 @@ pub fn package_server_serves_as_its_service_monitor_says(
         .with_context(|| format!("{secret} has no {key}"))?;
     let ca = release.helm.home.path().join("package-server.crt");
     std::fs::write(&ca, STANDARD.decode(authority)?)?;
-    let pods = kubectl.get(&["pods", "-n", OLM, "-l", "app=packageserver"])?;
-    let pods = pods.unwrap_or_default();
-    let address = text(&pods, "/items/0/status/podIP");
     let host = format!("packageserver-service.{OLM}.svc");
     let ask = |path: &str, token: &str| -> anyhow::Result<String> {
+        let address = address_of(kubectl, "packageserver")?;
         let mut curl = release.helm.cluster.command("curl");
         curl.args(["--silent", "--show-error", "--max-time", "20", "--cacert"]);
         curl.arg(&ca).args(["--write-out", "%{http_code}"]);
@@ -46,13 +44,28 @@ pub fn package_server_serves_as_its_service_monitor_says(
     };
     // The binding may not have reached the authorizer yet.
     let page = kubectl.wait("metrics to be told", PATIENCE, |_| {
-        let told = ask("/metrics", scraper)?;
-        Ok(told.strip_suffix("200").map(str::to_owned).ok_or(told.clone()))
+        Ok(ask("/metrics", scraper)
+            .map_err(|error| format!("{error:#}"))
+            .and_then(|told| told.strip_suffix("200").map(str::to_owned).ok_or(told)))
     })?;
     ensure!(page.contains("\nolm_package_server_requests_total{"), "{page}");
     let refused = ask("/metrics", eve)?;
     ensure!(refused.ends_with("403"), "{refused}");
     Ok(())
+}
+
+/// The address of a pod of `app` that is not on its way out.
+///
+/// # Errors
+/// When there is none.
+pub fn address_of(kubectl: &Destination, app: &str) -> anyhow::Result<String> {
+    let pods = kubectl
+        .get(&["pods", "-n", OLM, "-l", &format!("app={app}")])?
+        .unwrap_or_default();
+    let pods = pods["items"].as_array().into_iter().flatten();
+    let mut staying = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    let address = staying.find_map(|pod| Some(text(pod, "/status/podIP")).filter(|address| !address.is_empty()));
+    Ok(address.with_context(|| format!("no pod of {app} has an address"))?.to_owned())
 }
 
 /// A policy that leaves out the port which the API server listens on is refused with that port, and taken with it.

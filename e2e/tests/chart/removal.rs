@@ -5,7 +5,7 @@ use e2e::lab::PATIENCE;
 use xtask::kubectl::{Destination, text};
 use xtask::{deploy, workspace};
 
-use crate::{API_SERVICE, OLM, OPERATORS, Release, output};
+use crate::{API_SERVICE, KUBECTL_TIMEOUT, OLM, OPERATORS, Release, output};
 
 /// What bears helm's mark, as `kind/name`.
 pub fn of_helm(kubectl: &Destination) -> anyhow::Result<Vec<String>> {
@@ -63,7 +63,7 @@ pub fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
         kubectl.run(&[
             "wait",
             "--for=delete",
-            "--timeout=60s",
+            KUBECTL_TIMEOUT,
             "pods",
             "-n",
             OLM,
@@ -79,7 +79,7 @@ pub fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
     ensure!(ours == 8, "{ours} CustomResourceDefinitions are left");
     // Whatever served an API that is looked for before a namespace goes is gone, too.
     kubectl.run(&["create", "namespace", "passing"])?;
-    kubectl.run(&["delete", "namespace", "passing", "--wait=true", "--timeout=60s"])?;
+    kubectl.run(&["delete", "namespace", "passing", "--wait=true", KUBECTL_TIMEOUT])?;
     Ok(())
 }
 

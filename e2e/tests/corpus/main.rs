@@ -24,9 +24,9 @@ use publish::{catalog_image, publish, stand_ins};
 use sample::Sample;
 
 /// How long all of them together may take once their objects are created.
-const PATIENCE: Duration = Duration::from_secs(900);
+const PATIENCE: Duration = Duration::from_secs(1800);
 /// How long one sample may take. Definitions of many bundles at once take the API server a while to establish.
-const SAMPLE_PATIENCE: Duration = Duration::from_secs(600);
+const SAMPLE_PATIENCE: Duration = Duration::from_secs(1200);
 /// Samples that are installed at a time: what their pods ask for must fit the node, and their definitions the API server.
 const AT_ONCE: usize = 5;
 /// Time between two looks at the cluster.

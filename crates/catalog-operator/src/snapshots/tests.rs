@@ -239,8 +239,11 @@ async fn what_nobody_uses_is_forgotten() {
     assert!(rig.here(id).is_none());
 }
 
+/// By the machine's clock: that of the tests may stand still, or jump.
 async fn eventually(what: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
     while !what() {
+        assert!(began.elapsed() < Duration::from_secs(60), "not within a minute");
         sleep(Duration::from_millis(1)).await;
     }
 }
@@ -329,13 +332,13 @@ async fn endless_catalogs_of_one_namespace_do_not_hold_up_another() {
         rig.connect_key(&noisy(number), "1", false).await;
         rig.snapshots.get(&noisy(number), "ns");
     }
+    eventually(|| rig.reads() >= PARALLEL_READS / 2).await;
     sleep(Duration::from_millis(20)).await;
     assert_eq!(rig.reads(), PARALLEL_READS / 2);
     rig.reader.endless.store(0, Ordering::SeqCst);
     rig.connect_key(&other, "1", false).await;
     rig.snapshots.get(&other, "quiet");
-    sleep(Duration::from_millis(50)).await;
-    assert!(rig.snapshots.get(&other, "quiet").id().is_some());
+    eventually(|| rig.snapshots.get(&other, "quiet").id().is_some()).await;
     assert_eq!(rig.reads(), PARALLEL_READS / 2 + 1);
 }
 
@@ -479,7 +482,7 @@ async fn that_the_last_good_content_is_not_the_present_one_is_known() {
     eventually(|| rig.snapshots.trouble(&key()).is_some()).await;
     assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
     // Of the content, and of the trouble.
-    eventually(|| rig.woken.lock().unwrap().len() == 2).await;
+    eventually(|| rig.woken.lock().unwrap().len() >= 2).await;
     sleep(FIRST_RETRY).await;
     rig.snapshots.get(&key(), "ns");
     eventually(|| rig.snapshots.trouble(&key()).is_none()).await;

@@ -360,7 +360,7 @@ async fn a_flood_of_connections_waits_behind_itself_and_others_are_served() {
     let (_open, (answer, took)) = both.expect("nobody is served any more");
     assert_code(&answer, "200 OK");
     // Of those before it no more wait than may be open.
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[tokio::test]
@@ -418,7 +418,7 @@ async fn a_certificate_that_is_replaced_is_served() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), served)
+    tokio::time::timeout(Duration::from_secs(30), served)
         .await
         .unwrap();
 }

@@ -465,7 +465,7 @@ async fn a_silent_collector_holds_up_neither_rounds_nor_the_end() {
         tracing::info_span!(target: REQUESTS, "round").in_scope(|| ());
     }
     export.end().await;
-    assert!(began.elapsed() < 3 * LAST_BATCH, "{:?}", began.elapsed());
+    assert!(began.elapsed() < 6 * LAST_BATCH, "{:?}", began.elapsed());
 }
 
 #[test]
