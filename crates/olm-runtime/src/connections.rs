@@ -114,13 +114,15 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_over_takes_no_place() {
-        let mut connections = OpenConnections::new(1);
-        let over = tokio::spawn(async {});
-        connections.add(0, peer(1), over.abort_handle());
-        over.await.unwrap();
-        let goes_on = tokio::spawn(std::future::pending::<()>());
-        connections.add(1, peer(1), goes_on.abort_handle());
+        let mut connections = OpenConnections::new(2);
+        let goes_on = [0, 1].map(|_| tokio::spawn(std::future::pending::<()>()));
+        connections.add(0, peer(1), goes_on[0].abort_handle());
+        let mut over = tokio::spawn(async {});
+        connections.add(1, peer(2), over.abort_handle());
+        (&mut over).await.unwrap();
+        // With the one that is over there would be three, and this address would have most.
+        connections.add(2, peer(1), goes_on[1].abort_handle());
         tokio::task::yield_now().await;
-        assert!(!goes_on.is_finished());
+        assert!(goes_on.iter().all(|task| !task.is_finished()));
     }
 }
