@@ -11,6 +11,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "olm: {replicaCount: two}",
         "at '/olm/replicaCount': got string, want integer",
     ),
+    // Nobody would serve its API, for which the whole cluster's discovery and every deletion of a namespace wait.
+    ("package: {replicaCount: 0}", "at '/package/replicaCount'"),
     ("catalog: {image: {reff: x}}", "at '/catalog/image'"),
     ("debug: \"yes\"", "at '/debug': got string, want boolean"),
     ("image: {pullPolicy: Sometimes}", "at '/image/pullPolicy'"),
