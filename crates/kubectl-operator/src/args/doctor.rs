@@ -29,12 +29,35 @@ pub(crate) struct DoctorArgs {
     pub connection: ConnectionArgs,
 }
 
+/// Where OLM has what is its own: the chart's values `namespace` and `catalog_namespace`, which are mostly one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OlmNamespaces<'a> {
+    /// Its programs run here.
+    pub olm: &'a str,
+    /// Every namespace may use the catalogs of this one.
+    pub catalogs: &'a str,
+}
+
+impl ReadArgs {
+    /// The namespaces that are meant.
+    pub fn namespaces(&self) -> OlmNamespaces<'_> {
+        let catalogs = self.global_catalog_namespace.as_str();
+        OlmNamespaces {
+            olm: self.olm_namespace.as_deref().unwrap_or(catalogs),
+            catalogs,
+        }
+    }
+}
+
 /// What commands that read a whole cluster take.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReadArgs {
-    /// Namespace whose catalogs every namespace may use, and in which OLM is looked for
+    /// Namespace whose catalogs every namespace may use
     #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
     pub global_catalog_namespace: String,
+    /// Namespace in which OLM itself runs [default: that of --global-catalog-namespace]
+    #[arg(long, value_name = "NAMESPACE")]
+    pub olm_namespace: Option<String>,
     /// How long all reads may take, such as 90s or 5m; 0 is for ever. What was not read by then is told as not checked
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub timeout: Duration,

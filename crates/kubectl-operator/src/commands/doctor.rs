@@ -106,7 +106,7 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
         let diagnosis = migration::diagnose(&migration::observe(&reader).await);
         return told(&diagnosis, args, &cluster, Some(migration::verdict(&diagnosis)));
     }
-    let observed = Box::pin(observe(&reader, namespace, &reads.global_catalog_namespace)).await;
+    let observed = Box::pin(observe(&reader, namespace, reads.namespaces())).await;
     let diagnosis = diagnose(&observed);
     if observed.has_no_operators() && diagnosis.no_answer().is_none() {
         printer::progress(&format!("No operators found in {}.", place(namespace)));

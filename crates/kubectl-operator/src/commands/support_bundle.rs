@@ -25,10 +25,9 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     is_free(&args.output, args.force)?;
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-    let global = args.reads.global_catalog_namespace.as_str();
     let reader = Reader::new(&cluster.client, args.reads.timeout);
     let mut archive = Archive::new()?;
-    Box::pin(collect(&reader, namespace, global, &mut archive)).await;
+    Box::pin(collect(&reader, namespace, args.reads.namespaces(), &mut archive)).await;
     if let Some(cause) = archive.no_answer() {
         bail!("nothing could be read: {cause}");
     }

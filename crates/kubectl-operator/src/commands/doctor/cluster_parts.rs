@@ -23,7 +23,7 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         .programs
         .as_ref()?
         .iter()
-        .partition(|program| program.namespace().as_ref() == Some(&observed.global));
+        .partition(|program| program.namespace().as_ref() == Some(&observed.olm));
     let unwell = programs.iter().filter_map(|program| {
         let (wanted, available) = replicas(program);
         let (namespace, name) = (program.namespace().unwrap_or_default(), program.name_any());
@@ -52,12 +52,12 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         let others = elsewhere.iter().filter(|program| app(program) == Some(name));
         let others: BTreeSet<String> = others.filter_map(|program| program.namespace()).collect();
         let named: Vec<String> = others.iter().take(MAX_NAMED).map(|namespace| plain(namespace)).collect();
-        let global = plain(&observed.global);
+        let olm = plain(&observed.olm);
         let cause = match named.is_empty() {
-            true => format!("no Deployment with this label app was found in namespace {global}: OLM is not installed, or runs elsewhere"),
+            true => format!("no Deployment with this label app was found in namespace {olm}: OLM is not installed, or runs elsewhere"),
             // Whoever may make Deployments may label them so.
             false => format!(
-                "no Deployment with this label app was found in namespace {global}: OLM is not installed, or runs elsewhere, as the label says in {} other namespaces: {}",
+                "no Deployment with this label app was found in namespace {olm}: OLM is not installed, or runs elsewhere, as the label says in {} other namespaces: {}",
                 others.len(),
                 named.join(", ")
             ),
@@ -65,7 +65,7 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         Finding::warning(
             object("Deployment", "", name),
             cause,
-            format!("kubectl get deployments -A -l app={name}; with OLM in another namespace: --global-catalog-namespace"),
+            format!("kubectl get deployments -A -l app={name}; with OLM in another namespace: --olm-namespace"),
         )
     });
     Ok(unwell.chain(missing).collect())

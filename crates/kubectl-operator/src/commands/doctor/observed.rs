@@ -25,8 +25,10 @@ pub(crate) struct Observed {
     pub(super) namespace: Option<String>,
     /// Whose catalogs every namespace may use.
     pub(super) global: String,
+    /// Where OLM itself runs.
+    pub(super) olm: String,
     pub(super) now: Timestamp,
-    /// Deployments of OLM itself, in the global namespace; elsewhere only if there is none.
+    /// Deployments of OLM itself, in its namespace; elsewhere only if there is none.
     pub(super) programs: Read<Vec<Deployment>>,
     /// Objects that are not what their kinds should be.
     pub(super) unreadable: Vec<Unreadable>,

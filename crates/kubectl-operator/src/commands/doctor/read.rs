@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use super::catalogs::is_ready;
 use super::finding::is_name;
 use super::observed::{Bound, Copied, Observed, Owned, Read};
+use crate::args::doctor::OlmNamespaces;
 use crate::gather::originals;
 use crate::operators::{Key, plan_name};
 use crate::reader::{Unreadable, answer, api, get, has_namespace, list_readable, place};
@@ -50,8 +51,14 @@ pub(crate) struct Reader<'a> {
     unreadable: Mutex<Vec<Unreadable>>,
 }
 
-/// Reads one namespace, or all. What cannot be read stands in its place with the cause.
-pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global: &str) -> Observed {
+/// Reads one namespace, or all, and of OLM's own namespaces what these depend on. What cannot be read stands in its place with the
+/// cause.
+pub(crate) async fn observe(
+    reader: &Reader<'_>,
+    namespace: Option<&str>,
+    own: OlmNamespaces<'_>,
+) -> Observed {
+    let global = own.catalogs;
     let subscriptions = reader.all::<Subscription>(namespace, "").await;
     let known: &[Subscription] = subscriptions.as_deref().unwrap_or_default();
     let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, known).await;
@@ -96,10 +103,11 @@ pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, global
         Err(cause) => Err(cause.clone()),
     };
     let unpacked = reader.unpacked(jobs.as_deref().unwrap_or_default()).await;
-    let programs = reader.programs(global).await;
+    let programs = reader.programs(own.olm).await;
     let mut observed = Observed {
         namespace: namespace.map(str::to_owned),
         global: global.to_owned(),
+        olm: own.olm.to_owned(),
         now: now(),
         programs,
         unreadable: Vec::new(),
@@ -257,8 +265,8 @@ impl Reader<'_> {
     }
 
     /// Whoever may make Deployments may label them so: those of other namespaces count where OLM's has none.
-    async fn programs(&self, global: &str) -> Read<Vec<Deployment>> {
-        let own: Vec<Deployment> = self.all(Some(global), PROGRAMS).await?;
+    async fn programs(&self, olm: &str) -> Read<Vec<Deployment>> {
+        let own: Vec<Deployment> = self.all(Some(olm), PROGRAMS).await?;
         match own.is_empty() {
             // Not everybody may see all namespaces.
             true => Ok(self.all(None, PROGRAMS).await.unwrap_or_default()),

@@ -9,12 +9,18 @@ use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal};
 use serde_json::{Value, json};
 
 use super::{finding::*, *};
+use crate::args::doctor::OlmNamespaces;
 use crate::operators::tests::{csv, plan, subscription};
 
 /// A change and what is found then.
 type Row = (fn(&FakeCluster), &'static str);
 
 const NOW: &str = "2026-01-01T00:00:00Z";
+/// Its programs, and the catalogs that everyone may use, in one namespace.
+pub(crate) const OLM: OlmNamespaces<'_> = OlmNamespaces {
+    olm: "olm",
+    catalogs: "olm",
+};
 
 /// A certificate that is valid until this day, as a bundle of a CA.
 fn ca(year: i32, month: u8, day: u8) -> Value {
@@ -125,9 +131,13 @@ fn was(there: bool) {
 }
 
 async fn diagnosed_in(cluster: &FakeCluster, namespace: Option<&str>) -> Diagnosis {
+    diagnosed_with(cluster, namespace, OLM).await
+}
+
+async fn diagnosed_with(cluster: &FakeCluster, namespace: Option<&str>, own: OlmNamespaces<'_>) -> Diagnosis {
     let (client, _link) = cluster.connect();
     let reader = Reader::new(&client, Duration::from_secs(60));
-    let mut observed = Box::pin(observe(&reader, namespace, "olm")).await;
+    let mut observed = Box::pin(observe(&reader, namespace, own)).await;
     observed.now = NOW.parse().unwrap();
     diagnose(&observed)
 }
@@ -502,7 +512,7 @@ async fn a_namespace_without_operators_is_told_so() {
     let (client, _link) = cluster.connect();
     let reader = Reader::new(&client, Duration::from_secs(60));
     for (namespace, expected) in [(Some("shop"), false), (Some("typo"), true), (None, false)] {
-        let observed = Box::pin(observe(&reader, namespace, "olm")).await;
+        let observed = Box::pin(observe(&reader, namespace, OLM)).await;
         assert_eq!(observed.has_no_operators(), expected, "{namespace:?}");
     }
 }
@@ -596,4 +606,28 @@ fn the_worst_comes_first() {
     let mut all = [Severity::NotChecked, Severity::Warning, Severity::Error];
     all.sort();
     assert_eq!(all, [Severity::Error, Severity::Warning, Severity::NotChecked]);
+}
+
+/// Programs in `system`, catalogs for all in `olm`: neither is looked for where the other is.
+#[tokio::test(start_paused = true)]
+async fn olm_may_run_elsewhere_than_where_the_global_catalogs_are() {
+    let cluster = cluster();
+    for name in ["catalog-operator", "olm-operator"] {
+        was(cluster.delete("Deployment", "olm", name));
+        cluster.put(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"namespace": "system", "name": name, "labels": {"app": name}},
+            "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": {"availableReplicas": 1}}));
+    }
+    for namespace in [None, Some("shop")] {
+        let found = diagnosed_in(&cluster, namespace).await;
+        let text = found.text(false, Colours(false));
+        assert!(text.contains("found in namespace olm"), "{text}");
+        assert!(text.contains("--olm-namespace"), "{text}");
+        let own = OlmNamespaces {
+            olm: "system",
+            catalogs: "olm",
+        };
+        let found = diagnosed_with(&cluster, namespace, own).await;
+        assert!(found.healthy, "{}", found.text(true, Colours(false)));
+    }
 }

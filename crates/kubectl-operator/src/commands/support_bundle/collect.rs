@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::archive::Archive;
 use super::logs::{LINES, MAX_LOG, MAX_LOGS, MAX_READ, Tail};
 use super::shares::Shares;
+use crate::args::doctor::OlmNamespaces;
 use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
@@ -39,13 +40,17 @@ const MAX_NAMED: usize = 10;
 /// Deployments whose pods are read, and ConfigMaps that are.
 const MAX_ASKED: usize = 200;
 
-/// The places of one list: everywhere, or the namespace and that of OLM.
-fn places<'a>(namespace: Option<&'a str>, global: &'a str) -> Vec<Option<&'a str>> {
-    match namespace {
-        None => vec![None],
-        Some(own) if own == global => vec![Some(own)],
-        Some(own) => vec![Some(own), Some(global)],
+/// The places of one list: everywhere, or the namespace and those of OLM, each once.
+fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<&'a str>> {
+    let mut places = vec![namespace];
+    if namespace.is_some() {
+        for place in [Some(own.catalogs), Some(own.olm)] {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
     }
+    places
 }
 
 /// Reads everything into the archive; what cannot be read is noted there. What tells most comes first: who fills a namespace with objects
@@ -53,19 +58,19 @@ fn places<'a>(namespace: Option<&'a str>, global: &'a str) -> Vec<Option<&'a str
 pub(super) async fn collect(
     reader: &Reader<'_>,
     namespace: Option<&str>,
-    global: &str,
+    own: OlmNamespaces<'_>,
     archive: &mut Archive,
 ) {
-    versions(reader, namespace, global, archive).await;
-    let mut olm = objects::<Deployment>(reader, archive, &[Some(global)], PROGRAMS).await;
+    versions(reader, namespace, own, archive).await;
+    let mut olm = objects::<Deployment>(reader, archive, &[Some(own.olm)], PROGRAMS).await;
     // Whoever may make Deployments may label them so. They count where there are no others.
     if olm.is_empty() && namespace.is_none() {
         olm = objects::<Deployment>(reader, archive, &[None], PROGRAMS).await;
     }
     let of_olm = pods(reader, archive, &olm).await;
     logs(reader, archive, &of_olm).await;
-    reports(&reader.half(), namespace, global, archive).await;
-    let places = places(namespace, global);
+    reports(&reader.half(), namespace, own, archive).await;
+    let places = places(namespace, own);
     let originals = gather::originals();
     kind::<CatalogSource>(reader, archive, &places, "").await;
     kind::<Subscription>(reader, archive, &places, "").await;
@@ -340,7 +345,12 @@ pub(super) async fn fill(
     }
 }
 
-async fn versions(reader: &Reader<'_>, namespace: Option<&str>, global: &str, archive: &mut Archive) {
+async fn versions(
+    reader: &Reader<'_>,
+    namespace: Option<&str>,
+    own: OlmNamespaces<'_>,
+    archive: &mut Archive,
+) {
     let version = reader
         .within(answer(
             || "read the version of Kubernetes".to_owned(),
@@ -355,13 +365,18 @@ async fn versions(reader: &Reader<'_>, namespace: Option<&str>, global: &str, ar
         }
     };
     let versions = json!({"kubernetes": kubernetes, "plugin": env!("CARGO_PKG_VERSION"), "logBytes": MAX_LOG,
-        "namespace": namespace, "globalCatalogNamespace": global});
+        "namespace": namespace, "globalCatalogNamespace": own.catalogs, "olmNamespace": own.olm});
     archive.lines("versions.json", &format!("{versions:#}\n"));
 }
 
 /// What the other commands say. They cut long texts, of which what is left may not be known for a secret any more.
-async fn reports(reader: &Reader<'_>, namespace: Option<&str>, global: &str, archive: &mut Archive) {
-    let observed = Box::pin(observe(reader, namespace, global)).await;
+async fn reports(
+    reader: &Reader<'_>,
+    namespace: Option<&str>,
+    own: OlmNamespaces<'_>,
+    archive: &mut Archive,
+) {
+    let observed = Box::pin(observe(reader, namespace, own)).await;
     let mut diagnosis = diagnose(&observed);
     diagnosis.map_causes(|cause| archive.redacted(cause));
     archive.lines("doctor.txt", &diagnosis.text(true, Colours(false)));

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use self::secrets::{forms, object_with, secret};
 use super::logs::{MAX_LOG, Tail};
 use super::*;
-use crate::commands::doctor::tests::cluster;
+use crate::args::doctor::OlmNamespaces;
+use crate::commands::doctor::tests::{OLM, cluster};
 use crate::operators::tests::plan;
 
 /// The parts of a packed bundle by name.
@@ -31,10 +32,18 @@ async fn bundle_of(
     cluster: &FakeCluster,
     namespace: Option<&str>,
 ) -> (Archive, Vec<(String, String)>, String) {
+    bundle_with(cluster, namespace, OLM).await
+}
+
+async fn bundle_with(
+    cluster: &FakeCluster,
+    namespace: Option<&str>,
+    own: OlmNamespaces<'_>,
+) -> (Archive, Vec<(String, String)>, String) {
     let (client, _link) = cluster.connect();
     let reader = Reader::new(&client, Duration::from_secs(300));
     let mut archive = Archive::new().unwrap();
-    Box::pin(collect(&reader, namespace, "olm", &mut archive)).await;
+    Box::pin(collect(&reader, namespace, own, &mut archive)).await;
     let summary = archive.finish().unwrap();
     let parts = unpacked(&archive.packed().unwrap());
     (archive, parts, summary)
@@ -341,4 +350,27 @@ fn of_a_log_the_end_is_kept_in_whole_lines() {
     let mut tail = Tail::default();
     tail.push(&vec![b'x'; MAX_LOG + 1]);
     assert_eq!(tail.text(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_of_a_namespace_has_what_is_of_olm_also_where_catalogs_are_elsewhere() {
+    let cluster = cluster();
+    for name in ["catalog-operator", "olm-operator"] {
+        cluster.put(program("system", name, name));
+    }
+    cluster.put(pod("system", "catalog-operator-1", "catalog-operator", "said"));
+    cluster.put(
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"namespace": "system", "name": "of-olm"}, "spec": {}}),
+    );
+    let own = OlmNamespaces {
+        olm: "system",
+        catalogs: "olm",
+    };
+    let (_archive, parts, _summary) = bundle_with(&cluster, Some("shop"), own).await;
+    assert!(part(&parts, "logs/system/catalog-operator-1/catalog-operator.log").contains("said"));
+    assert!(part(&parts, "objects/operatorgroups.json").contains("\"of-olm\""));
+    assert!(part(&parts, "objects/catalogsources.json").contains("\"cat\""));
+    assert!(part(&parts, "versions.json").contains("\"olmNamespace\": \"system\""));
+    assert!(!part(&parts, "doctor.txt").contains("OLM is not installed"));
 }
