@@ -1,4 +1,4 @@
-//! Health and metrics, over HTTP/1.1: plain, and with a certificate over TLS ([`secure`]), which then alone tells the metrics.
+//! Health and metrics, over HTTP/1.1: plain, and with a certificate over TLS ([`secure`]), which then alone serves the metrics.
 //!
 //! `/healthz` answers 200 as long as the process schedules work; `/readyz` answers 503 and names the
 //! stores whose initial list is missing until all are there (upstream's `/healthz` answers 200 even
@@ -56,12 +56,12 @@ pub struct Admin {
     stores: StoreSetHandle,
     leadership: Leadership,
     page: Arc<Page>,
-    /// Whether metrics are told by [`secure`] alone.
+    /// Whether metrics are served by [`secure`] alone.
     is_secured: bool,
 }
 
 impl Admin {
-    /// Tells of `stores`, of what they count in, and where an election stands. With `is_secured` metrics are told over TLS alone.
+    /// Tells of `stores`, of what they count in, and where an election stands. With `is_secured` metrics are served over TLS alone.
     pub fn new(stores: StoreSetHandle, leadership: Leadership, is_secured: bool) -> Self {
         Self {
             stores,
@@ -102,7 +102,7 @@ impl Admin {
         let answer = if self.is_secured && path(&line) == METRICS {
             Answer::text(
                 "404 Not Found",
-                "metrics are told over TLS alone: ask the port of --metrics-addr\n",
+                "metrics are served over TLS alone: ask the port of --metrics-addr\n",
             )
         } else {
             self.content(&line)

@@ -199,7 +199,7 @@ pub async fn run(
 async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Guard) -> Result<(), RunError> {
     let Some(SecureEndpoint { address, files }) = endpoint else {
         tracing::info!(
-            "metrics are told to whoever asks; --tls-cert and --tls-key have it asked who that is"
+            "metrics are served to whoever asks; --tls-cert and --tls-key have it asked who that is"
         );
         return std::future::pending().await;
     };

@@ -190,16 +190,26 @@ mod tests {
         let found = nowhere().wait("something", Duration::from_secs(60), |_| {
             looks += 1;
             match looks {
-                1 => Err(process::output(Command::new("false"), None, "kubectl get x").expect_err("it fails")),
+                1 => {
+                    Err(process::output(Command::new("false"), None, "kubectl get x").expect_err("it fails"))
+                }
                 2 => Ok(Err("nothing yet".to_owned())),
                 _ => Ok(Ok(looks)),
             }
         });
         assert_eq!(found.unwrap(), 3);
-        let fault = nowhere().wait("something", Duration::from_secs(60), |_| -> anyhow::Result<Result<(), _>> {
-            looks += 1;
-            if looks == 4 { bail!("it is another one") } else { Ok(Err(String::new())) }
-        });
+        let fault = nowhere().wait(
+            "something",
+            Duration::from_secs(60),
+            |_| -> anyhow::Result<Result<(), _>> {
+                looks += 1;
+                if looks == 4 {
+                    bail!("it is another one")
+                } else {
+                    Ok(Err(String::new()))
+                }
+            },
+        );
         assert_eq!(fault.unwrap_err().to_string(), "it is another one");
     }
 

@@ -23,7 +23,7 @@ use xtask::kubectl::{Destination, text};
 use xtask::progress::Progress;
 use xtask::{chart, deploy, images};
 
-use crate::metrics::{METRICS_SECRET, metrics_are_told_to_whom_the_cluster_lets_read_them, metrics_secret};
+use crate::metrics::{METRICS_SECRET, metrics_are_served_to_whom_the_cluster_lets_read_them, metrics_secret};
 use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
 use crate::removal::{nothing_is_left, of_helm, uninstalled};
 
@@ -334,7 +334,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     let authority = metrics_secret(kubectl)?;
     let secured = format!("olm.tlsSecret={METRICS_SECRET},catalog.tlsSecret={METRICS_SECRET}");
     release.install(&["--set", "package.installedAs=Deployment", "--set", &secured])?;
-    metrics_are_told_to_whom_the_cluster_lets_read_them(&release, &authority)?;
+    metrics_are_served_to_whom_the_cluster_lets_read_them(&release, &authority)?;
     kubectl.run(&["delete", "deployment", "demo-operator", "-n", OPERATORS])?;
     kubectl.wait("the Deployment to be back", PATIENCE, |kubectl| {
         let found = kubectl.get(&["deployment", "-n", OPERATORS, "demo-operator"])?;

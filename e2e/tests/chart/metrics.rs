@@ -37,7 +37,7 @@ pub fn metrics_secret(kubectl: &Destination) -> anyhow::Result<String> {
 }
 
 /// MET-001: over TLS, to an account that is bound to the chart's ClusterRole and to nobody else; health to everybody.
-pub fn metrics_are_told_to_whom_the_cluster_lets_read_them(
+pub fn metrics_are_served_to_whom_the_cluster_lets_read_them(
     release: &Release,
     authority: &str,
 ) -> anyhow::Result<()> {
@@ -71,7 +71,7 @@ pub fn metrics_are_told_to_whom_the_cluster_lets_read_them(
             output(curl.arg(format!("https://{host}:8443{path}")))
         };
         // An account may be asked about before the binding has reached the authorizer.
-        let page = kubectl.wait("metrics to be told", PATIENCE, |_| {
+        let page = kubectl.wait("metrics to be served", PATIENCE, |_| {
             Ok(ask("/metrics", &scraper)
                 .map_err(|error| format!("{error:#}"))
                 .and_then(|told| told.strip_suffix("200").map(str::to_owned).ok_or(told)))
@@ -84,7 +84,7 @@ pub fn metrics_are_told_to_whom_the_cluster_lets_read_them(
         let plain = format!("http://{address}:8080/metrics");
         let mut curl = release.helm.cluster.command("curl");
         let plain = output(curl.args(["--silent", "--max-time", "20", &plain]))?;
-        ensure!(plain.starts_with("metrics are told over TLS alone"), "{plain}");
+        ensure!(plain.starts_with("metrics are served over TLS alone"), "{plain}");
         is_as_prometheus_likes_it(&page)?;
     }
     Ok(())

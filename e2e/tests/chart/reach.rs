@@ -43,7 +43,7 @@ pub fn package_server_serves_as_its_service_monitor_says(
         return Ok(());
     };
     // The binding may not have reached the authorizer yet.
-    let page = kubectl.wait("metrics to be told", PATIENCE, |_| {
+    let page = kubectl.wait("metrics to be served", PATIENCE, |_| {
         Ok(ask("/metrics", scraper)
             .map_err(|error| format!("{error:#}"))
             .and_then(|told| told.strip_suffix("200").map(str::to_owned).ok_or(told)))
@@ -64,8 +64,11 @@ pub fn address_of(kubectl: &Destination, app: &str) -> anyhow::Result<String> {
         .unwrap_or_default();
     let pods = pods["items"].as_array().into_iter().flatten();
     let mut staying = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-    let address = staying.find_map(|pod| Some(text(pod, "/status/podIP")).filter(|address| !address.is_empty()));
-    Ok(address.with_context(|| format!("no pod of {app} has an address"))?.to_owned())
+    let address =
+        staying.find_map(|pod| Some(text(pod, "/status/podIP")).filter(|address| !address.is_empty()));
+    Ok(address
+        .with_context(|| format!("no pod of {app} has an address"))?
+        .to_owned())
 }
 
 /// A policy that leaves out the port which the API server listens on is refused with that port, and taken with it.

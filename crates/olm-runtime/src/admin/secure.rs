@@ -37,7 +37,7 @@ const HEADERS: usize = 64;
 /// [`REVIEW_TIME`](crate::review::limits::REVIEW_TIME) each.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 /// What the log says when the API server gives no answer.
-const UNANSWERED: &str = "metrics are told to nobody whom the API server does not answer for";
+const UNANSWERED: &str = "metrics are served to nobody whom the API server does not answer for";
 /// Time between two handshakes.
 const HANDSHAKE_EVERY: Duration = Duration::from_millis(20);
 

@@ -46,7 +46,7 @@ fn a_standby_is_ready_and_says_who_leads() {
 }
 
 #[test]
-fn met_001_metrics_are_told_as_prometheus_reads_them() {
+fn met_001_metrics_are_served_as_prometheus_reads_them() {
     let metrics = Metrics::registered().unwrap();
     metrics.requested("200", "GET");
     let ready = Ok("ok\n".to_owned());
@@ -244,7 +244,7 @@ async fn a_request_without_end_is_cut_off() {
 
 /// Where there is a certificate, metrics are behind it alone.
 #[tokio::test(start_paused = true)]
-async fn metrics_are_told_over_tls_alone_where_there_is_that() {
+async fn metrics_are_served_over_tls_alone_where_there_is_that() {
     let (accept, clients) = listener(&[], 3);
     let secured = Admin::new(StoreSetHandle::empty(), Leadership::default(), true);
     tokio::spawn(async move { secured.answer_all(accept).await });

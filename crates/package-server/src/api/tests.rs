@@ -282,7 +282,7 @@ async fn whoever_is_not_allowed_is_told_so() {
 
 /// Prometheus comes with the token of its ServiceAccount.
 #[tokio::test]
-async fn met_001_metrics_are_told_as_prometheus_reads_them_to_whom_the_api_server_allows_it() {
+async fn met_001_metrics_are_served_as_prometheus_reads_them_to_whom_the_api_server_allows_it() {
     let lab = Lab::with_metrics(&Metrics::registered().unwrap());
     let told = async |token: &str| {
         let token = [("authorization", token)];

@@ -163,7 +163,7 @@ fn assert_code(answer: &str, code: &str) {
 }
 
 #[tokio::test]
-async fn met_001_metrics_are_told_to_whom_the_api_server_allows_it_and_health_to_everybody() {
+async fn met_001_metrics_are_served_to_whom_the_api_server_allows_it_and_health_to_everybody() {
     let server = Server::start().await;
     assert_code(&server.ask("/healthz", "").await, "200 OK");
     assert_code(&server.ask("/readyz", "").await, "200 OK");
@@ -256,7 +256,7 @@ async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
 #[tokio::test]
 async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobody() {
     let (written, _here) = Written::of_this_thread();
-    let told = || written.count("metrics are told to nobody");
+    let told = || written.count("metrics are served to nobody");
     let server = Server::start().await;
     for round in 1..3 {
         server.api.is_failing.store(true, Ordering::SeqCst);
