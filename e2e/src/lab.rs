@@ -42,7 +42,7 @@ impl Lab {
             .map_err(|error| anyhow::anyhow!("the lab could not be set up: {error}"))
     }
 
-    /// A lab on `cluster`.
+    /// A lab on `cluster`, with OLM by `manifests/`.
     ///
     /// # Errors
     /// When the images or the deployment fail.
@@ -54,13 +54,18 @@ impl Lab {
             built.load(&cluster, &progress)?;
             deploy::deploy(&destination, &built, None, &progress)?;
         }
-        Ok(Self {
+        Ok(Self::of(cluster, &built))
+    }
+
+    /// A lab on `cluster`, whose OLM is left as it was installed there by other means.
+    pub fn of(cluster: Cluster, built: &images::Built) -> Self {
+        Self {
+            destination: Destination::Embedded(cluster.clone()),
             cluster,
-            destination,
             opm: Opm::new(built.opm_program()),
             opm_image: built.opm_image(),
             stand_in_program: built.stand_in_program(),
-        })
+        }
     }
 
     /// The cluster.
@@ -151,7 +156,7 @@ impl Lab {
             name,
             "--ignore-not-found",
             "--wait=true",
-            "--timeout=120s",
+            "--timeout=240s",
         ])?;
         self.destination
             .apply(&[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})])?;

@@ -7,11 +7,11 @@ use xtask::kubectl::Destination;
 
 use crate::operator::Operator;
 
-/// A Lease lasts 8 s; whoever leads may be without an answer for most of it, on a busy machine.
+/// A Lease lasts 10 s; whoever leads may be without an answer for most of it, on a busy machine.
 const TIMES: [&str; 3] = [
-    "--leader-elect-lease-duration=8s",
-    "--leader-elect-renew-deadline=7s",
-    "--leader-elect-retry-period=500ms",
+    "--leader-elect-lease-duration=10s",
+    "--leader-elect-renew-deadline=8s",
+    "--leader-elect-retry-period=1s",
 ];
 const ARGUMENTS: &str = "/spec/template/spec/containers/0/args";
 

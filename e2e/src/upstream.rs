@@ -293,7 +293,7 @@ pub fn replay(kubectl: &Destination) -> anyhow::Result<Vec<Value>> {
         "deployment/own",
         "-n",
         NAMESPACE,
-        "--timeout=120s",
+        "--timeout=240s",
     ])?;
     kubectl.run(&[
         "wait",
@@ -303,7 +303,7 @@ pub fn replay(kubectl: &Destination) -> anyhow::Result<Vec<Value>> {
         "-l",
         "olm.catalogSource",
         "--for=condition=Ready",
-        "--timeout=120s",
+        "--timeout=240s",
     ])?;
     for object in &objects {
         replay.finish(object)?;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, ensure};
 use e2e::cluster::{Scratch, shared};
+use e2e::lab::PATIENCE;
 use serde_json::{Value, json};
 use xtask::cluster::UpOptions;
 use xtask::kubectl::{Destination, text};
@@ -47,13 +48,16 @@ fn assert_listed(
     namespaced: bool,
     kind: &str,
 ) -> anyhow::Result<()> {
-    let list = kubectl()?.run(&[
+    let group = format!("--api-group={GROUP}");
+    let listed = [
         "api-resources",
         "--cached=false",
         "--no-headers",
         "--output=wide",
-        &format!("--api-group={GROUP}"),
-    ])?;
+        &group,
+    ];
+    // It fails while one API of the cluster does not answer.
+    let list = kubectl()?.wait("all kinds", PATIENCE, |kubectl| Ok(Ok(kubectl.run(&listed)?)))?;
     let row: Vec<&str> = list
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>())

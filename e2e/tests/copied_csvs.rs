@@ -52,6 +52,22 @@ impl Stage<'_> {
         })
     }
 
+    /// Phases of the original that lasted so long that copies tell of them, too: none but on a machine that is too busy. Its times have
+    /// whole seconds.
+    fn slow_phases(&self) -> anyhow::Result<usize> {
+        let original = self.namespace.get("csv", CSV)?.unwrap_or_default();
+        let conditions = original["status"]["conditions"].as_array().cloned();
+        let began: Vec<jiff::Timestamp> = conditions
+            .iter()
+            .flatten()
+            .map(|condition| text(condition, "/lastTransitionTime").parse())
+            .collect::<Result<_, _>>()?;
+        let lasted = began
+            .windows(2)
+            .map(|pair| pair[1].as_second() - pair[0].as_second());
+        Ok(lasted.filter(|seconds| *seconds >= 4).count())
+    }
+
     /// Writes of OLM's programs to the copies in the target namespaces since the last look; those of other tests' operators for all
     /// namespaces are left out.
     fn writes(&mut self) -> anyhow::Result<Vec<String>> {
@@ -97,7 +113,11 @@ fn copies_are_made_kept_and_collected_at_two_requests_each() -> anyhow::Result<(
     stage.wait("every copy", COPIES, is_copy)?;
     println!("{COPIES} copies after {:?}", began.elapsed());
     let writes = stage.writes()?;
-    assert_eq!(writes.len(), 2 * COPIES, "{writes:#?}");
+    let more = COPIES * stage.slow_phases()?;
+    assert!(
+        (2 * COPIES..=2 * COPIES + more).contains(&writes.len()),
+        "{more} more for phases that took long: {writes:#?}"
+    );
 
     let renamed = r#"{"spec":{"displayName":"renamed"}}"#;
     stage.lab.kubectl().run(&[

@@ -413,7 +413,7 @@ impl Bench {
             let what = format!("{} to be back", before.name);
             self.lab.kubectl().wait(&what, PATIENCE, |destination| {
                 let now = Operator::ready(destination, before.name)?;
-                let is_known = now.restarts > expected && now.follows_a_lost_lease();
+                let is_known = now.restarts == expected + 1 && now.follows_a_lost_lease();
                 Ok(if now.restarts == expected || is_known {
                     Ok(())
                 } else {
@@ -561,13 +561,17 @@ fn is_settled(pod: &Value) -> bool {
 
 /// Every kind that a namespace can hold, for one `kubectl get`.
 fn listable(lab: &Lab) -> anyhow::Result<String> {
-    let names = lab.kubectl().run(&[
+    let listed = [
         "api-resources",
         "--verbs=list",
         "--namespaced",
         "--output=name",
         "--cached=false",
-    ])?;
+    ];
+    // It fails while one API of the cluster does not answer.
+    let names = lab
+        .kubectl()
+        .wait("all kinds", PATIENCE, |kubectl| Ok(Ok(kubectl.run(&listed)?)))?;
     // The run makes and removes its own kind; nobody makes an object of it.
     let names: Vec<&str> = names
         .lines()

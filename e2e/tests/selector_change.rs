@@ -157,7 +157,9 @@ fn a_strategy_of_recreate_has_no_two_pods_side_by_side() -> anyhow::Result<()> {
     let name = "selector-recreate";
     let strategy = "            strategy:\n              type: Recreate\n";
     let (namespace, _) = upgrade(name, strategy, |namespace| {
-        let (old, new) = (pods(namespace, name)?, pods(namespace, &format!("{name}-next"))?);
+        // One look, as above.
+        let all = namespace.list("pod")?;
+        let (old, new) = (with_label(&all, name), with_label(&all, &format!("{name}-next")));
         anyhow::ensure!(old.is_empty() || new.is_empty(), "{old:?} beside {new:?}");
         Ok(())
     })?;

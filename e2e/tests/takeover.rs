@@ -102,7 +102,7 @@ impl Stage {
             kubectl.run(&[
                 "wait",
                 "--for=condition=Established",
-                "--timeout=60s",
+                "--timeout=240s",
                 "crd",
                 "--all",
             ])?;
@@ -116,7 +116,7 @@ impl Stage {
                 "olm",
                 "deployment/olm-operator",
                 "deployment/catalog-operator",
-                "--timeout=120s",
+                "--timeout=240s",
             ])?;
             Ok(made)
         })?;
@@ -491,7 +491,7 @@ fn upgrade(stage: &Stage) -> anyhow::Result<()> {
         "deployment/own",
         "-n",
         upstream::NAMESPACE,
-        "--timeout=120s",
+        "--timeout=240s",
     ])?;
     let deployment = stage.get("deployment", upstream::NAMESPACE, "own")?;
     ensure!(

@@ -227,7 +227,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
         None,
     )?;
     the_api_server_is_not_cut_off(&release)?;
-    let lab = Lab::on((*scratch).clone())?;
+    let lab = Lab::of((*scratch).clone(), &release.built);
     let greetings = lab.namespace("greetings")?;
     subscribe(kubectl, lab.demo_catalog()?)?;
     let installed = release.operator()?;

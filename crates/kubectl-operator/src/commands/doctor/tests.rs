@@ -612,12 +612,17 @@ fn the_worst_comes_first() {
 #[tokio::test(start_paused = true)]
 async fn olm_may_run_elsewhere_than_where_the_global_catalogs_are() {
     let cluster = cluster();
+    let program = |namespace: &str, name: &str| {
+        cluster.put(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"namespace": namespace, "name": name, "labels": {"app": name}},
+            "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": {"availableReplicas": 1}}));
+    };
     for name in ["catalog-operator", "olm-operator"] {
         was(cluster.delete("Deployment", "olm", name));
-        cluster.put(json!({"apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"namespace": "system", "name": name, "labels": {"app": name}},
-            "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": {"availableReplicas": 1}}));
+        program("system", name);
     }
+    // Were it looked for here, others would not be looked at.
+    program("olm", "packageserver");
     for namespace in [None, Some("shop")] {
         let found = diagnosed_in(&cluster, namespace).await;
         let text = found.text(false, Colours(false));
