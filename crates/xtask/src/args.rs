@@ -28,7 +28,7 @@ pub enum Command {
     /// Boot the embedded Kubernetes, install and upgrade an operator with OLM, show it
     ///
     /// Does all set-up itself. The cluster stays for you to look around; the last lines say how to stop it.
-    Demo(TargetOptions),
+    Demo(DemoOptions),
     /// Set up what tests need and run all of them, those against the embedded cluster included
     Test(TestOptions),
     /// Build the static programs and their images, and push them when a cluster is named
@@ -86,6 +86,17 @@ pub struct TargetOptions {
     /// Registry that your cluster pulls from and you may push to, for example registry.example.com/olm
     #[arg(long, value_name = "REF", requires = "existing_cluster")]
     pub registry: Option<String>,
+}
+
+/// What to show OLM's main job with.
+#[derive(Debug, Clone, Args)]
+pub struct DemoOptions {
+    /// Where it is shown.
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Take the OLM that is there, for example by helm: neither build its images nor deploy it; fails at once where there is none
+    #[arg(long)]
+    pub no_deploy: bool,
 }
 
 /// How to test.
@@ -435,6 +446,24 @@ mod tests {
         assert_eq!(image, PathBuf::from("a.tar"));
         assert_eq!(references, ["quay.io/a/b:1", "c:2"]);
         assert!(parse("load").is_err());
+    }
+
+    #[test]
+    fn only_the_demo_goes_without_deploying() {
+        let options = |line: &str| {
+            let words = ["xtask"].into_iter().chain(line.split(' '));
+            match Arguments::try_parse_from(words)?.command {
+                Command::Demo(options) => Ok(options),
+                other => panic!("{other:?} is not the demo"),
+            }
+        };
+        let given: Result<DemoOptions, clap::Error> = options("demo --name a --no-deploy");
+        let given = given.unwrap();
+        assert_eq!((given.no_deploy, given.target.cluster.name.as_str()), (true, "a"));
+        assert!(!options("demo").unwrap().no_deploy);
+        let of_ones_own = options("demo --no-deploy --existing-cluster a --registry b").unwrap();
+        assert!(of_ones_own.no_deploy);
+        assert!(Arguments::try_parse_from(["xtask", "deploy", "--no-deploy"]).is_err());
     }
 
     #[test]

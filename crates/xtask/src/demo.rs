@@ -193,11 +193,16 @@ pub(crate) fn run(
     })
 }
 
-/// Prints what the demo left, as kubectl shows it, and how to go on.
+/// Prints what the demo left, as kubectl shows it, and how to go on: on the embedded cluster `cluster_name`, if it is one, and with an OLM
+/// that was `deployed` by the demo or was there before.
 ///
 /// # Errors
 /// When kubectl fails.
-pub(crate) fn show(destination: &Destination, cluster_name: Option<&str>) -> anyhow::Result<()> {
+pub(crate) fn show(
+    destination: &Destination,
+    cluster_name: Option<&str>,
+    deployed: bool,
+) -> anyhow::Result<()> {
     for kinds in [
         "catalogsource",
         "subscription",
@@ -209,23 +214,33 @@ pub(crate) fn show(destination: &Destination, cluster_name: Option<&str>) -> any
         println!("\n$ kubectl get {kinds} -n {NAMESPACE}");
         print!("{}", destination.run(&["get", kinds, "-n", NAMESPACE])?);
     }
+    println!("\n{}", how_to_go_on(cluster_name, deployed));
+    Ok(())
+}
+
+/// The last lines. Whoever had an OLM there is not told to remove the cluster with it.
+fn how_to_go_on(cluster_name: Option<&str>, deployed: bool) -> String {
+    let delete = format!("kubectl delete namespace {NAMESPACE}");
     let Some(name) = cluster_name else {
-        println!("\nTo remove what the demo made:\n  kubectl delete namespace {NAMESPACE}");
-        return Ok(());
+        return format!("To remove what the demo made:\n  {delete}");
     };
     let flag = if name == "default" {
         String::new()
     } else {
         format!(" --name {name}")
     };
-    println!(
-        "\nThe cluster is still running. To look around:\n  \
+    let removal = if deployed {
+        format!("To stop it and remove everything:\n  cargo xtask cluster down{flag}")
+    } else {
+        format!("To remove what the demo made:\n  cargo xtask cluster exec{flag} -- {delete}")
+    };
+    format!(
+        "The cluster is still running. To look around:\n  \
          cargo xtask cluster exec{flag} -- kubectl get csv,sub,installplan,catalogsource -A\n  \
          cargo xtask cluster exec{flag} -- kubectl describe sub -n {NAMESPACE}\n  \
          cargo xtask cluster exec{flag} -- bash\n\
-         To stop it and remove everything:\n  cargo xtask cluster down{flag}"
-    );
-    Ok(())
+         {removal}"
+    )
 }
 
 fn wait_for_catalog(destination: &Destination) -> anyhow::Result<()> {
@@ -309,6 +324,23 @@ fn wait_for_greeting(destination: &Destination, release: &str) -> anyhow::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_with_an_olm_of_ones_own_is_not_said_to_be_removed() {
+        let down = "cargo xtask cluster down";
+        let with_ours = how_to_go_on(Some("a"), true);
+        assert!(with_ours.ends_with(&format!("{down} --name a")), "{with_ours}");
+        let delete = "kubectl delete namespace demo";
+        for (name, start) in [
+            (Some("default"), "cargo xtask cluster exec -- "),
+            (Some("a"), "cargo xtask cluster exec --name a -- "),
+            (None, "  "),
+        ] {
+            let told = how_to_go_on(name, false);
+            assert!(told.ends_with(&format!("{start}{delete}")), "{told}");
+            assert!(!told.contains(down), "{told}");
+        }
+    }
 
     #[test]
     fn the_bundles_of_the_package_exist_and_name_their_version() {

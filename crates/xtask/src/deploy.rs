@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use crate::images::Built;
@@ -115,6 +116,60 @@ pub fn is_deployed(destination: &Destination, built: &Built) -> anyhow::Result<b
     Ok(true)
 }
 
+/// Waits for an OLM that was deployed by other means, in whatever namespace, until one replica of each operator is available. `package-server`
+/// is not asked for: it may have been left out.
+///
+/// # Errors
+/// At once when an operator is not there, with the ways to get it; when none of its replicas becomes available, with what its pods last said.
+pub(crate) fn wait_for_deployed(destination: &Destination, progress: &Progress) -> anyhow::Result<()> {
+    // Both are looked for before either is waited for.
+    for name in OPERATORS {
+        of_operator(&with_label(destination, name)?, name)?;
+    }
+    for name in OPERATORS {
+        progress.stage(&format!("{name} is there and available"), || {
+            destination.wait(
+                &format!("Deployment {name} to be available"),
+                PATIENCE,
+                |destination| {
+                    let deployments = with_label(destination, name)?;
+                    let deployment = of_operator(&deployments, name)?;
+                    if is_available(deployment) {
+                        return Ok(Ok(()));
+                    }
+                    let namespace = text(deployment, "/metadata/namespace");
+                    let state = pod_state(destination, namespace, name)?;
+                    Ok(Err(format!("in namespace {namespace}: {state}")))
+                },
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// The Deployments of all namespaces with the label of an operator, which the chart sets, and upstream's, too.
+fn with_label(destination: &Destination, name: &str) -> anyhow::Result<Value> {
+    let label = format!("app={name}");
+    let found = destination.get(&["deployments", "--all-namespaces", "-l", &label])?;
+    Ok(found.unwrap_or_default())
+}
+
+/// The operator among the Deployments with its label: anybody may set it, so one that is available comes first.
+fn of_operator<'a>(deployments: &'a Value, name: &str) -> anyhow::Result<&'a Value> {
+    let items = deployments["items"].as_array().map_or(&[][..], Vec::as_slice);
+    let available = items.iter().find(|deployment| is_available(deployment));
+    available.or(items.first()).with_context(|| {
+        format!(
+            "there is no OLM to take: no namespace has a Deployment with the label app={name}; install OLM as docs/guides/install-olm.md \
+             shows, or leave out --no-deploy, and it is deployed for you"
+        )
+    })
+}
+
+fn is_available(deployment: &Value) -> bool {
+    deployment["status"]["availableReplicas"].as_u64() > Some(0)
+}
+
 /// Whether a Deployment runs an image that was built.
 fn is_built(deployment: &Value, built: &Built) -> bool {
     let image = text(deployment, "/spec/template/spec/containers/0/image");
@@ -140,14 +195,14 @@ fn wait_ready(destination: &Destination, built: &Built, name: &str) -> anyhow::R
         {
             return Ok(Ok(()));
         }
-        Ok(Err(pod_state(destination, name)?))
+        Ok(Err(pod_state(destination, NAMESPACE, name)?))
     })
 }
 
 /// What the pods of an operator say about themselves, in a line.
-fn pod_state(destination: &Destination, app: &str) -> anyhow::Result<String> {
+fn pod_state(destination: &Destination, namespace: &str, app: &str) -> anyhow::Result<String> {
     let pods = destination
-        .get(&["pods", "-n", "olm", "-l", &format!("app={app}")])?
+        .get(&["pods", "-n", namespace, "-l", &format!("app={app}")])?
         .unwrap_or_else(|| json!({"items": []}));
     let items = pods["items"].as_array().cloned().unwrap_or_default();
     if items.is_empty() {
@@ -173,6 +228,36 @@ fn pod_state(destination: &Destination, app: &str) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_olm_that_is_there_is_taken_in_any_namespace_and_one_that_is_not_is_told_with_the_ways_to_get_it() {
+        let deployment = |namespace: &str, available: Value| json!({"metadata": {"namespace": namespace, "name": "olm-operator"}, "status": {"availableReplicas": available}});
+        let list = |items: &[Value]| json!({ "kind": "List", "items": items });
+        for none in [Value::Null, list(&[])] {
+            let error = of_operator(&none, "olm-operator").unwrap_err().to_string();
+            for part in [
+                "app=olm-operator",
+                "docs/guides/install-olm.md",
+                "leave out --no-deploy",
+            ] {
+                assert!(error.contains(part), "{error}");
+            }
+        }
+        assert!(workspace::root().join("docs/guides/install-olm.md").exists());
+        // No replica yet: without the field, as the API server leaves out 0.
+        let starting = deployment("system", Value::Null);
+        let namespace = |items: &[Value]| {
+            let list = list(items);
+            let found = of_operator(&list, "olm-operator").unwrap();
+            (text(found, "/metadata/namespace").to_owned(), is_available(found))
+        };
+        assert_eq!(
+            namespace(std::slice::from_ref(&starting)),
+            ("system".to_owned(), false)
+        );
+        let labelled = [starting, deployment("olm", json!(1))];
+        assert_eq!(namespace(&labelled), ("olm".to_owned(), true));
+    }
 
     #[test]
     fn the_definitions_that_were_applied_are_waited_for_and_no_others() {

@@ -35,6 +35,8 @@ pub(crate) const CONTROLLER_LINKS: [&str; 3] = ["catalog-operator", "olm-operato
 const STATIC: [&str; 2] = [STAND_IN, COPY_BUNDLE];
 /// Programs that go into images.
 const PROGRAMS: [&str; 5] = [CONTROLLERS, "opm", COPY_BUNDLE, "demo-operator", STAND_IN];
+/// Those of the demo where OLM is there: what its catalog is made with, and the operator in it.
+const PROGRAMS_OF_DEMO: [&str; 2] = ["opm", "demo-operator"];
 /// Certificate authorities for talking to real registries.
 pub(crate) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// How often one hears of a compiler that goes on.
@@ -101,6 +103,12 @@ impl Built {
         folder().join("opm.tar")
     }
 
+    /// Takes the images that users run off the list of those to push.
+    fn leave_out_shipped(&mut self) {
+        let shipped = shipped().map(|recipe| reference(recipe.name, VERSION));
+        self.images.retain(|image| !shipped.contains(&image.reference));
+    }
+
     /// Writes down what was built and returns the file, for [`VARIABLE`].
     ///
     /// # Errors
@@ -152,8 +160,36 @@ pub(crate) fn target() -> String {
 /// # Errors
 /// When the compiler fails, a program is not static, or the certificate authorities are missing.
 pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Built> {
+    require_authorities()?;
     progress.stage("static programs built", || compile(profile, &PROGRAMS, progress))?;
-    write(progress, profile.programs(), &[])
+    write(progress, profile.programs(), &[], &PROGRAMS)
+}
+
+/// As [`build`], of what the demo takes besides an OLM that is there. The image of `opm` is written, as the catalog is built on it, and is
+/// not among the images to push: the OLM that is there may use another one of that name.
+///
+/// # Errors
+/// Those of [`build`].
+pub(crate) fn build_for_demo(progress: &Progress) -> anyhow::Result<Built> {
+    require_authorities()?;
+    let profile = Profile::Release;
+    progress.stage("opm and the demo operator built", || {
+        compile(profile, &PROGRAMS_OF_DEMO, progress)
+    })?;
+    let mut built = write(progress, profile.programs(), &[], &PROGRAMS_OF_DEMO)?;
+    built.leave_out_shipped();
+    Ok(built)
+}
+
+/// Asked before anything is compiled, which takes minutes.
+///
+/// # Errors
+/// When the certificate authorities are missing, with the package that has them.
+pub(crate) fn require_authorities() -> anyhow::Result<()> {
+    if !Path::new(AUTHORITIES).exists() {
+        bail!("{AUTHORITIES} is missing; install the package ca-certificates");
+    }
+    Ok(())
 }
 
 /// Writes images of `programs` as cargo builds them beside tests, together with the libraries they need: not what is
@@ -162,6 +198,7 @@ pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Bui
 /// # Errors
 /// When a program is missing or cannot be copied.
 pub(crate) fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>) -> anyhow::Result<Built> {
+    require_authorities()?;
     // Images of others have nothing but these programs.
     progress.stage("static programs for images of others built", || {
         compile(Profile::Tested, &STATIC, progress)
@@ -192,7 +229,7 @@ pub(crate) fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>
         libraries.extend(libraries_of(program)?);
     }
     let libraries: Vec<PathBuf> = libraries.into_iter().collect();
-    write(progress, copies, &libraries)
+    write(progress, copies, &libraries, &PROGRAMS)
 }
 
 /// The shared libraries a program is started with, its loader included.
@@ -208,36 +245,51 @@ fn libraries_of(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .collect())
 }
 
-fn write(progress: &Progress, programs: PathBuf, libraries: &[PathBuf]) -> anyhow::Result<Built> {
-    if !Path::new(AUTHORITIES).exists() {
-        bail!("{AUTHORITIES} is missing; install the package ca-certificates");
-    }
+/// Writes the images that can be made of the programs `names` in the folder `programs`.
+fn write(
+    progress: &Progress,
+    programs: PathBuf,
+    libraries: &[PathBuf],
+    names: &[&str],
+) -> anyhow::Result<Built> {
     fs::create_dir_all(folder())?;
     let source = Source {
         programs: &programs,
         libraries,
     };
     let images = progress.stage("images written", || {
-        let mut images = Vec::new();
-        for shipped in shipped() {
-            images.push(image(&source, &shipped, VERSION)?);
-        }
-        for release in DEMO_RELEASES {
-            let config = ImageConfig {
-                entrypoint: vec!["/bin/demo-operator".to_owned()],
-                env: vec![format!("DEMO_RELEASE={release}")],
-                ..ImageConfig::default()
-            };
-            let recipe = Recipe {
-                name: "demo-operator",
-                programs: &["demo-operator"],
-                config,
-            };
-            images.push(image(&source, &recipe, release)?);
-        }
-        Ok(images)
+        let recipes = recipes(names).into_iter();
+        recipes
+            .map(|(recipe, version)| image(&source, &recipe, version))
+            .collect()
     })?;
     Ok(Built { programs, images })
+}
+
+/// The images that can be made of these programs, each with its version: those that users run, and the releases of the demo operator.
+fn recipes(programs: &[&str]) -> Vec<(Recipe, &'static str)> {
+    let demo = DEMO_RELEASES.map(|release| {
+        let config = ImageConfig {
+            entrypoint: vec!["/bin/demo-operator".to_owned()],
+            env: vec![format!("DEMO_RELEASE={release}")],
+            ..ImageConfig::default()
+        };
+        let recipe = Recipe {
+            name: "demo-operator",
+            programs: &["demo-operator"],
+            config,
+        };
+        (recipe, release)
+    });
+    let shipped = shipped().map(|recipe| (recipe, VERSION));
+    let mut recipes: Vec<_> = shipped.into_iter().chain(demo).collect();
+    recipes.retain(|(recipe, _)| recipe.programs.iter().all(|name| programs.contains(name)));
+    recipes
+}
+
+/// The name that an image is pushed under.
+fn reference(name: &str, version: &str) -> String {
+    format!("{IMAGE_PREFIX}{name}:{version}")
 }
 
 /// What an image is made of.
@@ -376,7 +428,7 @@ fn image(source: &Source<'_>, recipe: &Recipe, version: &str) -> anyhow::Result<
     let digest = oci_layout::write(&tar, &files, &config)?;
     Ok(BuiltImage {
         tar,
-        reference: format!("{IMAGE_PREFIX}{name}:{version}"),
+        reference: reference(name, version),
         digest,
     })
 }
@@ -399,4 +451,40 @@ pub(crate) fn contents(recipe: &Recipe, programs: &Path) -> (Vec<LayerFile>, Ima
         .folders
         .extend([("bin".to_owned(), 0o755), ("tmp".to_owned(), 0o1777)]);
     (files, config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demo_of_an_olm_that_is_there_makes_no_image_of_it_and_pushes_no_opm() {
+        let names = |programs: &[&str]| -> Vec<String> {
+            let recipes = recipes(programs).into_iter();
+            recipes
+                .map(|(recipe, version)| reference(recipe.name, version))
+                .collect()
+        };
+        let demo = ["olm.local/demo-operator:1.0.0", "olm.local/demo-operator:1.1.0"];
+        let opm = format!("olm.local/opm:{VERSION}");
+        let olm = format!("olm.local/olm:{VERSION}");
+        assert_eq!(names(&PROGRAMS), [&olm, &opm, demo[0], demo[1]]);
+        assert_eq!(names(&PROGRAMS_OF_DEMO), [&opm, demo[0], demo[1]]);
+        let images = names(&PROGRAMS_OF_DEMO).into_iter().map(|reference| BuiltImage {
+            tar: PathBuf::new(),
+            reference,
+            digest: String::new(),
+        });
+        let mut built = Built {
+            programs: PathBuf::new(),
+            images: images.collect(),
+        };
+        built.leave_out_shipped();
+        let left: Vec<&str> = built
+            .images
+            .iter()
+            .map(|image| image.reference.as_str())
+            .collect();
+        assert_eq!(left, demo);
+    }
 }

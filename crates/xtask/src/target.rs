@@ -5,39 +5,59 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, bail};
 
-use crate::args::{ImageOptions, TargetOptions};
+use crate::args::{DemoOptions, ImageOptions, TargetOptions};
 use crate::catalog::Opm;
-use crate::cluster::{Cluster, UpOptions};
+use crate::cluster::{self, Cluster, UpOptions};
 use crate::images::{self as built, Built};
 use crate::kubectl::Destination;
 use crate::manifest::rename_images_in_text;
 use crate::progress::Progress;
-use crate::{demo as main_job, deploy as installation, interrupt};
+use crate::{demo as main_job, deploy as installation, interrupt, process};
+
+/// Why images cannot be pushed, and what helps.
+const NO_SKOPEO: &str = "cannot run skopeo, which pushes images to registries; install the package skopeo";
 
 /// `cargo xtask demo`.
 ///
 /// # Errors
-/// When a stage fails; what runs is left for a look.
-pub(crate) fn demo(options: &TargetOptions) -> anyhow::Result<ExitCode> {
+/// When a stage fails; what runs is left for a look. With `no_deploy` before any image is built when there is no OLM.
+pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();
-    let destination = open(options, &progress)?;
-    let images = publish_ours(&destination, options, &progress)?;
-    installation::deploy(&destination, &images, options.registry.as_deref(), &progress)?;
+    let target = &options.target;
+    let registry = target.registry.as_deref();
+    if options.no_deploy && target.existing_cluster.is_none() {
+        Cluster::open(&target.cluster.name).context(
+            "--no-deploy takes an OLM that is there; without it, the demo starts the cluster and deploys OLM",
+        )?;
+    }
+    let destination = open(target, &progress)?;
+    let images = if options.no_deploy {
+        installation::wait_for_deployed(&destination, &progress)?;
+        publish(
+            &destination,
+            registry,
+            built::build_for_demo(&progress)?,
+            &progress,
+        )?
+    } else {
+        let images = publish_ours(&destination, target, &progress)?;
+        installation::deploy(&destination, &images, registry, &progress)?;
+        images
+    };
     let opm = Opm::new(images.opm_program());
     progress.stage("demo bundles and catalog made by opm and pushed", || {
-        let registry = options.registry.as_deref();
         main_job::publish(&opm, &images.opm_image(), registry, |tar, reference| {
             push(&destination, registry, tar, reference)
         })
     })?;
-    main_job::run(&destination, options.registry.as_deref(), &progress)?;
+    main_job::run(&destination, registry, &progress)?;
     progress.note("the main job is done");
-    let name = options
+    let name = target
         .existing_cluster
         .is_none()
-        .then_some(options.cluster.name.as_str());
-    main_job::show(&destination, name)?;
+        .then_some(target.cluster.name.as_str());
+    main_job::show(&destination, name, !options.no_deploy)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,12 +100,25 @@ pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The cluster that is meant. What this machine has to have for it, and for the images, is asked for and installed first: building takes
+/// minutes, and nobody wants to hear afterwards that it was for nothing.
 fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destination> {
+    built::require_authorities()?;
     if let Some(context) = &options.existing_cluster {
-        return Ok(Destination::Existing {
+        let destination = Destination::Existing {
             context: context.clone(),
-        });
+        };
+        let mut skopeo = Command::new("skopeo");
+        skopeo.arg("--version").stdin(Stdio::null());
+        process::output(skopeo, None, "skopeo --version").context(NO_SKOPEO)?;
+        destination.run(&["version"]).with_context(|| {
+            format!(
+                "the cluster of context {context} does not answer kubectl; `kubectl config get-contexts` lists those you have"
+            )
+        })?;
+        return Ok(destination);
     }
+    cluster::ensure_packages(true, progress)?;
     Cluster::up(&options.cluster.name, UpOptions::default(), progress).map(Destination::Embedded)
 }
 
@@ -95,14 +128,19 @@ fn publish_ours(
     progress: &Progress,
 ) -> anyhow::Result<Built> {
     let images = built::build(built::Profile::Release, progress)?;
+    publish(destination, options.registry.as_deref(), images, progress)
+}
+
+/// Pushes images where the destination pulls from, and hands them back.
+fn publish(
+    destination: &Destination,
+    registry: Option<&str>,
+    images: Built,
+    progress: &Progress,
+) -> anyhow::Result<Built> {
     progress.stage("images pushed", || {
         for image in &images.images {
-            push(
-                destination,
-                options.registry.as_deref(),
-                &image.tar,
-                &image.reference,
-            )?;
+            push(destination, registry, &image.tar, &image.reference)?;
         }
         Ok(())
     })?;
@@ -136,7 +174,7 @@ fn copy(tar: &Path, reference: &str) -> anyhow::Result<()> {
         .arg(format!("docker://{reference}"))
         .stdin(Stdio::null())
         .output()
-        .context("cannot run skopeo, which pushes images to registries; install the package skopeo")?;
+        .context(NO_SKOPEO)?;
     if !output.status.success() {
         bail!(
             "pushing {reference} failed: {}",
