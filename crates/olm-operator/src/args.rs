@@ -101,6 +101,7 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use olm_testing::flags::assert_switch_of_go;
 
     use super::*;
 
@@ -139,17 +140,10 @@ mod tests {
             }),
         ];
         for (flag, read) in flags {
-            let given = |value: &str| Args::try_parse_from(["olm".to_owned(), format!("{flag}{value}")]);
-            for value in ["", "=1", "=t", "=T", "=true", "=TRUE", "=True"] {
-                assert!(read(&given(value).unwrap()), "{flag}{value}");
-            }
-            for value in ["=0", "=f", "=F", "=false", "=FALSE", "=False"] {
-                assert!(!read(&given(value).unwrap()), "{flag}{value}");
-            }
-            for value in ["yes", "tRUE"] {
-                let error = given(&format!("={value}")).unwrap_err().to_string();
-                assert!(error.contains(&format!("'{value}' for '{flag}")), "{error}");
-            }
+            assert_switch_of_go(flag, |given| {
+                let args = Args::try_parse_from(["olm", given]);
+                args.map(|args| read(&args)).map_err(|error| error.to_string())
+            });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Builders and fixtures for tests.
 
 pub mod cluster;
+pub mod flags;
 pub mod guides;
 pub mod limits;
 pub mod long;

@@ -204,6 +204,7 @@ fn parse_tls_version(text: &str) -> Result<TlsVersion, String> {
 #[cfg(test)]
 mod tests {
     use olm_runtime::args::without_obsolete_flags;
+    use olm_testing::flags::assert_switch_of_go;
 
     use super::*;
 
@@ -270,18 +271,10 @@ mod tests {
     fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
         let flags: [(&str, Read); 2] = [("--debug", |args| args.debug), ("--version", |args| args.version)];
         for (flag, read) in flags {
-            let given =
-                |value: &str| Args::try_parse_from(["package-server".to_owned(), format!("{flag}{value}")]);
-            for value in ["", "=1", "=t", "=T", "=true", "=TRUE", "=True"] {
-                assert!(read(&given(value).unwrap()), "{flag}{value}");
-            }
-            for value in ["=0", "=f", "=F", "=false", "=FALSE", "=False"] {
-                assert!(!read(&given(value).unwrap()), "{flag}{value}");
-            }
-            for value in ["yes", "tRUE"] {
-                let error = given(&format!("={value}")).unwrap_err().to_string();
-                assert!(error.contains(&format!("'{value}' for '{flag}")), "{error}");
-            }
+            assert_switch_of_go(flag, |given| {
+                let args = Args::try_parse_from(["package-server", given]);
+                args.map(|args| read(&args)).map_err(|error| error.to_string())
+            });
         }
     }
 
