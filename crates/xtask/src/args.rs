@@ -39,18 +39,6 @@ pub enum Command {
     Deploy(TargetOptions),
     /// Measure the main job on the embedded cluster and print it beside upstream's figures
     Bench(BenchOptions),
-    /// Take rules away one by one, and tell whether tests notice
-    Mutants {
-        /// Only rules whose name, test or crate contains this
-        rule: Option<String>,
-        /// Only one in so many of each crate, always the same
-        #[arg(long, value_name = "N", default_value_t = 1)]
-        share: usize,
-        /// Leave out those that have to be compiled one by one and those with no known test, and ask no test but the one
-        /// that should notice
-        #[arg(long)]
-        quick: bool,
-    },
     /// Hold what OLM's accounts asked of the API server, by its audit log, against the rights that the chart gives them
     ///
     /// Prints each right with how often it was used, and faults: requests that were refused for want of a right, and wide rights without a
@@ -114,7 +102,7 @@ pub struct TestOptions {
     /// Of the tests against the embedded cluster only this program, for example `crash`; may be given several times
     #[arg(long = "program", value_name = "NAME", requires = "e2e_only")]
     pub programs: Vec<String>,
-    /// Everything: every mutation, every kill, every case of the properties, a minute for each fuzz target; and each
+    /// Everything: every kill, every case of the properties, a minute for each fuzz target; and each
     /// real bundle by itself. Otherwise a fixed fifth of each, and no bundle by itself
     #[arg(long)]
     pub long: bool,

@@ -21,7 +21,6 @@ pub mod images;
 mod interrupt;
 pub mod kubectl;
 pub mod manifest;
-mod mutants;
 pub mod oci_layout;
 mod process;
 pub mod progress;
@@ -45,7 +44,6 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Images(options) => target::images(&options),
         args::Command::Deploy(options) => target::deploy(&options),
         args::Command::Bench(options) => bench::run(&options),
-        args::Command::Mutants { rule, share, quick } => mutants::run(share, quick, rule.as_deref()),
         args::Command::Gen { check } => r#gen::run(check),
         args::Command::Rights(options) => rights::run(&options),
         args::Command::Release(options) => release::run(&options, check::supply),

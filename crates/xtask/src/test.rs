@@ -3,8 +3,8 @@
 //! # Expected flow
 //! Three compilers work side by side: cargo for the tests, cargo for the programs in images, Go for the cluster. Then come the
 //! tests that need no cluster, fuzzing, and the tests against the cluster: those that share it side by side, those that want it
-//! for themselves one after the other; beside them, with what they leave of the processor, the checks of `cargo xtask check` and
-//! mutations. At the end stands where the time went, and last of all what each test
+//! for themselves one after the other; beside them, with what they leave of the processor, the checks of `cargo xtask check`.
+//! At the end stands where the time went, and last of all what each test
 //! program said of itself.
 
 mod programs;
@@ -105,7 +105,7 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
 fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
     if !options.long {
         progress.note(&format!(
-            "the short form: of fuzzing, mutations, crashes and long properties a fixed fifth (1/{SHARE}); `--long` does all"
+            "the short form: of fuzzing, crashes and long properties a fixed fifth (1/{SHARE}); `--long` does all"
         ));
     }
     let (built, images) = compile(options, runner.timing, progress)?;
@@ -161,8 +161,8 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
     })
 }
 
-/// The checks of all code, and mutations. Both compile, and tests against the cluster wait for pods most of the time: so this
-/// takes the processor when nobody else wants it.
+/// The checks of all code, and a release made twice. Both compile, and tests against the cluster wait for pods most of the time:
+/// so this takes the processor when nobody else wants it.
 ///
 /// It is done by `xtask` as it was built with the tests: the file of this process may have been replaced by that.
 fn of_the_code(
@@ -178,11 +178,6 @@ fn of_the_code(
     progress.note("checks: what holds for all of the code");
     let name = "checks, compiling for lints included";
     let mut passed = runner.told_from_behind(name, xtask, &["check"])?;
-    crate::interrupt::check()?;
-    progress.note("mutations: whether the tests notice when a rule is taken away");
-    let share = if options.long { 1 } else { SHARE };
-    let name = "mutations, compiling included";
-    passed &= runner.told_from_behind(name, xtask, &["mutants", "--share", &share.to_string()])?;
     crate::interrupt::check()?;
     progress.note("a release, made twice of the tests' programs and compared (`cargo xtask release --verify` compiles twice)");
     let programs = built

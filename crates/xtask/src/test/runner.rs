@@ -15,9 +15,9 @@ use super::timing::{Part, Timing};
 use crate::binaries::TestBinary;
 use crate::results::Results;
 
-/// How the lines begin that are repeated at the end, because they tell how much was tried: those of fuzzing, of mutations and
-/// of tests that do a share of what they could.
-const REPEATED: [&str; 3] = ["fuzz ", "mutations:", "short form:"];
+/// How the lines begin that are repeated at the end, because they tell how much was tried: those of fuzzing and of
+/// tests that do a share of what they could.
+const REPEATED: [&str; 2] = ["fuzz ", "short form:"];
 
 /// Runs what follows with what the others leave of the processor. A session is scheduled as one where the kernel groups tasks so,
 /// and each program of the cluster is in one of its own: the niceness of a task alone would count among its own kind only.
