@@ -13,9 +13,6 @@ use xtask::kubectl::{Destination, text};
 /// How long a killed operator may need to be ready again.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What a process ends with that lost its Lease.
-const LEASE_LOST: &str = "leads no more by the Lease";
-
 /// A running operator.
 #[derive(Debug, Clone)]
 pub struct Operator {
@@ -104,11 +101,6 @@ impl Operator {
         kill_process(id, Signal::KILL).with_context(|| format!("cannot kill {}", self.name))
     }
 
-    /// Whether the process before it lost its Lease, which happens on a machine that is too busy, and harms nobody.
-    pub fn follows_a_lost_lease(&self) -> bool {
-        self.last_words.contains(LEASE_LOST)
-    }
-
     /// Whether this very process still runs.
     pub fn is_running(&self) -> bool {
         self.process.exists()
@@ -120,13 +112,12 @@ fn restarts(container: &Value) -> u64 {
 }
 
 /// # Errors
-/// When an operator has been started again since `before`, other than by the test or because it lost its Lease.
+/// When an operator has been started again since `before`, other than by the test.
 pub fn assert_no_restart(destination: &Destination, before: &[Operator]) -> anyhow::Result<()> {
     for operator in before {
         let now = Operator::ready(destination, operator.name)?;
-        let is_same = now.restarts == operator.restarts && operator.is_running();
         ensure!(
-            is_same || (now.restarts == operator.restarts + 1 && now.follows_a_lost_lease()),
+            now.restarts == operator.restarts && operator.is_running(),
             "{} was restarted: {} times before, {} now; its last words: {}",
             operator.name,
             operator.restarts,

@@ -413,8 +413,7 @@ impl Bench {
             let what = format!("{} to be back", before.name);
             self.lab.kubectl().wait(&what, PATIENCE, |destination| {
                 let now = Operator::ready(destination, before.name)?;
-                let is_known = now.restarts == expected + 1 && now.follows_a_lost_lease();
-                Ok(if now.restarts == expected || is_known {
+                Ok(if now.restarts == expected {
                     Ok(())
                 } else {
                     Err(format!("{} restarts, not {expected}", now.restarts))

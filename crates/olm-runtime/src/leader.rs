@@ -12,8 +12,9 @@
 //! is when this process saw the Lease change.
 //!
 //! # Errors
-//! Who lost the Lease leads no more: [`Elector::renew`] comes back, and the process has to end. What it has in memory may contradict
-//! what the next one did.
+//! A leader that cannot renew the Lease in time sends no write until it can: [`Elector::renew`] goes on, as long as nobody else has
+//! taken the Lease. [`Elector::renew`] returns when another has it; then the process has to exit, since what it has in memory may
+//! contradict what the next one did.
 
 mod candidate;
 #[cfg(test)]
@@ -153,6 +154,7 @@ impl Leadership {
         }
         let mut text = match progress.holder.as_str() {
             _ if progress.leads && election.gate.is_open() => format!("leads by the Lease {lease}"),
+            _ if progress.leads => format!("waiting to renew the Lease {lease}"),
             "" => format!("standing by: nobody has the Lease {lease}"),
             holder => format!("standing by: {holder} has the Lease {lease}"),
         };
@@ -221,7 +223,7 @@ impl Elector {
     /// ever if that was not called: then the stores may lack its last writes, however well their watches go.
     ///
     /// # Errors
-    /// When its time was over before it knew of it, as when the process was stopped meanwhile.
+    /// When another took the Lease before this process learned that it had it.
     pub async fn acquire(&mut self) -> Result<bool, Loss> {
         while !self.leadership.leads() {
             self.step().await?;
@@ -326,7 +328,7 @@ impl Elector {
     async fn read(&mut self) {
         let sent = Instant::now();
         let answer = self.api.get_opt(&self.lease.name);
-        let answer = tokio::time::timeout(self.candidate.patience(sent), answer).await;
+        let answer = tokio::time::timeout(self.candidate.patience(), answer).await;
         let now = Instant::now();
         match answer {
             Ok(Ok(lease)) => {
@@ -353,7 +355,7 @@ impl Elector {
                 self.api.replace(&self.lease.name, &params, lease).await
             }
         };
-        let answer = tokio::time::timeout(self.candidate.patience(sent), answer).await;
+        let answer = tokio::time::timeout(self.candidate.patience(), answer).await;
         let now = Instant::now();
         match answer {
             Ok(Ok(lease)) => {

@@ -114,9 +114,6 @@ pub(super) enum Step {
 /// Why somebody leads no more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
-    /// The Lease could not be renewed in time.
-    #[error("it could not be renewed for {} s", .0.as_secs_f64())]
-    NotRenewed(Duration),
     /// Another has it.
     #[error("{0} has it now")]
     Taken(String),
@@ -188,12 +185,11 @@ impl Candidate {
 
     /// What to do at `now`, which is `wall` for others. `named` is the Lease's name, should it have to be made.
     pub fn decide(&self, named: &ObjectMeta, now: Instant, wall: Timestamp) -> Step {
-        if let Some(loss) = self.loss(now) {
+        if let Some(loss) = self.loss() {
             return Step::End(loss);
         }
         if let Some(next) = self.next.filter(|next| now < *next) {
-            // Nothing else wakes whoever leads no more.
-            return Step::Wait(self.deadline().map_or(next, |deadline| deadline.min(next)));
+            return Step::Wait(next);
         }
         match &self.seen {
             Some(seen) if !self.is_stale && self.may_write(seen, now) => {
@@ -203,15 +199,10 @@ impl Candidate {
         }
     }
 
-    /// When it leads no more if it does not renew the Lease.
-    fn deadline(&self) -> Option<Instant> {
-        Some(self.held_since? + self.times.renew_deadline)
-    }
-
-    fn loss(&self, now: Instant) -> Option<Loss> {
-        if now >= self.deadline()? {
-            return Some(Loss::NotRenewed(self.times.renew_deadline));
-        }
+    /// Why this candidate leads no more, if it led. A Lease that it could not renew in time is still its own until another is seen in
+    /// it: the write gate has shut by itself meanwhile, and a renewal of the very version that was seen proves that nobody else had it.
+    fn loss(&self) -> Option<Loss> {
+        self.held_since?;
         let lease = self.seen.as_ref()?.lease.as_ref().filter(|_| !self.is_stale)?;
         match holder_of(lease) {
             "" => Some(Loss::TakenAway),
@@ -244,13 +235,9 @@ impl Candidate {
         lease
     }
 
-    /// How long an answer is waited for.
-    pub fn patience(&self, now: Instant) -> Duration {
-        let half = self.times.renew_deadline / 2;
-        let left = self
-            .deadline()
-            .map(|deadline| deadline.saturating_duration_since(now));
-        left.map_or(half, |left| left.min(half))
+    /// How long to wait for an answer.
+    pub fn patience(&self) -> Duration {
+        self.times.renew_deadline / 2
     }
 
     /// The Lease was read, as which the answer came at `now`; none if there is none.

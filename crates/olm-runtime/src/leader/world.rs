@@ -329,7 +329,7 @@ impl World {
                 }
             };
             if let Some(asked) = asked {
-                let patience = candidate.patience(clock);
+                let patience = candidate.patience();
                 let flight = self.flight(index, asked, patience);
                 self.processes[index].flight = Some(flight);
             }
