@@ -143,18 +143,32 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
         "1.0.0",
     ];
     run(&wanted, 1)?;
-    let with_group = [&wanted[..], &["--create-operator-group", "--watch"]].concat();
-    let text = run(&with_group, 2)?;
-    assert!(text.contains("waits for approval"), "{text}");
-    let text = run(&["upgrade", "demo", "--yes", "--watch"], 0)?;
-    assert!(text.contains("approved"), "{text}");
+    // As with upstream's plugin: Manual, the first plan approved and waited for.
+    let with_group = [&wanted[..], &["-C", "-w", namespace.name(), "--timeout", "5m"]].concat();
+    let text = run(&with_group, 0)?;
+    assert!(
+        text.contains(&format!(
+            "operator {PACKAGE:?} installed; installed csv is {FIRST:?}"
+        )),
+        "{text}"
+    );
     namespace.wait_for_plan(SECOND, "RequiresApproval")?;
     namespace.wait_for("subscription", "demo", "the upgrade that waits", |object| {
         object["status"]["state"] == "UpgradePending" && object["status"]["currentCSV"] == SECOND
     })?;
     let listed = run(&["list"], 0)?;
     assert!(listed.contains("RequiresApproval"), "{listed}");
-    run(&["upgrade", "demo", "--yes", "--watch"], 0)?;
+    // By its package, and nobody is asked where there is no terminal.
+    run(&["upgrade", PACKAGE, "--dry-run"], 0)?;
+    let text = run(&["upgrade", PACKAGE, "--timeout", "5m"], 0)?;
+    assert!(
+        text.contains(&format!(
+            "operator {PACKAGE:?} upgraded; installed csv is {SECOND:?}"
+        )),
+        "{text}"
+    );
+    run(&["status", "demo", "--watch", "--timeout", "5m"], 0)?;
+    run(&["upgrade", PACKAGE], 1)?;
     sick_and_well(&namespace)?;
     let listed: Value = serde_json::from_str(&run(&["list", "-o", "json"], 0)?)?;
     let row = &listed["operators"][0];
@@ -169,20 +183,25 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
     }
 
     namespace.apply(&[greeting()])?;
-    let shown = run(&["uninstall", "demo"], 2)?;
+    let operands = run(&["list-operands", PACKAGE], 0)?;
+    assert!(
+        operands.contains("Greeting") && operands.contains("ada"),
+        "{operands}"
+    );
+    let shown = run(&["uninstall", PACKAGE], 1)?;
     assert!(
         shown.contains("leaves   CustomResourceDefinition greetings.demo.example.com"),
         "{shown}"
     );
     assert!(namespace.get("csv", SECOND)?.is_some());
-    run(&["uninstall", "demo", "--yes"], 0)?;
+    run(&["uninstall", PACKAGE, "-s", "ignore", "--timeout", "5m"], 0)?;
     assert!(namespace.own_csvs()?.is_empty());
     assert!(namespace.get("subscription", "demo")?.is_none());
     assert!(
         namespace.get("greetings.demo.example.com", "ada")?.is_some(),
         "custom resources stay"
     );
-    run(&["catalog", "remove", "catalog", "--yes"], 0)?;
+    run(&["catalog", "remove", "catalog"], 0)?;
     assert!(namespace.get("catalogsource", "catalog")?.is_none());
     Ok(())
 }

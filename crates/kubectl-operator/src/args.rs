@@ -11,6 +11,7 @@ pub(crate) mod support_bundle;
 pub(crate) mod ui;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
@@ -23,9 +24,9 @@ use self::catalog::CatalogCommand;
 use self::change::{InstallArgs, UninstallArgs, UpgradeArgs};
 use self::doctor::DoctorArgs;
 use self::graph::GraphArgs;
-use self::look::{ListArgs, StatusArgs};
+use self::look::{ListArgs, OperandsArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
-use self::shared::Document;
+use self::shared::{Document, duration};
 use self::support_bundle::SupportBundleArgs;
 use self::ui::UiArgs;
 
@@ -42,7 +43,7 @@ use self::ui::UiArgs;
     max_term_width = 100,
     after_help = "Examples:\n  \
         kubectl operator list -A                                          # what is installed\n  \
-        kubectl operator install etcd -n shop --create-operator-group --watch\n  \
+        kubectl operator install etcd -n shop --create-operator-group --wait\n  \
         kubectl operator status etcd -n shop                              # what it waits for\n  \
         kubectl operator explain etcd -n shop                             # why it is not installed or upgraded"
 )]
@@ -50,6 +51,12 @@ pub(crate) struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// The same flags before the command, as upstream's plugin takes them. The command has them, too.
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// How long to wait for an answer, such as 90s or 5m; 0 is for ever
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
 }
 
 /// The commands.
@@ -126,18 +133,22 @@ pub(crate) enum Command {
         kubectl operator graph etcd --catalog olm/community -o svg > etcd.svg\n  \
         kubectl operator graph etcd -o json | jq -r '.channels[].entries[] | select(.isHead) | .name'")]
     Graph(GraphArgs),
-    /// Install a package: make a Subscription, and the namespace and OperatorGroup that it needs
+    /// Install a package: make a Subscription, and the namespace and OperatorGroup that it needs, and approve its first plan
     ///
-    /// Package, channel and version are looked up first, so that what cannot be installed is told before anything is made; without a
-    /// package-server in the catalogs themselves. With --version it begins there and stays, as each upgrade then waits for approval, and so does the
-    /// first plan: see approve. What was made stays if something fails later.
+    /// Package, channel, version, install modes and OperatorGroup are looked up first, so that what cannot work is reported before anything is made;
+    /// without a package-server in the catalogs themselves. Unless --approval is Automatic, later versions wait for approval, see upgrade. The first
+    /// plan is approved by this command; a terminal sees it and is asked. What was made stays if something fails later.
     ///
-    /// Exit codes: 0 if it is made (with --watch: ready), 2 if with --watch it does not get ready, 1 if it cannot be made.
+    /// The command waits until the plan is carried out, for 1m or --timeout; with --wait until the operator is ready, for 10m; with --no-wait not at
+    /// all, and then the plan waits for `approve`.
+    ///
+    /// Exit codes: 0 if it is installed (with --wait: ready), 1 if it is not, 2 if the answer was no, or with --wait it does not get ready.
     #[command(after_help = "Examples:\n  \
         kubectl operator install etcd -n shop\n  \
-        kubectl operator install etcd -n shop --create-namespace --create-operator-group --watch\n  \
-        kubectl operator install etcd -n shop --channel stable --version 1.0.0 --approval Manual\n  \
-        kubectl operator install etcd -n ops --create-operator-group=AllNamespaces")]
+        kubectl operator install etcd -n shop --create-namespace --create-operator-group --wait\n  \
+        kubectl operator install etcd -n shop --channel stable --version 1.0.0\n  \
+        kubectl operator install etcd -n shop --approval Automatic --no-wait\n  \
+        kubectl operator install etcd -n shop -C --watch shop       # for its own namespace alone, also if it could work for all")]
     Install(InstallArgs),
     /// List installed operators with their versions and how they are doing
     ///
@@ -155,6 +166,15 @@ pub(crate) enum Command {
         kubectl operator list -A -o json | jq -r '.operators[] | select(.state != \"Ready\") | .name'"
     )]
     List(ListArgs),
+    /// List operands of an installed operator: the custom resources of the kinds that it owns
+    ///
+    /// Those of the namespaces that its OperatorGroup targets, and those without a namespace. The name is that of the package or of its Subscription.
+    ///
+    /// Exit codes: 0 for a list, also an empty one, 1 if it cannot be had or there is no such operator.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator list-operands etcd -n shop\n  \
+        kubectl operator list-operands etcd -n shop -o json | jq -r '.items[].metadata.name'")]
+    ListOperands(OperandsArgs),
     /// List packages that can be installed, or the channels and versions of one
     ///
     /// They are read from OLM's package-server (packages.operators.coreos.com/v1), of the catalogs that the namespace can use.
@@ -221,46 +241,56 @@ pub(crate) enum Command {
     Ui(UiArgs),
     /// Uninstall an operator: its Subscription and ClusterServiceVersion, after showing what is left or lost
     ///
-    /// CustomResourceDefinitions and their objects stay, unless they are named with --delete-crd: then all objects of that kind are lost, in all
-    /// namespaces. They are deleted while the operator still runs, so that it can do what it does at their end. An InstallPlan that is not over goes,
-    /// too, where it is for this operator alone; one on its way that is for others, too, is to be waited for. A terminal is asked; elsewhere
-    /// nothing is deleted without --yes, and no custom resources that the operator has OLM clean up without --allow-cleanup.
+    /// The name is that of the package, or of its Subscription. Nothing is deleted where the operator has operands (list-operands), unless
+    /// --operand-strategy says that they stay (ignore) or go while the operator still runs (delete); a terminal is asked whether they may stay.
+    /// CustomResourceDefinitions stay, unless they are named with --delete-crd, or --delete-operator is given: then all objects of that kind are
+    /// lost, in all namespaces. One that another operator owns or needs is never deleted. An InstallPlan that is not over goes, too, where it is for
+    /// this operator alone; one on its way that is for others, too, is to be waited for. Dependencies stay.
     ///
-    /// Exit codes: 0 if it is uninstalled, 2 if the answer was no, it is not gone in time or something of it came meanwhile, 1 if it cannot be.
+    /// Exit codes: 0 if it is uninstalled, 1 if it cannot be, has operands, or is not gone in time, 2 if the answer was no or something of it came
+    /// meanwhile.
     #[command(after_help = "Examples:\n  \
-        kubectl operator uninstall db -n shop                    # show, ask, uninstall\n  \
-        kubectl operator uninstall db -n shop </dev/null         # show only\n  \
-        kubectl operator uninstall db -n shop --delete-crd etcds.example.com --yes")]
+        kubectl operator uninstall etcd -n shop                      # show, ask, uninstall\n  \
+        kubectl operator uninstall etcd -n shop --dry-run            # show only\n  \
+        kubectl operator uninstall etcd -n shop -s ignore --yes      # operands stay\n  \
+        kubectl operator uninstall etcd -n shop -X                   # with operands, definitions and OperatorGroup\n  \
+        kubectl operator uninstall etcd -n shop --delete-crd etcds.example.com --yes")]
     Uninstall(UninstallArgs),
-    /// Approve the upgrade of an operator that waits, as approve does
+    /// Approve the upgrade of an operator that waits, and wait until it is carried out
     ///
-    /// Where nothing waits for approval it says why: there is nothing newer, it is on its way, or it cannot be had.
+    /// The name is that of the package, of its Subscription, or of an InstallPlan. A terminal sees what the upgrade changes and is asked; elsewhere it
+    /// is approved at once. Where nothing waits for approval the command reports why: there is nothing newer, or it cannot be had.
     ///
-    /// Exit codes: 0 if the plan is approved or nothing is to be done (with --watch: the operator is ready), 2 if it is not approved, stuck, or
-    /// not ready in time, 1 if it cannot be approved.
+    /// The command waits until the plan is carried out, for 1m or --timeout; with --wait until the operator is ready, for 10m.
+    ///
+    /// Exit codes: 0 if it is upgraded, 1 if it is not, also where it has the latest version, 2 if the answer was no, or with --wait it does not get
+    /// ready.
     #[command(after_help = "Examples:\n  \
-        kubectl operator upgrade db -n shop               # show, ask, approve\n  \
-        kubectl operator upgrade db -n shop --yes --watch --timeout 5m")]
+        kubectl operator upgrade db -n shop               # show, ask, approve, wait for the plan\n  \
+        kubectl operator upgrade db -n shop --dry-run     # show only\n  \
+        kubectl operator upgrade db -n shop --yes --wait --timeout 5m")]
     Upgrade(UpgradeArgs),
+    /// Print the version of this program
+    Version,
 }
 
 /// Where the cluster is, and the namespace.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct ConnectionArgs {
     /// Namespace to look at [default: that of the kubeconfig's context]
-    #[arg(short, long)]
+    #[arg(short, long, global = true)]
     pub namespace: Option<String>,
     /// Context of the kubeconfig to use
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub context: Option<String>,
     /// Kubeconfig file [default: KUBECONFIG, then ~/.kube/config]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// User to act as, such as system:serviceaccount:shop:installer
-    #[arg(long = "as", value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long = "as", global = true, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub as_user: Option<String>,
     /// Group to act as; may be repeated
-    #[arg(long, value_name = "GROUP", requires = "as_user", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, global = true, value_name = "GROUP", requires = "as_user", value_parser = NonEmptyStringValueParser::new())]
     pub as_group: Vec<String>,
 }
 
@@ -269,9 +299,9 @@ pub(crate) struct ConnectionArgs {
 pub(crate) struct ClusterArgs {
     #[command(flatten)]
     pub connection: ConnectionArgs,
-    /// Namespace whose catalogs every namespace may use
-    #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
-    pub global_catalog_namespace: String,
+    /// Namespace whose catalogs every namespace may use [default: that of OLM's own catalogs, else olm]
+    #[arg(long, value_name = "NAMESPACE")]
+    pub global_catalog_namespace: Option<String>,
     /// Copy of the file that RUNTIME_CONSTRAINTS of catalog-operator names, if it does: what every bundle has to meet
     #[arg(long, value_name = "FILE")]
     pub runtime_constraints: Option<PathBuf>,
@@ -366,3 +396,6 @@ impl Output {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

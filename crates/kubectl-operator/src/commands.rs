@@ -10,18 +10,40 @@ mod graph;
 mod install;
 mod list;
 mod list_available;
+mod list_operands;
 mod plan;
+mod rollout;
 mod status;
 mod support_bundle;
 mod ui;
 mod uninstall;
 mod upgrade;
+mod version;
 
-use anyhow::Context as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
 use tokio::runtime::Builder;
 
 use crate::Verdict;
 use crate::args::{Args, Command};
+
+/// A command that waits for answers alone, and not for what it does.
+async fn within(
+    limit: Option<Duration>,
+    command: impl Future<Output = anyhow::Result<Verdict>>,
+) -> anyhow::Result<Verdict> {
+    let Some(limit) = limit else {
+        return command.await;
+    };
+    let answer = tokio::time::timeout(limit, command).await;
+    answer.unwrap_or_else(|_| {
+        Err(anyhow!(
+            "no answer within {} s, see --timeout",
+            limit.as_secs_f64()
+        ))
+    })
+}
 
 /// Runs the command.
 ///
@@ -32,18 +54,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
+    let limit = args.timeout.filter(|timeout| !timeout.is_zero());
     match args.command {
+        Command::Version => version::run(),
         Command::Completion { shell } => completion::run(shell),
         Command::Approve(args) => runtime.block_on(approve::run(&args)),
         Command::Catalog(command) => runtime.block_on(catalog::run(&command)),
-        Command::Describe(args) => runtime.block_on(describe::run(&args)),
+        Command::Describe(args) => runtime.block_on(within(limit, describe::run(&args))),
         Command::Doctor(args) => runtime.block_on(doctor::run(&args)),
-        Command::Explain(args) => runtime.block_on(explain::run(&args)),
-        Command::Graph(args) => runtime.block_on(graph::run(&args)),
+        Command::Explain(args) => runtime.block_on(within(limit, explain::run(&args))),
+        Command::Graph(args) => runtime.block_on(within(limit, graph::run(&args))),
         Command::Install(args) => runtime.block_on(install::run(&args)),
-        Command::List(args) => runtime.block_on(list::run(&args)),
-        Command::ListAvailable(args) => runtime.block_on(list_available::run(&args)),
-        Command::Plan(args) => runtime.block_on(plan::run(&args)),
+        Command::List(args) => runtime.block_on(within(limit, list::run(&args))),
+        Command::ListAvailable(args) => runtime.block_on(within(limit, list_available::run(&args))),
+        Command::ListOperands(args) => runtime.block_on(within(limit, list_operands::run(&args))),
+        Command::Plan(args) => runtime.block_on(within(limit, plan::run(&args))),
         Command::Status(args) => runtime.block_on(status::run(&args)),
         Command::SupportBundle(args) => runtime.block_on(support_bundle::run(&args)),
         Command::Ui(args) => ui::run(runtime, &args),

@@ -18,6 +18,19 @@ pub(crate) fn confirm(question: &str, yes: bool) -> anyhow::Result<bool> {
     asked(question, yes, terminal, &mut io::stderr())
 }
 
+/// Whether somebody can be asked.
+pub(crate) fn has_terminal() -> bool {
+    io::stdin().is_terminal()
+}
+
+/// The same for commands that scripts call as they call upstream's plugin: where nobody can be asked it is done.
+///
+/// # Errors
+/// The answer cannot be read.
+pub(crate) fn unless_refused(question: &str, yes: bool) -> anyhow::Result<bool> {
+    confirm(question, yes || !has_terminal())
+}
+
 /// The same of the answer on `terminal`, if there is one. What is talked about goes to `talk`.
 fn asked(
     question: &str,

@@ -11,6 +11,9 @@ mod command_line;
 mod commands;
 mod confirm;
 mod gather;
+mod global;
+mod groups;
+mod operands;
 mod operators;
 mod packages;
 mod preview;
@@ -19,6 +22,8 @@ mod reader;
 mod table;
 mod terminal;
 mod turns;
+#[cfg(test)]
+mod upstream_tests;
 mod watch;
 mod writer;
 

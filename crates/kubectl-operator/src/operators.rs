@@ -135,7 +135,21 @@ impl Gathered {
         operators
     }
 
-    /// The operator of this name in a namespace. A Subscription comes before a ClusterServiceVersion of the same name.
+    /// The name of the operator that is meant where a package is named, as with upstream's plugin: that of its Subscription; else the name as it is.
+    pub(crate) fn of_package(&self, namespace: &str, package: &str) -> String {
+        let mut own: Vec<String> = self
+            .operators()
+            .iter()
+            .filter(|operator| operator.namespace() == namespace && operator.package() == Some(package))
+            .map(Operator::name)
+            .collect();
+        match own.iter().any(|name| name == package) || own.is_empty() {
+            true => package.to_owned(),
+            false => own.swap_remove(0),
+        }
+    }
+
+    /// The operator of this name in a namespace, or else of this package. A Subscription comes before a ClusterServiceVersion of the same name.
     ///
     /// # Errors
     /// There is none, and which there are.
@@ -148,6 +162,9 @@ impl Gathered {
         let mut own = self.operators();
         own.retain(|operator| operator.namespace() == namespace);
         if let Some(at) = own.iter().position(|operator| operator.name() == name) {
+            return Ok(own.swap_remove(at));
+        }
+        if let Some(at) = own.iter().position(|operator| operator.package() == Some(name)) {
             return Ok(own.swap_remove(at));
         }
         let names: Vec<String> = own.iter().map(Operator::name).collect();
@@ -218,6 +235,12 @@ impl Operator<'_> {
         of_subscription
             .or_else(|| self.installed.map(|csv| csv.name_any()))
             .unwrap_or_default()
+    }
+
+    /// What is subscribed to.
+    pub(crate) fn package(&self) -> Option<&str> {
+        self.subscription
+            .map(|subscription| subscription.spec.name.as_str())
     }
 
     /// The version that ran before the one that is on its way.

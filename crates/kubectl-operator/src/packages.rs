@@ -18,6 +18,8 @@ use crate::terminal::plain;
 
 /// Packages that are named where one is not found.
 const MAX_NAMED: usize = 5;
+/// Annotation by which a ClusterServiceVersion says where it wants to be installed.
+const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
 /// Versions that a line shows after the one that is installed, beside the head.
 const MAX_AHEAD: usize = 4;
 
@@ -55,6 +57,9 @@ pub(crate) struct Channel {
     /// Oldest Kubernetes that its head runs on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub min_kube_version: String,
+    /// Namespace that its head wants to be installed in.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub suggested_namespace: String,
     /// CustomResourceDefinitions of its head, `Kind (name)`.
     pub provides: Vec<String>,
     /// Those that it needs of others.
@@ -184,7 +189,9 @@ impl From<olm_api::packages::PackageChannel> for Channel {
         let definitions = description.custom_resource_definitions.unwrap_or_default();
         let named = |crd: &olm_api::v1alpha1::CrdDescription| format!("{} ({})", crd.kind, crd.name);
         let entries = channel.entries.into_iter();
+        let suggested = description.annotations.get(SUGGESTED_NAMESPACE);
         Self {
+            suggested_namespace: suggested.cloned().unwrap_or_default(),
             install_modes: modes.map(|mode| mode.type_.as_str().to_owned()).collect(),
             provides: definitions.owned.iter().map(named).collect(),
             requires: definitions.required.iter().map(named).collect(),
@@ -245,6 +252,13 @@ pub(crate) async fn offered(client: &Client, namespace: &str) -> anyhow::Result<
             Offered::Packages(packages)
         }
     })
+}
+
+/// The NAMESPACE/NAME of the catalog whose package of this name the package-server prefers, where several have it; none where it does not say.
+pub(crate) async fn preferred(client: &Client, namespace: &str, name: &str) -> Option<String> {
+    let found = crate::reader::get::<PackageManifest>(client, namespace, name).await;
+    let package = Package::from(found.ok()??);
+    Some(package.catalog_key())
 }
 
 /// Where a Subscription stands in its channel, as a line; none where the package-server does not know. It is asked for one package.

@@ -2,6 +2,9 @@
 
 use std::io::{self, IsTerminal as _};
 
+use olm_fbc::printable::push_escaped;
+pub(crate) use olm_fbc::printable::{escape, escape_json};
+
 /// Longest text of others that is told whole.
 const MAX_TEXT: usize = 600;
 /// Lines of a text of others that are told below its first.
@@ -11,41 +14,10 @@ const MAX_BLANKS: usize = 20;
 /// Lines and columns where the terminal does not say.
 const SIZE: (usize, usize) = (24, 80);
 
-/// Letters that are printed as nothing, or as a blank, though they are none.
-const BLANKS: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
 /// How a terminal is told that a colour ends.
 const UNPAINTED: &str = "\u{1b}[0m";
 
-/// Whether a letter is printed as itself: it moves no cursor, is seen, and turns no others around.
-fn is_printed(letter: char) -> bool {
-    match letter {
-        // They would be escaped as in Rust.
-        '\\' | '\'' | '"' => true,
-        _ => letter.escape_debug().len() == 1 && !BLANKS.contains(&letter),
-    }
-}
-
-fn push_escaped(to: &mut String, letter: char) {
-    match letter {
-        '\t' => to.push(' '),
-        _ if is_printed(letter) => to.push(letter),
-        _ => to.extend(letter.escape_unicode()),
-    }
-}
-
-/// Lines in which nothing moves the cursor, hides, or turns its letters around. What is escaped is not escaped again.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '\n' => escaped.push(letter),
-            _ => push_escaped(&mut escaped, letter),
-        }
-    }
-    escaped
-}
-
-/// The same of a line that may be painted: colours stay.
+/// [`escape`] of a line that may be painted: colours stay.
 pub(crate) fn escape_painted(line: &str) -> String {
     let mut escaped = String::with_capacity(line.len());
     let mut rest = line;
@@ -63,21 +35,6 @@ pub(crate) fn escape_painted(line: &str) -> String {
             }
         };
         rest = rest.get(length..).unwrap_or_default();
-    }
-    escaped
-}
-
-/// A document of JSON that says the same, its texts escaped as JSON does it. Outside of texts it has no such letters.
-pub(crate) fn escape_json(document: &str) -> String {
-    let mut escaped = String::with_capacity(document.len());
-    for letter in document.chars() {
-        if letter == '\n' || is_printed(letter) {
-            escaped.push(letter);
-            continue;
-        }
-        for unit in letter.encode_utf16(&mut [0; 2]) {
-            escaped.push_str(&format!("\\u{unit:04x}"));
-        }
     }
     escaped
 }

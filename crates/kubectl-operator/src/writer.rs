@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use anyhow::bail;
 use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
 use kube::{Api, Resource, ResourceExt as _};
 
 use crate::reader::answer;
@@ -34,6 +34,35 @@ where
 
 fn is_there(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+/// Deletes an object of any kind as it was read. One that has gone is deleted.
+///
+/// # Errors
+/// The API server refuses.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: what somebody wants is written, once"
+)]
+pub(crate) async fn delete_dynamic(api: &Api<DynamicObject>, object: &DynamicObject) -> anyhow::Result<()> {
+    let name = object.name_any();
+    let params = DeleteParams::background().preconditions(Preconditions {
+        uid: object.uid(),
+        resource_version: None,
+    });
+    let kind = object
+        .types
+        .as_ref()
+        .map_or("object", |types| types.kind.as_str());
+    let what = || format!("delete {kind} {name}");
+    answer(what, async {
+        match api.delete(&name, &params).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(error),
+        }
+    })
+    .await
 }
 
 /// Deletes an object as it was read. One that has gone is deleted; one that has come in its place is not.

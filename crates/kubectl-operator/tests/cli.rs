@@ -204,11 +204,12 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["status"], "--timeout"),
         (&["catalog", "add"], "--poll-interval"),
         (&["catalog", "list"], "--all-namespaces"),
-        (&["catalog", "remove"], "</dev/null"),
+        (&["catalog", "remove"], "--dry-run"),
         (&["list-available"], "package-server"),
         (&["describe"], "package-server"),
-        (&["install"], "--create-operator-group=AllNamespaces"),
-        (&["upgrade"], "--watch --timeout 5m"),
+        (&["install"], "--approval Automatic --no-wait"),
+        (&["list-operands"], "without a namespace"),
+        (&["upgrade"], "--yes --wait --timeout 5m"),
         (&["doctor"], "never as fine"),
         (&["graph"], "-o svg > etcd.svg"),
         (&["support-bundle"], "Secrets are not read at all"),
@@ -240,6 +241,7 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["install", "etcd", "--create-namespace"],
         &["upgrade", "etcd", "--yes"],
         &["uninstall", "etcd", "--yes"],
+        &["list-operands", "etcd"],
         &["ui", "-A"],
     ] {
         let output = plugin(&[command, &["--kubeconfig", "/no/such/kubeconfig"]].concat());
@@ -250,11 +252,31 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
     }
 }
 
+/// As upstream's plugin takes them.
+#[test]
+fn flags_may_stand_before_the_command() {
+    let output = plugin(&[
+        "--kubeconfig",
+        "/no/such/kubeconfig",
+        "-n",
+        "shop",
+        "--timeout",
+        "1s",
+        "list",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(error.contains("/no/such/kubeconfig"), "{error}");
+    let version = plugin(&["version"]);
+    assert_eq!(version.status.code(), Some(0));
+    let told = text(&version.stdout);
+    assert!(told.starts_with("version.Info{GitVersion:\"v"), "{told}");
+}
+
 #[test]
 fn flags_that_contradict_are_usage_errors() {
     for command in [
-        &["list", "-A", "-n", "shop"][..],
-        &["status", "db", "-A"],
+        &["status", "db", "-A"][..],
         &["doctor", "-A", "-n", "shop"],
         &["doctor", "--timeout", "soon"],
         &["graph"],
@@ -269,7 +291,7 @@ fn flags_that_contradict_are_usage_errors() {
         &["describe"],
         &["install", "etcd", "--approval", "Sometimes"],
         &["install", "etcd", "--create-operator-group", "AllNamespaces"],
-        &["install", "etcd", "--target-namespace", "a"],
+        &["install", "etcd", "--wait", "--no-wait"],
         &["uninstall", "db", "--delete-crd"],
         &["ui", "-A", "-n", "shop"],
         &["ui", "--port", "65536"],

@@ -11,6 +11,7 @@ pub mod image_ref;
 pub mod load;
 pub mod manifest;
 pub mod misspelling;
+pub mod printable;
 pub mod property;
 pub mod release;
 pub mod render;

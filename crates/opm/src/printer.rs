@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::Context as _;
 use go_compat::error_chain;
+use olm_fbc::printable::escape;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -44,7 +45,7 @@ pub(crate) fn note(text: &str) {
 
 /// Tells something the user should know, on stderr.
 pub(crate) fn warning(text: &str) {
-    let _ = writeln!(io::stderr(), "warning: {text}");
+    let _ = writeln!(io::stderr(), "warning: {}", escape(text));
 }
 
 /// An error with its causes in one line, each said once, as on stderr and in the termination log.
@@ -54,5 +55,5 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
 
 /// Tells why the command failed.
 pub(crate) fn error(error: &anyhow::Error) {
-    let _ = writeln!(io::stderr(), "Error: {}", error_text(error));
+    let _ = writeln!(io::stderr(), "Error: {}", escape(&error_text(error)));
 }

@@ -1,26 +1,28 @@
 //! `catalog`.
 
+use std::time::Duration;
+
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use olm_api::v1alpha1::SecurityContextConfig;
 
 use super::ConnectionArgs;
 use super::look::ListArgs;
-use super::shared::{Format, WaitArgs};
+use super::shared::{Format, WaitArgs, duration};
 
 /// `catalog`
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogCommand {
     /// Add a catalog image, and wait until it is served
     ///
-    /// Creates a CatalogSource and shows what it waits for until its state is READY. What was created stays if that takes too long.
-    /// Catalogs of the global namespace (mostly olm) can be used in every namespace, others in their own.
+    /// Creates a CatalogSource and shows what it waits for until its state is READY. If that takes longer than --timeout (1m), the CatalogSource is
+    /// deleted again; with --keep it stays. Catalogs of the global namespace (mostly olm) can be used in every namespace, others in their own.
     ///
-    /// Exit codes: 0 if the catalog is READY, 2 if it is not in time, 1 if it cannot be added.
+    /// Exit codes: 0 if the catalog is READY, 1 if it cannot be added or is not READY in time.
     #[command(after_help = "Examples:\n  \
         kubectl operator catalog add mine registry.example/catalog:v1 -n olm\n  \
         kubectl operator catalog add mine registry.example/catalog:v1 --poll-interval 30m --secret pull-secret\n  \
-        kubectl operator catalog add mine registry.example/catalog:v1 --timeout 2m -o json")]
+        kubectl operator catalog add mine registry.example/catalog:v1 --timeout 5m --keep -o json")]
     Add(AddArgs),
     /// List catalogs with their images and states
     ///
@@ -34,14 +36,15 @@ pub(crate) enum CatalogCommand {
     List(ListArgs),
     /// Remove a catalog, after naming the Subscriptions that use it
     ///
-    /// What is installed stays as it is, but gets no newer versions. A terminal is asked; elsewhere nothing is removed without --yes.
+    /// What is installed stays as it is, but gets no newer versions. A terminal is asked; elsewhere it is removed at once. The command waits until it
+    /// is gone.
     ///
-    /// Exit codes: 0 if it is removed, 2 if the answer was no, 1 if it cannot be.
+    /// Exit codes: 0 if it is removed, 2 if the answer was no, 1 if it cannot be, or is not gone in time.
     #[command(
         visible_alias = "rm",
         after_help = "Examples:\n  \
         kubectl operator catalog remove mine -n olm                 # name its users, ask, remove\n  \
-        kubectl operator catalog remove mine -n olm </dev/null      # name its users only"
+        kubectl operator catalog remove mine -n olm --dry-run      # name its users only"
     )]
     Remove(RemoveArgs),
 }
@@ -56,10 +59,10 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
     pub image: String,
     /// Name for people
-    #[arg(long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT")]
     pub display_name: Option<String>,
     /// Who publishes it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT")]
     pub publisher: Option<String>,
     /// Of catalogs that offer the same the one with the highest priority is taken
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
@@ -70,9 +73,15 @@ pub(crate) struct AddArgs {
     /// Pull secret of the namespace; may be repeated
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub secret: Vec<String>,
-    /// How the catalog's pod is confined; legacy is for images that restricted does not run
-    #[arg(long, value_enum, default_value_t = Confinement::Restricted)]
-    pub security_context: Confinement,
+    /// How the catalog's pod is confined; legacy is for images that restricted does not run [default: OLM's]
+    #[arg(long, value_enum)]
+    pub security_context: Option<Confinement>,
+    /// Keep the CatalogSource if it does not get READY in time
+    #[arg(long)]
+    pub keep: bool,
+    /// How long deleting it again may take, where it does not get READY in time
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    pub cleanup_timeout: Duration,
     #[command(flatten)]
     pub wait: WaitArgs,
     /// How to print the catalog when it is READY [default: not at all]
@@ -106,9 +115,14 @@ pub(crate) struct RemoveArgs {
     /// Name of the CatalogSource
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
-    /// Remove it without asking
+    /// Show who uses it, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Without a question on a terminal
     #[arg(short, long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub wait: WaitArgs,
     #[command(flatten)]
     pub connection: ConnectionArgs,
 }

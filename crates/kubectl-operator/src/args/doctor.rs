@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 
 use super::ConnectionArgs;
 use super::shared::{Format, duration};
+use crate::global::Found;
 
 /// `doctor`
 #[derive(Debug, ClapArgs)]
@@ -39,11 +40,15 @@ pub(crate) struct OlmNamespaces<'a> {
 }
 
 impl ReadArgs {
-    /// The namespaces that are meant.
-    pub fn namespaces(&self) -> OlmNamespaces<'_> {
-        let catalogs = self.global_catalog_namespace.as_str();
+    /// The namespaces that are meant, with what the cluster says of those that are not given.
+    pub fn namespaces<'a>(&'a self, found: &'a Found) -> OlmNamespaces<'a> {
+        let catalogs = found.catalogs.as_str();
         OlmNamespaces {
-            olm: self.olm_namespace.as_deref().unwrap_or(catalogs),
+            olm: self
+                .olm_namespace
+                .as_deref()
+                .or(found.olm.as_deref())
+                .unwrap_or(catalogs),
             catalogs,
         }
     }
@@ -52,10 +57,10 @@ impl ReadArgs {
 /// What commands that read a whole cluster take.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReadArgs {
-    /// Namespace whose catalogs every namespace may use
-    #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
-    pub global_catalog_namespace: String,
-    /// Namespace in which OLM itself runs [default: that of --global-catalog-namespace]
+    /// Namespace whose catalogs every namespace may use [default: that of OLM's own catalogs, else olm]
+    #[arg(long, value_name = "NAMESPACE")]
+    pub global_catalog_namespace: Option<String>,
+    /// Namespace in which OLM itself runs [default: that of catalog-operator]
     #[arg(long, value_name = "NAMESPACE")]
     pub olm_namespace: Option<String>,
     /// How long all reads may take, such as 90s or 5m; 0 is for ever. What was not read by then is told as not checked

@@ -20,9 +20,9 @@ pub(crate) struct GraphArgs {
     /// How to draw it
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Drawing::Text)]
     pub output: Drawing,
-    /// Namespace whose catalogs every namespace may use
-    #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
-    pub global_catalog_namespace: String,
+    /// Namespace whose catalogs every namespace may use [default: that of OLM's own catalogs, else olm]
+    #[arg(long, value_name = "NAMESPACE")]
+    pub global_catalog_namespace: Option<String>,
     #[command(flatten)]
     pub connection: ConnectionArgs,
 }

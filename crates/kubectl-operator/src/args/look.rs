@@ -10,7 +10,7 @@ use super::shared::{Document, Format, WaitArgs};
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
     /// Of all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    #[arg(short = 'A', long)]
     pub all_namespaces: bool,
     /// How to print them [default: a table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
@@ -34,6 +34,19 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub wait: WaitArgs,
     /// How to print the state [default: a tree]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    pub output: Option<Document>,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}
+
+/// `list-operands`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OperandsArgs {
+    /// Package, or its Subscription
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: String,
+    /// How to print them [default: a table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Document>,
     #[command(flatten)]

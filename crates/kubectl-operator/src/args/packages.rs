@@ -15,8 +15,8 @@ pub(crate) struct AvailableArgs {
     /// The same as PACKAGE
     #[arg(long = "package", value_name = "PACKAGE", conflicts_with = "package", value_parser = NonEmptyStringValueParser::new())]
     pub named: Option<String>,
-    /// Only of this CatalogSource
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    /// Only of this CatalogSource, as NAME or NAMESPACE/NAME
+    #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub catalog: Option<String>,
     /// How to print them [default: a table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
@@ -38,9 +38,15 @@ pub(crate) struct DescribeArgs {
     /// Package to describe
     #[arg(value_name = "PACKAGE", value_parser = NonEmptyStringValueParser::new())]
     pub package: String,
-    /// Only of this CatalogSource
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    /// Only of this CatalogSource, as NAME or NAMESPACE/NAME
+    #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub catalog: Option<String>,
+    /// Channel to describe [default: the package's default channel]
+    #[arg(short = 'C', long, value_name = "NAME")]
+    pub channel: Option<String>,
+    /// All of the description, not only its beginning
+    #[arg(short = 'L', long)]
+    pub with_long_description: bool,
     /// How to print it [default: for people]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Document>,

@@ -35,19 +35,53 @@ pub(crate) enum Document {
     Yaml,
 }
 
+/// How long is waited for an operator or catalog to get ready, unless it is given.
+const READY_IN: Duration = Duration::from_secs(600);
+/// How long commands that upstream's plugin has, too, wait unless it is given.
+pub(crate) const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How long something is waited for.
-#[derive(Debug, Clone, ClapArgs)]
+#[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct WaitArgs {
-    /// How long to wait, such as 90s, 5m or 1h30m; 0 is for ever
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
-    pub timeout: Duration,
+    /// How long to wait, such as 90s, 5m or 1h30m; 0 is for ever [default: 1m, or 10m until something is ready]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
 }
 
 impl WaitArgs {
+    /// The same with another default.
+    pub(crate) fn or(&self, default: Duration) -> Self {
+        Self {
+            timeout: Some(self.timeout.unwrap_or(default)),
+        }
+    }
+
+    /// How long is waited; zero is for ever.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(READY_IN)
+    }
+
     /// The limit; none is for ever.
     pub(crate) fn limit(&self) -> Option<Duration> {
-        (!self.timeout.is_zero()).then_some(self.timeout)
+        Some(self.timeout()).filter(|timeout| !timeout.is_zero())
     }
+}
+
+/// A boolean of Go's flags: `--flag`, `--flag=false`, `-f=0`.
+pub(super) fn boolean(text: &str) -> Result<bool, String> {
+    go_compat::boolean::parse(text).map_err(|error| error.to_string())
+}
+
+/// What a flag of Go that takes a list was given: words with commas between them, each flag adding its own.
+pub(crate) fn slice(given: &[String]) -> Vec<String> {
+    let given = given.iter().filter(|words| !words.is_empty());
+    given
+        .flat_map(|words| words.split(','))
+        .map(|word| {
+            let quoted = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            quoted.unwrap_or(word).to_owned()
+        })
+        .collect()
 }
 
 /// A word of a command that is to be pasted into a shell: names and paths that are told are whoever's who wrote them.

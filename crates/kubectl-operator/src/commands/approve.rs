@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, anyhow, bail};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
+use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription};
 use olm_api::{approval, labels};
 use serde_json::json;
@@ -19,6 +20,8 @@ pub(super) use self::shown::Shown;
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
+use crate::groups::Group;
+use crate::packages::{Offered, offered};
 use crate::preview::name;
 use crate::reader::{answer as answered, get, list_names, list_readable};
 use crate::{Verdict, printer};
@@ -33,28 +36,35 @@ const TRIES: usize = 3;
 /// # Errors
 /// There is no such plan, or the API server refuses.
 pub(crate) async fn run(args: &ApproveArgs) -> anyhow::Result<Verdict> {
-    Ok(approve_one(args).await?.0)
+    let cluster = Cluster::connect(&args.connection).await?;
+    let ask = |question: &str| confirm(question, args.yes);
+    let shown = approve_shown(&cluster, &args.name, args.output, &ask).await?;
+    Ok(Verdict::when(shown.approved))
 }
 
-/// The same, with the Subscriptions that wait for the plan.
+/// Prints a plan, approves it if `ask` says so, and prints what came of it.
 ///
 /// # Errors
 /// There is no such plan, or the API server refuses.
-pub(super) async fn approve_one(args: &ApproveArgs) -> anyhow::Result<(Verdict, Vec<String>)> {
-    let cluster = Cluster::connect(&args.connection).await?;
+pub(super) async fn approve_shown(
+    cluster: &Cluster,
+    name: &str,
+    output: Output,
+    ask: &(dyn Fn(&str) -> anyhow::Result<bool> + Sync),
+) -> anyhow::Result<Shown> {
     let mut answer = |shown: &Shown| {
         // With JSON what was shown and what came of it is one document, which comes last.
-        if args.output == Output::Text {
+        if output == Output::Text {
             printer::data(&shown.to_string())?;
         }
-        confirm(&question(args.output, shown), args.yes)
+        ask(&question(output, shown))
     };
-    let shown = approve(&cluster, &args.name, &mut answer).await?;
-    match args.output.document() {
+    let shown = approve(cluster, name, &mut answer).await?;
+    match output.document() {
         None => printer::data(&shown.outcome_text())?,
         Some(format) => printer::document(&shown, format)?,
     }
-    Ok((Verdict::when(shown.approved), shown.subscriptions))
+    Ok(shown)
 }
 
 /// What is asked, after what it is about. A document comes too late for who is asked.
@@ -83,7 +93,9 @@ pub(super) async fn approve(
         let served = served(client, namespace, plan).await?;
         let installed = list_names::<ClusterServiceVersion>(client, namespace).await?;
         let found = looks::doubts(client, plan).await;
-        anyhow::Ok(Shown::of(plan, &installed, served, found))
+        let mut shown = Shown::of(plan, &installed, served, found);
+        shown.doubts.extend(misfits(client, namespace, plan).await);
+        anyhow::Ok(shown)
     };
     let mut plan = read().await?;
     let mut shown = look(&plan).await?;
@@ -144,6 +156,29 @@ async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
         let explain = cluster.commands.told("explain {}", &[name], Some(namespace));
         format!("Subscription {name} has no InstallPlan; `{explain}` tells why")
     })
+}
+
+/// Operators of a plan that cannot work with the OperatorGroup of its namespace, as far as package-server knows them: heads of channels.
+async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<String> {
+    let groups = list_readable::<OperatorGroup>(client, Some(namespace), "").await;
+    let Ok(([group], [])) = groups
+        .as_ref()
+        .map(|(found, unreadable)| (&**found, &**unreadable))
+    else {
+        return Vec::new();
+    };
+    let Ok(Offered::Packages(packages)) = offered(client, namespace).await else {
+        return Vec::new();
+    };
+    let group = Group::from(group);
+    let names = plan.spec.cluster_service_version_names.iter();
+    let misfits = names.filter_map(|name| {
+        let mut channels = packages.iter().flat_map(|package| &package.channels);
+        let channel = channels.find(|channel| channel.head == *name)?;
+        let text = group.misfit(name, &channel.install_modes, namespace)?;
+        Some(format!("{text}: it will fail until the OperatorGroup is another"))
+    });
+    misfits.collect()
 }
 
 /// Whether there is nothing to approve, and if so whether that is because it was approved.

@@ -18,9 +18,9 @@ use serde_json::json;
 
 use crate::args::catalog::{AddArgs, CatalogCommand, RemoveArgs};
 use crate::args::look::ListArgs;
-use crate::args::shared::{Format, WaitArgs};
+use crate::args::shared::{Format, UPSTREAM_TIMEOUT, WaitArgs};
 use crate::cluster::Cluster;
-use crate::confirm::confirm;
+use crate::confirm::unless_refused;
 use crate::operators::{Node, flat, lines, pod_node};
 use crate::reader::{api, get, is_forbidden, list, list_names, list_readable, place};
 use crate::table::Table;
@@ -51,16 +51,52 @@ async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
     create(&cluster, &source).await?;
     let name = &args.name;
     printer::progress(&format!("CatalogSource {}/{name} created", cluster.namespace));
-    let is_ready = follow(&cluster, &source, &args.wait, &mut Screen::stderr()).await?;
-    if let Some(format) = args.output {
-        let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &args.name).await?;
-        let rows: Vec<Row> = found.iter().map(row).collect();
-        match format.document() {
-            Some(format) => printer::document(&json!({"catalogs": rows}), format)?,
-            None => printer::data(&table(&rows, false, true))?,
-        }
+    let wait = args.wait.or(UPSTREAM_TIMEOUT);
+    if let Some(waits) = follow(&cluster, &source, &wait, &mut Screen::stderr()).await? {
+        return Err(not_ready(&cluster, args, &wait, &waits).await);
     }
-    Ok(Verdict::when(is_ready))
+    match args.output {
+        Some(format) => {
+            let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &args.name).await?;
+            let rows: Vec<Row> = found.iter().map(row).collect();
+            match format.document() {
+                Some(format) => printer::document(&json!({"catalogs": rows}), format)?,
+                None => printer::data(&table(&rows, false, true))?,
+            }
+        }
+        None => printer::data(&format!("created catalogsource {name:?}\n"))?,
+    }
+    Ok(Verdict::Fine)
+}
+
+/// Takes a catalog that is not served away again, as upstream's plugin does, unless it is to be kept.
+async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &str) -> anyhow::Error {
+    let (name, namespace) = (args.name.as_str(), cluster.namespace.as_str());
+    let seconds = wait.timeout().as_secs();
+    let told = format!(
+        "CatalogSource {name} is not {} within {seconds} s: {waits}",
+        condition::READY
+    );
+    let remove = cluster
+        .commands
+        .told("catalog remove {}", &[name], Some(namespace));
+    if args.keep {
+        return anyhow!("{told}; the CatalogSource stays, `{remove}` removes it");
+    }
+    let ended = tokio::time::timeout(args.cleanup_timeout, async {
+        let found = get::<CatalogSource>(&cluster.client, namespace, name).await?;
+        match found {
+            Some(found) => writer::delete(&api(&cluster.client, Some(namespace)), &found).await,
+            None => Ok(()),
+        }
+    });
+    match ended.await {
+        Ok(Ok(())) => anyhow!(
+            "{told}; the CatalogSource was deleted again, --keep leaves it and --timeout waits longer"
+        ),
+        Ok(Err(error)) => anyhow!("{told}; it could not be deleted again, `{remove}` removes it: {error:#}"),
+        Err(_) => anyhow!("{told}; it could not be deleted again in time, `{remove}` removes it"),
+    }
 }
 
 /// The CatalogSource that is asked for.
@@ -79,8 +115,8 @@ fn source(args: &AddArgs, namespace: &str) -> CatalogSource {
             }),
             ..UpdateStrategy::default()
         }),
-        grpc_pod_config: Some(GrpcPodConfig {
-            security_context_config: Some(args.security_context.into()),
+        grpc_pod_config: args.security_context.map(|confinement| GrpcPodConfig {
+            security_context_config: Some(confinement.into()),
             ..GrpcPodConfig::default()
         }),
         ..CatalogSourceSpec::default()
@@ -109,13 +145,13 @@ async fn create(cluster: &Cluster, source: &CatalogSource) -> anyhow::Result<()>
     )
 }
 
-/// Whether a catalog gets READY in time.
+/// Waits until a catalog is READY. Returns what it waits for if that is not so in time.
 async fn follow<W: Write>(
     cluster: &Cluster,
     source: &CatalogSource,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<Option<String>> {
     let client = &cluster.client;
     let (namespace, name) = (source.namespace().unwrap_or_default(), source.name_any());
     let (mut node, colours) = (None, screen.colours());
@@ -147,18 +183,8 @@ async fn follow<W: Write>(
         Ok(look)
     })
     .await?;
-    if outcome != Outcome::Done {
-        let seconds = wait.timeout.as_secs();
-        let waits = node.map_or_else(|| "no answer of the cluster".to_owned(), |node| node.waits_for());
-        printer::warning(&format!(
-            "not {} within {seconds} s: {waits}; the CatalogSource stays, `{}` removes it",
-            condition::READY,
-            cluster
-                .commands
-                .told("catalog remove {}", &[&name], Some(&namespace))
-        ));
-    }
-    Ok(outcome == Outcome::Done)
+    Ok((outcome != Outcome::Done)
+        .then(|| node.map_or_else(|| "no answer of the cluster".to_owned(), |node| node.waits_for())))
 }
 
 /// A catalog and its pods; `None` if they may not be seen.
@@ -307,21 +333,58 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let mut answer = |text: &str, name: &str| {
         printer::data(text)?;
-        confirm(&format!("Remove CatalogSource {name}?"), args.yes)
+        match args.dry_run {
+            true => Ok(false),
+            false => unless_refused(&format!("Remove CatalogSource {name}?"), args.yes),
+        }
     };
-    let is_gone = remove_one(&cluster, &args.name, &mut answer).await?;
-    let outcome = if is_gone { "deleted" } else { "not deleted" };
+    let removed = remove_one(&cluster, &args.name, &mut answer).await?;
+    if args.dry_run {
+        return Ok(Verdict::Fine);
+    }
     let name = &args.name;
-    printer::progress(&format!("CatalogSource {}/{name} {outcome}", cluster.namespace));
-    Ok(Verdict::when(is_gone))
+    let Some(source) = removed else {
+        printer::progress(&format!("CatalogSource {}/{name} not deleted", cluster.namespace));
+        return Ok(Verdict::Unresolved);
+    };
+    gone(&cluster, &source, &args.wait.or(UPSTREAM_TIMEOUT)).await?;
+    printer::data(&format!("catalogsource {name:?} removed\n"))?;
+    Ok(Verdict::Fine)
 }
 
-/// Removes a catalog if `answer` says so of what it is shown: who uses it.
+/// Waits until a catalog is gone.
+///
+/// # Errors
+/// It is not in time.
+async fn gone(cluster: &Cluster, source: &CatalogSource, wait: &WaitArgs) -> anyhow::Result<()> {
+    let subject = writer::subject(source);
+    let mut screen = Screen::stderr();
+    let outcome = until(&mut screen, wait.limit(), async || {
+        let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &source.name_any()).await?;
+        let is_there = found.is_some_and(|found| found.metadata.uid == source.metadata.uid);
+        let left = is_there.then(|| format!("{subject}: waits for its end"));
+        let lines: Vec<String> = left.into_iter().collect();
+        Ok(Look {
+            outcome: match lines.is_empty() {
+                true => Outcome::Done,
+                false => Outcome::Waits,
+            },
+            tree: lines.clone(),
+            flat: lines,
+        })
+    });
+    match outcome.await? {
+        Outcome::Done => Ok(()),
+        _ => bail!("{subject} is not gone within {} s", wait.timeout().as_secs()),
+    }
+}
+
+/// Removes a catalog if `answer` says so of what it is shown: who uses it. Returns what was removed.
 async fn remove_one(
     cluster: &Cluster,
     name: &str,
     answer: &mut dyn FnMut(&str, &str) -> anyhow::Result<bool>,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<Option<CatalogSource>> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let Some(source) = get::<CatalogSource>(client, namespace, name).await? else {
         let names = list_names::<CatalogSource>(client, namespace).await?;
@@ -351,10 +414,10 @@ async fn remove_one(
     doubts.extend(unread);
     let users = users(&subscriptions, namespace, name);
     if !answer(&users_text(&source, &users, &doubts), name)? {
-        return Ok(false);
+        return Ok(None);
     }
     writer::delete(&api(client, Some(namespace)), &source).await?;
-    Ok(true)
+    Ok(Some(source))
 }
 
 /// Subscriptions that name the catalog.

@@ -1,5 +1,6 @@
 //! `kubectl operator describe`: what a package is, as its catalog tells it.
 
+use anyhow::bail;
 use kube::ResourceExt as _;
 use olm_api::v1alpha1::Subscription;
 use serde_json::json;
@@ -33,13 +34,25 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
         namespace,
         commands,
     )?;
+    let channel = args.channel.as_deref().filter(|channel| !channel.is_empty());
+    if let Some(wanted) = channel {
+        let has = |package: &Package| package.channels.iter().any(|channel| channel.name == wanted);
+        if !packages.iter().any(has) {
+            bail!("channel {wanted:?} does not exist for package {:?}", args.package);
+        }
+    }
+    let asked = Asked {
+        namespace,
+        channel,
+        is_long: args.with_long_description,
+    };
     match args.output {
         Some(format) => printer::document(&json!({"packages": packages}), format)?,
         None => {
             let own = subscriptions(&cluster).await;
             let texts: Vec<String> = packages
                 .iter()
-                .map(|package| text(package, namespace, commands, &own))
+                .map(|package| text(package, asked, commands, &own))
                 .collect();
             printer::data(&texts.join("\n"))?;
         }
@@ -57,12 +70,23 @@ async fn subscriptions(cluster: &Cluster) -> Vec<Subscription> {
     found
 }
 
+/// What of a package is shown.
+#[derive(Debug, Clone, Copy)]
+struct Asked<'a> {
+    namespace: &'a str,
+    /// None for the default one.
+    channel: Option<&'a str>,
+    /// With all of the description.
+    is_long: bool,
+}
+
 fn text(
     package: &Package,
-    namespace: &str,
+    asked: Asked<'_>,
     commands: &CommandLine,
     subscriptions: &[Subscription],
 ) -> String {
+    let namespace = asked.namespace;
     let mut lines = Vec::new();
     let mut field = |name: &str, value: &str| {
         let value = match value {
@@ -71,7 +95,8 @@ fn text(
         };
         lines.push(format!("{:<17}{value}", format!("{name}:")));
     };
-    let default = package.head_channel();
+    let named = |name: &str| package.channels.iter().find(|channel| channel.name == name);
+    let shown = asked.channel.and_then(named).or_else(|| package.head_channel());
     field("Name", &package.name);
     field("Display name", &package.display_name);
     field("Provider", &package.provider);
@@ -80,11 +105,17 @@ fn text(
         field("Deprecated", deprecated);
     }
     field("Default channel", &package.default_channel);
-    if let Some(channel) = default {
+    if let Some(channel) = shown {
+        if channel.name != package.default_channel {
+            field("Channel", &channel.name);
+        }
         field("Version", &channel.head_version);
         field("Install modes", &channel.install_modes.join(", "));
         if !channel.min_kube_version.is_empty() {
             field("Kubernetes", &format!("{} or newer", channel.min_kube_version));
+        }
+        if !channel.suggested_namespace.is_empty() {
+            field("Suggested namespace", &channel.suggested_namespace);
         }
         field("Provides", &channel.provides.join(", "));
         field("Requires", &channel.requires.join(", "));
@@ -115,20 +146,24 @@ fn text(
     }
     if !package.description.trim().is_empty() {
         lines.push("Description:".to_owned());
+        let limit = if asked.is_long { usize::MAX } else { MAX_LINES };
         let description: Vec<&str> = package.description.trim().lines().collect();
-        lines.extend(description.iter().take(MAX_LINES).map(|line| match plain(line) {
+        lines.extend(description.iter().take(limit).map(|line| match plain(line) {
             line if line.is_empty() => line,
             line => format!("  {line}"),
         }));
-        let more = description.len().saturating_sub(MAX_LINES);
+        let more = description.len().saturating_sub(limit);
         if more > 0 {
-            lines.push(format!("  and {more} lines more; -o json has all"));
+            lines.push(format!(
+                "  and {more} lines more; --with-long-description shows all"
+            ));
         }
     }
     // Meant for a shell, and written by the catalog.
     // Another catalog may have a package of this name, too.
     let catalog = package.catalog_key();
-    let names = [package.name.as_str(), &catalog, &package.default_channel];
+    let channel = shown.map_or(package.default_channel.as_str(), |channel| channel.name.as_str());
+    let names = [package.name.as_str(), &catalog, channel];
     let form = "install {} --catalog {} --channel {}";
     if let Some(install) = commands.offered(form, &names, Some(namespace)) {
         lines.push(format!("Install it:      {install}"));
@@ -158,9 +193,43 @@ mod tests {
     use crate::operators::tests::subscription;
     use crate::packages::tests::package;
 
+    const SHOP: Asked<'_> = Asked {
+        namespace: "shop",
+        channel: None,
+        is_long: false,
+    };
+
+    #[test]
+    fn a_channel_is_described_and_all_of_a_description() {
+        let of = |channel, is_long| {
+            let asked = Asked {
+                channel,
+                is_long,
+                ..SHOP
+            };
+            let mut package = package("etcd", "cat");
+            package.description = "x\n".repeat(100);
+            text(&package, asked, &CommandLine::default(), &[])
+        };
+        let beta = of(Some("beta"), true);
+        for part in [
+            "Version:         2.0.0",
+            "Channel:         beta",
+            "--channel beta -n shop",
+        ] {
+            assert!(beta.contains(part), "{part}: {beta}");
+        }
+        assert!(!beta.contains("lines more"), "{beta}");
+        let default = of(None, false);
+        assert!(
+            default.contains("Version:         1.1.0") && default.contains("and 60 lines more"),
+            "{default}"
+        );
+    }
+
     #[test]
     fn a_package_is_described_for_people() {
-        insta::assert_snapshot!(text(&package("etcd", "cat"), "shop", &CommandLine::default(), &[]), @r"
+        insta::assert_snapshot!(text(&package("etcd", "cat"), SHOP, &CommandLine::default(), &[]), @r"
         Name:            etcd
         Display name:    Etcd
         Provider:        CNCF
@@ -193,7 +262,7 @@ mod tests {
             let mut found = subscription("db", &status);
             change(&mut found["spec"]);
             let own = [serde_json::from_value(found).unwrap()];
-            let text = text(&package("etcd", "cat"), "shop", &CommandLine::default(), &own);
+            let text = text(&package("etcd", "cat"), SHOP, &CommandLine::default(), &own);
             let mut lines = text
                 .lines()
                 .map(str::to_owned)
@@ -221,15 +290,13 @@ mod tests {
     #[test]
     fn no_command_to_paste_is_written_by_a_catalog() {
         let mut package = package("etcd", "cat");
-        assert!(text(&package, "shop", &CommandLine::default(), &[]).contains("Install it:"));
+        assert!(text(&package, SHOP, &CommandLine::default(), &[]).contains("Install it:"));
         package.default_channel = "stable; rm -rf .".to_owned();
-        assert!(!text(&package, "shop", &CommandLine::default(), &[]).contains("Install it:"));
+        assert!(!text(&package, SHOP, &CommandLine::default(), &[]).contains("Install it:"));
         let mut package = self::package("etcd", "cat; rm -rf .");
-        assert!(!text(&package, "shop", &CommandLine::default(), &[]).contains("Install it:"));
+        assert!(!text(&package, SHOP, &CommandLine::default(), &[]).contains("Install it:"));
         package.catalog = "other".to_owned();
-        assert!(
-            text(&package, "shop", &CommandLine::default(), &[]).contains("--catalog olm/other --channel")
-        );
+        assert!(text(&package, SHOP, &CommandLine::default(), &[]).contains("--catalog olm/other --channel"));
     }
 
     #[test]
@@ -237,7 +304,7 @@ mod tests {
         let mut endless = package("etcd", "cat");
         endless.description = "x\n".repeat(10_000);
         endless.channels[0].versions = vec![endless.channels[0].versions[0].clone(); 10_000];
-        let told = text(&endless, "shop", &CommandLine::default(), &[]);
+        let told = text(&endless, SHOP, &CommandLine::default(), &[]);
         assert!(told.lines().count() < 100, "{}", told.lines().count());
         assert!(
             told.contains("and 9990 more") && told.contains("and 9960 lines more"),

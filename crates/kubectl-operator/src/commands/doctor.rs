@@ -29,7 +29,7 @@ use crate::args::shared::Format;
 use crate::cluster::Cluster;
 use crate::reader::place;
 use crate::terminal::Colours;
-use crate::{Verdict, printer};
+use crate::{Verdict, global, printer};
 
 /// From what was read to what is wrong, or why that cannot be said.
 type Check = for<'a> fn(&'a Observed) -> Result<Vec<Finding>, &'a Unread>;
@@ -106,7 +106,9 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
         let diagnosis = migration::diagnose(&migration::observe(&reader).await);
         return told(&diagnosis, args, &cluster, Some(migration::verdict(&diagnosis)));
     }
-    let observed = Box::pin(observe(&reader, namespace, reads.namespaces())).await;
+    let given = reads.global_catalog_namespace.as_deref();
+    let found = global::find(&cluster.client, given, namespace).await;
+    let observed = Box::pin(observe(&reader, namespace, reads.namespaces(&found))).await;
     let diagnosis = diagnose(&observed);
     if observed.has_no_operators() && diagnosis.no_answer().is_none() {
         printer::progress(&format!("No operators found in {}.", place(namespace)));

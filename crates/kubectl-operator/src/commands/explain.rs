@@ -10,7 +10,7 @@ use olm_resolver::{CatalogKey, Problem, ResolveError};
 use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
 use crate::cluster::Cluster;
-use crate::{Verdict, catalogs, printer};
+use crate::{Verdict, catalogs, global, printer};
 
 /// Prints the explanation.
 ///
@@ -54,7 +54,9 @@ pub(super) async fn question_with(
     args: &ClusterArgs,
     contents: impl AsyncFnOnce(&BTreeSet<CatalogKey>) -> Contents,
 ) -> anyhow::Result<(Question, Vec<String>)> {
-    let global = &args.global_catalog_namespace;
+    let given = args.global_catalog_namespace.as_deref();
+    let found = global::find(&cluster.client, given, Some(&cluster.namespace)).await;
+    let global = found.catalogs.as_str();
     let (objects, notes) = cluster.objects(global).await?;
     let objects = Objects::of(objects)?;
     let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {

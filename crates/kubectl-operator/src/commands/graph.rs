@@ -21,7 +21,7 @@ use crate::cluster::Cluster;
 use crate::packages::{Offered, named, offered};
 use crate::reader::{get, list_readable, place};
 use crate::terminal::{Colours, plain, size};
-use crate::{Verdict, catalogs, printer};
+use crate::{Verdict, catalogs, global, printer};
 
 /// Names that are told where one is not found.
 const MAX_NAMED: usize = 10;
@@ -150,15 +150,17 @@ async fn catalog(
         if let Some((namespace, name)) = catalog.split_once('/') {
             return Ok(key(namespace, name));
         }
-        for at in [namespace, &args.global_catalog_namespace] {
+        let given = args.global_catalog_namespace.as_deref();
+        let global = global::find(client, given, Some(namespace)).await.catalogs;
+        for at in [namespace, &global] {
             if get::<CatalogSource>(client, at, catalog).await?.is_some() {
                 return Ok(key(at, catalog));
             }
         }
         bail!(
-            "there is no catalog {} in namespaces {namespace} and {}: see `{}`, or say NAMESPACE/NAME",
+            "there is no catalog {} in namespaces {namespace} and {global} (see {}): see `{}`, or say NAMESPACE/NAME",
             plain(catalog),
-            args.global_catalog_namespace,
+            global::FLAG,
             cluster.commands.told("catalog list", &[], None)
         );
     }

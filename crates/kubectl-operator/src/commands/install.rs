@@ -15,19 +15,23 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, Subscription};
 use olm_resolver::{CatalogKey, Snapshot};
 
-use self::decide::{Subscribed, Wanted, decide};
-use super::status;
+use self::decide::{Subscribed, There, Wanted, decide};
+use super::approve::Shown;
+use super::{rollout, status};
 use crate::args::change::InstallArgs;
+use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
-use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered};
+use crate::confirm::{has_terminal, unless_refused};
+use crate::groups::Group;
+use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered, preferred};
 use crate::reader::{api, get, has_namespace, list_names, list_readable};
 use crate::terminal::count;
-use crate::{Verdict, catalogs, printer, writer};
+use crate::{Verdict, catalogs, global, printer, writer};
 
 /// Installs it.
 ///
 /// # Errors
-/// It cannot be installed as asked, or the API server refuses.
+/// It cannot be installed as asked, the API server refuses, or its plan is not carried out in time.
 pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
@@ -40,16 +44,40 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         printer::progress(text);
     })
     .await?;
-    if args.watch {
-        return status::follow(&cluster, &name, &args.wait).await;
+    if args.no_wait {
+        printer::progress(&format!(
+            "OLM goes on by itself; `{}` shows how",
+            cluster
+                .commands
+                .told("status {} --watch", &[&name], Some(namespace))
+        ));
+        return Ok(Verdict::Fine);
     }
-    printer::progress(&format!(
-        "OLM goes on by itself; `{}` shows how",
-        cluster
-            .commands
-            .told("status {} --watch", &[&name], Some(namespace))
-    ));
-    Ok(Verdict::Fine)
+    let mut ask = |shown: &Shown| {
+        if has_terminal() && !args.yes {
+            printer::data(&shown.to_string())?;
+        } else if shown.operators.len() > 1 {
+            printer::progress(&format!("its plan installs {}", shown.operators.join(", ")));
+        }
+        unless_refused(&format!("Install {}?", args.package), args.yes)
+    };
+    let limit = args.wait.or(UPSTREAM_TIMEOUT);
+    let Some(csv) = rollout::first_plan(&cluster, &wanted.subscription, &limit, &mut ask).await? else {
+        printer::progress(&format!(
+            "{} is not installed; its plan waits, `{}` approves it",
+            args.package,
+            cluster.commands.told("approve {}", &[&name], Some(namespace))
+        ));
+        return Ok(Verdict::Unresolved);
+    };
+    printer::data(&format!(
+        "operator {:?} installed; installed csv is {:?}\n",
+        args.package, csv
+    ))?;
+    match args.until_ready {
+        true => status::follow(&cluster, &name, &args.wait).await,
+        false => Ok(Verdict::Fine),
+    }
 }
 
 /// What is to be written, from what there is.
@@ -69,7 +97,18 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     };
     let catalog = args.catalog.as_deref();
     let packages = named(packages, &args.package, catalog, namespace, &cluster.commands)?;
-    let groups = list_names::<OperatorGroup>(client, namespace).await?;
+    let preferred = match packages.as_slice() {
+        [_] => None,
+        _ => preferred(client, namespace, &args.package).await,
+    };
+    let (groups, unreadable_groups) = list_readable::<OperatorGroup>(client, Some(namespace), "").await?;
+    let known = groups.iter().map(Group::from);
+    // It counts all the same, whatever it targets.
+    let unread = unreadable_groups.iter().map(|found| Group {
+        name: found.name.clone(),
+        targets: None,
+    });
+    let groups: Vec<Group> = known.chain(unread).collect();
     let (subscriptions, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
     let known = subscriptions.into_iter().map(|found| Subscribed {
         name: found.name_any(),
@@ -84,7 +123,14 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
             .to_owned(),
     });
     let subscribed: Vec<Subscribed> = known.chain(unread).collect();
-    let mut wanted = decide(args, namespace, &packages, &groups, &subscribed)?;
+    let there = There {
+        namespace,
+        packages: &packages,
+        preferred: preferred.as_deref(),
+        groups: &groups,
+        subscriptions: &subscribed,
+    };
+    let mut wanted = decide(args, there)?;
     let notes = unreadable
         .iter()
         .map(|found| format!("{}, and may be of this package, too", found.text));
@@ -118,7 +164,9 @@ async fn targets_in_doubt(client: &Client, namespace: &str, group: Option<&Opera
 /// Packages as the catalogs themselves tell them, where there is no package-server.
 async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Vec<Package>> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let global = args.global_catalog_namespace.as_str();
+    let given = args.global_catalog_namespace.as_deref();
+    let global = global::find(client, given, Some(namespace)).await.catalogs;
+    let global = global.as_str();
     let mut keys = BTreeSet::new();
     for namespace in BTreeSet::from([namespace, global]) {
         let sources = list_names::<CatalogSource>(client, namespace).await?;
@@ -132,11 +180,12 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
     }
     if keys.is_empty() {
         bail!(
-            "there is no catalog{} in namespaces {namespace} and {global}: `{}` shows all",
+            "there is no catalog{} in namespaces {namespace} and {global} (see {}): `{}` shows all",
             args.catalog
                 .as_ref()
                 .map(|name| format!(" {name}"))
                 .unwrap_or_default(),
+            global::FLAG,
             cluster.commands.told("catalog list", &[], None)
         );
     }
@@ -259,10 +308,13 @@ async fn write(
     }
     let spec = &wanted.subscription.spec;
     tell(&format!(
-        "Subscription {namespace}/{} created: package {}, channel {} of catalog {}/{}",
+        "Subscription {namespace}/{} created: package {}, {} of catalog {}/{}",
         name,
         spec.name,
-        spec.channel().unwrap_or_default(),
+        spec.channel().map_or_else(
+            || "default channel".to_owned(),
+            |channel| format!("channel {channel}")
+        ),
         spec.source_namespace,
         spec.source
     ));

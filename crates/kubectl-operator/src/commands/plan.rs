@@ -1,7 +1,9 @@
 //! `kubectl operator plan`: what OLM will install and upgrade.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use olm_resolver::CatalogKey;
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, answer};
@@ -10,7 +12,8 @@ use crate::args::PlanArgs;
 use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::{Verdict, catalogs, printer};
+use crate::global::DEFAULT_NAMESPACE;
+use crate::{Verdict, catalogs, global, printer};
 
 /// Prints the plan.
 ///
@@ -92,12 +95,20 @@ fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
     let namespace = objects.namespace(asked_for)?;
     let mut catalogs = catalogs::from_directory(directory, &objects.catalog_keys(&namespace))?;
     let contents = std::mem::take(&mut catalogs.contents);
-    let known = contents.keys().cloned().collect();
+    let known: BTreeSet<CatalogKey> = contents.keys().cloned().collect();
     objects
         .unknown_catalogs(&namespace, &known)
         .iter()
         .for_each(|text| printer::warning(text));
-    let mut question = objects.question(&namespace, &args.cluster.global_catalog_namespace, contents);
+    // Without a cluster it is where the objects have other catalogs.
+    let given = args.cluster.global_catalog_namespace.as_deref();
+    let homes = || known.iter().map(|key| key.namespace.as_str());
+    let mut elsewhere = homes().filter(|home| *home != namespace);
+    let elsewhere = elsewhere
+        .next()
+        .filter(|_| homes().all(|home| home != DEFAULT_NAMESPACE));
+    let global = given.or(elsewhere).unwrap_or(DEFAULT_NAMESPACE).to_owned();
+    let mut question = objects.question(&namespace, &global, contents);
     question.out_of_reach().for_each(|text| printer::warning(&text));
     if let Some(notice) = question.assume_group() {
         printer::warning(&notice);
@@ -110,8 +121,10 @@ fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
 }
 
 async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
-    let global = &args.cluster.global_catalog_namespace;
     let cluster = Cluster::connect(&args.cluster.connection).await?;
+    let given = args.cluster.global_catalog_namespace.as_deref();
+    let found = global::find(&cluster.client, given, Some(&cluster.namespace)).await;
+    let global = found.catalogs.as_str();
     let given = read_files(args, Some(&cluster.namespace))?;
     let (objects, notes) = cluster.objects(global).await?;
     notes.iter().for_each(|text| printer::warning(text));

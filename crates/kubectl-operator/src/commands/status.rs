@@ -78,7 +78,10 @@ impl Watched {
         let waits = waits.map_or_else(|| "no answer of the cluster".to_owned(), Node::waits_for);
         match self.outcome {
             Outcome::Done => None,
-            Outcome::Waits => Some(format!("not ready within {} s: {waits}", wait.timeout.as_secs())),
+            Outcome::Waits => Some(format!(
+                "not ready within {} s: {waits}",
+                wait.timeout().as_secs()
+            )),
             Outcome::Over => Some(format!("waiting does not help: {waits}")),
         }
     }
@@ -154,7 +157,15 @@ async fn add_way(client: &Client, gathered: &mut Gathered, namespace: &str, name
     }
 }
 
-async fn gathered(client: &Client, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Gathered> {
+/// What is read of all operators, or of the one with its Deployments and pods.
+///
+/// # Errors
+/// The cluster cannot be read.
+pub(super) async fn gathered(
+    client: &Client,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> anyhow::Result<Gathered> {
     let is_wanted = |found: &str| name.is_none_or(|name| name == found);
     gather::with_workloads(client, namespace, |operator| is_wanted(&operator.name())).await
 }

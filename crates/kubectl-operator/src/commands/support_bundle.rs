@@ -15,7 +15,7 @@ use self::collect::collect;
 use crate::args::support_bundle::SupportBundleArgs;
 use crate::cluster::Cluster;
 use crate::commands::doctor::Reader;
-use crate::{Verdict, printer};
+use crate::{Verdict, global, printer};
 
 /// Collects and writes it.
 ///
@@ -27,7 +27,15 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let reader = Reader::new(&cluster.client, args.reads.timeout);
     let mut archive = Archive::new()?;
-    Box::pin(collect(&reader, namespace, args.reads.namespaces(), &mut archive)).await;
+    let given = args.reads.global_catalog_namespace.as_deref();
+    let found = global::find(&cluster.client, given, namespace).await;
+    Box::pin(collect(
+        &reader,
+        namespace,
+        args.reads.namespaces(&found),
+        &mut archive,
+    ))
+    .await;
     if let Some(cause) = archive.no_answer() {
         bail!("nothing could be read: {cause}");
     }

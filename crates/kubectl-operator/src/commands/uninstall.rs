@@ -1,9 +1,10 @@
 //! `kubectl operator uninstall`: a Subscription and what it installed; CustomResourceDefinitions only by name.
 
+mod leftovers;
 mod plans;
 mod removal;
 #[cfg(test)]
-mod tests;
+pub(in crate::commands) mod tests;
 
 use std::io::Write;
 
@@ -13,17 +14,18 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::names::is_dns1123_subdomain;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan};
+use olm_api::v1::{Operator, OperatorGroup};
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 
 use self::plans::{OpenPlan, open_plans};
 use self::removal::{Definition, MAX_NAMED, Objects, Removal, decide};
-use crate::args::change::UninstallArgs;
-use crate::args::shared::WaitArgs;
+use crate::args::change::{OperandStrategy, UninstallArgs};
+use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
-use crate::confirm::confirm;
-use crate::reader::{answer, api, list};
+use crate::confirm::{has_terminal, unless_refused};
+use crate::reader::{answer, api, list, list_names};
 use crate::watch::{Look, Outcome, Screen, until};
-use crate::{Verdict, gather, printer, writer};
+use crate::{Verdict, gather, operands, printer, terminal, writer};
 
 /// Objects of a kind that are looked at; more are counted.
 const MAX_OBJECTS: u32 = 500;
@@ -31,32 +33,60 @@ const MAX_OBJECTS: u32 = 500;
 /// Shows what goes, asks, and deletes it.
 ///
 /// # Errors
-/// There is no such operator, or the API server refuses.
+/// There is no such operator, it has operands and nobody said what becomes of them, the API server refuses, or it is not gone in time.
 pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let removal = look(&cluster, args).await?;
     printer::data(&removal.to_string())?;
-    if !is_wanted(&removal, args)? {
+    if args.dry_run {
+        return Ok(Verdict::Fine);
+    }
+    let is_asked = has_terminal() && !args.yes;
+    let question = question(&removal, args, is_asked)?;
+    if removal.has_cleanup() && !removal.deletes_operands {
+        printer::warning(
+            "OLM deletes custom resources of this operator with it, as its ClusterServiceVersion says (spec.cleanup)",
+        );
+    }
+    if !unless_refused(&question, args.yes)? {
         printer::progress(&format!("{} is not uninstalled", args.name));
         return Ok(Verdict::Unresolved);
     }
     let mut tell = |text: &str| printer::progress(text);
     let (client, mut screen) = (&cluster.client, Screen::stderr());
-    let is_gone = remove(client, &removal, &args.wait, &mut screen, &mut tell).await?;
+    let wait = args.wait.or(UPSTREAM_TIMEOUT);
+    let is_gone = remove(client, &removal, &wait, &mut screen, &mut tell).await?;
     Ok(Verdict::when(is_gone))
 }
 
-/// Whether whoever asks wants that. A script says with a flag of its own that custom resources may go which nobody named: a new version of the
-/// operator may begin to have them cleaned up.
-fn is_wanted(removal: &Removal, args: &UninstallArgs) -> anyhow::Result<bool> {
+/// What is asked on a terminal.
+///
+/// # Errors
+/// There are operands, and nobody says that they go or stay. The words are upstream's.
+fn question(removal: &Removal, args: &UninstallArgs, is_asked: bool) -> anyhow::Result<String> {
     let name = &args.name;
-    if args.yes && removal.has_cleanup() && !args.allow_cleanup {
-        printer::warning(&format!(
-            "nothing is changed: OLM would delete custom resources of {name}, as its ClusterServiceVersion says; say --allow-cleanup"
-        ));
-        return Ok(false);
+    let count = removal.operands.len();
+    match args.strategy() {
+        _ if count == 0 => Ok(format!("Uninstall {name}?")),
+        Some(OperandStrategy::Ignore) => Ok(format!("Uninstall {name}, and leave {}?", operands_text(count))),
+        Some(OperandStrategy::Delete) => {
+            Ok(format!("Uninstall {name}, and delete {}?", operands_text(count)))
+        }
+        None if is_asked => Ok(format!(
+            "Uninstall {name}, and leave {} (see --operand-strategy)?",
+            operands_text(count)
+        )),
+        None | Some(OperandStrategy::Abort) => bail!(
+            "could not proceed with deletion of {name:?}: operand deletion aborted: one or more operands exist and operand strategy is \"abort\"; \
+             see --operand-strategy, and `kubectl operator list-operands {} {}`",
+            quoted(name),
+            removal.flags
+        ),
     }
-    confirm(&format!("Uninstall {name}?"), args.yes)
+}
+
+fn operands_text(count: usize) -> String {
+    format!("its {}", terminal::count(count, "operand"))
 }
 
 /// What uninstalling an operator means.
@@ -75,7 +105,73 @@ async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Result<Removal
     for definition in &mut removal.definitions {
         fill(client, definition).await?;
     }
+    operands_of(client, args, &mut removal).await?;
+    let package = removal.subscription.as_ref().map(|found| found.spec.name.clone());
+    if args.deletes_operator()
+        && let Some(package) = package
+    {
+        removal.operator = operator(client, &format!("{package}.{namespace}")).await?;
+    }
+    if args.deletes_groups() {
+        let names = slice(&args.delete_operator_group_names);
+        removal.groups = list::<OperatorGroup>(client, Some(namespace), "").await?;
+        removal
+            .groups
+            .retain(|group| names.is_empty() || names.contains(&group.name_any()));
+    }
     Ok(removal)
+}
+
+/// Notes the operands. Where it is not known which these are, none can be deleted, and all objects of the kinds are taken for some.
+async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Removal) -> anyhow::Result<()> {
+    if args.strategy() == Some(OperandStrategy::Ignore) || removal.csvs.is_empty() {
+        return Ok(());
+    }
+    let csvs: Vec<&ClusterServiceVersion> = removal.csvs.iter().collect();
+    let targets = match operands::targets(client, &removal.namespace).await {
+        Ok(targets) => targets,
+        Err(error) if removal.deletes_operands => return Err(error),
+        Err(error) => {
+            removal
+                .notes
+                .push(format!("where the operator works is not known: {error:#}"));
+            None
+        }
+    };
+    let found = operands::list(client, &csvs, targets.as_ref()).await;
+    let found = match (found, args.strategy(), args.yes || !has_terminal()) {
+        (Ok(found), ..) => found,
+        // Whoever is asked sees above what is not known.
+        (Err(_), None, false) => Vec::new(),
+        (Err(error), ..) => return Err(error.context("operands are not known, see --operand-strategy")),
+    };
+    let goes = |name: &str| {
+        let mut all = removal.definitions.iter();
+        all.any(|definition| definition.name == name && definition.is_deleted)
+    };
+    // Those of kinds that are named go with these.
+    removal.operands = found
+        .into_iter()
+        .filter(|operand| removal.deletes_operands || !goes(&operand.definition))
+        .collect();
+    if removal.deletes_operands {
+        for definition in removal.definitions.iter_mut().filter(|found| !found.is_deleted) {
+            let of_it = removal.operands.iter();
+            definition.deleted = of_it
+                .filter(|operand| operand.definition == definition.name)
+                .count();
+        }
+    }
+    Ok(())
+}
+
+/// The Operator object of a name, if there is one.
+async fn operator(client: &Client, name: &str) -> anyhow::Result<Option<Operator>> {
+    if !is_dns1123_subdomain(name) {
+        return Ok(None);
+    }
+    let api = Api::<Operator>::all(client.clone());
+    answer(|| format!("read Operator {name}"), api.get_opt(name)).await
 }
 
 /// Notes what there is of a kind. Not to know it of one that stays is told.
@@ -163,6 +259,9 @@ async fn remove<W: Write>(
         deleted.map_err(go_on)?;
         tell(&format!("{} deleted", writer::subject(plan)));
     }
+    if removal.deletes_operands {
+        end_operands(client, removal, wait, screen).await.map_err(go_on)?;
+    }
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let going: Vec<&CustomResourceDefinition> = removal
         .definitions
@@ -174,11 +273,12 @@ async fn remove<W: Write>(
         writer::delete(&crds, *crd).await.map_err(go_on)?;
     }
     if !gone_crds(&crds, &going, wait, screen).await.map_err(go_on)? {
-        printer::warning(&format!(
-            "the operator still runs, so that it can end what it has to: look at the finalizers of these objects; to go on: `{}`",
+        bail!(
+            "CustomResourceDefinitions are not gone within {} s, and the operator still runs, so that it can end what it has to: look at the \
+             finalizers of their objects; to go on: `{}`",
+            wait.timeout().as_secs(),
             removal.again()
-        ));
-        return Ok(false);
+        );
     }
     for crd in &going {
         tell(&format!("{} deleted", writer::subject(*crd)));
@@ -188,11 +288,11 @@ async fn remove<W: Write>(
         deleted.map_err(go_on)?;
     }
     let Some(came) = gone(client, removal, wait, screen).await.map_err(go_on)? else {
-        printer::warning(&format!(
-            "OLM has not ended it in time; it goes on, see `kubectl operator status {}`",
+        bail!(
+            "OLM has not ended it within {} s; it goes on, see `kubectl operator status {}`",
+            wait.timeout().as_secs(),
             removal.flags
-        ));
-        return Ok(false);
+        );
     };
     for csv in &removal.csvs {
         tell(&format!("{} deleted", writer::subject(csv)));
@@ -203,7 +303,62 @@ async fn remove<W: Write>(
             removal.flags
         ));
     }
+    if let Some(operator) = &removal.operator {
+        leftovers::end(client, removal, operator, wait, screen)
+            .await
+            .map_err(go_on)?;
+        tell(&format!("{} deleted", writer::subject(operator)));
+    }
+    if !removal.groups.is_empty() {
+        let left = list_names::<Subscription>(client, namespace).await?;
+        if left.is_empty() {
+            for group in &removal.groups {
+                writer::delete(&api(client, Some(namespace)), group).await?;
+                tell(&format!("{} deleted", writer::subject(group)));
+            }
+        } else {
+            tell(&format!(
+                "OperatorGroups stay: namespace {namespace} has Subscriptions {}",
+                left.join(", ")
+            ));
+        }
+    }
     Ok(came.is_empty())
+}
+
+/// Deletes operands while the operator runs, and waits until they are gone.
+async fn end_operands<W: Write>(
+    client: &Client,
+    removal: &Removal,
+    wait: &WaitArgs,
+    screen: &mut Screen<W>,
+) -> anyhow::Result<()> {
+    for operand in &removal.operands {
+        writer::delete_dynamic(&operand.api(client), &operand.object).await?;
+    }
+    let outcome = until(screen, wait.limit(), async || {
+        let mut left = Vec::new();
+        for operand in &removal.operands {
+            let name = operand.object.name_any();
+            let what = || format!("read {} {}", operand.resource.kind, operand.name());
+            let found = answer(what, operand.api(client).get_metadata_opt(&name)).await?;
+            if found.is_some_and(|found| found.uid() == operand.object.uid()) {
+                left.push(format!(
+                    "{} {}: waits for its end",
+                    operand.resource.kind,
+                    operand.name()
+                ));
+            }
+        }
+        Ok(look_of(left))
+    });
+    if outcome.await? != Outcome::Done {
+        bail!(
+            "operands are not gone within {} s, and the operator still runs, so that it can end what it has to: look at their finalizers",
+            wait.timeout().as_secs()
+        );
+    }
+    Ok(())
 }
 
 async fn gone_crds<W: Write>(

@@ -1,11 +1,15 @@
 //! `kubectl operator upgrade`: approves the upgrade that waits, as `approve` does.
 
+use anyhow::bail;
 use kube::ResourceExt as _;
+use olm_api::v1alpha1::Subscription;
 
-use super::{approve, status};
+use super::{approve, rollout, status};
 use crate::args::change::UpgradeArgs;
+use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
+use crate::confirm::unless_refused;
 use crate::operators::{Gathered, State};
 use crate::terminal::first_line;
 use crate::{Verdict, gather, printer};
@@ -15,41 +19,72 @@ use crate::{Verdict, gather, printer};
 enum Step {
     /// A plan waits for approval.
     Approve,
-    /// Something is on its way, or there is nothing newer.
+    /// A plan is on its way.
+    Follow(String),
+    /// There is nothing newer, or it cannot be upgraded as it is.
     Nothing(String),
-    /// It cannot be upgraded as it is.
-    Stuck(String),
 }
 
-/// Approves what waits, and follows it if that is wanted.
+/// Approves what waits, and waits until it is carried out.
 ///
 /// # Errors
-/// There is no such Subscription, or the API server refuses.
+/// There is no such Subscription or nothing newer, the API server refuses, or the plan is not carried out in time.
 pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.approve.connection).await?;
     let namespace = cluster.namespace.as_str();
-    let name = args.approve.name.as_str();
     let gathered = gather::operators(&cluster.client, Some(namespace)).await?;
-    match step(&gathered, namespace, name, &cluster.commands) {
-        Step::Approve => {
-            let (verdict, subscriptions) = Box::pin(approve::approve_one(&args.approve)).await?;
-            if verdict != Verdict::Fine || !args.watch {
-                return Ok(verdict);
-            }
-            return follow(&cluster, &subscriptions, args).await;
-        }
-        Step::Stuck(text) => {
-            printer::progress(&text);
-            return Ok(Verdict::Unresolved);
-        }
-        Step::Nothing(text) => {
-            printer::progress(&text);
-            if !args.watch {
-                return Ok(Verdict::Fine);
-            }
-        }
+    let name = gathered.of_package(namespace, &args.approve.name);
+    if let Some(text) = other_channel(&gathered, namespace, &name, args.channel.as_deref()) {
+        printer::warning(&text);
     }
-    status::follow(&cluster, name, &args.wait).await
+    let (plan, subscriptions) = match step(&gathered, namespace, &name, &cluster.commands) {
+        Step::Approve => {
+            let ask = |question: &str| match args.dry_run {
+                true => Ok(false),
+                false => unless_refused(question, args.approve.yes),
+            };
+            let shown = Box::pin(approve::approve_shown(&cluster, &name, args.approve.output, &ask)).await?;
+            if args.dry_run || !shown.approved {
+                return Ok(Verdict::when(args.dry_run));
+            }
+            (shown.plan, shown.subscriptions)
+        }
+        Step::Follow(plan) => {
+            printer::progress(&format!("{name} is on its way already and needs no approval"));
+            (plan, vec![name.clone()])
+        }
+        Step::Nothing(text) => bail!("{text}"),
+    };
+    if args.dry_run || args.no_wait {
+        return Ok(Verdict::Fine);
+    }
+    if args.until_ready {
+        return follow(&cluster, &subscriptions, args).await;
+    }
+    let limit = args.wait.or(UPSTREAM_TIMEOUT);
+    let csv = rollout::carried_out(&cluster, &name, &plan, &limit).await?;
+    // A document is all there is on stdout then.
+    if args.approve.output.document().is_none() {
+        printer::data(&format!(
+            "operator {:?} upgraded; installed csv is {:?}\n",
+            args.approve.name, csv
+        ))?;
+    }
+    Ok(Verdict::Fine)
+}
+
+/// What is to be said where a channel is named that is not the one that is followed.
+fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Option<&str>) -> Option<String> {
+    let wanted = wanted.filter(|wanted| !wanted.is_empty())?;
+    let mut all = gathered.subscriptions.iter();
+    let is_meant =
+        |found: &&Subscription| found.name_any() == name && found.namespace().as_deref() == Some(namespace);
+    let followed = all.find(is_meant)?.spec.channel().unwrap_or_default();
+    (followed != wanted).then(|| {
+        format!(
+            "--channel changes nothing: Subscription {name} follows channel {followed:?}; spec.channel of the Subscription says which"
+        )
+    })
 }
 
 /// Follows those that waited for the plan, one after the other. A plan that nobody waits for is carried out all the same.
@@ -81,24 +116,29 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
     // What explain prints whole.
     let message = first_line(&verdict.message);
     let explain = || commands.told("explain {}", &[name], Some(namespace));
+    let plan = operator.plan.map(|plan| plan.name_any());
     match verdict.state {
         State::RequiresApproval => Step::Approve,
         State::Ready => match operator.unhealthy_catalog() {
-            Some(catalog) => Step::Stuck(format!(
+            Some(catalog) => Step::Nothing(format!(
                 "{name} has {}, and whether there is anything newer is not known: {catalog}; `{}` shows all catalogs",
                 row.installed_csv,
                 commands.told("catalog list", &[], None)
             )),
             None => Step::Nothing(format!(
-                "{name} has {}, and its channel offers nothing newer for it; `{}` tells why",
+                "operator is already at latest version: {name} has {}, and its channel offers nothing newer for it; `{}` tells why",
                 row.installed_csv,
                 explain()
             )),
         },
-        State::Installing | State::Upgrading | State::Pending => Step::Nothing(format!(
-            "{name} is on its way already and needs no approval: {message}"
-        )),
-        State::Unresolved | State::Failed => Step::Stuck(format!(
+        State::Installing | State::Upgrading | State::Pending => match plan {
+            Some(plan) => Step::Follow(plan),
+            None => Step::Nothing(format!(
+                "subscription does not reference an install plan: {name}: {message}; `{}` tells more",
+                explain()
+            )),
+        },
+        State::Unresolved | State::Failed => Step::Nothing(format!(
             "{name} cannot be upgraded as it is: {message}; `{}` tells more",
             explain()
         )),
@@ -113,7 +153,7 @@ mod tests {
 
     use super::*;
     use crate::args::{Args, Command};
-    use crate::operators::tests::{csv, deployment, gathered, gathered_of, subscription};
+    use crate::operators::tests::{csv, deployment, gathered, gathered_of, plan, subscription};
 
     #[test]
     fn only_what_waits_for_approval_is_approved() {
@@ -123,7 +163,7 @@ mod tests {
         for name in ["ready", "new"] {
             assert!(matches!(step(name), Step::Nothing(_)), "{name}");
         }
-        let Step::Stuck(text) = step("wrong") else {
+        let Step::Nothing(text) = step("wrong") else {
             panic!("it does not resolve");
         };
         assert!(
@@ -151,9 +191,13 @@ mod tests {
                 "catalogHealth": [health("cat", own), health("other", other)]});
             let objects = [subscription("db", &status), csv("1.0.0", "Succeeded", "")];
             match step(&gathered_of(objects), "shop", "db", &CommandLine::default()) {
-                Step::Nothing(_) => assert!(is_known, "{status}"),
-                Step::Stuck(text) => {
-                    assert!(!is_known, "{status}: {text}");
+                Step::Nothing(text) if is_known => {
+                    assert!(
+                        text.starts_with("operator is already at latest version"),
+                        "{text}"
+                    );
+                }
+                Step::Nothing(text) => {
                     // What the condition says is told once.
                     let told = [
                         "catalog olm/cat does not answer",
@@ -165,7 +209,7 @@ mod tests {
                         "{text}"
                     );
                 }
-                Step::Approve => panic!("nothing waits"),
+                Step::Approve | Step::Follow(_) => panic!("nothing waits"),
             }
         }
     }
@@ -182,7 +226,7 @@ mod tests {
             "kubectl-operator",
             "upgrade",
             "install-1",
-            "--watch",
+            "--wait",
             "--timeout",
             "5s",
         ];
@@ -211,6 +255,54 @@ mod tests {
         let Step::Nothing(text) = step(&gathered_of(objects), "shop", "db", &CommandLine::default()) else {
             panic!("nothing is to be approved");
         };
-        assert!(text.contains("on its way already"), "{text}");
+        assert!(
+            text.starts_with("subscription does not reference an install plan"),
+            "{text}"
+        );
+        // With its plan that is waited for.
+        let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+            "installPlanRef": {"name": "install-1"}});
+        let mut gathered = gathered_of([subscription("db", &status), csv("1.0.0", "Succeeded", "")]);
+        let plan = serde_json::from_value(plan("install-1", "Installing", true)).unwrap();
+        gathered
+            .plans
+            .insert(("shop".to_owned(), "install-1".to_owned()), plan);
+        let step = step(&gathered, "shop", "db", &CommandLine::default());
+        assert_eq!(step, Step::Follow("install-1".to_owned()));
+    }
+
+    #[test]
+    fn a_channel_that_is_not_followed_changes_nothing_and_that_is_said() {
+        let gathered = gathered();
+        let of = |channel| other_channel(&gathered, "shop", "ready", channel);
+        let followed = gathered
+            .subscriptions
+            .iter()
+            .find(|found| found.name_any() == "ready");
+        let followed = followed.unwrap().spec.channel().unwrap_or_default().to_owned();
+        assert_eq!(of(None), None);
+        assert_eq!(of(Some(followed.as_str())), None);
+        assert!(of(Some("other")).is_some_and(|text| text.contains("--channel changes nothing")));
+    }
+
+    #[test]
+    fn an_operator_is_named_by_its_package_or_its_subscription() {
+        let gathered = gathered();
+        // Several have the package; the first is taken, as upstream's plugin does.
+        let of_package = gathered.of_package("shop", "etcd");
+        assert!(
+            gathered
+                .subscriptions
+                .iter()
+                .any(|found| found.name_any() == of_package)
+        );
+        for name in ["ready", "nope", "install-1"] {
+            assert_eq!(gathered.of_package("shop", name), name);
+        }
+        assert_eq!(gathered.of_package("elsewhere", "etcd"), "etcd");
+        let mut own = subscription("etcd", &json!({}));
+        own["spec"]["name"] = json!("etcd");
+        let both = gathered_of([subscription("a", &json!({})), own]);
+        assert_eq!(both.of_package("shop", "etcd"), "etcd", "the one of its own name");
     }
 }

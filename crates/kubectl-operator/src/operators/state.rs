@@ -102,6 +102,10 @@ impl Operator<'_> {
         match csv.phase() {
             Phase::Failed => Verdict::new(State::Failed, message),
             Phase::Succeeded if is_installed => Verdict::new(State::Ready, self.deprecation()),
+            Phase::Succeeded => Verdict::new(
+                on_its_way,
+                format!("ClusterServiceVersion {name} has succeeded; OLM has yet to note it as installed"),
+            ),
             _ => Verdict::new(on_its_way, message),
         }
     }

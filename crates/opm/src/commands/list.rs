@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use olm_authoring::bundle::object;
 use olm_fbc::channel::Graph;
+use olm_fbc::printable::escape;
 use olm_fbc::schema::{Blob, Bundle};
 use olm_fbc::validate::{Model, PackageModel};
 
@@ -122,17 +123,20 @@ fn bundles_table(packages: &[(&String, &PackageModel)]) -> Vec<Vec<String>> {
     table
 }
 
-/// Rows with columns two blanks apart; the last column is not padded.
+/// Rows with columns two blanks apart; the last column is not padded. A cell is one line, and nothing in it that a terminal would obey.
 fn columns(table: &[Vec<String>]) -> String {
+    let cell = |cell: &String| escape(&cell.replace('\n', " "));
+    let rows = table.iter().map(|row| row.iter().map(cell).collect());
+    let table: Vec<Vec<String>> = rows.collect();
     let mut widths: Vec<usize> = Vec::new();
-    for row in table {
+    for row in &table {
         widths.resize(widths.len().max(row.len()), 0);
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
     let mut text = String::new();
-    for row in table {
+    for row in &table {
         for (index, cell) in row.iter().enumerate() {
             text.push_str(cell);
             if index + 1 < row.len() {
@@ -153,5 +157,11 @@ mod tests {
     fn columns_are_two_blanks_apart() {
         let table = [row(["A", "LONG", "X"]), row(["ab", "", "é"]), row(["é", "x", ""])];
         assert_eq!(columns(&table), "A   LONG  X\nab        é\né   x     \n");
+    }
+
+    #[test]
+    fn no_name_of_a_catalog_is_obeyed_by_a_terminal() {
+        let table = [row(["a\u{1b}[2J", "b\nc", "\u{202e}d"])];
+        assert_eq!(columns(&table), "a\\u{1b}[2J  b c  \\u{202e}d\n");
     }
 }

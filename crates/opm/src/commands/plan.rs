@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::bail;
+use olm_fbc::printable::{escape, escape_json};
 use olm_registry::index::Index;
 use olm_registry::snapshot;
 use olm_resolver::objects::{Objects, read_file};
@@ -66,8 +67,11 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
 
 fn print(plan: &Plan, output: PlanFormat) -> anyhow::Result<()> {
     match output {
-        PlanFormat::Text => printer::data(&plan.to_string()),
-        PlanFormat::Json => printer::data(&format!("{}\n", serde_json::to_string_pretty(plan)?)),
+        PlanFormat::Text => printer::data(&escape(&plan.to_string())),
+        PlanFormat::Json => {
+            let document = escape_json(&serde_json::to_string_pretty(plan)?);
+            printer::data(&format!("{document}\n"))
+        }
     }
 }
 

@@ -80,9 +80,6 @@ fn a_catalog_is_made_of_what_was_said_of_it() {
             "interval": "30m"
           }
         },
-        "grpcPodConfig": {
-          "securityContextConfig": "restricted"
-        },
         "publisher": "me"
       }
     }
@@ -115,8 +112,8 @@ async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
     let mut to = Vec::new();
     let mut screen = Screen::new(&mut to, None);
     let wait = add_args(&[]).wait;
-    let (is_ready, ()) = tokio::join!(follow(&here, &source, &wait, &mut screen), change);
-    assert!(is_ready.unwrap());
+    let (waits, ()) = tokio::join!(follow(&here, &source, &wait, &mut screen), change);
+    assert_eq!(waits.unwrap(), None);
     drop(screen);
     insta::assert_snapshot!(String::from_utf8(to).unwrap(), @r"
     CatalogSource shop/cat: New, waits for OLM to make its pod
@@ -126,17 +123,30 @@ async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
     ");
 }
 
+/// As upstream's plugin cleans up.
 #[tokio::test(start_paused = true)]
-async fn a_catalog_that_does_not_get_ready_is_left_and_told() {
-    let cluster = cluster();
-    let (client, _link) = cluster.connect();
-    let here = Cluster::of(client, "shop");
-    let source = source(&add_args(&[]), "shop");
-    create(&here, &source).await.unwrap();
-    let wait = add_args(&["--timeout", "30s"]).wait;
-    let is_ready = follow(&here, &source, &wait, &mut Screen::new(Vec::new(), None)).await;
-    assert!(!is_ready.unwrap());
-    assert!(cluster.get("CatalogSource", "shop", "cat").is_some());
+async fn a_catalog_that_does_not_get_ready_goes_again_unless_it_is_to_be_kept() {
+    for (flags, stays) in [
+        (&["--timeout", "30s"][..], false),
+        (&["--timeout", "30s", "--keep"], true),
+    ] {
+        let cluster = cluster();
+        let (client, _link) = cluster.connect();
+        let here = Cluster::of(client, "shop");
+        let args = add_args(flags);
+        let source = source(&args, "shop");
+        create(&here, &source).await.unwrap();
+        let waits = follow(&here, &source, &args.wait, &mut Screen::new(Vec::new(), None)).await;
+        let waits = waits.unwrap().unwrap();
+        assert!(cluster.get("CatalogSource", "shop", "cat").is_some());
+        let told = not_ready(&here, &args, &args.wait, &waits).await.to_string();
+        assert!(
+            told.starts_with("CatalogSource cat is not READY within 30 s: "),
+            "{told}"
+        );
+        let found = cluster.get("CatalogSource", "shop", "cat");
+        assert_eq!(found.is_some(), stays, "{told}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +178,7 @@ async fn removed(cluster: &FakeCluster, answer: bool) -> (String, anyhow::Result
         Ok(answer)
     };
     let result = remove_one(&Cluster::of(client, "olm"), "cat", &mut asked).await;
-    (told, result)
+    (told, result.map(|removed| removed.is_some()))
 }
 
 fn used() -> FakeCluster {

@@ -1,17 +1,20 @@
 //! What is written to have a package installed. Pure.
 
+use std::collections::BTreeSet;
+
 use anyhow::bail;
 use olm_api::v1::{OperatorGroup, OperatorGroupSpec};
 use olm_api::v1alpha1::{Approval, InstallModeType as Mode, Subscription, SubscriptionSpec};
 
 use crate::args::change::{InstallArgs, WhoApproves};
 use crate::command_line::CommandLine;
+use crate::groups::{ALL, Group};
 use crate::packages::{Channel, Package};
 
 /// Versions that are named where one is not found.
 const MAX_NAMED: usize = 10;
-/// What an OperatorGroup is called that is made.
-const GROUP_NAME: &str = "operators";
+/// Letters of a label's value. OLM notes a ClusterServiceVersion by its name on whatever belongs to it.
+const MAX_LABEL: usize = 63;
 
 /// What is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,40 +34,41 @@ pub(super) struct Subscribed {
     pub package: String,
 }
 
-/// Decides it from the packages of that name, and the OperatorGroups and Subscriptions that are in the namespace.
+/// What is there in the namespace and the catalogs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct There<'a> {
+    pub namespace: &'a str,
+    /// Of the name that is wanted.
+    pub packages: &'a [Package],
+    /// NAMESPACE/NAME of the catalog that the package-server takes where several have the package.
+    pub preferred: Option<&'a str>,
+    pub groups: &'a [Group],
+    pub subscriptions: &'a [Subscribed],
+}
+
+/// Decides it.
 ///
 /// # Errors
 /// For people: it cannot become what is asked for, why, and what to do.
-pub(super) fn decide(
-    args: &InstallArgs,
-    namespace: &str,
-    packages: &[Package],
-    groups: &[String],
-    subscriptions: &[Subscribed],
-) -> anyhow::Result<Wanted> {
-    let package = match packages {
-        [package] => package,
-        _ => {
-            let catalogs: Vec<String> = packages.iter().map(|package| package.catalog_key()).collect();
-            bail!(
-                "several catalogs have package {}: choose with --catalog, of {}",
-                args.package,
-                catalogs.join(", ")
-            );
-        }
-    };
+pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wanted> {
+    let namespace = there.namespace;
+    let mut notes = Vec::new();
+    let package = package(args, there, &mut notes)?;
     let name = args.name.as_ref().unwrap_or(&args.package);
-    not_subscribed(name, args, namespace, subscriptions)?;
+    not_subscribed(name, args, namespace, there.subscriptions)?;
     let channel = channel(package, args.channel.as_deref())?;
-    let version = args.version.as_deref();
+    let version = args.version.as_deref().filter(|version| !version.is_empty());
     let starting_csv = version
         .map(|version| starting_csv(channel, version))
         .transpose()?;
-    let approval = args.approval.unwrap_or(match version {
-        Some(_) => WhoApproves::Manual,
-        None => WhoApproves::Automatic,
-    });
-    let mut notes = Vec::new();
+    let first = starting_csv.as_ref().unwrap_or(&channel.head);
+    if first.len() > MAX_LABEL {
+        bail!(
+            "{first} cannot be installed: the name of a ClusterServiceVersion is the value of labels, which hold {MAX_LABEL} letters, and this \
+             one has {}; ask its author for a shorter name",
+            first.len()
+        );
+    }
     for (what, deprecated) in [("package", &package.deprecated), ("channel", &channel.deprecated)] {
         notes.extend(
             deprecated
@@ -72,21 +76,33 @@ pub(super) fn decide(
                 .map(|text| format!("the {what} is deprecated: {text}")),
         );
     }
-    let first = starting_csv.as_ref().unwrap_or(&channel.head);
     let entry = channel.versions.iter().find(|version| version.name == *first);
     let deprecated = entry.and_then(|entry| entry.deprecated.as_ref());
     notes.extend(deprecated.map(|text| format!("the version is deprecated: {text}")));
-    if starting_csv.as_ref().is_some_and(|csv| *csv != channel.head) && approval == WhoApproves::Automatic {
+    let suggested = channel.suggested_namespace.as_str();
+    if !suggested.is_empty() && suggested != namespace {
+        notes.push(format!(
+            "{} suggests to be installed in namespace {suggested}",
+            channel.head
+        ));
+    }
+    if !channel.requires.is_empty() {
+        notes.push(format!(
+            "it needs {}: OLM installs an operator that provides what is not there yet",
+            channel.requires.join(", ")
+        ));
+    }
+    if *first != channel.head && args.approval == WhoApproves::Automatic {
         notes.push(format!("it goes on to {}, the head of its channel", channel.head));
     }
-    let group = group(args, namespace, channel, groups, &mut notes)?;
+    let group = group(args, there, channel, *first == channel.head, &mut notes)?;
     let spec = SubscriptionSpec {
         source: package.catalog.clone(),
         source_namespace: package.catalog_namespace.clone(),
         name: package.name.clone(),
-        channel: Some(channel.name.clone()),
+        channel: args.channel.clone().filter(|channel| !channel.is_empty()),
         starting_csv,
-        install_plan_approval: Some(Approval::from(approval)),
+        install_plan_approval: Some(Approval::from(args.approval)),
         ..SubscriptionSpec::default()
     };
     let mut subscription = Subscription::new(name, spec);
@@ -98,7 +114,33 @@ pub(super) fn decide(
     })
 }
 
-/// OLM installs a package once in a namespace.
+/// The package: of several catalogs the one that package-server takes, as upstream's plugin does.
+fn package<'a>(args: &InstallArgs, there: There<'a>, notes: &mut Vec<String>) -> anyhow::Result<&'a Package> {
+    if let [package] = there.packages {
+        return Ok(package);
+    }
+    let catalogs: Vec<String> = there
+        .packages
+        .iter()
+        .map(|package| package.catalog_key())
+        .collect();
+    let catalogs = catalogs.join(", ");
+    let is_preferred = |package: &&Package| Some(package.catalog_key().as_str()) == there.preferred;
+    let Some(package) = there.packages.iter().find(is_preferred) else {
+        bail!(
+            "several catalogs have package {}: choose with --catalog, of {catalogs}",
+            args.package
+        );
+    };
+    notes.push(format!(
+        "several catalogs have package {}: {catalogs}; it is taken from {}, --catalog chooses another",
+        args.package,
+        package.catalog_key()
+    ));
+    Ok(package)
+}
+
+/// OLM installs a package once in a namespace; a second Subscription would keep it from resolving the others.
 fn not_subscribed(
     name: &str,
     args: &InstallArgs,
@@ -130,6 +172,7 @@ fn not_subscribed(
 }
 
 fn channel<'a>(package: &'a Package, wanted: Option<&str>) -> anyhow::Result<&'a Channel> {
+    let wanted = wanted.filter(|wanted| !wanted.is_empty());
     let name = wanted.unwrap_or(&package.default_channel);
     let found = package.channels.iter().find(|channel| channel.name == name);
     let Some(channel) = found else {
@@ -169,72 +212,97 @@ fn starting_csv(channel: &Channel, wanted: &str) -> anyhow::Result<String> {
     )
 }
 
-/// The OperatorGroup to make, if there is none and it is asked for.
+/// The OperatorGroup to make, if there is none and it is asked for. What cannot work with the one that is there, or as it is asked for, is
+/// refused as upstream's plugin refuses it; where the modes are those of another version it is only said.
 fn group(
     args: &InstallArgs,
-    namespace: &str,
+    there: There<'_>,
     channel: &Channel,
-    groups: &[String],
+    is_head: bool,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Option<OperatorGroup>> {
-    match (groups, args.create_operator_group) {
-        ([], None) => bail!(
-            "namespace {namespace} has no OperatorGroup, so nothing can be installed there: --create-operator-group makes one"
-        ),
-        ([_], None) => return Ok(None),
-        ([name], Some(_)) => {
-            notes.push(format!(
-                "OperatorGroup {name} is there already and stays as it is"
-            ));
+    let namespace = there.namespace;
+    let watched = args.watched();
+    let supported: BTreeSet<&str> = channel.install_modes.iter().map(String::as_str).collect();
+    let desired = modes_of(&watched, namespace);
+    let is_known = !supported.is_empty();
+    let mut refuse = |text: String| -> anyhow::Result<()> {
+        if is_head {
+            bail!("{text}");
+        }
+        notes.push(format!(
+            "{text} (install modes are known of {} alone, the head of the channel)",
+            channel.head
+        ));
+        Ok(())
+    };
+    let fits = |mode: &&Mode| !is_known || supported.contains(mode.as_str());
+    let mut possible = desired.iter().filter(fits);
+    let mode = possible.next();
+    // With the group that is there it may fit all the same.
+    if mode.is_none() && (there.groups.is_empty() || !watched.is_empty()) {
+        let asked = match watched.is_empty() {
+            true => "without --watch it would need",
+            false => "--watch asks for",
+        };
+        refuse(format!(
+            "{} supports install modes {}, and {asked} {}",
+            channel.head,
+            channel.install_modes.join(", "),
+            words(&desired)
+        ))?;
+    }
+    match there.groups {
+        [] => {}
+        [group] => {
+            if let Some(text) = misfit(args, there, channel, group, &desired) {
+                refuse(text)?;
+            }
+            if args.create_operator_group {
+                notes.push(format!(
+                    "OperatorGroup {} is there already and stays as it is",
+                    group.name
+                ));
+            }
             return Ok(None);
         }
-        ([], Some(_)) => {}
-        (several, _) => bail!(
-            "namespace {namespace} has several OperatorGroups ({}), so nothing can be installed there: delete all but one",
-            several.join(", ")
-        ),
+        several => {
+            let names: Vec<&str> = several.iter().map(|group| group.name.as_str()).collect();
+            bail!(
+                "namespace {namespace} has more than one OperatorGroup ({}), so nothing can be installed there: delete all but one",
+                names.join(", ")
+            )
+        }
     }
-    let supported = &channel.install_modes;
-    let supports = |mode: &Mode| supported.iter().any(|name| name == mode.as_str());
-    let asked = args.create_operator_group.and_then(|mode| mode.mode());
-    let mode = match asked {
-        Some(mode) => mode,
-        // What nobody knows may be what most operators support.
-        None if supported.is_empty() || supports(&Mode::OwnNamespace) => Mode::OwnNamespace,
-        // A catalog alone does not have somebody give away the whole cluster.
-        None if supports(&Mode::AllNamespaces) => bail!(
-            "{} does not support OwnNamespace, but all namespaces: its OperatorGroup is then for the whole cluster, which \
-             --create-operator-group=AllNamespaces says",
-            channel.head
-        ),
-        None => bail!(
-            "{} supports {} only: say which with --create-operator-group=MODE and --target-namespace",
-            channel.head,
-            supported.join(", ")
-        ),
-    };
-    if !supported.is_empty() && !supports(&mode) {
+    if !args.create_operator_group {
         bail!(
-            "{} does not support {mode}: choose with --create-operator-group=MODE, of {}",
-            channel.head,
-            supported.join(", ")
+            "namespace {namespace} has no OperatorGroup, so nothing can be installed there: --create-operator-group makes one"
         );
     }
-    let targets = targets(&mode, namespace, &args.target_namespace)?;
+    let targets = match mode.or(desired.first()) {
+        // Of what nobody knows the namespace itself is what most can do.
+        Some(Mode::AllNamespaces) if is_known || desired.len() == 1 => Vec::new(),
+        Some(Mode::AllNamespaces | Mode::OwnNamespace) => vec![namespace.to_owned()],
+        _ => watched,
+    };
     if targets.is_empty() {
+        let own = match supported.contains(Mode::OwnNamespace.as_str()) {
+            true => format!("; --watch {namespace} is for that one alone"),
+            false => String::new(),
+        };
         notes.push(format!(
-            "OperatorGroup {namespace}/{GROUP_NAME} is made for all namespaces: whatever is installed in {namespace} works in the whole cluster"
+            "OperatorGroup {namespace}/{namespace} is made for all namespaces: whatever is installed in {namespace} works in the whole cluster{own}"
         ));
     }
     if targets.len() > 1 {
         notes.push(format!(
-            "OperatorGroup {namespace}/{GROUP_NAME} is made for several namespaces, which a later version of OLM may no longer have: \
+            "OperatorGroup {namespace}/{namespace} is made for several namespaces, which a later version of OLM may no longer have: \
              install it in each of them, or for all namespaces, where that does as well"
         ));
     }
-    if args.version.is_some() && !supported.is_empty() {
+    if !is_head && is_known {
         notes.push(format!(
-            "which namespaces it can work for is known of {} alone, the head of its channel",
+            "install modes were checked for {}, the head of the channel; the version that is asked for may differ",
             channel.head
         ));
     }
@@ -242,25 +310,63 @@ fn group(
         target_namespaces: targets.into(),
         ..OperatorGroupSpec::default()
     };
-    let mut group = OperatorGroup::new(GROUP_NAME, spec);
+    // Its name is that of the namespace, as with upstream's plugin.
+    let mut group = OperatorGroup::new(namespace, spec);
     group.metadata.namespace = Some(namespace.to_owned());
     Ok(Some(group))
 }
 
-/// Target namespaces of an OperatorGroup; none are all.
-fn targets(mode: &Mode, namespace: &str, named: &[String]) -> anyhow::Result<Vec<String>> {
-    let (count, way_out) = match mode {
-        Mode::SingleNamespace => (1..=1, "name one other with --target-namespace"),
-        Mode::MultiNamespace => (2..=usize::MAX, "name several with --target-namespace"),
-        _ => (0..=0, "leave out --target-namespace"),
-    };
-    if !count.contains(&named.len())
-        || (*mode == Mode::SingleNamespace && named.iter().any(|name| name == namespace))
-    {
-        bail!("an OperatorGroup of mode {mode} does not have these target namespaces: {way_out}");
+/// Modes that an operator may have that watches these namespaces, the preferred one first.
+fn modes_of(watched: &[String], namespace: &str) -> Vec<Mode> {
+    match watched {
+        [] => vec![Mode::AllNamespaces, Mode::OwnNamespace],
+        [one] if one == ALL => vec![Mode::AllNamespaces],
+        [one] if one == namespace => vec![Mode::OwnNamespace],
+        [_] => vec![Mode::SingleNamespace],
+        _ => vec![Mode::MultiNamespace],
     }
-    Ok(match mode {
-        Mode::OwnNamespace => vec![namespace.to_owned()],
-        _ => named.to_vec(),
-    })
+}
+
+fn words(modes: &[Mode]) -> String {
+    let words: Vec<&str> = modes.iter().map(Mode::as_str).collect();
+    words.join(" or ")
+}
+
+/// Why the operator, or what it is to watch, does not go with an OperatorGroup, and what would.
+fn misfit(
+    args: &InstallArgs,
+    there: There<'_>,
+    channel: &Channel,
+    group: &Group,
+    desired: &[Mode],
+) -> Option<String> {
+    let namespace = there.namespace;
+    let of_group = modes_of(group.targets.as_ref()?, namespace);
+    if !args.watched().is_empty() && of_group.iter().all(|mode| !desired.contains(mode)) {
+        return Some(format!(
+            "--watch asks for install mode {}, and OperatorGroup {} of namespace {namespace} is {}",
+            words(desired),
+            group.name,
+            group.scope()
+        ));
+    }
+    let text = group.misfit(&channel.head, &channel.install_modes, namespace)?;
+    let is_simple = |mode: &String| {
+        [Mode::AllNamespaces, Mode::OwnNamespace]
+            .iter()
+            .any(|simple| simple.as_str() == mode)
+    };
+    let watch = match channel.install_modes.iter().any(is_simple) {
+        true => "",
+        false => " --watch WATCHED",
+    };
+    let commands = CommandLine::of(&args.connection);
+    let elsewhere = commands.told(
+        &format!("install {{}} --create-namespace --create-operator-group{watch}"),
+        &[&args.package],
+        Some("NAMESPACE"),
+    );
+    Some(format!(
+        "{text}: install it in a namespace of its own (`{elsewhere}`), or change the OperatorGroup if nothing else is installed with it"
+    ))
 }

@@ -7,6 +7,8 @@ use crate::args::{Args, Command};
 use crate::operators::tests::object;
 use crate::packages::tests::{manifest, package, served};
 
+mod first_plan;
+
 fn install_args(more: &[&str]) -> InstallArgs {
     let words = ["kubectl-operator", "install", "etcd"];
     match Args::try_parse_from(words.iter().chain(more)).unwrap().command {
@@ -15,15 +17,38 @@ fn install_args(more: &[&str]) -> InstallArgs {
     }
 }
 
-/// What is decided for the package etcd in a namespace with an OperatorGroup.
+/// An OperatorGroup with these targets.
+fn group_for(targets: &[&str]) -> Group {
+    Group {
+        name: "og".to_owned(),
+        targets: Some(targets.iter().map(|target| (*target).to_owned()).collect()),
+    }
+}
+
+/// What is decided for packages in the namespace shop.
+fn decided_of(
+    more: &[&str],
+    packages: &[Package],
+    groups: &[Group],
+    subscriptions: &[Subscribed],
+) -> anyhow::Result<Wanted> {
+    let there = There {
+        namespace: "shop",
+        packages,
+        preferred: None,
+        groups,
+        subscriptions,
+    };
+    decide(&install_args(more), there)
+}
+
+/// What is decided for the package etcd in a namespace with an OperatorGroup, without what it needs.
 fn decided(more: &[&str]) -> anyhow::Result<Wanted> {
-    decide(
-        &install_args(more),
-        "shop",
-        &[package("etcd", "cat")],
-        &["og".to_owned()],
-        &[],
-    )
+    let mut package = package("etcd", "cat");
+    for channel in &mut package.channels {
+        channel.requires.clear();
+    }
+    decided_of(more, &[package], &[group_for(&["shop"])], &[])
 }
 
 /// What is decided where there is no OperatorGroup.
@@ -32,7 +57,7 @@ fn group_of(more: &[&str], modes: &[&str]) -> Result<Value, String> {
     for channel in &mut package.channels {
         channel.install_modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
     }
-    let wanted = decide(&install_args(more), "shop", &[package], &[], &[]);
+    let wanted = decided_of(more, &[package], &[], &[]);
     let wanted = wanted.map_err(|error| error.to_string())?;
     Ok(serde_json::to_value(wanted.group.unwrap()).unwrap()["spec"].take())
 }
@@ -58,24 +83,23 @@ fn a_package_is_subscribed_to_as_asked() {
         "source": "cat",
         "sourceNamespace": "olm",
         "name": "etcd",
-        "channel": "stable",
-        "installPlanApproval": "Automatic"
+        "installPlanApproval": "Manual"
       }
     }
     "#);
-    let spec = decided(&["--channel", "beta", "--name", "db", "--approval", "manual"]).unwrap();
+    let spec = decided(&["-c", "beta", "--name", "db", "-a", "automatic"]).unwrap();
     assert_eq!(spec.notes, ["the channel is deprecated: use stable"]);
     let (name, spec) = (spec.subscription.name_any(), spec.subscription.spec);
     assert_eq!(
         (name.as_str(), spec.channel(), spec.is_manual()),
-        ("db", Some("beta"), true)
+        ("db", Some("beta"), false)
     );
 }
 
 #[test]
-fn a_version_that_is_asked_for_is_stayed_at() {
+fn a_version_that_is_asked_for_is_begun_with() {
     for version in ["1.0.0", "v1.0.0", "etcd.v1.0.0"] {
-        let wanted = decided(&["--version", version]).unwrap();
+        let wanted = decided(&["-v", version]).unwrap();
         let spec = wanted.subscription.spec;
         assert_eq!(spec.starting_csv(), Some("etcd.v1.0.0"), "{version}");
         assert!(spec.is_manual(), "{version}");
@@ -101,84 +125,91 @@ fn what_cannot_be_installed_is_told_with_the_way_out() {
         "channel stable has no version 3.0.0: it has 1.1.0, 1.0.0"
     );
     let two = [package("etcd", "cat"), package("etcd", "other")];
-    let several = decide(&install_args(&[]), "shop", &two, &["og".to_owned()], &[]);
+    let og = [group_for(&["shop"])];
     assert_eq!(
-        error(several),
+        error(decided_of(&[], &two, &og, &[])),
         "several catalogs have package etcd: choose with --catalog, of olm/cat, olm/other"
     );
     let there = [Subscribed {
         name: "db".to_owned(),
         package: "etcd".to_owned(),
     }];
-    let twice = decide(&install_args(&[]), "shop", &two[..1], &["og".to_owned()], &there);
-    assert!(error(twice).contains("has Subscription db of package etcd already"));
-    let no_group = decide(&install_args(&[]), "shop", &two[..1], &[], &[]);
-    assert!(error(no_group).contains("--create-operator-group makes one"));
-    let groups = ["a".to_owned(), "b".to_owned()];
-    let many = decide(
-        &install_args(&["--create-operator-group"]),
-        "shop",
-        &two[..1],
-        &groups,
-        &[],
+    assert!(
+        error(decided_of(&[], &two[..1], &og, &there))
+            .contains("has Subscription db of package etcd already")
     );
-    assert!(error(many).contains("several OperatorGroups (a, b)"));
+    assert!(error(decided_of(&[], &two[..1], &[], &[])).contains("--create-operator-group makes one"));
+    let many = [og[0].clone(), group_for(&[""])];
+    let several = decided_of(&["-C"], &two[..1], &many, &[]);
+    assert!(error(several).contains("more than one OperatorGroup (og, og)"));
 }
 
+/// As package-server answers who asks for one, and upstream's plugin takes it.
+#[test]
+fn of_several_catalogs_the_preferred_one_is_taken_and_that_is_said() {
+    let two = [package("etcd", "cat"), package("etcd", "other")];
+    let there = There {
+        namespace: "shop",
+        packages: &two,
+        preferred: Some("olm/other"),
+        groups: &[group_for(&["shop"])],
+        subscriptions: &[],
+    };
+    let wanted = decide(&install_args(&[]), there).unwrap();
+    assert_eq!(wanted.subscription.spec.source, "other");
+    assert!(
+        wanted.notes[0].contains("it is taken from olm/other"),
+        "{:?}",
+        wanted.notes
+    );
+}
+
+/// What upstream's plugin makes of the same flags.
 #[test]
 fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
-    let create = "--create-operator-group";
     let all = [
         "OwnNamespace",
         "SingleNamespace",
         "MultiNamespace",
         "AllNamespaces",
     ];
+    let own = ["OwnNamespace"];
     let targets =
         |more: &[&str], modes: &[&str]| group_of(more, modes).map(|spec| spec["targetNamespaces"].clone());
-    assert_eq!(targets(&[create], &all), Ok(json!(["shop"])));
-    let error = targets(&[create], &["AllNamespaces"]).unwrap_err();
-    assert!(
-        error.contains("--create-operator-group=AllNamespaces says"),
-        "{error}"
-    );
-    assert_eq!(targets(&[create], &[]), Ok(json!(["shop"])), "not known");
-    assert_eq!(
-        targets(&["--create-operator-group=allnamespaces"], &all),
-        Ok(Value::Null)
-    );
-    let single = "--create-operator-group=SingleNamespace";
-    assert_eq!(
-        targets(&[single, "--target-namespace", "a"], &all),
-        Ok(json!(["a"]))
-    );
-    let multi = "--create-operator-group=MultiNamespace";
-    let two = ["--target-namespace", "a", "--target-namespace", "b"];
-    assert_eq!(
-        targets(&[&[multi][..], &two].concat(), &all),
-        Ok(json!(["a", "b"]))
-    );
+    for (more, modes, expected) in [
+        (&["-C"][..], &all[..], Value::Null),
+        (&["--create-operator-group"], &["AllNamespaces"], Value::Null),
+        (&["--create-operator-group=true"], &own, json!(["shop"])),
+        // Where the modes are not known.
+        (&["-C"], &[], json!(["shop"])),
+        (&["-C", "-w", ""], &own, json!(["shop"])),
+        (&["-C", "-w", "\"\""], &all, Value::Null),
+        (&["-C", "-w", "shop"], &all, json!(["shop"])),
+        (&["-C", "--watch", "a"], &all, json!(["a"])),
+        (&["-C", "-w", "a,b"], &all, json!(["a", "b"])),
+        (
+            &["-C", "-w", "a", "--target-namespace", "b"],
+            &all,
+            json!(["a", "b"]),
+        ),
+    ] {
+        assert_eq!(targets(more, modes), Ok(expected), "{more:?} {modes:?}");
+    }
     for (more, modes, part) in [
         (
-            &["--create-operator-group=AllNamespaces"][..],
-            &["OwnNamespace"][..],
-            "does not support AllNamespaces",
+            &["-C"][..],
+            &["MultiNamespace"][..],
+            "supports install modes MultiNamespace, and without --watch it would need AllNamespaces or OwnNamespace",
         ),
-        (&[create], &["MultiNamespace"], "supports MultiNamespace only"),
-        (&[single], &all, "name one other"),
-        (&[single, "--target-namespace", "shop"], &all, "name one other"),
-        (&[multi, "--target-namespace", "a"], &all, "name several"),
-        (
-            &[create, "--target-namespace", "a"],
-            &all,
-            "leave out --target-namespace",
-        ),
+        (&["-C", "-w", "a"], &own, "--watch asks for SingleNamespace"),
+        (&["-C", "-w", "a,b"], &own, "--watch asks for MultiNamespace"),
+        (&["-C=false"], &all, "--create-operator-group makes one"),
     ] {
         let error = targets(more, modes).unwrap_err();
         assert!(error.contains(part), "{more:?}: {error}");
     }
     // One that is there stays.
-    let wanted = decided(&[create]).unwrap();
+    let wanted = decided(&["-C"]).unwrap();
     assert_eq!(wanted.group, None);
     assert_eq!(
         wanted.notes,
@@ -186,32 +217,109 @@ fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
     );
 }
 
+/// Else the ClusterServiceVersion would be Failed after all is installed, with nobody knowing which object to change.
+#[test]
+fn what_cannot_work_with_the_operator_group_is_not_installed() {
+    let decided = |more: &[&str], modes: &[&str], group: Group| {
+        let mut package = package("etcd", "cat");
+        for channel in &mut package.channels {
+            channel.install_modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
+        }
+        decided_of(more, &[package], &[group], &[])
+    };
+    let unknown = Group {
+        name: "og".to_owned(),
+        targets: None,
+    };
+    for (modes, group) in [
+        (&["AllNamespaces"][..], group_for(&[""])),
+        (&["OwnNamespace"], group_for(&["shop"])),
+        (&["SingleNamespace"], group_for(&["a"])),
+        (&["MultiNamespace"], group_for(&["a", "b"])),
+        (&[], group_for(&["a"])),
+        (&["AllNamespaces"], unknown),
+    ] {
+        decided(&[], modes, group).unwrap();
+    }
+    let of_own = error(decided(&[], &["AllNamespaces"], group_for(&["shop"])));
+    for part in [
+        "etcd.v1.1.0 supports install modes AllNamespaces, and OperatorGroup og of namespace shop is for shop",
+        "`kubectl operator install etcd --create-namespace --create-operator-group -n NAMESPACE`",
+    ] {
+        assert!(of_own.contains(part), "{of_own}");
+    }
+    let of_all = error(decided(&[], &["SingleNamespace"], group_for(&[""])));
+    assert!(
+        of_all.contains("is for all namespaces") && of_all.contains("--watch WATCHED"),
+        "{of_all}"
+    );
+    let other = error(decided(
+        &["-w", "a"],
+        &["OwnNamespace", "SingleNamespace"],
+        group_for(&["shop"]),
+    ));
+    assert!(
+        other.contains("--watch asks for install mode SingleNamespace"),
+        "{other}"
+    );
+    // The modes of an older version are not known.
+    let older = decided(&["-v", "1.0.0"], &["AllNamespaces"], group_for(&["shop"])).unwrap();
+    assert!(
+        older
+            .notes
+            .iter()
+            .any(|note| note.contains("known of etcd.v1.1.0 alone")),
+        "{:?}",
+        older.notes
+    );
+}
+
+#[test]
+fn what_else_will_be_met_is_said_before() {
+    let mut long = package("etcd", "cat");
+    long.channels[1].suggested_namespace = "etcd-system".to_owned();
+    let og = [group_for(&["shop"])];
+    let notes = decided_of(&[], std::slice::from_ref(&long), &og, &[])
+        .unwrap()
+        .notes;
+    assert_eq!(
+        notes,
+        [
+            "etcd.v1.1.0 suggests to be installed in namespace etcd-system",
+            "it needs Disk (disks.example.com): OLM installs an operator that provides what is not there yet"
+        ]
+    );
+    long.channels[1].suggested_namespace = "shop".to_owned();
+    assert_eq!(
+        decided_of(&[], std::slice::from_ref(&long), &og, &[])
+            .unwrap()
+            .notes
+            .len(),
+        1
+    );
+    // Each labelled object would be refused.
+    for (letters, fits) in [(63, true), (64, false)] {
+        long.channels[1].head = "n".repeat(letters);
+        let result = decided_of(&[], std::slice::from_ref(&long), &og, &[]);
+        assert_eq!(result.is_ok(), fits, "{letters}");
+    }
+}
+
 #[test]
 fn og_020_a_group_of_several_namespaces_is_made_and_advised_against() {
     let mut package = package("etcd", "cat");
     for channel in &mut package.channels {
         channel.install_modes = vec!["MultiNamespace".to_owned(), "SingleNamespace".to_owned()];
+        channel.requires.clear();
     }
     let notes = |more: &[&str]| {
-        let wanted = decide(
-            &install_args(more),
-            "shop",
-            std::slice::from_ref(&package),
-            &[],
-            &[],
-        )
-        .unwrap();
+        let wanted = decided_of(more, std::slice::from_ref(&package), &[], &[]).unwrap();
         assert!(wanted.group.is_some());
         wanted.notes.join("\n")
     };
-    let (single, multi) = (
-        "--create-operator-group=SingleNamespace",
-        "--create-operator-group=MultiNamespace",
-    );
-    let (one, other) = (["--target-namespace", "a"], ["--target-namespace", "b"]);
-    let several = notes(&[&[multi][..], &one, &other].concat());
+    let several = notes(&["-C", "-w", "a,b"]);
     assert!(several.contains("several namespaces"), "{several}");
-    assert_eq!(notes(&[&[single][..], &one].concat()), "");
+    assert_eq!(notes(&["-C", "-w", "a"]), "");
 }
 
 async fn installed(cluster: &FakeCluster, more: &[&str]) -> (Vec<String>, anyhow::Result<()>) {
@@ -235,10 +343,10 @@ async fn namespace_group_and_subscription_are_made_in_this_order() {
     result.unwrap();
     insta::assert_snapshot!(told.join("\n"), @r"
     Namespace shop created
-    OperatorGroup shop/operators created
-    Subscription shop/etcd created: package etcd, channel stable of catalog olm/cat
+    OperatorGroup shop/shop created
+    Subscription shop/etcd created: package etcd, default channel of catalog olm/cat
     ");
-    let group = cluster.get("OperatorGroup", "shop", "operators").unwrap();
+    let group = cluster.get("OperatorGroup", "shop", "shop").unwrap();
     assert_eq!(group["spec"]["targetNamespaces"], json!(["shop"]));
     let subscription = cluster.get("Subscription", "shop", "etcd").unwrap();
     assert_eq!(subscription["spec"]["source"], "cat");
@@ -266,10 +374,12 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
     let here = Cluster::of(client, "shop");
     let wanted = wanted(&here, &install_args(&[])).await.unwrap();
     assert_eq!(wanted.group, None);
-    assert_eq!(wanted.notes.len(), 1, "{:?}", wanted.notes);
     assert!(
-        wanted.notes[0].starts_with("Subscription shop/odd cannot be read: ")
-            && wanted.notes[0].ends_with("may be of this package, too"),
+        wanted
+            .notes
+            .iter()
+            .any(|note| note.starts_with("Subscription shop/odd cannot be read: ")
+                && note.ends_with("may be of this package, too")),
         "{:?}",
         wanted.notes
     );
@@ -318,7 +428,7 @@ async fn without_a_package_server_the_catalogs_are_asked() {
     let (_, result) = installed(&cluster, &[]).await;
     let error = result.unwrap_err().to_string();
     assert!(
-        error.contains("there is no catalog in namespaces shop and olm"),
+        error.contains("there is no catalog in namespaces shop and olm (see --global-catalog-namespace)"),
         "{error}"
     );
     cluster.put(object(
@@ -364,17 +474,26 @@ async fn a_catalog_that_cannot_be_read_leaves_no_choice() {
 fn a_group_for_the_whole_cluster_is_told_before_it_is_made() {
     let mut package = package("etcd", "cat");
     for channel in &mut package.channels {
-        channel.install_modes = vec!["AllNamespaces".to_owned()];
+        channel.install_modes = vec!["AllNamespaces".to_owned(), "OwnNamespace".to_owned()];
+        channel.requires.clear();
     }
-    let args = install_args(&["--create-operator-group=AllNamespaces", "--version", "1.1.0"]);
-    let wanted = decide(&args, "shop", &[package], &[], &[]).unwrap();
+    let notes = |more: &[&str]| {
+        decided_of(more, std::slice::from_ref(&package), &[], &[])
+            .unwrap()
+            .notes
+    };
+    let whole = "OperatorGroup shop/shop is made for all namespaces: whatever is installed in shop works in the whole cluster; \
+        --watch shop is for that one alone";
+    assert_eq!(notes(&["-C", "-v", "1.1.0"]), [whole]);
     assert_eq!(
-        wanted.notes,
+        notes(&["-C", "-v", "1.0.0"]),
         [
-            "OperatorGroup shop/operators is made for all namespaces: whatever is installed in shop works in the whole cluster",
-            "which namespaces it can work for is known of etcd.v1.1.0 alone, the head of its channel"
+            "the version is deprecated: it loses keys",
+            whole,
+            "install modes were checked for etcd.v1.1.0, the head of the channel; the version that is asked for may differ"
         ]
     );
+    assert!(notes(&["-C", "-w", "shop"]).is_empty());
 }
 
 /// What is read of a catalog where no package-server tells it.
@@ -400,8 +519,8 @@ fn what_a_catalog_deprecates_is_warned_of_without_a_package_server() {
         olm_testing::samples::ETCD_CATALOG
     );
     let packages = packages_of(&catalog);
-    let asked = install_args(&["--version", "1.0.0"]);
-    let notes = decide(&asked, "shop", &packages, &["og".to_owned()], &[])
+    let asked = ["--version", "1.0.0"];
+    let notes = decided_of(&asked, &packages, &[group_for(&["shop"])], &[])
         .unwrap()
         .notes;
     for message in ["take valkey", "stable ends", "has a hole"] {
@@ -416,13 +535,7 @@ fn what_a_catalog_deprecates_is_warned_of_without_a_package_server() {
 fn a_catalog_tells_its_packages_itself() {
     let packages = packages_of(olm_testing::samples::ETCD_CATALOG);
     let text = serde_json::to_string_pretty(&packages).unwrap();
-    let wanted = decide(
-        &install_args(&["--version", "1.0.0"]),
-        "shop",
-        &packages,
-        &["og".to_owned()],
-        &[],
-    );
+    let wanted = decided_of(&["--version", "1.0.0"], &packages, &[group_for(&["shop"])], &[]);
     assert_eq!(
         wanted.unwrap().subscription.spec.starting_csv(),
         Some("etcd.v1.0.0"),
@@ -449,11 +562,7 @@ async fn a_target_namespace_that_is_not_there_is_warned_of() {
             "namespace nope does not exist, and the operator works for nobody until it does",
         ),
     ] {
-        let args = install_args(&[
-            "--create-operator-group=SingleNamespace",
-            "--target-namespace",
-            target,
-        ]);
+        let args = install_args(&["-C", "-w", target]);
         let wanted = wanted(&Cluster::of(client.clone(), "shop"), &args).await.unwrap();
         let told: Vec<&String> = wanted
             .notes

@@ -22,7 +22,7 @@ fn cluster(available: i64) -> FakeCluster {
 
 fn wait(seconds: u64) -> WaitArgs {
     WaitArgs {
-        timeout: Duration::from_secs(seconds),
+        timeout: Some(Duration::from_secs(seconds)),
     }
 }
 

@@ -6,20 +6,24 @@ use std::fmt;
 use anyhow::bail;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
+use olm_api::v1::{Operator, OperatorGroup};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 use serde_json::Value;
 
 use super::plans::{OpenPlan, open_plans};
-use crate::args::change::UninstallArgs;
+use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
-use crate::operators::{Gathered, Operator};
+use crate::operands::Operand;
+use crate::operators::{Gathered, Operator as Found};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
 use crate::writer::subject;
 
 /// What is told of another operator that owns a kind.
 const OWNS_TOO: &str = "owns it, too";
+/// Operands that are named.
+const MAX_OPERANDS: usize = 50;
 /// Objects of one kind that are named.
 pub(super) const MAX_NAMED: usize = 5;
 
@@ -43,6 +47,14 @@ pub(super) struct Removal {
     pub csvs: Vec<ClusterServiceVersion>,
     /// CustomResourceDefinitions of the operator.
     pub definitions: Vec<Definition>,
+    /// Its custom resources, as far as nothing that goes takes them with it.
+    pub operands: Vec<Operand>,
+    /// Whether they go.
+    pub deletes_operands: bool,
+    /// The Operator object, where all that it lists goes.
+    pub operator: Option<Operator>,
+    /// OperatorGroups that go if no Subscription is left.
+    pub groups: Vec<OperatorGroup>,
     pub notes: Vec<String>,
 }
 
@@ -58,6 +70,8 @@ pub(super) struct Definition {
     pub others: Vec<String>,
     pub crd: Option<CustomResourceDefinition>,
     pub objects: Objects,
+    /// How many of its objects are deleted with the operator, while it runs.
+    pub deleted: usize,
 }
 
 /// What there is of a kind.
@@ -89,12 +103,13 @@ impl Removal {
         };
         let crds = self.definitions.iter().filter(|definition| definition.is_deleted);
         let crds = crds.map(|definition| format!(" --delete-crd {}", quoted(&definition.name)));
-        let cleanup = match self.has_cleanup() {
-            true => " --allow-cleanup",
-            false => "",
+        let strategy = match (self.operands.is_empty(), self.deletes_operands) {
+            (true, _) => "",
+            (false, true) => " --operand-strategy delete",
+            (false, false) => " --operand-strategy ignore",
         };
         format!(
-            "kubectl operator uninstall {} {}{}{cleanup}",
+            "kubectl operator uninstall {} {}{}{strategy}",
             quoted(&csv.name_any()),
             self.flags,
             crds.collect::<String>(),
@@ -123,8 +138,9 @@ pub(super) fn decide(
     args: &UninstallArgs,
     doubt: Option<String>,
 ) -> anyhow::Result<Removal> {
-    let name = args.name.as_str();
     let commands = CommandLine::of(&args.connection);
+    let name = gathered.of_package(namespace, &args.name);
+    let name = name.as_str();
     let operator = &gathered.find(namespace, name, &commands)?;
     let mut csvs: Vec<ClusterServiceVersion> = operator.installed.into_iter().cloned().collect();
     let current = operator.current.filter(|current| {
@@ -156,7 +172,7 @@ pub(super) fn decide(
             }
         }
     }
-    let definitions = definitions(gathered, namespace, &csvs, args, doubt.as_deref())?;
+    let definitions = definitions(gathered, namespace, &csvs, args, doubt.as_deref(), &mut notes)?;
     notes.extend(
         doubt.map(|doubt| format!("who needs these kinds in other namespaces is not known: {doubt}")),
     );
@@ -175,12 +191,16 @@ pub(super) fn decide(
         names,
         csvs,
         definitions,
+        operands: Vec::new(),
+        deletes_operands: args.strategy() == Some(OperandStrategy::Delete),
+        operator: None,
+        groups: Vec::new(),
         notes,
     })
 }
 
 /// Names of the ClusterServiceVersions of an operator, also of those that are not there.
-fn names_of(operator: &Operator<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<String> {
+fn names_of(operator: &Found<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<String> {
     let status = operator
         .subscription
         .and_then(|subscription| subscription.status.as_ref());
@@ -201,6 +221,7 @@ fn definitions(
     csvs: &[ClusterServiceVersion],
     args: &UninstallArgs,
     doubt: Option<&str>,
+    notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Definition>> {
     let mut names: Vec<&str> = csvs
         .iter()
@@ -226,8 +247,18 @@ fn definitions(
         .any(|csv| csv.spec.cleanup.as_ref().is_some_and(|cleanup| cleanup.enabled));
     let mut definitions = Vec::new();
     for crd in names {
-        let is_deleted = args.delete_crd.iter().any(|wanted| wanted == crd);
+        let is_named = args.delete_crd.iter().any(|wanted| wanted == crd);
         let others = others(gathered, namespace, csvs, crd);
+        // Whoever wants all that belongs to the operator does not mean what belongs to others, too.
+        let is_free = others.is_empty() && doubt.is_none();
+        let is_deleted = is_named || (args.deletes_operator() && is_free);
+        if args.deletes_operator() && !is_deleted {
+            let why = doubt.map_or_else(
+                || others.join(", "),
+                |doubt| format!("who needs it is not known: {doubt}"),
+            );
+            notes.push(format!("CustomResourceDefinition {crd} stays: {why}"));
+        }
         if is_deleted && !others.is_empty() {
             let text = others.join(", ");
             bail!("CustomResourceDefinition {crd} is not deleted: {text}");
@@ -244,6 +275,7 @@ fn definitions(
             others,
             crd: None,
             objects: Objects::NoDefinition,
+            deleted: 0,
         });
     }
     Ok(definitions)
@@ -317,11 +349,36 @@ impl fmt::Display for Removal {
         for definition in &self.definitions {
             write!(f, "{definition}")?;
         }
+        if self.deletes_operands {
+            for operand in self.operands.iter().take(MAX_OPERANDS) {
+                writeln!(
+                    f,
+                    "deletes  {} {}, before the operator",
+                    plain(&operand.resource.kind),
+                    plain(&operand.name())
+                )?;
+            }
+            let more = self.operands.len().saturating_sub(MAX_OPERANDS);
+            if more > 0 {
+                writeln!(f, "deletes  {more} more of these kinds, before the operator")?;
+            }
+        }
+        if let Some(operator) = &self.operator {
+            writeln!(
+                f,
+                "deletes  {}, and what it lists that is still there then",
+                subject(operator)
+            )?;
+        }
+        for group in &self.groups {
+            writeln!(f, "deletes  {}, if no Subscription is left there", subject(group))?;
+        }
         let left = || {
             self.definitions
                 .iter()
                 .filter(|definition| !definition.is_deleted)
         };
+        let left = || left().filter(|left| left.deleted == 0);
         let (lone, owned): (Vec<&Definition>, Vec<&Definition>) = left().partition(|left| !left.is_owned());
         if !lone.is_empty() {
             let what = match owned.is_empty() {
@@ -392,12 +449,18 @@ impl fmt::Display for Definition {
                     1 => ("object", one_lost),
                     _ => ("objects", lost),
                 };
+                let of_operands = format!("of which {} go", self.deleted);
+                let lost = match self.deleted {
+                    0 => lost,
+                    deleted if deleted == *count => "all of which go",
+                    _ => of_operands.as_str(),
+                };
                 writeln!(
                     f,
                     "{verb}  CustomResourceDefinition {name} with {more}{count} {objects}, {lost}: {}{dots}{others}",
                     named.join(", ")
                 )?;
-                if *with_finalizers > 0 && !self.is_deleted {
+                if *with_finalizers > 0 && !self.is_deleted && self.deleted == 0 {
                     writeln!(
                         f,
                         "note: {}; without the operator they cannot be deleted as they should be",

@@ -1,0 +1,81 @@
+//! The first plan of what is installed is approved and waited for.
+
+use std::time::Duration;
+
+use super::*;
+use crate::operators::tests::plan;
+
+/// What OLM does with a Subscription: a plan that waits, and once it is approved the operator.
+async fn olm(cluster: FakeCluster, phases: &[&str]) {
+    let reference = json!({"status": {"state": "UpgradePending", "currentCSV": "etcd.v1.1.0",
+        "installPlanRef": {"name": "install-1", "namespace": "shop"}}});
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let made = plan("install-1", phases[0], phases[0] != "RequiresApproval");
+    let mut made = made;
+    made["spec"]["clusterServiceVersionNames"] = json!(["etcd.v1.1.0"]);
+    cluster.put(made);
+    cluster.edit("Subscription", "shop", "etcd", &reference);
+    for phase in &phases[1..] {
+        loop {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
+            if plan["spec"]["approved"] == json!(true) {
+                break;
+            }
+        }
+        let done = json!({"status": {"phase": phase, "message": "no room"}});
+        cluster.edit("InstallPlan", "shop", "install-1", &done);
+    }
+}
+
+async fn rolled_out(phases: &[&str], answer: bool) -> (FakeCluster, anyhow::Result<Option<String>>, usize) {
+    let cluster = served();
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    cluster.put(manifest("etcd", "cat"));
+    let (client, _link) = cluster.connect();
+    let args = install_args(&["-C", "--timeout", "60s"]);
+    let here = Cluster::of(client.clone(), "shop");
+    let wanted = wanted(&here, &args).await.unwrap();
+    write(&client, "shop", false, &wanted, &mut |_| {}).await.unwrap();
+    let mut asked = 0;
+    let mut ask = |_: &Shown| {
+        asked += 1;
+        Ok(answer)
+    };
+    let (result, ()) = tokio::join!(
+        rollout::first_plan(&here, &wanted.subscription, &args.wait, &mut ask),
+        olm(cluster.clone(), phases)
+    );
+    (cluster, result, asked)
+}
+
+/// As upstream's plugin: Manual, the first plan approved by it, and then waited for.
+#[tokio::test(start_paused = true)]
+async fn the_first_plan_is_approved_and_waited_for() {
+    let (cluster, result, asked) = rolled_out(&["RequiresApproval", "Complete"], true).await;
+    assert_eq!(result.unwrap().as_deref(), Some("etcd.v1.1.0"));
+    assert_eq!(asked, 1);
+    let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
+    assert_eq!(plan["spec"]["approved"], json!(true));
+    // One that needs no approval is waited for alone.
+    let (_, result, asked) = rolled_out(&["Installing", "Complete"], true).await;
+    assert_eq!((result.unwrap().as_deref(), asked), (Some("etcd.v1.1.0"), 0));
+    // One that fails is not waited for.
+    let (_, result, _) = rolled_out(&["RequiresApproval", "Failed"], true).await;
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "InstallPlan install-1 failed: no room"
+    );
+    // Time is limited.
+    let (_, result, _) = rolled_out(&["Installing"], true).await;
+    let error = result.unwrap_err().to_string();
+    assert!(
+        error.starts_with("InstallPlan install-1 is not carried out within "),
+        "{error}"
+    );
+    // Whoever says no has it wait.
+    let (cluster, result, _) = rolled_out(&["RequiresApproval"], false).await;
+    assert_eq!(result.unwrap(), None);
+    let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
+    assert_eq!(plan["spec"]["approved"], json!(false));
+}

@@ -1,0 +1,175 @@
+//! Waiting for an InstallPlan: until there is one, and until it is carried out. Upstream's plugin waits for as much and no more.
+
+use std::io::{Stderr, Write};
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use kube::ResourceExt as _;
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
+use tokio::time::Instant;
+
+use super::approve::{self, PLAN_PREFIX, Shown};
+use super::status::gathered;
+use crate::args::shared::WaitArgs;
+use crate::cluster::Cluster;
+use crate::operators::{Node, flat, lines};
+use crate::reader::get;
+use crate::watch::{Look, Outcome, Screen, until};
+
+/// Whoever is asked about a plan.
+pub(super) type Ask<'a> = dyn FnMut(&Shown) -> anyhow::Result<bool> + Send + 'a;
+
+/// Waits for the first plan of a Subscription, approves it if `ask` says so of one that needs it, and waits until it is carried out. Returns
+/// the name of the ClusterServiceVersion, or none if the answer was no.
+///
+/// # Errors
+/// It does not come, is not carried out in time, or fails.
+pub(super) async fn first_plan(
+    cluster: &Cluster,
+    subscription: &Subscription,
+    wait: &WaitArgs,
+    ask: &mut Ask<'_>,
+) -> anyhow::Result<Option<String>> {
+    let mut screen = Screen::stderr();
+    let name = subscription.name_any();
+    let start = Instant::now();
+    let plan = made(cluster, &name, wait, &mut screen).await?;
+    let used = start.elapsed();
+    if plan.phase() == InstallPlanPhase::RequiresApproval && !plan.spec.approved {
+        let named = format!("{PLAN_PREFIX}{}", plan.name_any());
+        if !Box::pin(approve::approve(cluster, &named, ask)).await?.approved {
+            return Ok(None);
+        }
+    }
+    // Who was asked may have taken long.
+    let left = WaitArgs {
+        timeout: Some(match wait.limit() {
+            Some(limit) => limit.saturating_sub(used).max(Duration::from_millis(1)),
+            None => Duration::ZERO,
+        }),
+    };
+    carried_out_on(cluster, &name, &plan.name_any(), &left, &mut screen)
+        .await
+        .map(Some)
+}
+
+/// Waits until a plan is carried out. Returns the name of the ClusterServiceVersion that it installed for a Subscription.
+///
+/// # Errors
+/// It is not carried out in time, fails, or is gone.
+pub(super) async fn carried_out(
+    cluster: &Cluster,
+    subscription: &str,
+    plan: &str,
+    wait: &WaitArgs,
+) -> anyhow::Result<String> {
+    carried_out_on::<Stderr>(cluster, subscription, plan, wait, &mut Screen::stderr()).await
+}
+
+/// Waits until a Subscription has a plan with steps.
+async fn made<W: Write>(
+    cluster: &Cluster,
+    subscription: &str,
+    wait: &WaitArgs,
+    screen: &mut Screen<W>,
+) -> anyhow::Result<InstallPlan> {
+    let namespace = cluster.namespace.as_str();
+    let mut plan = None;
+    let mut waits = String::new();
+    let colours = screen.colours();
+    let outcome = until(screen, wait.limit(), async || {
+        let gathered = gathered(&cluster.client, Some(namespace), Some(subscription)).await?;
+        let operator = gathered.find(namespace, subscription, &cluster.commands)?;
+        let is_made = |plan: &&InstallPlan| {
+            !matches!(plan.phase(), InstallPlanPhase::None | InstallPlanPhase::Planning)
+        };
+        plan = operator.plan.filter(is_made).cloned();
+        let node = gathered.tree(&operator, &cluster.commands);
+        waits = node.waits_for();
+        let outcome = match plan.is_some() {
+            true => Outcome::Done,
+            false => Outcome::Waits,
+        };
+        Ok(look_at(std::slice::from_ref(&node), colours, outcome))
+    });
+    let outcome = outcome.await?;
+    plan.filter(|_| outcome == Outcome::Done).ok_or_else(|| {
+        let explain = cluster
+            .commands
+            .told("explain {}", &[subscription], Some(namespace));
+        anyhow!(
+            "no InstallPlan within {} s: {waits}; OLM goes on, `{explain}` tells more",
+            wait.timeout().as_secs()
+        )
+    })
+}
+
+async fn carried_out_on<W: Write>(
+    cluster: &Cluster,
+    subscription: &str,
+    plan: &str,
+    wait: &WaitArgs,
+    screen: &mut Screen<W>,
+) -> anyhow::Result<String> {
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
+    let mut last: Option<InstallPlan> = None;
+    let mut waits = String::new();
+    let colours = screen.colours();
+    let outcome = until(screen, wait.limit(), async || {
+        let found = get::<InstallPlan>(client, namespace, plan).await?;
+        let found =
+            found.ok_or_else(|| anyhow!("namespace {namespace} has no InstallPlan {plan} any more"))?;
+        let outcome = match found.phase() {
+            InstallPlanPhase::Complete => Outcome::Done,
+            InstallPlanPhase::Failed => Outcome::Over,
+            _ => Outcome::Waits,
+        };
+        last = Some(found);
+        let gathered = gathered(client, Some(namespace), Some(subscription)).await?;
+        let nodes: Vec<Node> = match gathered.find(namespace, subscription, &cluster.commands) {
+            Ok(operator) => vec![gathered.tree(&operator, &cluster.commands)],
+            // Plans are carried out for nobody, too.
+            Err(_) => Vec::new(),
+        };
+        waits = nodes.first().map(Node::waits_for).unwrap_or_default();
+        Ok(look_at(&nodes, colours, outcome))
+    });
+    let outcome = outcome.await?;
+    let Some(last) = last else {
+        bail!("no answer of the cluster within {} s", wait.timeout().as_secs());
+    };
+    match outcome {
+        Outcome::Done => Ok(installed(cluster, subscription, &last).await),
+        Outcome::Over => {
+            let message = last.status.and_then(|status| status.message).unwrap_or_default();
+            bail!("InstallPlan {plan} failed: {message}")
+        }
+        Outcome::Waits => bail!(
+            "InstallPlan {plan} is not carried out within {} s: {waits}; OLM goes on, `{}` shows how",
+            wait.timeout().as_secs(),
+            cluster
+                .commands
+                .told("status {} --watch", &[subscription], Some(namespace))
+        ),
+    }
+}
+
+/// What a plan installed for a Subscription; the last of its ClusterServiceVersions where it does not say.
+async fn installed(cluster: &Cluster, subscription: &str, plan: &InstallPlan) -> String {
+    let names = &plan.spec.cluster_service_version_names;
+    let found = get::<Subscription>(&cluster.client, &cluster.namespace, subscription).await;
+    let status = found.ok().flatten().and_then(|found| found.status);
+    let told = status.map(|status| [status.installed_csv, status.current_csv]);
+    let mut own = told.into_iter().flatten().flatten();
+    own.find(|name| names.contains(name))
+        .or_else(|| names.last().cloned())
+        .unwrap_or_default()
+}
+
+fn look_at(nodes: &[Node], colours: crate::terminal::Colours, outcome: Outcome) -> Look {
+    Look {
+        tree: lines(nodes, colours),
+        flat: flat(nodes),
+        outcome,
+    }
+}

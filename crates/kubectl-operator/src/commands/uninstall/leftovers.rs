@@ -1,0 +1,105 @@
+//! What an Operator object lists when its operator is gone, and the object itself.
+
+use std::io::Write;
+
+use anyhow::bail;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::names::is_dns1123_subdomain;
+use olm_api::v1::{Operator, RichReference};
+
+use super::removal::Removal;
+use super::{look_of, operator};
+use crate::args::shared::WaitArgs;
+use crate::watch::{Outcome, Screen, until};
+use crate::writer;
+
+/// Deletes what the object still lists, waits until it lists nothing that goes, and deletes it: OLM makes it anew as long as something belongs
+/// to it.
+///
+/// # Errors
+/// The API server refuses, or something does not go in time.
+pub(super) async fn end<W: Write>(
+    client: &Client,
+    removal: &Removal,
+    listed: &Operator,
+    wait: &WaitArgs,
+    screen: &mut Screen<W>,
+) -> anyhow::Result<()> {
+    let name = listed.name_any();
+    for reference in going(listed, removal) {
+        if let Some((api, object)) = object(client, reference) {
+            writer::delete_dynamic(&api, &object).await?;
+        }
+    }
+    let outcome = until(screen, wait.limit(), async || {
+        let found = operator(client, &name).await?;
+        let left = found.iter().flat_map(|found| going(found, removal));
+        Ok(look_of(left.map(text).collect()))
+    });
+    if outcome.await? != Outcome::Done {
+        bail!(
+            "Operator {name} still lists objects after {} s; they go on ending, see `kubectl get operator {name} -o yaml`",
+            wait.timeout().as_secs()
+        );
+    }
+    if let Some(last) = operator(client, &name).await? {
+        let is_kept = last
+            .status
+            .iter()
+            .flat_map(|status| status.components.iter())
+            .any(|components| !components.refs.is_empty());
+        if !is_kept {
+            writer::delete(&Api::all(client.clone()), &last).await?;
+        }
+    }
+    Ok(())
+}
+
+/// References to what goes: all but definitions that stay, as others own or need them.
+fn going<'a>(operator: &'a Operator, removal: &'a Removal) -> impl Iterator<Item = &'a RichReference> {
+    let components = operator.status.iter().flat_map(|status| status.components.iter());
+    let refs = components.flat_map(|components| components.refs.iter());
+    refs.filter(|reference| {
+        let stays = |name: &str| {
+            let mut all = removal.definitions.iter();
+            all.any(|definition| definition.name == name && !definition.is_deleted)
+        };
+        let is_definition = reference.kind.as_deref() == Some("CustomResourceDefinition");
+        !(is_definition && reference.name.as_deref().is_some_and(stays))
+    })
+}
+
+/// What a reference leads to; none where it is no reference.
+fn object(client: &Client, reference: &RichReference) -> Option<(Api<DynamicObject>, DynamicObject)> {
+    let (name, kind) = (reference.name.as_deref()?, reference.kind.as_deref()?);
+    let version = reference.api_version.as_deref().unwrap_or("v1");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let namespace = reference
+        .namespace
+        .as_deref()
+        .filter(|namespace| !namespace.is_empty());
+    if !is_path(name) || namespace.is_some_and(|namespace| !is_dns1123_subdomain(namespace)) {
+        return None;
+    }
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let api = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    Some((api, DynamicObject::new(name, &resource)))
+}
+
+/// A name of an object, roles with colons included, and no other path.
+fn is_path(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%', '?', '#'])
+}
+
+fn text(reference: &RichReference) -> String {
+    let word = |word: &Option<String>| word.clone().unwrap_or_default();
+    format!(
+        "{} {}: waits for its end",
+        word(&reference.kind),
+        word(&reference.name)
+    )
+}

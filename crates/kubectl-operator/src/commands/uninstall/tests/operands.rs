@@ -1,0 +1,141 @@
+//! What becomes of operands, definitions and OperatorGroups.
+
+use super::*;
+
+/// The cluster with operands a and b in shop, and one elsewhere, where the operator does not work.
+fn with_operands(finalizers: &[&str]) -> FakeCluster {
+    let cluster = cluster();
+    cluster.delete("Etcd", "shop", "b\u{1b}");
+    cluster.put(group(&json!(["shop"])));
+    for name in ["a", "b"] {
+        cluster.put(etcd(name, finalizers));
+    }
+    cluster.put(etcd_in("elsewhere", "c"));
+    cluster
+}
+
+async fn looked_with(
+    cluster: &FakeCluster,
+    name: &str,
+    flags: &[&str],
+) -> anyhow::Result<(Removal, UninstallArgs)> {
+    let args = uninstall_args(name, flags);
+    let (client, _link) = cluster.connect();
+    Ok((look(&Cluster::of(client, "shop"), &args).await?, args))
+}
+
+/// What scripts do without a terminal, by each flag that upstream's plugin has.
+#[tokio::test(start_paused = true)]
+async fn operands_abort_unless_it_is_said_what_becomes_of_them() {
+    let cluster = with_operands(&[]);
+    cluster.take_log();
+    for name in ["db", "etcd"] {
+        for (flags, expected) in [
+            (&[][..], Err("operand strategy is \"abort\"")),
+            (&["-s", "abort"], Err("operand strategy is \"abort\"")),
+            (&["--operand-strategy=ignore"], Ok("Uninstall")),
+            (&["-s", "delete"], Ok("and delete its 2 operands?")),
+            (&["--delete-crd", CRD], Ok("Uninstall")),
+            (&["--delete-operator"], Ok("and delete its 2 operands?")),
+            (&["-X"], Ok("and delete its 2 operands?")),
+        ] {
+            let (removal, args) = looked_with(&cluster, name, flags).await.unwrap();
+            let asked = question(&removal, &args, false).map_err(|error| error.to_string());
+            match (asked, expected) {
+                (Ok(text), Ok(part)) => assert!(text.contains(part), "{flags:?}: {text}"),
+                (Err(text), Err(part)) => assert!(text.contains(part), "{flags:?}: {text}"),
+                (asked, _) => panic!("{flags:?}: {asked:?}"),
+            }
+        }
+        // Whoever can be asked is.
+        let (removal, args) = looked_with(&cluster, name, &[]).await.unwrap();
+        let asked = question(&removal, &args, true).unwrap();
+        assert!(asked.contains("and leave its 2 operands"), "{asked}");
+    }
+    assert!(cluster.log().writes.is_empty(), "looking changes nothing");
+    // Where it has none, nothing stands in the way.
+    for name in ["a", "b"] {
+        cluster.delete("Etcd", "shop", name);
+    }
+    let (removal, args) = looked_with(&cluster, "etcd", &[]).await.unwrap();
+    assert_eq!(question(&removal, &args, false).unwrap(), "Uninstall etcd?");
+}
+
+#[tokio::test(start_paused = true)]
+async fn operands_of_the_targets_go_before_the_operator() {
+    let cluster = with_operands(&[]);
+    let (removal, _) = looked_with(&cluster, "etcd", &["-s", "delete"]).await.unwrap();
+    insta::assert_snapshot!(removal.to_string(), @r"
+    deletes  Subscription db in namespace shop
+    deletes  ClusterServiceVersion etcd.v1.0.0 in namespace shop, with its Deployments, ServiceAccounts and permissions
+    leaves   CustomResourceDefinition etcds.example.com with 3 objects, of which 2 go: elsewhere/c, shop/a, shop/b
+    deletes  Etcd shop/a, before the operator
+    deletes  Etcd shop/b, before the operator
+    ");
+    let (is_gone, _) = removed(&cluster, &removal).await;
+    assert!(is_gone);
+    assert!(cluster.get("Etcd", "shop", "a").is_none());
+    assert!(cluster.get("Etcd", "elsewhere", "c").is_some());
+    assert!(cluster.get("CustomResourceDefinition", "", CRD).is_some());
+    // One that does not end keeps the operator.
+    let cluster = with_operands(&["example.com/end"]);
+    let (removal, _) = looked_with(&cluster, "etcd", &["-s", "delete"]).await.unwrap();
+    let (result, _) = try_removed(&cluster, &removal).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("operands are not gone within 30 s"), "{error}");
+    assert!(
+        cluster
+            .get("ClusterServiceVersion", "shop", "etcd.v1.0.0")
+            .is_some()
+    );
+    // Where it works is not guessed.
+    cluster.delete("OperatorGroup", "shop", "og");
+    let error = looked_with(&cluster, "etcd.v1.0.0", &["-s", "delete"])
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("unexpected number (0) of operator groups"),
+        "{error}"
+    );
+}
+
+/// With -X nothing of it is left, and nothing of others goes.
+#[tokio::test(start_paused = true)]
+async fn all_of_an_operator_goes_and_nothing_of_others() {
+    let listed = json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": {"name": "etcd.shop"},
+        "status": {"components": {"labelSelector": {}, "refs": []}}});
+    for (is_shared, is_alone) in [(false, true), (true, false)] {
+        let cluster = with_operands(&[]);
+        cluster.put(listed.clone());
+        if is_shared {
+            let mut other = owner("9.0.0");
+            other["metadata"]["namespace"] = json!("other");
+            cluster.put(other);
+        }
+        if !is_alone {
+            let mut other = subscription("vault", &json!({}));
+            other["spec"]["name"] = json!("vault");
+            cluster.put(other);
+        }
+        let (removal, _) = looked_with(&cluster, "etcd", &["-X"]).await.unwrap();
+        let shown = removal.to_string();
+        for part in [
+            "deletes  Operator etcd.shop",
+            "deletes  OperatorGroup og in namespace shop, if no",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        let (is_gone, told) = removed(&cluster, &removal).await;
+        assert!(is_gone, "{told:?}");
+        let is_there = |kind: &str, namespace: &str, name: &str| cluster.get(kind, namespace, name).is_some();
+        assert_eq!(
+            is_there("CustomResourceDefinition", "", CRD),
+            is_shared,
+            "{told:?}"
+        );
+        assert_eq!(is_there("OperatorGroup", "shop", "og"), !is_alone, "{told:?}");
+        assert!(!is_there("Operator", "", "etcd.shop"), "{told:?}");
+        assert!(!is_there("Etcd", "shop", "a"));
+    }
+}

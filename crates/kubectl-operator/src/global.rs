@@ -1,0 +1,187 @@
+//! Where OLM runs, and which namespace's catalogs every namespace may use, as the cluster says it. Pure but for the read.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::v1alpha1::Subscription;
+
+use crate::reader::{answer, list_readable};
+
+/// The flag that says it, for errors.
+pub(crate) const FLAG: &str = "--global-catalog-namespace";
+/// Where nobody says otherwise.
+pub(crate) const DEFAULT_NAMESPACE: &str = "olm";
+/// Variable that is for catalog-operator what the flag is here, and comes before its `--namespace`.
+const VARIABLE: &str = "GLOBAL_CATALOG_NAMESPACE";
+/// Selects the Deployment of catalog-operator, upstream's too.
+const CATALOG_OPERATOR: &str = "app=catalog-operator";
+
+/// OLM's namespaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Its programs run here; none where it is not known.
+    pub olm: Option<String>,
+    /// Every namespace may use the catalogs of this one.
+    pub catalogs: String,
+}
+
+/// Finds them: what is `given` is so; else what catalog-operator's Deployment says, which not everybody may read; else where the
+/// Subscriptions of the namespace have their catalogs; else the default.
+pub(crate) async fn find(client: &Client, given: Option<&str>, namespace: Option<&str>) -> Found {
+    let programs = programs(client).await;
+    let program = programs.iter().find(|program| is_wanted(program));
+    let olm = program.and_then(|program| program.namespace());
+    let of_program = || program.and_then(of_catalog_operator);
+    if let Some(catalogs) = given.map(str::to_owned).or_else(of_program) {
+        return Found { olm, catalogs };
+    }
+    let of_subscriptions = match namespace {
+        Some(namespace) => of_subscriptions(client, namespace).await,
+        None => None,
+    };
+    Found {
+        olm,
+        catalogs: of_subscriptions.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
+    }
+}
+
+/// Who may not read Deployments finds none.
+async fn programs(client: &Client) -> Vec<Deployment> {
+    let api: Api<Deployment> = Api::all(client.clone());
+    let params = ListParams::default().labels(CATALOG_OPERATOR);
+    let what = || "list deployments".to_owned();
+    let found = answer(what, api.list(&params)).await;
+    found.map(|found| found.items).unwrap_or_default()
+}
+
+fn is_wanted(program: &Deployment) -> bool {
+    program.spec.as_ref().and_then(|spec| spec.replicas) != Some(0)
+}
+
+async fn of_subscriptions(client: &Client, namespace: &str) -> Option<String> {
+    let found = list_readable::<Subscription>(client, Some(namespace), "").await;
+    let (subscriptions, _) = found.ok()?;
+    let mut homes = subscriptions.into_iter().map(|found| found.spec.source_namespace);
+    homes.find(|home| !home.is_empty() && home != namespace)
+}
+
+/// What catalog-operator takes for it: a variable, or a flag. `None` where the variable's value is somewhere else.
+fn of_catalog_operator(program: &Deployment) -> Option<String> {
+    let pod = program.spec.as_ref()?.template.spec.as_ref()?;
+    let container = pod.containers.first()?;
+    let words = [&container.command, &container.args];
+    let words: Vec<&str> = words
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    let flag = |name| value(&words, name).filter(|value| !value.is_empty());
+    let mut variables = container.env.iter().flatten();
+    let variable = variables.find(|variable| variable.name == VARIABLE);
+    if variable.is_some_and(|variable| variable.value_from.is_some()) {
+        return None;
+    }
+    let variable = variable.and_then(|variable| variable.value.as_deref());
+    let said = flag(FLAG).or(variable.filter(|value| !value.is_empty()));
+    let said = said.or_else(|| flag("--namespace"));
+    Some(said.unwrap_or(DEFAULT_NAMESPACE).to_owned())
+}
+
+/// The value of a flag, in its own word or the next.
+fn value<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
+    let at = words
+        .iter()
+        .position(|word| word.split('=').next() == Some(flag))?;
+    match words[at].split_once('=') {
+        Some((_, value)) => Some(value),
+        None => words.get(at + 1).copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::operators::tests::subscription;
+
+    fn program(command: &[&str], arguments: &[&str], env: &Value, replicas: u8) -> Value {
+        let container =
+            json!({"name": "main", "image": "olm", "command": command, "args": arguments, "env": env});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"namespace": "olm-system", "name": "catalog-operator", "labels": {"app": "catalog-operator"}},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "catalog-operator"}},
+                "template": {"metadata": {"labels": {"app": "catalog-operator"}}, "spec": {"containers": [container]}}}})
+    }
+
+    async fn found(objects: &[Value], given: Option<&str>) -> (Option<String>, String) {
+        let cluster = FakeCluster::new();
+        objects.iter().for_each(|object| cluster.put(object.clone()));
+        let (client, _link) = cluster.connect();
+        let found = find(&client, given, Some("shop")).await;
+        (found.olm, found.catalogs)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_namespace_of_global_catalogs_is_that_of_catalog_operator() {
+        let none = json!([]);
+        let variable = json!([{"name": "GLOBAL_CATALOG_NAMESPACE", "value": "market"}]);
+        for (command, arguments, env, expected) in [
+            // As OpenShift has it, upstream's install, and ours.
+            (
+                &["/bin/catalog"][..],
+                &["--namespace", "openshift-marketplace"][..],
+                &none,
+                "openshift-marketplace",
+            ),
+            (
+                &["/bin/catalog"],
+                &["-namespace", "x", "--namespace=catalogs"],
+                &none,
+                "catalogs",
+            ),
+            (&["/bin/catalog"], &["--namespace", "x"], &variable, "market"),
+            (
+                &[],
+                &["--global-catalog-namespace=own", "--namespace=x"],
+                &variable,
+                "own",
+            ),
+            (&[], &[], &none, "olm"),
+        ] {
+            let objects = [program(command, arguments, env, 1)];
+            let (olm, catalogs) = found(&objects, None).await;
+            assert_eq!(
+                (olm.as_deref(), catalogs.as_str()),
+                (Some("olm-system"), expected),
+                "{arguments:?}"
+            );
+            assert_eq!(found(&objects, Some("mine")).await.1, "mine");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_may_not_see_it_goes_by_the_subscriptions() {
+        assert_eq!(found(&[], None).await, (None, "olm".to_owned()));
+        let mut own = subscription("own", &json!({}));
+        own["spec"]["sourceNamespace"] = json!("shop");
+        let mut other = subscription("other", &json!({}));
+        other["spec"]["sourceNamespace"] = json!("market");
+        let off = program(&["/bin/catalog"], &["--namespace", "old"], &json!([]), 0);
+        assert_eq!(
+            found(&[own.clone(), other.clone(), off], None).await,
+            (None, "market".to_owned())
+        );
+        assert_eq!(found(&[own], None).await, (None, "olm".to_owned()));
+        let cluster = FakeCluster::new();
+        cluster.put(other);
+        cluster.on_request(|request| {
+            let is_program = request.kind.kind == "Deployment";
+            is_program.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "is forbidden")))
+        });
+        let (client, _link) = cluster.connect();
+        assert_eq!(find(&client, None, Some("shop")).await.catalogs, "market");
+    }
+}

@@ -1,0 +1,95 @@
+//! OperatorGroups, and whether an operator can be installed with one. Pure.
+
+use kube::ResourceExt as _;
+use olm_api::install_mode::check_install_modes;
+use olm_api::v1::OperatorGroup;
+use olm_api::v1alpha1::{InstallMode, InstallModeType};
+
+/// What stands for all namespaces among targets.
+pub(crate) const ALL: &str = "";
+
+/// An OperatorGroup that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub name: String,
+    /// Namespaces that it targets, [`ALL`] for all; none where that is not known.
+    pub targets: Option<Vec<String>>,
+}
+
+impl From<&OperatorGroup> for Group {
+    /// What OLM noted, or what it is going to note where that can be said without looking at namespaces.
+    fn from(group: &OperatorGroup) -> Self {
+        let spec = &group.spec;
+        let noted = group.status.as_ref().map(|status| status.namespaces.to_vec());
+        let targets = match noted.filter(|noted| !noted.is_empty()) {
+            Some(noted) => Some(noted),
+            None if !spec.target_namespaces.is_empty() => Some(spec.target_namespaces.to_vec()),
+            None if spec.selector.is_some() => None,
+            None => Some(vec![ALL.to_owned()]),
+        };
+        Self {
+            name: group.name_any(),
+            targets,
+        }
+    }
+}
+
+impl Group {
+    /// Why an operator that supports these install modes cannot work in the group's namespace; none where it can, or where that is not known.
+    pub(crate) fn misfit(&self, operator: &str, modes: &[String], namespace: &str) -> Option<String> {
+        let targets = self.targets.as_ref()?;
+        let supported: Vec<InstallMode> = modes.iter().map(|mode| supported(mode)).collect();
+        if supported.is_empty() || check_install_modes(&supported, namespace, targets).is_ok() {
+            return None;
+        }
+        Some(format!(
+            "{operator} supports install modes {}, and OperatorGroup {} of namespace {namespace} is {}",
+            modes.join(", "),
+            self.name,
+            self.scope()
+        ))
+    }
+
+    /// Which namespaces it is for, in words.
+    pub(crate) fn scope(&self) -> String {
+        match self.targets.as_deref() {
+            None => "for namespaces that are not known".to_owned(),
+            Some([all]) if all == ALL => "for all namespaces".to_owned(),
+            Some(several) => format!("for {}", several.join(", ")),
+        }
+    }
+}
+
+fn supported(mode: &str) -> InstallMode {
+    InstallMode {
+        type_: InstallModeType::from(mode),
+        supported: true,
+        ..InstallMode::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_targets_of_a_group_are_those_that_olm_noted_or_will_note() {
+        let of = |spec: Value, noted: Value| {
+            let object = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+                "metadata": {"name": "og", "namespace": "shop"}, "spec": spec, "status": {"namespaces": noted, "lastUpdated": null}});
+            Group::from(&serde_json::from_value::<OperatorGroup>(object).unwrap()).targets
+        };
+        let all = Some(vec![String::new()]);
+        assert_eq!(of(json!({}), json!([])), all);
+        assert_eq!(of(json!({}), json!([""])), all);
+        assert_eq!(
+            of(json!({"targetNamespaces": ["a"]}), json!([])),
+            Some(vec!["a".to_owned()])
+        );
+        let selector = json!({"selector": {"matchLabels": {"a": "b"}}});
+        assert_eq!(of(selector.clone(), json!([])), None);
+        assert_eq!(of(selector, json!(["x"])), Some(vec!["x".to_owned()]));
+    }
+}

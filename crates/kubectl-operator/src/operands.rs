@@ -1,0 +1,171 @@
+//! Operands: the custom resources of the kinds that an operator owns, where it works.
+
+use std::collections::BTreeSet;
+
+use anyhow::{anyhow, bail};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::names::is_dns1123_subdomain;
+use olm_api::v1::OperatorGroup;
+use olm_api::v1alpha1::ClusterServiceVersion;
+
+use crate::reader::{answer, list_readable};
+
+/// Objects that are asked for at once.
+const PAGE: u32 = 500;
+/// Pages of one list. A server that has more has no end.
+const MAX_PAGES: usize = 200;
+/// Namespaces that are asked one by one; of more all are asked at once.
+const MAX_NAMESPACES: usize = 20;
+
+/// One of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Operand {
+    pub resource: ApiResource,
+    /// Name of its CustomResourceDefinition.
+    pub definition: String,
+    /// All of it, with its kind.
+    pub object: DynamicObject,
+}
+
+impl Operand {
+    /// NAMESPACE/NAME, or NAME.
+    pub(crate) fn name(&self) -> String {
+        match self.object.namespace() {
+            Some(namespace) => format!("{namespace}/{}", self.object.name_any()),
+            None => self.object.name_any(),
+        }
+    }
+
+    /// Its API.
+    pub(crate) fn api(&self, client: &Client) -> Api<DynamicObject> {
+        match self.object.namespace() {
+            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &self.resource),
+            None => Api::all_with(client.clone(), &self.resource),
+        }
+    }
+}
+
+/// Namespaces that the operators of a namespace work for, as OLM noted them; `None` for all.
+///
+/// # Errors
+/// They cannot be read, or there is not exactly one OperatorGroup.
+pub(crate) async fn targets(client: &Client, namespace: &str) -> anyhow::Result<Option<BTreeSet<String>>> {
+    let (groups, unreadable) = list_readable::<OperatorGroup>(client, Some(namespace), "").await?;
+    let count = groups.len() + unreadable.len();
+    let ([group], 1) = (groups.as_slice(), count) else {
+        bail!("unexpected number ({count}) of operator groups found in namespace {namespace}");
+    };
+    let noted = group.status.iter().flat_map(|status| status.namespaces.iter());
+    let noted: BTreeSet<String> = noted.cloned().collect();
+    let is_all = noted.is_empty() || noted.iter().any(String::is_empty);
+    Ok((!is_all).then_some(noted))
+}
+
+/// The operands of ClusterServiceVersions in their targets, ordered by API version, kind, namespace and name. Kinds that are not there have none.
+///
+/// # Errors
+/// Something cannot be read.
+pub(crate) async fn list(
+    client: &Client,
+    csvs: &[&ClusterServiceVersion],
+    targets: Option<&BTreeSet<String>>,
+) -> anyhow::Result<Vec<Operand>> {
+    let owned = csvs.iter().flat_map(|csv| csv.spec.owned_crds());
+    let owned: BTreeSet<(&str, &str)> = owned
+        .map(|crd| (crd.name.as_str(), crd.version.as_str()))
+        .collect();
+    let mut operands = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (name, version) in owned {
+        if !is_dns1123_subdomain(name) || seen.contains(name) {
+            continue;
+        }
+        let crds = Api::<CustomResourceDefinition>::all(client.clone());
+        let what = || format!("read CustomResourceDefinition {name}");
+        let Some(crd) = answer(what, crds.get_opt(name)).await? else {
+            continue;
+        };
+        seen.insert(name);
+        operands.extend(of_kind(client, &crd, version, targets).await?);
+    }
+    operands.sort_by_cached_key(|operand| {
+        let ApiResource {
+            api_version, kind, ..
+        } = &operand.resource;
+        let object = &operand.object;
+        (
+            api_version.clone(),
+            kind.clone(),
+            object.namespace(),
+            object.name_any(),
+        )
+    });
+    Ok(operands)
+}
+
+async fn of_kind(
+    client: &Client,
+    crd: &CustomResourceDefinition,
+    version: &str,
+    targets: Option<&BTreeSet<String>>,
+) -> anyhow::Result<Vec<Operand>> {
+    let spec = &crd.spec;
+    let served = || spec.versions.iter().filter(|version| version.served);
+    let named = served().find(|served| served.name == version);
+    let version = named
+        .or_else(|| served().next())
+        .ok_or_else(|| anyhow!("CustomResourceDefinition {} serves no version", crd.name_any()))?;
+    let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+    let few = targets.filter(|targets| targets.len() <= MAX_NAMESPACES && spec.scope == "Namespaced");
+    let apis: Vec<Api<DynamicObject>> = match few {
+        Some(targets) => targets
+            .iter()
+            .filter(|target| is_dns1123_subdomain(target))
+            .map(|target| Api::namespaced_with(client.clone(), target, &resource))
+            .collect(),
+        None => vec![Api::all_with(client.clone(), &resource)],
+    };
+    let mut found = Vec::new();
+    for api in apis {
+        found.extend(pages(&api, &crd.name_any()).await?);
+    }
+    let is_target = |object: &DynamicObject| match (targets, object.namespace()) {
+        (Some(targets), Some(namespace)) => targets.contains(&namespace),
+        _ => true,
+    };
+    Ok(found
+        .into_iter()
+        .filter(is_target)
+        .map(|mut object| {
+            // Items of a list may come without them.
+            object.types = Some(TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+            });
+            Operand {
+                resource: resource.clone(),
+                definition: crd.name_any(),
+                object,
+            }
+        })
+        .collect())
+}
+
+async fn pages(api: &Api<DynamicObject>, name: &str) -> anyhow::Result<Vec<DynamicObject>> {
+    let what = || format!("list {name}");
+    let mut params = ListParams::default().limit(PAGE);
+    let mut found = Vec::new();
+    for _ in 0..MAX_PAGES {
+        let page = answer(what, api.list(&params)).await?;
+        found.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(found),
+        }
+    }
+    bail!("cannot list {name}: the list has no end")
+}
