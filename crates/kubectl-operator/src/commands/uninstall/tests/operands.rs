@@ -5,6 +5,8 @@ use super::*;
 /// The cluster with operands a and b in shop, and one elsewhere, where the operator does not work.
 fn with_operands(finalizers: &[&str]) -> FakeCluster {
     let cluster = cluster();
+    // No server has such a name.
+    cluster.put(etcd("b\u{1b}", &[]));
     cluster.delete("Etcd", "shop", "b\u{1b}");
     cluster.put(group(&json!(["shop"])));
     for name in ["a", "b"] {
