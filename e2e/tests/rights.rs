@@ -184,6 +184,15 @@ fn row_message(csv: &Value) -> String {
         .collect()
 }
 
+/// What is reported of rights that are missing beyond the namespace.
+fn missing_rights(csv: &Value) -> String {
+    let rows = csv["status"]["requirementStatus"].as_array();
+    let rows = rows.into_iter().flatten();
+    rows.filter(|row| row["kind"] == "Role")
+        .map(|row| text(row, "/message").to_owned())
+        .collect()
+}
+
 /// The targets of an own and of a global group.
 fn shapes<'a>(namespace: &'a Namespace<'_>) -> [Vec<&'a str>; 2] {
     [vec![namespace.name()], vec![]]
@@ -317,25 +326,32 @@ fn a_user_who_makes_roles_with_forged_labels_gets_them_carried_nowhere() -> anyh
         )?;
         user.create(&[json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trial"}})])?;
         let name = trial(&namespace);
-        user.create(&forged_role(&namespace, &format!("{name}-trial-forged"), &held))?;
-        let refused = user.create(&forged_role(
-            &namespace,
-            "too-wide",
-            &rule("", &["secrets"], &["get"]),
-        ));
+        let mut role = forged_role(&namespace, &format!("{name}-trial-forged"), &held);
+        let refused = user.create(&role);
+        ensure!(
+            refused.is_err_and(|error| format!("{error:#}").contains("olm-guarded-labels")),
+            "nobody else sets OLM's labels"
+        );
+        for object in &mut role {
+            object["metadata"]["labels"] = json!({"olm.managed": "true", "olm.permissions.hash": "x"});
+        }
+        user.create(&role)?;
+        let wide = json!([rule("", &["secrets"], &["get"])]);
+        let refused = user.create(&[
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "too-wide"}, "rules": wide}),
+        ]);
         ensure!(
             refused.is_err(),
             "the API server lets nobody grant what he may not do"
         );
         let before = grants(&namespace)?;
         user.create(&[hand_made(&name, &permission("trial", &held), &json!([]))])?;
+        namespace.wait_for_phase(&name, "Succeeded")?;
         if targets.is_empty() {
-            // The first look may come before the account is seen.
             namespace.wait_for("csv", &name, "rights missing everywhere", |csv| {
-                row_message(csv).contains("in all namespaces")
+                missing_rights(csv).contains("rights are missing in all namespaces")
             })?;
-        } else {
-            namespace.wait_for_phase(&name, "Succeeded")?;
         }
         stays(&namespace, &before).context(suffix(targets))?;
         ensure!(may(&namespace, "trial", "get", "configmaps", namespace.name())?);
@@ -511,8 +527,9 @@ fn a_target_that_refuses_rights_is_named_and_stops_no_other() -> anyhow::Result<
     let namespace = lab.namespace("rights-targets")?;
     let targets = [namespace.name(), first.name(), second.name()];
     let variant = install("rights-targets", &namespace, &targets)?;
+    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
     namespace.wait_for("csv", &variant.csv(), "a word about the namespace", |csv| {
-        text(csv, "/status/message").contains(&format!("rights are missing in namespace {}", first.name()))
+        missing_rights(csv).contains(&format!("rights are missing in namespace {}", first.name()))
     })?;
     let bound = |namespace: &Namespace<'_>| -> anyhow::Result<bool> {
         let bindings = namespace.list("rolebinding")?;
@@ -525,11 +542,11 @@ fn a_target_that_refuses_rights_is_named_and_stops_no_other() -> anyhow::Result<
         namespace.get("deployment", "rights-targets")?.is_some(),
         "the operator runs where it may"
     );
-    let csv = namespace.get("csv", &variant.csv())?.unwrap_or_default();
-    ensure!(text(&csv, "/status/phase") != "Succeeded");
     lab.kubectl()
         .run(&["delete", "resourcequota", "-n", first.name(), "no-roles"])?;
-    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+    namespace.wait_for("csv", &variant.csv(), "no word about the namespace", |csv| {
+        missing_rights(csv).is_empty() && text(csv, "/status/phase") == "Succeeded"
+    })?;
     ensure!(bound(&first)?);
     Ok(())
 }
@@ -579,7 +596,7 @@ fn a_global_group_that_is_narrowed_takes_rights_back_only_after_their_counterpar
                 })
         })
     };
-    let made = at("patch", "rolebindings", target.name()).context("a counterpart was made")?;
+    let made = at("create", "rolebindings", target.name()).context("a counterpart was made")?;
     let taken = at("delete", "clusterrolebindings", "").context("the promoted binding was deleted")?;
     ensure!(
         made < taken,

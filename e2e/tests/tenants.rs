@@ -242,6 +242,183 @@ fn mt_008_a_global_operator_in_a_namespace_of_its_own_is_free_of_the_approvals_o
     })
 }
 
+/// Whether what a user asks of kubectl is refused by the policy that guards OLM's labels; any other failure is an error.
+fn is_guarded(user: &str, words: &[&str], input: &str) -> anyhow::Result<bool> {
+    let who = format!("--as={user}");
+    let words: Vec<&str> = words.iter().copied().chain([who.as_str()]).collect();
+    match Lab::shared()?.kubectl().run_with_input(&words, input) {
+        Ok(_) => Ok(false),
+        Err(error) if format!("{error:#}").contains("olm-guarded-labels") => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// A Role that a namespace's admin may make.
+fn role(name: &str, labels: &Value) -> Value {
+    json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": {"name": name, "labels": labels},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]})
+}
+
+/// The first object of a kind with the owner labels of a ClusterServiceVersion.
+fn owned(namespace: &Namespace<'_>, kind: &str, csv: &str) -> anyhow::Result<Value> {
+    let what = format!("a {kind} of {csv} in {}", namespace.name());
+    Lab::shared()?.kubectl().wait(&what, PATIENCE, |_| {
+        let mut all = namespace.list(kind)?.into_iter();
+        let found = all.find(|found| found["metadata"]["labels"]["olm.owner"] == csv);
+        Ok(found.ok_or_else(|| "none is there".to_owned()))
+    })
+}
+
+fn missing_rights(csv: &Value) -> String {
+    let rows = csv["status"]["requirementStatus"].as_array();
+    let rows = rows.into_iter().flatten();
+    rows.filter(|row| row["kind"] == "Role")
+        .map(|row| text(row, "/message").to_owned())
+        .collect()
+}
+
+/// By these labels Roles are carried to other namespaces. An admin of one namespace neither sets them, nor changes or deletes what has them;
+/// and a Role under the name of the next one is not filled.
+#[test]
+fn the_labels_that_olm_trusts_are_set_by_olm_alone() -> anyhow::Result<()> {
+    const MALLORY: &str = "tenants-mallory";
+    let lab = Lab::shared()?;
+    let (own, near, late) = (
+        lab.namespace("tenants-guard")?,
+        lab.namespace("tenants-guard-near")?,
+        lab.namespace("tenants-guard-late")?,
+    );
+    let variant = Variant::install("tenants-guard", &own, &[own.name(), near.name()], |_| Ok(()))?;
+    let csv = variant.csv();
+    own.wait_for_phase(&csv, "Succeeded")?;
+    for namespace in [&own, &near, &late] {
+        bind(namespace, MALLORY, "admin")?;
+        has_the_right(namespace, MALLORY, &role("mine", &json!({})))?;
+        let labels = [
+            json!({"olm.owner": csv}),
+            json!({"olm.owner.namespace": own.name()}),
+            json!({"olm.copiedFrom": own.name()}),
+        ];
+        for labels in labels {
+            let object = role("forged", &labels).to_string();
+            let words = ["create", "-n", namespace.name(), "-f", "-"];
+            ensure!(is_guarded(MALLORY, &words, &object)?, "{labels}");
+        }
+        let words = ["label", "role", "mine", "-n", namespace.name(), "olm.owner=x"];
+        ensure!(
+            is_guarded(MALLORY, &words, "")?,
+            "a label of a Role that is there"
+        );
+    }
+    let name = text(&owned(&near, "role", &csv)?, "/metadata/name").to_owned();
+    owned(&near, "rolebinding", &csv)?;
+    for namespace in [&own, &near] {
+        for words in [
+            &["delete", "role", &name][..],
+            &["delete", "rolebinding", &name],
+            &["label", "role", &name, "olm.owner-"],
+            &["label", "role", &name, "more=x"],
+            &["patch", "role", &name, "--type=merge", "-p", r#"{"rules": []}"#],
+            &[
+                "patch",
+                "rolebinding",
+                &name,
+                "--type=merge",
+                "-p",
+                r#"{"subjects": []}"#,
+            ],
+        ] {
+            let words: Vec<&str> = words.iter().copied().chain(["-n", namespace.name()]).collect();
+            ensure!(is_guarded(MALLORY, &words, "")?, "{words:?}");
+        }
+    }
+
+    // She makes the next counterpart herself, and binds herself to it.
+    ensure!(creates(&late, MALLORY, &role(&name, &json!({})))?);
+    let binding = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": {"name": "mine"},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        "subjects": [{"kind": "User", "apiGroup": RBAC, "name": MALLORY}]});
+    ensure!(creates(&late, MALLORY, &binding)?);
+    own.apply(&[operator_group("group", &[own.name(), near.name(), late.name()])])?;
+    let told = format!("rights are missing in namespace {}", late.name());
+    own.wait_for("csv", &csv, "a word about the namespace", |csv| {
+        missing_rights(csv).contains(&told) && text(csv, "/status/phase") == "Succeeded"
+    })?;
+    let found = late.get("role", &name)?.context("her Role is gone")?;
+    ensure!(found["rules"] == role(&name, &json!({}))["rules"], "{found}");
+    let kubectl = lab.kubectl();
+    kubectl.run(&["delete", "role", &name, "-n", late.name()])?;
+    std::thread::sleep(QUIET);
+    ensure!(
+        late.get("role", &name)?.is_none(),
+        "her binding would give her the operator's rights"
+    );
+    kubectl.run(&["delete", "rolebinding", "mine", "-n", late.name()])?;
+    owned(&late, "role", &csv)?;
+    own.wait_for("csv", &csv, "nothing to be missing", |csv| {
+        missing_rights(csv).is_empty()
+    })?;
+
+    // What cleans up may: a namespace that goes, and what belongs to a ClusterServiceVersion that goes.
+    kubectl.run(&["delete", "namespace", near.name(), "--timeout=120s"])?;
+    kubectl.run(&["delete", "subscription", "wanted", "-n", own.name()])?;
+    kubectl.run(&["delete", "csv", &csv, "-n", own.name()])?;
+    for namespace in [&own, &late] {
+        kubectl.wait("its Roles to go", PATIENCE, |_| {
+            let roles = namespace.list("role")?;
+            let left = roles
+                .iter()
+                .find(|found| found["metadata"]["labels"]["olm.owner"] == csv);
+            Ok(left.map_or(Ok(()), |left| Err(left["metadata"].to_string())))
+        })?;
+    }
+    Ok(())
+}
+
+/// What OLM writes as the account of a group has its labels; the account itself cannot set them.
+#[test]
+fn an_account_of_a_group_installs_what_it_may_and_sets_no_labels_of_olm() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let (own, near) = (
+        lab.namespace("tenants-scoped")?,
+        lab.namespace("tenants-scoped-near")?,
+    );
+    let api = format!("{RBAC}/v1");
+    let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+    // Everything but the right to give more than one has.
+    lab.kubectl().apply(&[
+        json!({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": "tenants-scoped"},
+            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]}),
+        json!({"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": {"name": "tenants-scoped"},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "tenants-scoped"},
+            "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": own.name()}]}),
+    ])?;
+    let (variant, catalog) = Variant::publish("tenants-scoped", |_| Ok(()))?;
+    let csv = variant.csv();
+    let mut group = operator_group("group", &[own.name(), near.name()]);
+    group["spec"]["serviceAccountName"] = json!("installer");
+    own.apply(&[
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer"}}),
+        group,
+        catalog_source("catalog", &catalog),
+        subscription("wanted", "tenants-scoped", "stable", "catalog", own.name()),
+    ])?;
+    own.wait_for_phase(&csv, "Succeeded")?;
+    for namespace in [&own, &near] {
+        owned(namespace, "role", &csv)?;
+        owned(namespace, "rolebinding", &csv)?;
+    }
+    let account = format!("system:serviceaccount:{}:installer", own.name());
+    let object = role("forged", &json!({"olm.owner": csv})).to_string();
+    let words = ["create", "-n", own.name(), "-f", "-"];
+    ensure!(is_guarded(&account, &words, &object)?);
+    let kubectl = lab.kubectl();
+    kubectl.run(&["delete", "subscription", "wanted", "-n", own.name()])?;
+    kubectl.run(&["delete", "csv", &csv, "-n", own.name()])?;
+    kubectl.run(&["delete", "clusterrolebinding,clusterrole", "tenants-scoped"])?;
+    Ok(())
+}
+
 /// `operators` here; on OpenShift its name is `openshift-operators`, which the chart's value `operator_namespace` says.
 #[test]
 fn mt_010_the_namespace_for_global_operators_is_there_from_the_start() -> anyhow::Result<()> {

@@ -63,6 +63,8 @@ pub mod csv {
         "CannotModifyStaticOperatorGroupProvidedAPIs";
     /// The operator being replaced has said that it must not be upgraded now.
     pub const OPERATOR_CONDITION_NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";
+    /// Reason of the warning event: the operator lacks rights in namespaces that its OperatorGroup targets.
+    pub const RIGHTS_MISSING: &str = "RightsMissing";
     /// Reason of the warning event: rights beyond the namespace were taken back, since no OperatorGroup asks for them.
     pub const RIGHTS_WITHDRAWN: &str = "RightsWithdrawn";
     /// Reason of the warning event: the label of copies was taken off what is none.
@@ -115,6 +117,8 @@ pub mod requirement {
     pub const SATISFIED: &str = "Satisfied";
     /// Dependent: not met.
     pub const NOT_SATISFIED: &str = "NotSatisfied";
+    /// How the message of a row begins that reports rights missing beyond the namespace; it keeps nothing from being met.
+    pub const MISSING_RIGHTS: &str = "rights are missing ";
 }
 
 /// Condition types and reasons of a Subscription. All types are abnormal when true.

@@ -23,6 +23,23 @@ pub const COPIED_FROM: &str = "olm.copiedFrom";
 /// Value of boolean labels and annotations that are set.
 pub const TRUE: &str = "true";
 
+/// Header of a write that OLM makes in a ServiceAccount's name: the admission policy of the guarded labels lets it write
+/// [`OWNER`], [`OWNER_NAMESPACE`], [`OWNER_KIND`] and [`COPIED_FROM`] on RBAC objects. Lower case, as headers are compared.
+pub const IMPERSONATE_EXTRA: &str = "impersonate-extra-olm.operatorframework.io";
+/// Its value.
+pub const IMPERSONATE_EXTRA_VALUE: &str = "marks";
+/// Name of the admission policy that guards these labels, and of its binding.
+pub const GUARD_POLICY: &str = "olm-guarded-labels";
+
+/// True for a label that says whose a RBAC object is, and that only OLM may set.
+pub fn is_guarded(label: &str) -> bool {
+    label == OWNER
+        || label == COPIED_FROM
+        || label
+            .strip_prefix(OWNER)
+            .is_some_and(|rest| rest.starts_with('.'))
+}
+
 // OperatorGroup -----------------------------------------------------------------------------------------------------
 
 /// Annotation of a ClusterServiceVersion and of its pods: name of the OperatorGroup.

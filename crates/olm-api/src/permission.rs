@@ -80,24 +80,6 @@ impl Permission {
         generate_name(csv, &self.named(csv, Some(namespace)))
     }
 
-    /// Name of the ClusterRole that its Role of the ClusterServiceVersion `csv` in `namespace` is promoted to, of its
-    /// counterparts in other namespaces, and of their bindings.
-    ///
-    /// Unlike upstream's, which is the Role's own, it is derived from the namespace, too: two ClusterServiceVersions of one
-    /// name never share such an object. It differs from the [`Permission::cluster_role_name`].
-    ///
-    /// # Errors
-    /// None in practice; see [`go_compat::json::encode`].
-    pub fn promoted_role_name(&self, csv: &str, namespace: &str) -> Result<String, serde_json::Error> {
-        #[derive(Serialize)]
-        struct Promoted<'a> {
-            promoted: Named<'a>,
-        }
-        let promoted = self.named(csv, Some(namespace));
-        let base = format!("{csv}-{}", self.service_account_name);
-        generate_name(&base, &Promoted { promoted })
-    }
-
     /// Permissions hash of its Role or ClusterRole.
     ///
     /// # Errors
@@ -113,6 +95,18 @@ impl Permission {
             permission: self,
         }
     }
+}
+
+/// Name for a counterpart of the Role or binding `name` of `namespace` where another operator's has that name: two
+/// ClusterServiceVersions of one name never share such an object.
+pub fn name_beside(name: &str, namespace: &str) -> String {
+    #[derive(Serialize)]
+    struct Beside<'a> {
+        name: &'a str,
+        namespace: &'a str,
+    }
+    // Two texts always have a JSON form.
+    generate_name(name, &Beside { name, namespace }).unwrap_or_else(|_| name.to_owned())
 }
 
 /// Permissions hash of a Role or ClusterRole.
@@ -259,19 +253,18 @@ mod tests {
         assert_ne!(absent.role_name("csv").unwrap(), empty.role_name("csv").unwrap());
     }
 
-    /// Two ClusterServiceVersions of one name in two namespaces, and the two kinds of permission of one, never meet in a name.
     #[test]
-    fn promoted_names_differ_by_namespace_and_from_all_other_names() {
+    fn names_beside_others_differ_by_namespace_and_from_all_other_names() {
         let rules = [rule("", "configmaps")];
         let csv = "an-operator-with-a-long-name.v1.0.0";
         let permission = Permission::new("demo", &rules);
-        let of_another = Permission::new("other", &rules);
+        let role = permission.role_name(csv).unwrap();
         let names = std::collections::BTreeSet::from([
-            permission.promoted_role_name(csv, "one").unwrap(),
-            permission.promoted_role_name(csv, "two").unwrap(),
-            of_another.promoted_role_name(csv, "one").unwrap(),
+            name_beside(&role, "one"),
+            name_beside(&role, "two"),
+            name_beside("other", "one"),
             permission.cluster_role_name(csv, "one").unwrap(),
-            permission.role_name(csv).unwrap(),
+            role,
         ]);
         assert_eq!(names.len(), 5, "{names:?}");
         assert!(names.iter().all(|name| name.len() <= 64), "{names:?}");

@@ -16,6 +16,7 @@ mod copied_csv;
 mod csv;
 mod csv_sketch;
 mod group_role;
+mod guarded_labels;
 mod metrics;
 mod mislabelled_csv;
 mod namespace;

@@ -33,7 +33,7 @@ use crate::{
         serving::certificate::CertificateMaker,
     },
     group_role::GroupRoles,
-    metrics,
+    guarded_labels, metrics,
     mislabelled_csv::MislabelledCsvs,
     namespace::Namespaces,
     olm_config::OlmConfigs,
@@ -153,6 +153,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let candidacy = args
         .leader_election
         .candidacy("olm-operator", client.default_namespace());
+    tokio::spawn(guarded_labels::report(client.clone()));
     process::run(client, set, args.serving.endpoints(), metrics, candidacy, start).await?;
     Ok(())
 }

@@ -12,19 +12,15 @@ use k8s_openapi::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::{Deployment, ReplicaSet},
         core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
-        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Client, core::PartialObjectMeta};
 use olm_api::{
     labels,
-    manifest::mend_rbac_manifest,
-    permission,
     v1::{OLMConfig, OperatorGroup},
-    v1alpha1::{
-        ClusterServiceVersion, InstallPlan, InstallPlanPhase, InstallPlanSpec, Step, StepStatus, Subscription,
-    },
+    v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanSpec, Subscription},
     v2::OperatorCondition,
 };
 use olm_runtime::{
@@ -55,7 +51,7 @@ pub struct Stores {
     pub conditions: Store<OperatorCondition>,
     /// Subscriptions.
     pub subscriptions: Store<Subscription>,
-    /// InstallPlans: of Complete ones the steps for Roles and RoleBindings, nothing of others.
+    /// InstallPlans, as components of Operators.
     pub(crate) install_plans: Store<InstallPlan>,
     /// Deployments that OLM made.
     pub deployments: Store<Deployment>,
@@ -245,8 +241,7 @@ pub fn prune_subscription(subscription: &mut Subscription) {
     }
 }
 
-/// What a plan proves: that its steps made Roles and RoleBindings; and what an Operator tells of it. A step's manifest becomes the permissions hash of the object it
-/// carries, or nothing when it refers to an object elsewhere.
+/// Takes out of an InstallPlan what an Operator does not report of it.
 pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
     plan.metadata.annotations = None;
     component::keep_labels(&mut plan.metadata);
@@ -258,58 +253,11 @@ pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
     let Some(status) = plan.status.take() else {
         return;
     };
-    let mut kept = olm_api::v1alpha1::InstallPlanStatus {
+    plan.status = Some(olm_api::v1alpha1::InstallPlanStatus {
         phase: status.phase,
         conditions: status.conditions,
         ..Default::default()
-    };
-    if kept.phase == InstallPlanPhase::Complete {
-        let steps = status.plan.into_iter().filter(is_role_made);
-        let steps = steps.map(|mut step| {
-            step.resource.manifest = permissions_hash(&step);
-            step
-        });
-        kept.plan = steps.collect::<Vec<_>>().into();
-    }
-    plan.status = Some(kept);
-}
-
-fn is_role_made(step: &Step) -> bool {
-    step.resource.group == permission::API_GROUP
-        && matches!(step.resource.kind.as_str(), "Role" | "RoleBinding")
-        && matches!(step.status, StepStatus::Created | StepStatus::Present)
-}
-
-/// The permissions hash of the Role or RoleBinding that a step carries. A manifest of another kind is a reference; one that cannot
-/// be read has a hash that no object has.
-fn permissions_hash(step: &Step) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Carried {
-        kind: String,
-        rules: Option<Vec<PolicyRule>>,
-        role_ref: Option<RoleRef>,
-        subjects: Option<Vec<Subject>>,
-    }
-    let text = step.resource.manifest.as_deref().unwrap_or_default();
-    let carried = serde_json::from_str(text).and_then(|mut manifest| {
-        // As it was when it was carried out.
-        mend_rbac_manifest(&mut manifest);
-        serde_json::from_value::<Carried>(manifest)
     });
-    let Ok(carried) = carried else {
-        return Some(String::new());
-    };
-    match carried.kind.as_str() {
-        "Role" => permission::rules_hash(&carried.rules.unwrap_or_default()).ok(),
-        "RoleBinding" => permission::binding_hash(
-            &carried.role_ref.unwrap_or_default(),
-            &carried.subjects.unwrap_or_default(),
-        )
-        .ok(),
-        "BundleImage" | "ConfigMap" => None,
-        _ => Some(String::new()),
-    }
 }
 
 /// Catalogs have Services, too; of these nobody here reads anything.

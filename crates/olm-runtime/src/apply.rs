@@ -26,6 +26,8 @@ use crate::{
 /// How long may be looked for what became of a write without an answer.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+/// What tells a write of ours from one of the account itself: only who may impersonate with it, which is OLM, can have it.
+const IMPERSONATE_MARKS: HeaderName = HeaderName::from_static(labels::IMPERSONATE_EXTRA);
 
 /// Whether the API server is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -426,6 +428,8 @@ fn impersonate(request: &mut http::Request<Vec<u8>>, identity: &Identity) -> Res
     let user = HeaderValue::from_str(&format!("system:serviceaccount:{namespace}:{name}"));
     let user = user.map_err(|error| error.to_string())?;
     request.headers_mut().insert(IMPERSONATE_USER, user);
+    let marks = HeaderValue::from_static(labels::IMPERSONATE_EXTRA_VALUE);
+    request.headers_mut().insert(IMPERSONATE_MARKS, marks);
     Ok(())
 }
 

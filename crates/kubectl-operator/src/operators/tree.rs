@@ -316,6 +316,7 @@ pub(crate) fn unmet(csv: &ClusterServiceVersion, most: usize) -> Option<String> 
         .flat_map(|status| status.requirement_status.iter());
     let unmet: Vec<String> = all
         .filter(|found| !met.contains(&found.status.as_str()))
+        .filter(|found| !found.message.starts_with(requirement::MISSING_RIGHTS))
         .map(|found| match found.message.as_str() {
             "" => format!("{} {}", found.kind, found.name),
             message => format!("{} {} ({message})", found.kind, found.name),

@@ -31,7 +31,7 @@ use crate::csv::{
     health::Rollout,
     install::{self, serving},
     observed::Observed,
-    rbac, removal, replacement,
+    rbac, removal, replacement, requirements,
 };
 
 /// How often it is asked whether the cluster's proxy was read.
@@ -185,16 +185,17 @@ fn bad_calculation() -> Transition {
     )
 }
 
-/// An operator that runs makes way for its successor like any other that runs, though it was refused rights somewhere: whoever can
-/// have writes refused in one namespace must not stop upgrades. Neither must a webhook that was installed under laxer rules, nor a
-/// rollout that got stuck while the pods before it serve on: the successor may be what mends it.
-fn replaced_while_refused(observed: &Observed) -> Option<PhaseStep> {
+/// An operator that runs makes way for its successor like any other that runs, though something is wrong with it: requirements that it does not
+/// meet any more, a webhook that was installed under laxer rules, or a rollout that got stuck while the pods before it serve on. The successor may
+/// be what mends it.
+fn replaced_while_running(observed: &Observed) -> Option<PhaseStep> {
     let next = replacement::next(observed.name(), &observed.siblings)?;
     let runs = install::problem(observed, Rollout::MayProgress).is_none();
-    let lacks_rights = runs && install::lacking_rights(observed).is_some();
+    let is_unmet =
+        runs && requirements::evaluate(observed).is_ok_and(|found| !found.met && !found.undetermined);
     let is_stuck = runs && install::is_stuck(observed);
     let is_misdescribed = observed.strategy.is_ok() && pending::unusable_strategy(observed).is_some();
-    (lacks_rights || is_stuck || (is_misdescribed && install::is_available(observed))).then(|| {
+    (is_unmet || is_stuck || (is_misdescribed && install::is_available(observed))).then(|| {
         let message = format!("being replaced by csv: {}", next.name);
         PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message))
     })

@@ -213,13 +213,6 @@ pub(crate) fn grant_in_targets(observed: &Observed) -> InstallWrites {
     }
 }
 
-/// What still has to be granted, for people; `None` when the operator has its rights wherever it works.
-pub(crate) fn lacking_rights(observed: &Observed) -> Option<String> {
-    let grants = rbac::grants(observed);
-    let places = rbac::describe_places(grants.iter().map(|grant| &grant.place));
-    (!grants.is_empty()).then(|| format!("rights are missing {places}"))
-}
-
 /// What an install has to write.
 pub(crate) fn writes(observed: &Observed) -> InstallWrites {
     let ServingWrites { before, after } = serving::writes(observed);

@@ -48,7 +48,7 @@ use crate::{
     csv::{
         changeover, health, install,
         observed::{Kind, Leftover, Observed},
-        rbac::{self, Place, proof},
+        rbac::{self, Place, counterparts},
         replacement, requirements,
         serving::{certificate::CertificateMaker, delegation},
         strategy::Strategy,
@@ -86,7 +86,6 @@ impl Reader {
             return Ok(None);
         };
         let now = clock::now();
-        observed.is_overdue = rbac::is_overdue(&observed, now);
         self.read_live(&mut observed, now).await?;
         Ok(Some(observed))
     }
@@ -109,6 +108,7 @@ impl Reader {
             if needs_grants(observed, &strategy, now) {
                 self.read_grants(observed, &strategy).await?;
             }
+            self.read_bound_roles(observed).await?;
         }
         if needs_subscription(observed) {
             self.read_subscription(observed).await?;
@@ -203,6 +203,14 @@ impl Reader {
             reading.add_cluster_wide(&mut grants).await?;
             observed.rbac.granted_by_others = Some(grants);
         }
+        Ok(())
+    }
+
+    /// A Role that is made in a target namespace gives its rights to whoever somebody bound to that name before.
+    async fn read_bound_roles(&self, observed: &mut Observed) -> Result<(), ObserveError> {
+        let new = counterparts::new_roles(observed);
+        let csv = NamespacedName::from_object(observed.csv.as_ref());
+        observed.rbac.bound_by_others = grants::bound_by_others(&self.client, &csv, &new).await?;
         Ok(())
     }
 
@@ -347,32 +355,29 @@ pub(crate) fn needs_subscription(observed: &Observed) -> bool {
 
 /// True when RBAC that others made may be what a ClusterServiceVersion lacks.
 pub(crate) fn needs_grants(observed: &Observed, strategy: &Strategy, now: Timestamp) -> bool {
-    let incomplete = |role| {
-        !rbac::is_held(role, observed.namespace(), &observed.rbac)
-            || !rbac::unproven(observed, role).is_empty()
-    };
-    observed.plan_grace(now).is_none() && strategy.roles.iter().any(incomplete)
+    let is_held = |role| rbac::is_held(role, observed.namespace(), &observed.rbac);
+    observed.plan_grace(now).is_none() && !strategy.roles.iter().all(is_held)
 }
 
 /// True when neither its own RBAC nor what has been read of others' gives a ClusterServiceVersion all it asks for.
 fn lacks_rights(observed: &Observed, strategy: &Strategy) -> bool {
     strategy.roles.iter().any(|role| {
         let by_others = || {
-            let granted = proof::granted_by_others(observed, role.scope, &role.service_account);
+            let granted = rbac::granted_by_others(observed, role.scope, &role.service_account);
             granted.is_some_and(|granted| role.rules.iter().all(|rule| granted.covers(rule)))
         };
         let is_given = rbac::is_held(role, observed.namespace(), &observed.rbac) || by_others();
-        !is_given || !rbac::unproven(observed, role).is_empty()
+        !is_given || !rbac::uncarried(observed, role).is_empty()
     })
 }
 
-/// The namespaces whose RoleBindings may be what a ClusterServiceVersion lacks: its own, and the targets that nobody who may has
-/// granted its permissions to.
+/// The namespaces whose RoleBindings may be what a ClusterServiceVersion lacks: its own, and the targets that its permissions are not
+/// carried to.
 pub(crate) fn grant_namespaces(observed: &Observed, strategy: &Strategy) -> BTreeSet<String> {
     let lacking = strategy
         .roles
         .iter()
-        .flat_map(|role| rbac::unproven(observed, role));
+        .flat_map(|role| rbac::uncarried(observed, role));
     let mut namespaces: BTreeSet<String> = lacking
         .filter_map(|place| match place {
             Place::Namespace(name) => Some(name),

@@ -77,10 +77,6 @@ pub(crate) struct Observed {
     pub(crate) accounts: BTreeMap<String, FoundAccount>,
     /// RBAC objects that concern it.
     pub(crate) rbac: Rbac,
-    /// Roles and RoleBindings that steps of Complete InstallPlans of its namespace made for it.
-    pub(crate) planned: Vec<PlannedRbac>,
-    /// Rights that its narrowed group no longer covers have waited long enough for what was to replace them.
-    pub(crate) is_overdue: bool,
     /// Objects outside its namespace that carry its owner labels; read only while it is being deleted.
     pub(crate) leftovers: Vec<Leftover>,
     /// Certificates and what leads to them.
@@ -154,15 +150,12 @@ pub(crate) struct FoundAccount {
     pub(crate) csv_owners: BTreeMap<String, String>,
 }
 
-/// A Role or RoleBinding that a step of a Complete InstallPlan made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PlannedRbac {
-    pub(crate) plan_uid: String,
-    /// `Role` or `RoleBinding`.
-    pub(crate) kind: String,
+/// Kind, namespace (empty for cluster-scoped kinds) and name of a Role, ClusterRole or binding.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RbacKey {
+    pub(crate) kind: &'static str,
+    pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Permissions hash of the object the step carries; `None` when the step only refers to where its object is.
-    pub(crate) content: Option<String>,
 }
 
 /// RBAC objects that concern a ClusterServiceVersion.
@@ -180,6 +173,10 @@ pub(crate) struct Rbac {
     pub(crate) replicated_roles: Vec<Arc<Role>>,
     /// RoleBindings with its owner labels that were made for it in other namespaces.
     pub(crate) replicated_bindings: Vec<Arc<RoleBinding>>,
+    /// Names that counterparts of its Roles and bindings would have, and that other objects with OLM's mark have.
+    pub(crate) taken: BTreeSet<RbacKey>,
+    /// Roles of target namespaces, there or not, that bindings of others refer to; read before a Role of that name is created.
+    pub(crate) bound_by_others: BTreeSet<RbacKey>,
     /// What others granted its accounts, read from the API server when its own RBAC is incomplete.
     pub(crate) granted_by_others: Option<ForeignGrants>,
 }

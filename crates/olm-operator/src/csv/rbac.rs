@@ -1,35 +1,33 @@
-//! The Roles and ClusterRoles that a ClusterServiceVersion describes: what they are called, whether they are held, and where they
-//! have to hold.
+//! The Roles and ClusterRoles that a ClusterServiceVersion describes: whether they are held, and where they have to hold.
 //!
-//! An InstallPlan makes them in the namespace of the ClusterServiceVersion, and makes them again; nothing here does. What is
-//! written here are their counterparts for an operator that works elsewhere, too: [`promotion`] to ClusterRoles and
-//! [`replication`] to other namespaces, both only with a [`proof`] that somebody who may has granted the rights to this operator.
+//! An InstallPlan or a person makes them in the namespace of the ClusterServiceVersion; nothing here does. What is written here are
+//! the [`counterparts`] of those with its owner labels, for an operator that works elsewhere, too. Nobody but OLM and who may give any
+//! right can set these labels: an admission policy guards them (decision record 0044).
 
+pub(crate) mod counterparts;
 pub(crate) mod objects;
-pub(crate) mod promotion;
-pub(crate) mod proof;
-pub(crate) mod replication;
 #[cfg(test)]
 mod rows;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::ResourceExt;
-
-use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
-
 use olm_runtime::plan::Action;
 
 use crate::csv::{
-    failure_cause::FailureCause,
+    coverage::{self, Granted},
     observed::{Observed, Rbac},
     strategy::{Scope, WantedRole},
 };
 
+pub(crate) use counterparts::{grants, revocations, withdrawals};
+
 /// The account every namespace has, that of pods that name none; nothing is ever made or awaited of it.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
+
+/// How long rights beyond the own namespace stay while no group sends the operator there.
+pub(crate) const REVOCATION_GRACE: Duration = Duration::from_secs(10 * 60);
 
 /// Where rights of a namespaced permission have to hold beyond the namespace of the ClusterServiceVersion.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,98 +66,57 @@ pub(crate) fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -
     format!("in {noun} {}", names.join(", "))
 }
 
-/// What has to be written so that an operator has its rights wherever its group sends it, beyond its own namespace.
-pub(crate) fn grants(observed: &Observed) -> Vec<Grant> {
-    namespaced(observed)
-        .filter(|role| proof::find(observed, role).is_some())
-        .flat_map(|role| {
-            lacking(observed, role)
-                .into_iter()
-                .flat_map(move |place| match &place {
-                    Place::Everywhere => promotion::promote_to_cluster_role(observed, role),
-                    Place::Namespace(namespace) => {
-                        replication::replicate_to_target(observed, role, namespace)
-                    }
-                })
-        })
-        .collect()
+/// The places beyond its namespace where a permission of the strategy has to hold.
+pub(crate) fn places(observed: &Observed) -> Vec<Place> {
+    match observed.group() {
+        None => Vec::new(),
+        Some(group) if group.targets_all() => vec![Place::Everywhere],
+        Some(_) => {
+            let targets = observed.open_targets.iter().cloned();
+            targets.map(Place::Namespace).collect()
+        }
+    }
 }
 
-/// How long rights that a group no longer covers wait for those that are to replace them, and rights beyond the own namespace for
-/// the group to come back.
-pub(crate) const REVOCATION_GRACE: Duration = Duration::from_secs(10 * 60);
-
-/// True when an install has waited so long that rights its group no longer covers go, whatever is lacking. Else who has writes
-/// refused in one target of a narrowed group keeps what the operator had everywhere.
-pub(crate) fn is_overdue(observed: &Observed, now: Timestamp) -> bool {
-    let reason = observed.csv.reason();
-    let is_refused = match observed.csv.phase() {
-        Phase::InstallReady => reason == reason::INSTALL_WAITING,
-        Phase::Failed => FailureCause::parse(reason).is_refusal(),
-        _ => false,
+/// The places where a permission does not hold and will not be made to: no Role with the owner labels gives it in the own namespace,
+/// so there is nothing to carry, and what others grant does not reach there.
+pub(crate) fn uncarried(observed: &Observed, role: &WantedRole) -> Vec<Place> {
+    if role.scope == Scope::Cluster || is_held(role, observed.namespace(), &observed.rbac) {
+        return Vec::new();
+    }
+    let lacks = |place: &Place| {
+        let namespace = match place {
+            Place::Everywhere => None,
+            Place::Namespace(name) => Some(name.as_str()),
+        };
+        let granted = granted(observed, namespace, &role.service_account);
+        !granted.is_some_and(|granted| role.rules.iter().all(|rule| granted.covers(rule)))
     };
-    is_refused && observed.waited(now) >= REVOCATION_GRACE
+    places(observed).into_iter().filter(lacks).collect()
 }
 
-/// Everything that was carried beyond the own namespace: of an operator that no group sends anywhere.
-pub(crate) fn withdrawals(observed: &Observed) -> Vec<Action> {
-    let mut actions = promotion::withdraw(observed);
-    actions.extend(replication::withdraw(observed));
-    actions
+/// What RBAC that was read from the API server gives the account in the scope of a permission; `None` when none was read.
+pub(crate) fn granted_by_others<'a>(
+    observed: &'a Observed,
+    scope: Scope,
+    account: &'a str,
+) -> Option<Granted<'a>> {
+    let namespace = (scope == Scope::Namespace).then(|| observed.namespace());
+    granted(observed, namespace, account)
 }
 
-/// Counterparts that are no longer wanted. None as long as rights are lacking anywhere: what an operator has is taken away only
-/// after what it is to have instead has been seen, or has been refused for long.
-pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
-    let narrowed = observed.group().is_some_and(|group| !group.targets_all());
-    if observed.is_overdue && narrowed && observed.strategy.is_ok() {
-        let mut actions = promotion::revoke(observed);
-        actions.extend(replication::revoke_outside(observed));
-        return actions;
-    }
-    let complete = observed.group().is_some()
-        && observed.strategy.is_ok()
-        && namespaced(observed).all(|role| lacking(observed, role).is_empty());
-    if !complete {
-        return Vec::new();
-    }
-    let mut actions = promotion::revoke(observed);
-    actions.extend(replication::revoke(observed));
-    actions
-}
-
-/// The places where the rights of a namespaced permission have to hold and do not.
-pub(crate) fn lacking(observed: &Observed, role: &WantedRole) -> Vec<Place> {
-    let Some(group) = observed.group() else {
-        return Vec::new();
+fn granted<'a>(observed: &'a Observed, namespace: Option<&'a str>, account: &'a str) -> Option<Granted<'a>> {
+    let grants = observed.rbac.granted_by_others.as_ref()?;
+    let account = coverage::AccountName {
+        namespace: observed.namespace(),
+        name: account,
     };
-    // What others granted is read only for want of a proof, and must not make a difference while there is one.
-    let by_others = proof::find(observed, role).is_none();
-    if promotion::holds_everywhere(observed, role)
-        || by_others && proof::is_granted_by_others(observed, role, None)
-    {
-        return Vec::new();
-    }
-    if group.targets_all() {
-        return vec![Place::Everywhere];
-    }
-    observed
-        .open_targets
-        .iter()
-        .filter(|namespace| {
-            !(replication::holds_in(observed, role, namespace)
-                || by_others && proof::is_granted_by_others(observed, role, Some(namespace)))
-        })
-        .map(|namespace| Place::Namespace(namespace.clone()))
-        .collect()
-}
-
-/// The places where a permission has to hold, does not, and will not be made to: nobody who may has granted it there.
-pub(crate) fn unproven(observed: &Observed, role: &WantedRole) -> Vec<Place> {
-    if role.scope == Scope::Cluster || proof::find(observed, role).is_some() {
-        return Vec::new();
-    }
-    lacking(observed, role)
+    Some(coverage::granted(
+        account,
+        namespace,
+        &grants.bindings,
+        &grants.roles,
+    ))
 }
 
 /// The roles of namespaced permissions; none while the strategy cannot be used.

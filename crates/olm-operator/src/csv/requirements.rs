@@ -8,11 +8,13 @@ mod permissions;
 use std::collections::BTreeMap;
 
 use go_compat::semver::Version;
+use k8s_openapi::api::rbac::v1::Role;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Resource;
 use olm_api::{
     condition::requirement,
+    permission,
     v1alpha1::{ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus},
 };
 
@@ -48,6 +50,7 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     rows.extend(api_services(observed));
     rows.extend(native_apis(observed));
     rows.extend(permissions::rows(observed, strategy)?);
+    rows.extend(permissions::missing_in_targets(observed, strategy));
     let met = rows.iter().all(|row| row.met);
     Ok(Requirements {
         met,
@@ -55,6 +58,26 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
         undetermined: !met && rows.iter().all(|row| row.met || row.unknown),
         rows: bounded(observed.name(), rows.into_iter().map(|row| row.status)),
     })
+}
+
+/// The row of rights that an operator lacks beyond its own namespace, where its group sends it.
+pub(crate) fn missing_rights(role: &str, places: &str, cause: &str) -> RequirementStatus {
+    RequirementStatus {
+        status: requirement::PRESENT_NOT_SATISFIED.to_owned(),
+        message: format!("{}{places}: {cause}", requirement::MISSING_RIGHTS),
+        ..row_of::<Role>(role)
+    }
+}
+
+/// True for such a row.
+pub(crate) fn is_missing_rights(row: &RequirementStatus) -> bool {
+    row.group == permission::API_GROUP && row.message.starts_with(requirement::MISSING_RIGHTS)
+}
+
+/// True when the stored status reports rights missing beyond the namespace.
+pub(crate) fn reports_missing_rights(csv: &ClusterServiceVersion) -> bool {
+    let status = csv.status.as_ref();
+    status.is_some_and(|status| status.requirement_status.iter().any(is_missing_rights))
 }
 
 fn lacking(rows: &[Row]) -> String {
@@ -81,8 +104,7 @@ fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<Req
     for mut row in rows {
         let parts = row.dependents.len();
         if parts > 0 && bytes(&row) > left {
-            // What was granted must not be forgotten for its neighbours' length.
-            row.dependents.retain(crate::csv::rbac::proof::is_note);
+            row.dependents = Vec::new().into();
             row.message = format!("{} ({parts} rules, too large to list)", row.message)
                 .trim()
                 .to_owned();

@@ -32,8 +32,9 @@ use crate::csv::{
     health, held_up,
     install::{self, serving},
     observed::Observed,
+    requirements::is_missing_rights,
     serving::certificate::Validity,
-    status::refusal::{Refusal, Telling},
+    status::refusal::{MissingRights, Refusal, Telling},
 };
 
 /// Entries of the history.
@@ -64,10 +65,18 @@ pub(crate) fn status(
     let mut requeue = Requeue::AwaitChange;
     let mut memory = None;
     let mut held_up_by = None;
-    if let Some(refusal) = Refusal::of(&grants, outcomes) {
-        let since = refused_since.unwrap_or(now);
+    let since = refused_since.unwrap_or(now);
+    let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    let mut missing = Vec::new();
+    if let Some(refused) = MissingRights::of(&grants, outcomes) {
         memory = Some(since);
-        let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        // Until it is told what was told before stays.
+        let told = old.requirement_status.iter();
+        let told = || told.filter(|row| is_missing_rights(row)).cloned().collect();
+        missing = refused.report(lasted).unwrap_or_else(told);
+    }
+    if let Some(refusal) = Refusal::of(grants.len(), outcomes) {
+        memory = Some(since);
         match refusal.telling(observed, stage, lasted) {
             Telling::Transition(transition) => transitions.push(transition),
             Telling::Besides(cause) => {
@@ -108,9 +117,7 @@ pub(crate) fn status(
     let mut new = old.clone();
     new.message = new.message.map(|told| held_up::without(&told).to_owned());
     transitions.retain(|transition| follow(&mut new, transition, now));
-    if let Some(rows) = requirements {
-        set_requirements(&mut new, rows, now);
-    }
+    set_requirements(&mut new, (requirements, missing), !grants.is_empty(), now);
     set_certificate_times(&mut new, observed);
     if let Some(cause) = held_up_by {
         new.message = Some(held_up::with(new.message.as_deref().unwrap_or_default(), &cause));
@@ -132,7 +139,11 @@ pub(crate) fn status(
         WriteTime::Now => {
             let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
             let patch = status_patch(target, Some(observed.uid()), &old, &new);
-            let events = patch.as_ref().map(|_| events(observed, &transitions));
+            let events = patch.as_ref().map(|_| {
+                let mut events = events(observed, &transitions);
+                events.extend(missing_rights(observed, &old, &new));
+                events
+            });
             StatusUpdate {
                 patches: Vec::from_iter(patch),
                 events: events.unwrap_or_default(),
@@ -231,7 +242,28 @@ fn follow(status: &mut ClusterServiceVersionStatus, transition: &Transition, now
     true
 }
 
-fn set_requirements(status: &mut ClusterServiceVersionStatus, rows: Vec<RequirementStatus>, now: Timestamp) {
+/// The rows of a round, if it looked at the requirements, and of the rights that it could not give. What an earlier one could not give is given
+/// when this one has tried.
+fn set_requirements(
+    status: &mut ClusterServiceVersionStatus,
+    (rows, missing): (Option<Vec<RequirementStatus>>, Vec<RequirementStatus>),
+    has_tried: bool,
+    now: Timestamp,
+) {
+    let mut rows = match rows {
+        Some(rows) => rows,
+        None if !has_tried => return,
+        None => {
+            let mut rows = status.requirement_status.to_vec();
+            rows.retain(|row| !is_missing_rights(row));
+            rows
+        }
+    };
+    for row in missing {
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
     if status.requirement_status != rows {
         status.requirement_status = rows.into();
         status.last_update_time = Some(stored_time(now));
@@ -283,6 +315,24 @@ fn write_time(
         Some(left) if !moved && !left.is_zero() => WriteTime::In(left),
         _ => WriteTime::Now,
     }
+}
+
+/// A warning for each row of rights that are missing beyond the namespace, when it is new.
+fn missing_rights(
+    observed: &Observed,
+    old: &ClusterServiceVersionStatus,
+    new: &ClusterServiceVersionStatus,
+) -> Vec<EventDraft> {
+    let rows = new.requirement_status.iter();
+    let news = rows.filter(|row| is_missing_rights(row) && !old.requirement_status.contains(row));
+    let event = |row: &RequirementStatus| {
+        EventDraft::warning(
+            observed.csv.object_ref(&()),
+            reason::RIGHTS_MISSING,
+            row.message.clone(),
+        )
+    };
+    news.map(event).collect()
 }
 
 fn events(observed: &Observed, transitions: &[Transition]) -> Vec<EventDraft> {

@@ -57,13 +57,9 @@ pub(crate) enum Scope {
 pub(crate) struct WantedRole {
     /// Name of role and binding as an InstallPlan makes them.
     pub(crate) name: String,
-    /// Name of the ClusterRole it is promoted to, of its counterparts in other namespaces, and of their bindings.
-    pub(crate) promoted_name: String,
     pub(crate) scope: Scope,
     pub(crate) service_account: String,
     pub(crate) rules: Vec<PolicyRule>,
-    /// Hash of what it allows, for the label.
-    pub(crate) rules_hash: String,
 }
 
 /// Reads the strategy.
@@ -153,11 +149,9 @@ fn wanted_roles(
         if seen.insert((scope, role.clone())) {
             roles.push(WantedRole {
                 name: role,
-                promoted_name: recipe.promoted_role_name(name, namespace)?,
                 scope,
                 service_account: service_account.clone(),
                 rules: rules.clone(),
-                rules_hash: recipe.rules_hash()?,
             });
         }
     }

@@ -17,6 +17,7 @@ mod mislabelled_csvs;
 mod order;
 pub(crate) mod properties;
 mod proxy;
+mod reach;
 mod refusals;
 mod requirements;
 mod rights;
@@ -29,7 +30,6 @@ mod taken_over;
 mod tenants;
 mod transitions;
 mod triggers;
-mod unproven;
 mod upgrades;
 mod upstream;
 

@@ -16,7 +16,7 @@ use olm_api::{
     api_key::{ApiSet, provided_apis},
     labels,
     v1::OperatorGroup,
-    v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
+    v1alpha1::{ClusterServiceVersion, Subscription},
     v2::OperatorCondition,
 };
 use olm_runtime::{
@@ -221,28 +221,6 @@ pub(crate) fn by_subscription(change: &Change<Subscription>) -> Keys {
     let names = change.versions().flat_map(|version| named(version)).flatten();
     names
         .map(|name| NamespacedName::new(namespace.as_str(), name))
-        .collect()
-}
-
-/// An InstallPlan whose steps for Roles changed, as its store keeps them: those the steps were for.
-pub(crate) fn by_install_plan(change: &Change<InstallPlan>) -> Keys {
-    let steps = |plan: &InstallPlan| {
-        plan.status
-            .as_ref()
-            .map(|status| status.plan.clone())
-            .unwrap_or_default()
-    };
-    if let Change::Applied { old: Some(old), new } = change
-        && steps(old) == steps(new)
-        && old.metadata.uid == new.metadata.uid
-    {
-        return Keys::new();
-    }
-    let namespace = change.object().namespace().unwrap_or_default();
-    change
-        .versions()
-        .flat_map(|plan| steps(plan).into_iter())
-        .map(|step| NamespacedName::new(namespace.as_str(), step.resolving))
         .collect()
 }
 

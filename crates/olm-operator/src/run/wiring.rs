@@ -358,10 +358,6 @@ fn connect_others(stores: &Stores, queues: &Queues) {
     stores
         .subscriptions
         .on_change(move |change| add_all(&queue, csv::triggers::by_subscription(change)));
-    let queue = queues.csvs.clone();
-    stores
-        .install_plans
-        .on_change(move |change| add_all(&queue, csv::triggers::by_install_plan(change)));
     let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
     stores.conditions.on_change(move |change| {
         let in_namespace = csvs.list_in(&namespace_of(change.object()));

@@ -152,7 +152,7 @@ fn rbac_of(csv: &ClusterServiceVersion) -> Vec<Value> {
         };
         objects.push(
             json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "rules": role.rules,
-            "metadata": metadata(role.rules_hash.clone())}),
+            "metadata": metadata(permission::rules_hash(&role.rules).unwrap())}),
         );
         objects.push(
             json!({"apiVersion": format!("{RBAC}/v1"), "kind": format!("{kind}Binding"), "roleRef": role_ref, "subjects": subjects,

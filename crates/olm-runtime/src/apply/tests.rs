@@ -398,6 +398,10 @@ fn a_tenants_write_is_made_in_the_tenants_name() {
     );
     // Groups that are named need the right to act as them; those of an account come with it.
     assert!(!request.headers().contains_key("impersonate-group"));
+    assert_eq!(
+        request.headers()["impersonate-extra-olm.operatorframework.io"],
+        "marks"
+    );
 }
 
 /// The olm-operator compares what became of a Deployment with what it applied; nobody does so with a definition.

@@ -81,6 +81,9 @@ impl Asked {
         if let Some(user) = &event.impersonated_user {
             // What that user may is nothing of ours.
             self.allowed(account, &impersonation(user), rights);
+            for request in impersonation_extras(user) {
+                self.allowed(account, &request, rights);
+            }
             return;
         }
         let code = event.response_status.as_ref().map_or(0, |status| status.code);
@@ -217,6 +220,21 @@ fn impersonation(user: &AuditUser) -> Request {
     }
 }
 
+/// Rights that it needs besides to say more of `user`: one for each value.
+fn impersonation_extras(user: &AuditUser) -> impl Iterator<Item = Request> {
+    let extras = user.extra.iter();
+    let values = extras.flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
+    values.map(|(key, value)| Request {
+        verb: "impersonate".to_owned(),
+        subject: Subject::Resource {
+            group: "authentication.k8s.io".to_owned(),
+            resource: format!("userextras/{key}"),
+        },
+        namespace: String::new(),
+        name: value.clone(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -340,6 +358,21 @@ mod tests {
             extra: BTreeMap::new(),
         };
         assert_eq!(impersonation(&user).to_string(), "impersonate users rosa");
+    }
+
+    #[test]
+    fn what_is_said_more_of_somebody_needs_a_right_of_its_own() {
+        let rights = [
+            right("impersonate", "", "serviceaccounts"),
+            right("impersonate", "authentication.k8s.io", "userextras/example.com"),
+            right("impersonate", "authentication.k8s.io", "userextras/other"),
+        ];
+        let mut asked = Asked::default();
+        let mut event = event("create", 201, Some("allow"));
+        event["impersonatedUser"] =
+            json!({"username": "system:serviceaccount:n:installer", "extra": {"example.com": ["marks"]}});
+        note(&mut asked, &rights, event);
+        assert_eq!(asked.used, BTreeMap::from([(0, 1), (1, 1)]));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kube::{ResourceExt, core::ApiResource};
 use olm_api::labels;
 use olm_api::v1alpha1::Step;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::StepError;
 use crate::component;
@@ -44,7 +44,11 @@ pub(super) fn complete(
     } else {
         metadata.remove("namespace");
     }
-    object::metadata_map_mut(&mut object, "labels").insert(labels::MANAGED.to_owned(), labels::TRUE.into());
+    let labels = object::metadata_map_mut(&mut object, "labels");
+    labels.insert(labels::MANAGED.to_owned(), labels::TRUE.into());
+    if kind.is_account_or_rbac() && kind != StepKind::ServiceAccount {
+        keep_own_marks(labels, &step.resolving, &namespace);
+    }
     match kind {
         StepKind::Subscription => {
             let annotations = object::metadata_map_mut(&mut object, "annotations");
@@ -83,6 +87,21 @@ pub(super) fn complete(
         object::map_mut(&mut object, "metadata").insert("ownerReferences".to_owned(), owners.into());
     }
     Ok(Some(object))
+}
+
+/// Owner labels of RBAC decide what is carried to other namespaces, and admission lets OLM alone set them: a bundle must not say by them that
+/// its object belongs to another operator.
+fn keep_own_marks(labels: &mut Map<String, Value>, csv: &str, namespace: &str) {
+    let own = [
+        (labels::OWNER, csv),
+        (labels::OWNER_NAMESPACE, namespace),
+        (labels::OWNER_KIND, labels::OWNER_KIND_CSV),
+    ];
+    let is_own = own
+        .iter()
+        .all(|(label, value)| labels.get(*label).is_some_and(|found| found == value));
+    let is_kept = |label: &str| is_own && own.iter().any(|(known, _)| *known == label);
+    labels.retain(|label, _| !labels::is_guarded(label) || is_kept(label));
 }
 
 /// What olm-operator would write on a new ClusterServiceVersion first of all: of which OperatorGroup it is, and its finalizer. It

@@ -88,6 +88,41 @@ fn what_belongs_to_a_csv_of_another_namespace_does_not_change_hands() {
     }
 }
 
+/// By these labels olm-operator tells whose a Role is; a bundle says them of its own operator or not at all.
+#[test]
+fn a_bundle_marks_no_role_as_that_of_another_operator() {
+    let marked = |name: &str, csv: &str, namespace: &str| {
+        let mut role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
+            "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+        object::set_owner_labels(&mut role, csv, namespace);
+        role["metadata"]["labels"]["olm.copiedFrom"] = json!("victim");
+        role["metadata"]["labels"]["mine"] = json!("kept");
+        role
+    };
+    let brought = vec![
+        marked("own", "demo.v1", NAMESPACE),
+        marked("of-another", "victim.v1", NAMESPACE),
+        marked("of-another-namespace", "demo.v1", "victim"),
+    ];
+    let mut env = TestEnv::with_plan(&[bundle("demo.v1", brought)]);
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+    let marks = |name: &str| -> Vec<String> {
+        let role = env.object(&format!("Role {NAMESPACE}/{name}"));
+        let labels = role["metadata"]["labels"].as_object().unwrap();
+        assert_eq!(labels["mine"], "kept", "{name}");
+        let marks = labels.keys().filter(|label| olm_api::labels::is_guarded(label));
+        marks.cloned().collect()
+    };
+    assert_eq!(
+        marks("own"),
+        ["olm.owner", "olm.owner.kind", "olm.owner.namespace"]
+    );
+    for name in ["of-another", "of-another-namespace"] {
+        assert_eq!(marks(name), [""; 0], "{name}");
+    }
+}
+
 /// What an earlier version of the operator brought is shared with the next one.
 #[test]
 fn what_a_predecessor_owns_gets_the_next_version_as_owner() {

@@ -44,7 +44,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
             message,
         ));
     }
-    if let Some(step) = super::replaced_while_refused(observed) {
+    if let Some(step) = super::replaced_while_running(observed) {
         return step;
     }
     if let Some(step) = super::pending::unusable_strategy(observed) {
@@ -133,7 +133,7 @@ fn components(observed: &Observed, cause: FailureCause) -> PhaseStep {
         ));
     }
     let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
-        return PhaseStep::go(installing::succeeded_or_lacking(observed));
+        return PhaseStep::go(installing::succeeded());
     };
     let pending = |text: &str| {
         let message = install::told(text);

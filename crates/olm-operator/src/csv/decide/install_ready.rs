@@ -10,7 +10,7 @@ use crate::csv::{
 };
 
 pub(super) fn step(observed: &Observed) -> PhaseStep {
-    if let Some(step) = super::replaced_while_refused(observed) {
+    if let Some(step) = super::replaced_while_running(observed) {
         return step;
     }
     if let Some(step) = super::pending::unusable_strategy(observed) {

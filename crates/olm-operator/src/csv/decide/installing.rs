@@ -30,7 +30,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         return PhaseStep::go(super::bad_calculation());
     }
     let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
-        return PhaseStep::go(succeeded_or_lacking(observed));
+        return PhaseStep::go(succeeded());
     };
     match found.problem {
         DeploymentProblem::Stuck(text) => PhaseStep::go(Transition::new(
@@ -46,20 +46,8 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     }
 }
 
-/// All components are there and healthy; the install goes on where rights are missing.
-pub(super) fn succeeded_or_lacking(observed: &Observed) -> Transition {
-    match install::lacking_rights(observed) {
-        None => succeeded(),
-        Some(text) => Transition::new(
-            Phase::InstallReady,
-            reason::INSTALL_WAITING,
-            format!("installing: {text}"),
-        ),
-    }
-}
-
 /// All components are there and healthy.
-fn succeeded() -> Transition {
+pub(super) fn succeeded() -> Transition {
     Transition::new(
         Phase::Succeeded,
         reason::INSTALL_SUCCEEDED,

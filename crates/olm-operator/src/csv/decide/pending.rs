@@ -50,6 +50,10 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         Err(error) => return PhaseStep::go(invalid_strategy(&error)),
     };
     if !met {
+        // Its successor waits for it, and may be what it waits for.
+        if let Some(step) = super::replaced_while_running(observed) {
+            return step.with_requirements(rows);
+        }
         return unmet(observed, &lacking, rows, position, now);
     }
     if let Some(step) = unusable_strategy(observed) {
@@ -69,7 +73,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     .with_requirements(rows)
 }
 
-/// What is missing is told, and never made here: accounts and RBAC are made by InstallPlans, or by hand (decision record 0015).
+/// What is missing is told, and never made here: accounts and RBAC are made by InstallPlans, or by hand (decision record 0044).
 fn unmet(
     observed: &Observed,
     lacking: &str,

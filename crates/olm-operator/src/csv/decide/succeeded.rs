@@ -1,5 +1,7 @@
 //! The operator runs: notice when it no longer does, or when its successor has come.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
@@ -12,6 +14,9 @@ use crate::csv::{
     replacement,
     requirements::{self, Requirements},
 };
+
+/// How often RBAC that OLM did not make is looked at, while an operator that runs depends on it.
+const RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings) {
@@ -56,7 +61,11 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
         );
         return PhaseStep::go(failed).with_requirements(rows);
     }
-    health(observed, now).with_requirements(rows)
+    let step = health(observed, now).with_requirements(rows);
+    if observed.rbac.granted_by_others.is_some() || !observed.rbac.bound_by_others.is_empty() {
+        return step.again(RIGHTS_INTERVAL, "RBAC that OLM did not make is not watched");
+    }
+    step
 }
 
 fn health(observed: &Observed, now: Timestamp) -> PhaseStep {

@@ -13,7 +13,8 @@ use serde::de::DeserializeOwned;
 use crate::{
     csv::{
         coverage::{self, Binding, RoleKey},
-        observed::ForeignGrants,
+        observe::stored::is_replica,
+        observed::{ForeignGrants, RbacKey},
     },
     owner,
 };
@@ -90,17 +91,12 @@ impl Reading<'_> {
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
         let mut found = Vec::new();
-        let mut page = ListParams::default().limit(PAGE_SIZE);
-        loop {
-            let list = deadline(what, api.list(&page)).await?;
-            let staying = list.items.into_iter();
-            let staying = staying.filter(|object| !owner::is_of_another(object.meta(), &self.csv));
-            found.extend(staying.map(read).filter(|binding| self.concerns(binding)));
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page.continue_token = Some(token),
-                None => return Ok(found),
-            }
-        }
+        each_page(&api, what, |object: K| {
+            let stays = !owner::is_of_another(object.meta(), &self.csv);
+            found.extend(Some(read(object)).filter(|binding| stays && self.concerns(binding)));
+        })
+        .await?;
+        Ok(found)
     }
 
     fn concerns(&self, binding: &Binding) -> bool {
@@ -144,6 +140,59 @@ impl Reading<'_> {
         };
         let stays = !owner::is_of_another(&metadata, &self.csv);
         Ok(stays.then(|| rules.unwrap_or_default()))
+    }
+}
+
+/// Those of `roles` that a binding refers to which is no counterpart of this ClusterServiceVersion.
+///
+/// # Errors
+/// When a read fails.
+pub(super) async fn bound_by_others(
+    client: &Client,
+    csv: &NamespacedName,
+    roles: &BTreeSet<RbacKey>,
+) -> Result<BTreeSet<RbacKey>, ObserveError> {
+    let namespaces: BTreeSet<&str> = roles.iter().map(|role| role.namespace.as_str()).collect();
+    let apis: Vec<(String, Api<RoleBinding>)> = if namespaces.len() <= ASKED_ONE_BY_ONE {
+        let named = namespaces.iter().map(|namespace| {
+            let api = Api::namespaced(client.clone(), namespace);
+            (format!("the RoleBindings of namespace {namespace}"), api)
+        });
+        named.collect()
+    } else {
+        vec![("the RoleBindings".to_owned(), Api::all(client.clone()))]
+    };
+    let mut bound = BTreeSet::new();
+    for (what, api) in apis {
+        each_page(&api, &what, |binding: RoleBinding| {
+            let key = RbacKey {
+                kind: "Role",
+                namespace: binding.metadata.namespace.clone().unwrap_or_default(),
+                name: binding.role_ref.name.clone(),
+            };
+            if binding.role_ref.kind == "Role" && roles.contains(&key) && !is_replica(&binding.metadata, csv)
+            {
+                bound.insert(key);
+            }
+        })
+        .await?;
+    }
+    Ok(bound)
+}
+
+/// Every object of a list, a page in memory at a time.
+async fn each_page<K>(api: &Api<K>, what: &str, mut take: impl FnMut(K)) -> Result<(), ObserveError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let mut page = ListParams::default().limit(PAGE_SIZE);
+    loop {
+        let list = deadline(what, api.list(&page)).await?;
+        list.items.into_iter().for_each(&mut take);
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page.continue_token = Some(token),
+            None => return Ok(()),
+        }
     }
 }
 

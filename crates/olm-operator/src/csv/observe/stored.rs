@@ -5,7 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        rbac::v1::{Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Resource, ResourceExt,
     core::{PartialObjectMeta, SelectorExt},
@@ -21,7 +27,7 @@ use crate::{
         changeover,
         deployment::overrides::Overrides,
         observe::{accounts::read_account, serving},
-        observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, PlannedRbac, Rbac},
+        observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, Rbac, RbacKey},
         replacement::Sibling,
         requirements,
         serving::{conversion, endpoint},
@@ -50,12 +56,14 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
     let replaces = csv.spec.replaces().filter(|replaces| *replaces != key.name);
     let strategy = strategy::read(&csv);
     let deployments = owned(stores.deployments.list_in(&key.namespace), key);
+    let open_targets = open_targets(stores, &key.namespace, &groups);
     Some(Observed {
         namespace_terminating: stores
             .namespaces
             .get_key(&NamespacedName::cluster(&key.namespace))
             .is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()),
-        open_targets: open_targets(stores, &key.namespace, &groups),
+        rbac: own_rbac(stores, key, &open_targets),
+        open_targets,
         groups,
         foreign_groups: foreign_groups(stores, &key.namespace),
         siblings: siblings(&stores.csvs.list_in(&key.namespace), &key.name),
@@ -78,9 +86,6 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
                 Some((name.clone(), read_account(&found)))
             })
             .collect(),
-        rbac: own_rbac(stores, key),
-        planned: planned(stores, &csv),
-        is_overdue: false,
         proxy: ProxyVariables::default(),
         leftovers: Vec::new(),
         serving: serving::from_stores(stores, &csv, strategy.as_ref().ok()),
@@ -136,27 +141,6 @@ pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
     let permissions = strategy.permissions.iter().chain(&strategy.cluster_permissions);
     permissions
         .map(|permission| &permission.service_account)
-        .collect()
-}
-
-/// What completed plans have made for this ClusterServiceVersion; the store keeps only steps for Roles and their bindings, and of
-/// their manifests a hash (see [`crate::stores`]).
-fn planned(stores: &Stores, csv: &ClusterServiceVersion) -> Vec<PlannedRbac> {
-    let key = NamespacedName::from_object(csv);
-    let plans = stores.install_plans.list_in(&key.namespace);
-    plans
-        .iter()
-        .filter(|plan| plan.found_or_made(&csv.metadata))
-        .flat_map(|plan| {
-            let steps = plan.status.iter().flat_map(|status| status.plan.iter());
-            let own = steps.filter(|step| step.resolving == key.name);
-            own.map(|step| PlannedRbac {
-                plan_uid: plan.uid().unwrap_or_default(),
-                kind: step.resource.kind.clone(),
-                name: step.resource.name.clone(),
-                content: step.resource.manifest.clone(),
-            })
-        })
         .collect()
 }
 
@@ -248,15 +232,75 @@ fn foreign_groups(stores: &Stores, namespace: &str) -> Vec<ForeignGroup> {
         .collect()
 }
 
-fn own_rbac(stores: &Stores, key: &NamespacedName) -> Rbac {
+fn own_rbac(stores: &Stores, key: &NamespacedName, targets: &BTreeSet<String>) -> Rbac {
+    let roles = owned(stores.roles.list_in(&key.namespace), key);
+    let role_bindings = owned(stores.role_bindings.list_in(&key.namespace), key);
     Rbac {
-        roles: owned(stores.roles.list_in(&key.namespace), key),
-        role_bindings: owned(stores.role_bindings.list_in(&key.namespace), key),
+        taken: taken(stores, key, targets, (&roles, &role_bindings)),
+        bound_by_others: BTreeSet::new(),
+        roles,
+        role_bindings,
         cluster_roles: owned_anywhere(&stores.cluster_roles, key),
         cluster_role_bindings: owned_anywhere(&stores.cluster_role_bindings, key),
         replicated_roles: replicated(&stores.roles, key),
         replicated_bindings: replicated(&stores.role_bindings, key),
         granted_by_others: None,
+    }
+}
+
+/// Names of these Roles and bindings that other objects of the cluster or of targets have.
+fn taken(
+    stores: &Stores,
+    csv: &NamespacedName,
+    targets: &BTreeSet<String>,
+    (roles, bindings): (&[Arc<Role>], &[Arc<RoleBinding>]),
+) -> BTreeSet<RbacKey> {
+    fn add<K: Resource>(
+        taken: &mut BTreeSet<RbacKey>,
+        store: &Store<K>,
+        key: RbacKey,
+        is_own: impl Fn(&ObjectMeta) -> bool,
+    ) {
+        let found = store.get_key(&NamespacedName::new(&key.namespace, &key.name));
+        if found.is_some_and(|found| !is_own(found.meta())) {
+            taken.insert(key);
+        }
+    }
+    let mut taken = BTreeSet::new();
+    let is_own = |found: &ObjectMeta| owner::is_labelled(found, &csv.namespace, &csv.name);
+    let is_counterpart = |found: &ObjectMeta| is_replica(found, csv);
+    for name in roles.iter().map(|role| role.name_any()) {
+        let key = |kind, namespace: &str| rbac_key(kind, namespace, &name);
+        add(&mut taken, &stores.cluster_roles, key("ClusterRole", ""), is_own);
+        for target in targets {
+            add(&mut taken, &stores.roles, key("Role", target), is_counterpart);
+        }
+    }
+    for name in bindings.iter().map(|binding| binding.name_any()) {
+        let key = |kind, namespace: &str| rbac_key(kind, namespace, &name);
+        add(
+            &mut taken,
+            &stores.cluster_role_bindings,
+            key("ClusterRoleBinding", ""),
+            is_own,
+        );
+        for target in targets {
+            add(
+                &mut taken,
+                &stores.role_bindings,
+                key("RoleBinding", target),
+                is_counterpart,
+            );
+        }
+    }
+    taken
+}
+
+fn rbac_key(kind: &'static str, namespace: &str, name: &str) -> RbacKey {
+    RbacKey {
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
     }
 }
 

@@ -1,7 +1,6 @@
-//! What counts as a right that is held and as a proof, field by field.
+//! What counts as a right that is held and as a counterpart, field by field.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use olm_api::{permission as recipe, v1alpha1::InstallPlan};
 use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
 
@@ -11,11 +10,9 @@ use crate::{csv::observe::stored::is_replica, test_env::decode};
 fn wanted(scope: Scope) -> WantedRole {
     WantedRole {
         name: "r".into(),
-        promoted_name: "p".into(),
         scope,
         service_account: "demo".into(),
         rules: decode(json!([rule()])),
-        rules_hash: String::new(),
     }
 }
 
@@ -118,67 +115,5 @@ fn a_counterpart_of_upstreams_is_known_by_the_copy_that_owns_it() {
         ("/ownerReferences/0/kind", "Other"),
     ] {
         assert!(!is_counterpart(pointer, value), "{pointer}");
-    }
-}
-
-/// What is kept of a plan's only step.
-fn kept(phase: &str, status: &str, group: &str, manifest: &Value) -> Option<Option<String>> {
-    let step = json!({"resolving": "a", "status": status, "resource": {"sourceName": "", "sourceNamespace": "",
-        "group": group, "version": "v1", "kind": "Role", "name": "r", "manifest": manifest.to_string()}});
-    let mut plan: InstallPlan = decode(
-        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"namespace": "ns", "name": "p"},
-            "spec": {"clusterServiceVersionNames": [], "approval": "", "approved": true},
-            "status": {"phase": phase, "catalogSources": [], "plan": [step]}}),
-    );
-    crate::stores::prune_install_plan(&mut plan);
-    let status = plan.status.unwrap();
-    status.plan.first().map(|step| step.resource.manifest.clone())
-}
-
-#[test]
-fn a_step_proves_what_it_carried_once_it_was_carried_out() {
-    let role = json!({"kind": "Role", "rules": [rule()]});
-    let hash = recipe::rules_hash(&wanted(Scope::Namespace).rules).unwrap();
-    let nothing = Some(Some(String::new()));
-    assert_eq!(
-        kept("Complete", "Created", recipe::API_GROUP, &role),
-        Some(Some(hash.clone()))
-    );
-    assert_eq!(
-        kept("Complete", "Present", recipe::API_GROUP, &role),
-        Some(Some(hash.clone()))
-    );
-    // As somebody has written it, with other capital letters, and as it was made of that.
-    let mut odd = role.clone();
-    let groups = odd["rules"][0]["apiGroups"].take();
-    odd["rules"][0].as_object_mut().unwrap().remove("apiGroups");
-    odd["rules"][0]["apigroups"] = groups;
-    assert_eq!(
-        kept("Complete", "Created", recipe::API_GROUP, &odd),
-        Some(Some(hash))
-    );
-    assert_eq!(kept("Complete", "Unknown", recipe::API_GROUP, &role), None);
-    assert_eq!(kept("Installing", "Created", recipe::API_GROUP, &role), None);
-    assert_eq!(kept("Failed", "Created", recipe::API_GROUP, &role), None);
-    assert_eq!(kept("Complete", "Created", "other", &role), None);
-    assert_eq!(
-        kept("Complete", "Created", recipe::API_GROUP, &json!("no object")),
-        nothing
-    );
-    assert_eq!(
-        kept("Complete", "Created", recipe::API_GROUP, &json!({"kind": "Pod"})),
-        nothing
-    );
-    for reference in ["BundleImage", "ConfigMap"] {
-        assert_eq!(
-            kept(
-                "Complete",
-                "Created",
-                recipe::API_GROUP,
-                &json!({"kind": reference})
-            ),
-            Some(None)
-        );
     }
 }

@@ -10,12 +10,12 @@ use olm_api::{
     v1alpha1::{DependentStatus, RequirementStatus},
 };
 
-use super::{Row, row_of};
+use super::{Row, missing_rights, row_of};
 use crate::csv::{
     coverage,
     observed::Observed,
-    rbac::{self, proof},
-    strategy::{Permission, Scope, Strategy, WantedRole},
+    rbac::{self, Place, counterparts},
+    strategy::{Permission, Scope, Strategy},
 };
 
 const POLICY_RULE: &str = "PolicyRule";
@@ -80,10 +80,8 @@ fn add_permission(
             && role.service_account == permission.service_account
             && role.rules == permission.rules
     });
-    let carried = role.filter(|_| scope == Scope::Namespace);
     let Some(account) = observed.accounts.get(&permission.service_account) else {
         set(status, requirement::NOT_PRESENT, "Service account does not exist");
-        keep_note(observed, carried, status);
         return;
     };
     if !account.csv_owners.is_empty() && !account.csv_owners.contains_key(observed.uid()) {
@@ -92,11 +90,10 @@ fn add_permission(
             requirement::PRESENT_NOT_SATISFIED,
             "Service account is owned by another ClusterServiceVersion",
         );
-        keep_note(observed, carried, status);
         return;
     }
     let held = role.is_some_and(|role| rbac::is_held(role, observed.namespace(), &observed.rbac));
-    let by_others = proof::granted_by_others(observed, scope, &permission.service_account);
+    let by_others = rbac::granted_by_others(observed, scope, &permission.service_account);
     for rule in &permission.rules {
         let satisfied = held || by_others.as_ref().is_some_and(|granted| granted.covers(rule));
         if !satisfied {
@@ -104,41 +101,36 @@ fn add_permission(
         }
         status.dependents.push(dependent(scope, rule, satisfied));
     }
-    match carried.filter(|_| works_elsewhere(observed)) {
-        Some(role) => add_rights_in_targets(observed, role, status),
-        None => keep_note(observed, carried, status),
-    }
 }
 
-/// A grant that is in the status counts as long as its role is asked for, also while nothing is carried anywhere.
-fn keep_note(observed: &Observed, role: Option<&WantedRole>, status: &mut RequirementStatus) {
-    let note = role.and_then(|role| Some(proof::note(role, proof::by_note(observed, role)?)));
-    if let Some(note) = note.filter(|note| !status.dependents.contains(note)) {
-        status.dependents.push(note);
-    }
-}
-
-/// True when the OperatorGroup sends its operators beyond their own namespace.
-fn works_elsewhere(observed: &Observed) -> bool {
-    !observed.open_targets.is_empty() || observed.group().is_some_and(|group| group.targets_all())
-}
-
-/// An operator that works elsewhere needs its namespaced permissions there. Upstream does not tell when it lacks them.
-fn add_rights_in_targets(observed: &Observed, role: &WantedRole, status: &mut RequirementStatus) {
-    let unproven = rbac::unproven(observed, role);
-    if !unproven.is_empty() {
-        let message = format!(
-            "Policy rule not satisfied for service account {}: no completed InstallPlan made role {}",
-            rbac::describe_places(&unproven),
+/// Rights that an operator lacks where its group sends it beyond its own namespace. Upstream does not report them, and an operator that lacks
+/// them is as ready as one that has them. What OLM is about to write is not missing.
+pub(super) fn missing_in_targets(observed: &Observed, strategy: &Strategy) -> Vec<Row> {
+    let row = |status| Row {
+        met: true,
+        unknown: false,
+        status,
+    };
+    let others_were_read = observed.rbac.granted_by_others.is_some();
+    let uncarried = strategy.roles.iter().filter(|_| others_were_read);
+    let uncarried = uncarried.filter_map(|role| {
+        let places = rbac::uncarried(observed, role);
+        let cause = format!(
+            "service account {} has none there, and no Role with the owner labels of this ClusterServiceVersion gives it here what could be \
+             carried there",
+            role.service_account
+        );
+        (!places.is_empty()).then(|| missing_rights(&role.name, &rbac::describe_places(&places), &cause))
+    });
+    let blocked = counterparts::blocked(observed).into_iter().map(|role| {
+        let place = Place::Namespace(role.namespace.clone());
+        let cause = format!(
+            "a RoleBinding of somebody else refers to Role {} already",
             role.name
         );
-        set(status, requirement::PRESENT_NOT_SATISFIED, &message);
-        return;
-    }
-    let note = proof::find(observed, role).map(|proof| proof::note(role, proof));
-    if let Some(note) = note.filter(|note| !status.dependents.contains(note)) {
-        status.dependents.push(note);
-    }
+        missing_rights(&role.name, &rbac::describe_places([&place]), &cause)
+    });
+    uncarried.chain(blocked).map(row).collect()
 }
 
 fn set(status: &mut RequirementStatus, word: &str, message: &str) {

@@ -1,11 +1,14 @@
 //! What refused writes mean for the status.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
+use olm_api::{
+    condition::csv as reason,
+    v1alpha1::{ClusterServiceVersionPhase as Phase, RequirementStatus},
+};
 use olm_runtime::{
     driver::TELL_AFTER,
-    outcome::{Failure, FailureClass, Outcomes},
+    outcome::{FailureClass, Outcomes},
     plan::Identity,
 };
 
@@ -13,6 +16,7 @@ use crate::csv::{
     decide::transitions::{Stage, Transition},
     observed::Observed,
     rbac::{self, objects::identity},
+    requirements,
 };
 
 /// How a refusal is told.
@@ -32,23 +36,63 @@ pub(super) struct Refusal {
     message: String,
 }
 
-impl Refusal {
-    /// The refusal that ended the round, else all places where rights could not be granted, with the first cause. `None` when all
-    /// writes went through.
+/// Rights that could not be given beyond the namespace. They decide about no phase.
+pub(super) struct MissingRights {
+    /// What to report, by the name of the role or binding.
+    rows: Vec<RequirementStatus>,
+    /// Another attempt may get past it, so it is not reported at once.
+    passes: bool,
+}
+
+impl MissingRights {
+    /// Those of the first `grants` writes that were refused; `None` when all went through.
     pub(super) fn of(grants: &[rbac::Place], outcomes: &Outcomes) -> Option<Self> {
-        let describe = |failure: &Failure| format!("{}: {}", failure.action, failure.message);
-        if let Some((_, failure)) = outcomes.failures().find(|(index, _)| *index >= grants.len()) {
-            return Some(Self {
-                class: failure.class,
-                message: describe(failure),
-            });
+        let mut by_cause: BTreeMap<String, (String, Vec<&rbac::Place>)> = BTreeMap::new();
+        let mut passes = true;
+        for (index, failure) in outcomes.failures() {
+            let Some(place) = grants.get(index) else { continue };
+            // What refers to a Role that was refused just before fails for that reason.
+            let name = failure.action.rsplit(['/', ' ']).next().unwrap_or_default();
+            passes &= !matches!(
+                failure.class,
+                FailureClass::Forbidden | FailureClass::Invalid | FailureClass::AlreadyExists
+            );
+            let cause = match failure.class {
+                FailureClass::AlreadyExists => {
+                    format!(
+                        "{}: the name is taken by an object of somebody else",
+                        failure.action
+                    )
+                }
+                _ => format!("{}: {}", failure.action, failure.message),
+            };
+            let (_, places) = by_cause.entry(name.to_owned()).or_insert((cause, Vec::new()));
+            places.push(place);
         }
-        let (_, first) = outcomes.failure()?;
-        let refused = outcomes.failures().filter_map(|(index, _)| grants.get(index));
-        let places = rbac::describe_places(refused);
+        let rows: Vec<RequirementStatus> = by_cause
+            .iter()
+            .map(|(name, (cause, places))| {
+                let places = rbac::describe_places(places.iter().copied());
+                requirements::missing_rights(name, &places, cause)
+            })
+            .collect();
+        (!rows.is_empty()).then_some(Self { rows, passes })
+    }
+
+    /// What to report when it has lasted so long; `None` when it is too early.
+    pub(super) fn report(self, lasted: Duration) -> Option<Vec<RequirementStatus>> {
+        (!self.passes || lasted >= TELL_AFTER).then_some(self.rows)
+    }
+}
+
+impl Refusal {
+    /// The refusal that ended the round: none of the first `grants` writes, which give rights beyond the namespace. `None` when all others
+    /// went through.
+    pub(super) fn of(grants: usize, outcomes: &Outcomes) -> Option<Self> {
+        let (_, failure) = outcomes.failures().find(|(index, _)| *index >= grants)?;
         Some(Self {
-            class: first.class,
-            message: format!("rights are missing {places}: {}", describe(first)),
+            class: failure.class,
+            message: format!("{}: {}", failure.action, failure.message),
         })
     }
 
@@ -67,7 +111,8 @@ impl Refusal {
                 "what another OLM made could not be taken over, and is left as it is: ".to_owned(),
             ),
             Stage::Install => self.of_install(observed, left),
-            Stage::Grants => self.of_grants(observed, left),
+            // The operator runs: what was to be taken back or tidied is tried again.
+            Stage::Grants => self.besides(left, String::new()),
         }
     }
 
@@ -90,19 +135,6 @@ impl Refusal {
             | FailureClass::NotFound
             | FailureClass::AlreadyExists
             | FailureClass::Terminating => left.map_or_else(|| self.waiting(), Telling::Later),
-        }
-    }
-
-    fn of_grants(&self, observed: &Observed, left: Option<Duration>) -> Telling {
-        match self.class {
-            // The round was behind: a namespace or an object has changed, and the next one sees it.
-            FailureClass::Conflict
-            | FailureClass::AlreadyExists
-            | FailureClass::NotFound
-            | FailureClass::Terminating => self.besides(left, String::new()),
-            FailureClass::Invalid => self.failed(reason::INSTALL_COMPONENT_FAILED),
-            FailureClass::Forbidden if is_to_account(observed) => self.refused_to_account(observed),
-            FailureClass::Forbidden | FailureClass::Retry => self.waiting(),
         }
     }
 

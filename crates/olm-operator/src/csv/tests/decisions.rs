@@ -21,7 +21,7 @@ use crate::{
         health::{self, DeploymentProblem, Rollout},
         install,
         observed::{ApiService, ForeignGrants, ForeignGroup, Kind, Leftover, Observed},
-        rbac::{objects::identity, proof},
+        rbac::{self, objects::identity},
         replacement::Sibling,
         requirements::evaluate,
         strategy::Scope,
@@ -280,51 +280,6 @@ fn the_account_of_the_group_writes_and_without_one_olm_does() {
 }
 
 #[test]
-fn a_grant_is_proved_by_steps_of_one_plan_or_by_a_note_below_its_account() {
-    let mut env = prepared_for(&["ns", "one"])
-        .with(namespace_object("one"))
-        .with(csv("a", ""));
-    env.settle_for(5);
-    let mut observed = env.observe(&csv_key("a")).unwrap();
-    let role = observed.strategy.as_ref().unwrap().roles[0].clone();
-    let is_proved = |observed: &Observed| proof::find(observed, &role).is_some();
-    let planned = std::mem::take(&mut observed.planned);
-    assert!(is_proved(&observed), "the note is enough");
-
-    let mut of_another = observed.clone();
-    edit(&mut of_another, |csv| {
-        let rows = csv["status"]["requirementStatus"].as_array_mut().unwrap();
-        let row = rows.iter_mut().find(|row| row["kind"] == "ServiceAccount");
-        row.unwrap()["name"] = json!("other");
-    });
-    assert!(!is_proved(&of_another), "a note of another account is none");
-
-    let mut unsatisfied = observed.clone();
-    edit(&mut unsatisfied, |csv| {
-        let rows = csv["status"]["requirementStatus"].as_array_mut().unwrap();
-        for row in rows {
-            for dependent in row["dependents"].as_array_mut().into_iter().flatten() {
-                dependent["status"] = json!("NotSatisfied");
-            }
-        }
-    });
-    assert!(!is_proved(&unsatisfied), "a note says satisfied");
-
-    edit(&mut observed, |csv| {
-        csv["status"]["requirementStatus"] = json!([]);
-    });
-    observed.planned = planned;
-    assert!(is_proved(&observed), "so is the plan");
-    for step in observed.planned.iter_mut().filter(|step| step.kind == "Role") {
-        step.plan_uid = "another".into();
-    }
-    assert!(
-        !is_proved(&observed),
-        "half of one plan and half of another are none"
-    );
-}
-
-#[test]
 fn an_aggregated_api_has_to_be_served_by_who_is_available() {
     let (mut observed, _) = at_rest();
     edit(&mut observed, |csv| {
@@ -432,15 +387,36 @@ fn an_install_without_its_rights_in_a_target_goes_on() {
     );
     assert_eq!(phases(&decide(&observed, env.now).1), [Phase::Succeeded]);
     observed.rbac.replicated_roles.clear();
-    let first = decide(&observed, env.now).1.transitions.remove(0);
-    assert_eq!(
-        (first.phase, first.reason, first.message.as_str()),
-        (
-            Phase::InstallReady,
-            reason::INSTALL_WAITING,
-            "installing: rights are missing in namespace one"
-        )
+    assert_eq!(phases(&decide(&observed, env.now).1), [Phase::Succeeded]);
+    put_in(
+        &mut observed,
+        "Succeeded",
+        reason::INSTALL_SUCCEEDED,
+        "m",
+        env.now,
     );
+    let (plan, verdict) = decide(&observed, env.now);
+    assert_eq!(verdict.transitions, []);
+    assert_eq!((plan.actions.len(), plan.independent), (1, 1), "{plan}");
+}
+
+/// B waits for A to make way, and A for what B may bring.
+#[test]
+fn an_operator_that_runs_and_lacks_something_makes_way_for_its_successor() {
+    let (mut observed, now) = at_rest();
+    put_in(&mut observed, "Pending", reason::REQUIREMENTS_NOT_MET, "m", now);
+    observed.accounts.clear();
+    assert_eq!(phases(&decide(&observed, now).1), [Phase::Pending]);
+    observed.siblings = vec![Sibling {
+        name: "b".into(),
+        replaces: Some("a".into()),
+        phase: Phase::Pending,
+        ..Sibling::default()
+    }];
+    assert_eq!(phases(&decide(&observed, now).1), [Phase::Replacing]);
+    // One that does not run has nothing to hand over.
+    observed.deployments.clear();
+    assert_eq!(phases(&decide(&observed, now).1), [Phase::Pending]);
 }
 
 #[test]
@@ -483,7 +459,7 @@ fn a_cluster_permission_is_covered_by_bindings_of_the_cluster_only() {
     ] {
         observed.rbac.granted_by_others = Some(grants(namespace));
         assert_eq!(
-            proof::granted_by_others(&observed, scope, "demo").is_some_and(|granted| granted.covers(&rule)),
+            rbac::granted_by_others(&observed, scope, "demo").is_some_and(|granted| granted.covers(&rule)),
             covered,
             "{namespace:?} {scope:?}"
         );

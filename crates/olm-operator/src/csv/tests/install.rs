@@ -122,7 +122,7 @@ fn rbac_014_an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_
     let mut env = prepared_for(&[]).with(csv("a", ""));
     env.settle_for(5);
     succeeded(&env, "a");
-    let promoted = promoted_name();
+    let promoted = role_name();
     let lifted = env
         .get("ClusterRole", "", &promoted)
         .expect("the Role is promoted")
@@ -160,12 +160,12 @@ fn rbac_014_an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_
     assert_eq!(env.names("ClusterRoleBinding").len(), 1);
 }
 
-/// Name of the ClusterRole, and of the counterparts, of the demo's namespaced permission.
-fn promoted_name() -> String {
+/// Name of the Role, hence of the ClusterRole and the counterparts, of the demo's namespaced permission.
+fn role_name() -> String {
     let rules: Vec<k8s_openapi::api::rbac::v1::PolicyRule> =
         crate::test_env::decode(crate::test_env::permission("demo", "", "configmaps")["rules"].clone());
     olm_api::permission::Permission::new("demo", &rules)
-        .promoted_role_name("a", "ns")
+        .role_name("a")
         .unwrap()
 }
 
@@ -190,7 +190,7 @@ fn spread(env: &TestEnv) -> Vec<String> {
 #[test]
 fn rbac_015_the_permissions_are_copied_to_the_other_targets() {
     let env = installed_in_one();
-    let name = promoted_name();
+    let name = role_name();
     assert_eq!(spread(&env), [format!("one/{name}"), format!("one/{name}")]);
     let made = env.get("Role", "one", &name).unwrap();
     assert_eq!(
@@ -229,7 +229,7 @@ fn rbac_015_the_permissions_are_copied_to_the_other_targets() {
 #[test]
 fn og_002_members_get_their_permissions_where_the_group_sends_them_and_nowhere_else() {
     let mut env = installed_in_one();
-    let name = promoted_name();
+    let name = role_name();
     let rules = env.get("Role", "one", &name).unwrap()["rules"].clone();
     env.put(namespace_object("later"));
     env.settle();

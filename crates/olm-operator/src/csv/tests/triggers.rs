@@ -143,32 +143,6 @@ fn a_subscription_wakes_what_it_named_and_names() {
 }
 
 #[test]
-fn a_plan_wakes_those_it_has_made_roles_for_once_it_is_complete() {
-    let plan = |phase: &str, resolving: &str| -> olm_api::v1alpha1::InstallPlan {
-        let step = json!({"resolving": resolving, "status": "Created", "resource": {"sourceName": "", "sourceNamespace": "",
-            "group": "rbac.authorization.k8s.io", "version": "v1", "kind": "Role", "name": "r", "manifest": "{}"}});
-        let mut plan = decode(
-            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"namespace": "ns", "name": "p"},
-            "spec": {"clusterServiceVersionNames": [], "approval": "", "approved": true},
-            "status": {"phase": phase, "catalogSources": [], "plan": [step]}}),
-        );
-        crate::stores::prune_install_plan(&mut plan);
-        plan
-    };
-    let woken = |change| names(triggers::by_install_plan(&change));
-    assert_eq!(woken(applied(None, plan("Installing", "a"))), set(&[]));
-    let completed = applied(Some(plan("Installing", "a")), plan("Complete", "a"));
-    assert_eq!(woken(completed), set(&["a"]));
-    let same = applied(Some(plan("Complete", "a")), plan("Complete", "a"));
-    assert_eq!(woken(same), set(&[]));
-    let gone = Change::Deleted {
-        old: Arc::new(plan("Complete", "b")),
-    };
-    assert_eq!(woken(gone), set(&["b"]));
-}
-
-#[test]
 fn the_account_in_a_groups_status_wakes_its_members() {
     let named = |account: &str| {
         let mut group = group("ns", "og", &["ns"]);

@@ -254,15 +254,6 @@ async fn what_a_csv_needs_wakes_it() {
     rig.check(&["csv a"]).await;
     stores.subscriptions.put(decode(subscription("a", json!({}))));
     rig.check(&["csv a"]).await;
-    let step = json!({"resolving": "a", "status": "Created", "resource": {"sourceName": "", "sourceNamespace": "",
-        "group": "rbac.authorization.k8s.io", "version": "v1", "kind": "Role", "name": "r", "manifest": "{}"}});
-    stores.install_plans.put(decode(
-        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"namespace": "ns", "name": "p"},
-            "spec": {"clusterServiceVersionNames": [], "approval": "", "approved": true},
-            "status": {"phase": "Complete", "catalogSources": [], "plan": [step]}}),
-    ));
-    rig.check(&["csv a"]).await;
     stores.conditions.put(decode(
         json!({"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
             "metadata": {"namespace": "ns", "name": "a"}}),

@@ -38,14 +38,6 @@ fn counted(reads: &[(&str, usize)]) -> BTreeMap<String, usize> {
     reads.map(|(read, count)| ((*read).to_owned(), *count)).collect()
 }
 
-/// Takes OLM's labels off, as if somebody had made the object by hand.
-fn by_hand(objects: [Value; 2]) -> [Value; 2] {
-    objects.map(|mut object| {
-        object["metadata"]["labels"] = json!({});
-        object
-    })
-}
-
 #[test]
 fn a_csv_that_runs_reads_nothing() {
     let mut env = prepared_for(&["ns"]).with(csv("a", ""));
@@ -86,8 +78,8 @@ fn bindings_of_the_cluster_are_read_only_when_those_of_namespaces_do_not_do() {
     let mut env = prepared_for(&["ns"]);
     env.by_hand = true;
     env.put(account());
-    put_all(&mut env, by_hand(labelled("ns", "mine", rules.clone(), &[])));
-    let mut others = by_hand(labelled("ns", "others", rules, &[]));
+    put_all(&mut env, unlabelled("ns", "mine", rules.clone()));
+    let mut others = unlabelled("ns", "others", rules);
     others[1]["subjects"][0]["name"] = json!("other");
     put_all(&mut env, others);
     env.put(demo());
@@ -100,7 +92,7 @@ fn bindings_of_the_cluster_are_read_only_when_those_of_namespaces_do_not_do() {
     );
 
     let cluster_rules = json!([permission("demo", "example.com", "demos")["rules"][0]]);
-    put_all(&mut env, by_hand(labelled("", "wide", cluster_rules, &[])));
+    put_all(&mut env, unlabelled("", "wide", cluster_rules));
     let asked = csv("a", "")["spec"]["install"]["spec"].clone();
     env.edit(
         "ClusterServiceVersion",
@@ -126,7 +118,7 @@ fn bindings_of_the_cluster_are_read_only_when_those_of_namespaces_do_not_do() {
 #[test]
 fn a_binding_to_what_cannot_be_a_name_gives_nothing_and_stops_nothing() {
     let rules = permission("demo", "", "configmaps")["rules"].clone();
-    let [role, binding] = by_hand(labelled("ns", "mine", rules, &[]));
+    let [role, binding] = unlabelled("ns", "mine", rules);
     let mut env = prepared_for(&["ns"]);
     env.by_hand = true;
     put_all(&mut env, [account(), role]);
@@ -166,7 +158,7 @@ fn an_account_that_cannot_be_a_name_does_not_exist_and_stops_nothing() {
 fn a_role_or_binding_that_was_made_for_another_csv_gives_nothing() {
     let rules = permission("demo", "", "configmaps")["rules"].clone();
     for of_another in 0..2 {
-        let mut both = by_hand(labelled("ns", "mine", rules.clone(), &[]));
+        let mut both = unlabelled("ns", "mine", rules.clone());
         both[of_another]["metadata"]["labels"] = json!({"olm.owner": "other", "olm.owner.namespace": "ns",
             "olm.owner.kind": "ClusterServiceVersion"});
         let mut env = prepared_for(&["ns"]);

@@ -35,72 +35,57 @@ fn rights_are_taken_back_only_after_those_that_replace_them_are_there() {
     env.writes.clear();
     retarget(&mut env, json!(["ns", "one", "two"]));
     let taken = at(&env, "delete ClusterRoleBinding");
-    for made in ["apply RoleBinding one/", "apply RoleBinding two/"] {
+    for made in ["create RoleBinding one/", "create RoleBinding two/"] {
         assert!(at(&env, made) < taken, "{:#?}", env.writes);
     }
     assert!(env.cluster_roles().is_empty());
     env.writes.clear();
     retarget(&mut env, json!(null));
-    assert!(at(&env, "apply ClusterRoleBinding") < at(&env, "delete RoleBinding one/"));
+    assert!(at(&env, "create ClusterRoleBinding") < at(&env, "delete RoleBinding one/"));
     assert_eq!(replicas(&env), [""; 0]);
 }
 
-/// A namespace that refuses its counterpart keeps the cluster-wide rights in place.
+/// A Role that an administrator deletes takes its ClusterRole along, once nothing that is asked for depends on it.
 #[test]
-fn a_narrowed_group_keeps_cluster_wide_rights_as_long_as_a_target_has_none_of_its_own() {
+fn what_has_no_role_any_more_goes() {
     let mut env = installed_in(&[]);
-    env.refused
-        .insert("RoleBinding two".into(), FailureClass::Forbidden);
-    retarget(&mut env, json!(["ns", "one", "two"]));
-    env.settle_for(12);
-    assert_eq!(env.names("ClusterRoleBinding").len(), 1);
-    assert_eq!(replicas(&env), ["one"]);
-    env.refused.clear();
-    env.settle_for(70);
-    assert!(env.names("ClusterRoleBinding").is_empty());
-    assert_eq!(replicas(&env), ["one", "two"]);
-    succeeded(&env, "a");
-}
-
-/// New permissions, by a new plan, are promoted before the old ones are taken back; nothing of the old ones stays.
-#[test]
-fn changed_permissions_leave_no_old_cluster_role_behind() {
-    let mut env = installed_in(&[]);
-    env.writes.clear();
-    env.edit(
-        "ClusterServiceVersion",
-        "ns",
-        "a",
-        json!({"spec": {"install": {"spec": {"permissions": [permission("demo", "", "secrets")]}}}}),
-    );
-    env.install_plan(&csv_key("a"));
-    env.settle_for(5);
-    succeeded(&env, "a");
-    assert_eq!(env.cluster_roles(), [format!("/{}", promoted_name("secrets"))]);
+    env.by_hand = true;
+    put_all(&mut env, labelled("ns", "more", configmaps(), &[]));
+    env.settle_for(10);
+    assert!(env.get("ClusterRole", "", "more").is_some());
+    for kind in ["Role", "RoleBinding"] {
+        env.delete(kind, "ns", "more");
+    }
+    env.settle_for(10);
+    assert_eq!(env.cluster_roles(), [format!("/{}", role_name("configmaps"))]);
     assert_eq!(
         env.names("ClusterRoleBinding"),
-        [format!("/{}", promoted_name("secrets"))]
+        [format!("/{}", role_name("configmaps"))]
     );
-    assert!(at(&env, "apply ClusterRoleBinding") < at(&env, "delete ClusterRoleBinding"));
+    succeeded(&env, "a");
 }
 
 /// Whoever can have writes refused in one target does not keep what the operator had everywhere.
 #[test]
-fn a_target_that_goes_on_refusing_does_not_keep_cluster_wide_rights() {
+fn a_target_that_refuses_does_not_keep_cluster_wide_rights() {
     let mut env = installed_whole(&[]);
     env.refused
         .insert("RoleBinding two".into(), FailureClass::Forbidden);
     retarget(&mut env, json!(["ns", "one", "two"]));
-    env.settle_for(500);
-    assert_eq!(promoted(&env), 1, "it may be made good");
-    env.settle_for(200);
+    env.settle_for(70);
     assert_eq!(promoted(&env), 0, "{}", env.status("a"));
     assert_eq!(replicas(&env), ["one"]);
-    let status = env.status("a");
-    assert!(status.contains("rights are missing in namespace two"), "{status}");
+    succeeded(&env, "a");
+    let reported = missing(&env);
+    assert!(
+        matches!(&reported[..], [only] if only.starts_with("rights are missing in namespace two: create RoleBinding two/")),
+        "{reported:?}"
+    );
+    assert_eq!(events_of_missing(&env), 1);
     env.refused.clear();
     env.settle_for(70);
     assert_eq!(replicas(&env), ["one", "two"]);
+    assert_eq!(missing(&env), [""; 0]);
     succeeded(&env, "a");
 }
 
@@ -190,40 +175,20 @@ fn a_binding_to_another_role_is_replaced_if_it_is_ours_and_named_if_not() {
         env.put(binding);
         env.settle_for(30);
         let points_to = &env.get("RoleBinding", "one", &name).unwrap()["roleRef"]["name"];
-        let status = env.status("a");
         if is_ours {
             assert_eq!(*points_to, *name);
             succeeded(&env, "a");
         } else {
             assert_eq!(*points_to, "another");
-            assert!(
-                status.contains(&format!("apply RoleBinding one/{name}")),
-                "{status}"
+            succeeded(&env, "a");
+            let told = format!(
+                "rights are missing in namespace one: create RoleBinding one/{name}: the name is taken by an object of somebody else"
             );
+            assert_eq!(missing(&env), [told]);
             let writes = env.writes.len();
             env.settle_for(600);
             let tried = env.writes[writes..].len();
             assert!(tried <= 11 * 2, "at most one attempt a minute: {tried}");
         }
     }
-}
-
-/// An edited ClusterServiceVersion asks for other rules, and an administrator grants these in the target himself.
-#[test]
-fn what_gives_nothing_that_is_asked_for_goes_whoever_grants_that() {
-    let mut env = installed_in(&["ns", "one"]);
-    let before = promoted_name("configmaps");
-    assert!(env.get("Role", "one", &before).is_some());
-    env.by_hand = true;
-    ask_for_secrets(&mut env);
-    let rules = permission("demo", "", "secrets")["rules"].clone();
-    let mut granted = labelled("one", "mine", rules, &[]);
-    for object in &mut granted {
-        object["metadata"]["labels"] = json!({});
-    }
-    put_all(&mut env, granted);
-    env.settle_for(30);
-    succeeded(&env, "a");
-    assert_eq!(env.get("Role", "one", &before), None);
-    assert_eq!(env.get("RoleBinding", "one", &before), None);
 }

@@ -1,0 +1,409 @@
+//! An operator that works beyond its namespace needs its namespaced permissions there: each Role with its owner labels, and each
+//! binding of one, has a counterpart. In a group for all namespaces that is a ClusterRole, with the right to see namespaces besides;
+//! else a Role in every target namespace (`docs/reference/lifecycle.md`).
+//!
+//! A counterpart has the name of what it is made of, as upstream's, unless another operator's has it. It is created, and never applied
+//! over an object that is there: a tenant may have made, and bound, a Role of that name. What bears the owner labels is put right. It
+//! goes with the ClusterServiceVersion, when its namespace is no longer a target, and when what it is made of is gone.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::{
+    api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{Resource, ResourceExt, core::NamespaceResourceScope};
+use olm_api::{labels, permission};
+use olm_runtime::plan::{Action, Exists, Guard, Target};
+use serde_json::{Value, json};
+
+use crate::{
+    csv::{
+        coverage::{self, Binding},
+        observed::{Observed, RbacKey},
+        rbac::{Grant, Place, is_held, namespaced, objects::identity, places, same_rules},
+        requirements,
+        strategy::{Scope, WantedRole},
+    },
+    owner,
+};
+
+/// A Role, ClusterRole or binding as it is to be beyond the namespace.
+struct Counterpart {
+    key: RbacKey,
+    content: Content,
+}
+
+#[derive(Clone)]
+enum Content {
+    Rules(Vec<PolicyRule>),
+    Binding {
+        role_ref: RoleRef,
+        subjects: Vec<Subject>,
+    },
+}
+
+/// What has to be written so that an operator has its rights wherever its group sends it, beyond its own namespace.
+pub(crate) fn grants(observed: &Observed) -> Vec<Grant> {
+    let granted = |(place, wanted): (Place, Vec<Counterpart>)| {
+        let blocked: BTreeSet<&str> = wanted
+            .iter()
+            .filter(|one| is_bound_by_others(observed, one))
+            .map(|one| one.key.name.as_str())
+            .collect();
+        let is_open = |one: &&Counterpart| match &one.content {
+            Content::Rules(_) => !blocked.contains(one.key.name.as_str()),
+            Content::Binding { role_ref, .. } => !blocked.contains(role_ref.name.as_str()),
+        };
+        let actions = wanted.iter().filter(is_open);
+        let actions: Vec<Action> = actions.flat_map(|one| writes(observed, one)).collect();
+        let grant = move |action| Grant {
+            place: place.clone(),
+            action,
+        };
+        actions.into_iter().map(grant).collect::<Vec<_>>()
+    };
+    wanted(observed).into_iter().flat_map(granted).collect()
+}
+
+/// Roles that would be created in target namespaces: whether somebody has bound such a name before is looked at first.
+pub(crate) fn new_roles(observed: &Observed) -> BTreeSet<RbacKey> {
+    let wanted = wanted(observed).into_iter().flat_map(|(_, wanted)| wanted);
+    let new = wanted.filter(|one| one.key.kind == "Role" && find(observed, &one.key).is_none());
+    new.map(|one| one.key).collect()
+}
+
+/// Roles that are not created because a binding of somebody else refers to that name already: it would give its subjects the rights
+/// of the operator.
+pub(crate) fn blocked(observed: &Observed) -> Vec<RbacKey> {
+    let mut blocked: Vec<RbacKey> = new_roles(observed).into_iter().collect();
+    blocked.retain(|key| observed.rbac.bound_by_others.contains(key));
+    blocked
+}
+
+fn is_bound_by_others(observed: &Observed, one: &Counterpart) -> bool {
+    observed.rbac.bound_by_others.contains(&one.key) && find(observed, &one.key).is_none()
+}
+
+/// All counterparts, by place; none where ClusterRoles that the ClusterServiceVersion asks for give the rights anyway.
+fn wanted(observed: &Observed) -> Vec<(Place, Vec<Counterpart>)> {
+    let places = places(observed);
+    if places.is_empty() || observed.strategy.is_err() || is_covered(observed) {
+        return Vec::new();
+    }
+    let at = |place: Place| {
+        let wanted = wanted_at(observed, &place);
+        (place, wanted)
+    };
+    places.into_iter().map(at).collect()
+}
+
+fn wanted_at(observed: &Observed, place: &Place) -> Vec<Counterpart> {
+    let (role_kind, binding_kind) = match place {
+        Place::Everywhere => ("ClusterRole", "ClusterRoleBinding"),
+        Place::Namespace(_) => ("Role", "RoleBinding"),
+    };
+    let mut roles: Vec<&Role> = observed.rbac.roles.iter().map(AsRef::as_ref).collect();
+    roles.retain(|role| role.metadata.deletion_timestamp.is_none());
+    roles.sort_by_key(|role| role.name_any());
+    let mut bindings: Vec<&RoleBinding> = observed.rbac.role_bindings.iter().map(AsRef::as_ref).collect();
+    let is_of_these = |name: &str| {
+        roles
+            .iter()
+            .any(|role| role.metadata.name.as_deref() == Some(name))
+    };
+    bindings.retain(|binding| {
+        let to = &binding.role_ref;
+        binding.metadata.deletion_timestamp.is_none() && to.kind == "Role" && is_of_these(&to.name)
+    });
+    bindings.sort_by_key(|binding| binding.name_any());
+    let of_role = |role: &&Role| {
+        let mut rules = role.rules.clone().unwrap_or_default();
+        if *place == Place::Everywhere {
+            rules.push(see_namespaces());
+        }
+        Counterpart {
+            key: key(observed, place, role_kind, &role.name_any()),
+            content: Content::Rules(rules),
+        }
+    };
+    let of_binding = |binding: &&RoleBinding| {
+        let role = key(observed, place, role_kind, &binding.role_ref.name);
+        Counterpart {
+            key: key(observed, place, binding_kind, &binding.name_any()),
+            content: Content::Binding {
+                role_ref: permission::role_ref(role_kind, &role.name),
+                subjects: binding.subjects.clone().unwrap_or_default(),
+            },
+        }
+    };
+    let roles = roles.iter().map(of_role);
+    roles.chain(bindings.iter().map(of_binding)).collect()
+}
+
+fn key(observed: &Observed, place: &Place, kind: &'static str, name: &str) -> RbacKey {
+    let namespace = match place {
+        Place::Everywhere => String::new(),
+        Place::Namespace(name) => name.clone(),
+    };
+    let own = RbacKey {
+        kind,
+        namespace,
+        name: name.to_owned(),
+    };
+    if !observed.rbac.taken.contains(&own) {
+        return own;
+    }
+    RbacKey {
+        name: permission::name_beside(name, observed.namespace()),
+        ..own
+    }
+}
+
+fn see_namespaces() -> PolicyRule {
+    PolicyRule {
+        verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
+        api_groups: Some(vec![String::new()]),
+        resources: Some(vec!["namespaces".to_owned()]),
+        ..PolicyRule::default()
+    }
+}
+
+/// Metadata and content of the counterpart that is there.
+fn find<'a>(observed: &'a Observed, key: &RbacKey) -> Option<(&'a ObjectMeta, Content)> {
+    fn named<'a, K: Resource>(all: &'a [Arc<K>], key: &RbacKey) -> Option<&'a Arc<K>> {
+        all.iter().find(|one| {
+            let metadata = one.meta();
+            metadata.name.as_ref() == Some(&key.name)
+                && metadata.namespace.as_deref().unwrap_or_default() == key.namespace
+        })
+    }
+    let rules = |rules: &Option<Vec<PolicyRule>>| Content::Rules(rules.clone().unwrap_or_default());
+    let binding = |role_ref: &RoleRef, subjects: &Option<Vec<Subject>>| Content::Binding {
+        role_ref: role_ref.clone(),
+        subjects: subjects.clone().unwrap_or_default(),
+    };
+    let rbac = &observed.rbac;
+    match key.kind {
+        "Role" => named(&rbac.replicated_roles, key).map(|it| (&it.metadata, rules(&it.rules))),
+        "ClusterRole" => named(&rbac.cluster_roles, key).map(|it| (&it.metadata, rules(&it.rules))),
+        "RoleBinding" => named(&rbac.replicated_bindings, key)
+            .map(|it| (&it.metadata, binding(&it.role_ref, &it.subjects))),
+        _ => named(&rbac.cluster_role_bindings, key)
+            .map(|it| (&it.metadata, binding(&it.role_ref, &it.subjects))),
+    }
+}
+
+/// The writes from what is there to what is wanted, in the name that counts for this ClusterServiceVersion.
+fn writes(observed: &Observed, wanted: &Counterpart) -> Vec<Action> {
+    let target = target(&wanted.key);
+    let create = || Action::Create {
+        target: target.clone(),
+        object: object(observed, wanted),
+        exists: Exists::Fail,
+        identity: identity(observed),
+    };
+    let Some((live, content)) = find(observed, &wanted.key) else {
+        return vec![create()];
+    };
+    // Should another be in its place by now, it is not filled.
+    let guard = Guard {
+        uid: live.uid.clone(),
+        resource_version: live.resource_version.clone(),
+    };
+    let patch = |patch: Value| vec![Action::patch(target.clone(), patch, guard).by(identity(observed))];
+    match (&wanted.content, &content) {
+        (Content::Rules(wanted), Content::Rules(live)) if same_rules(Some(live.as_slice()), wanted) => {
+            Vec::new()
+        }
+        (Content::Rules(wanted), _) => patch(json!({ "rules": wanted })),
+        (
+            Content::Binding { role_ref, subjects },
+            Content::Binding {
+                role_ref: to,
+                subjects: bound,
+            },
+        ) if role_ref == to => {
+            if subjects == bound {
+                return Vec::new();
+            }
+            patch(json!({ "subjects": subjects }))
+        }
+        // What a binding refers to cannot be changed.
+        (Content::Binding { .. }, _) => vec![Action::delete(target.clone(), live.uid.clone()), create()],
+    }
+}
+
+fn target(key: &RbacKey) -> Target {
+    match key.kind {
+        "Role" => Target::of::<Role>(&key.namespace, &key.name),
+        "RoleBinding" => Target::of::<RoleBinding>(&key.namespace, &key.name),
+        "ClusterRole" => Target::cluster::<ClusterRole>(&key.name),
+        _ => Target::cluster::<ClusterRoleBinding>(&key.name),
+    }
+}
+
+/// The whole object. Kubernetes knows no owners across namespaces: the finalizer finds it by its labels. The hash label of a ClusterRole is that
+/// of the Role it was promoted from, by which it is known, and as on clusters today.
+fn object(observed: &Observed, wanted: &Counterpart) -> Value {
+    let RbacKey {
+        kind,
+        namespace,
+        name,
+    } = &wanted.key;
+    let is_namespaced = !namespace.is_empty();
+    let mut marks = if is_namespaced {
+        owner::labels(&observed.csv)
+    } else {
+        owner::marks(&observed.csv)
+    };
+    let mut object = match &wanted.content {
+        Content::Rules(rules) => {
+            let made_of: &[PolicyRule] = match rules.split_last().filter(|_| !is_namespaced) {
+                Some((_, made_of)) => made_of,
+                None => rules,
+            };
+            // Rules always have a JSON form.
+            let hash = permission::rules_hash(made_of).unwrap_or_default();
+            marks.insert(labels::PERMISSIONS_HASH.to_owned(), hash);
+            json!({ "rules": rules })
+        }
+        Content::Binding { role_ref, subjects } => {
+            let hash = permission::binding_hash(role_ref, subjects).unwrap_or_default();
+            marks.insert(labels::PERMISSIONS_HASH.to_owned(), hash);
+            json!({"roleRef": role_ref, "subjects": subjects})
+        }
+    };
+    let mut metadata = json!({ "name": name });
+    if is_namespaced {
+        marks.insert(labels::COPIED_FROM.to_owned(), observed.namespace().to_owned());
+        metadata["namespace"] = json!(namespace);
+    }
+    metadata["labels"] = json!(marks);
+    object["apiVersion"] = json!(format!("{}/v1", permission::API_GROUP));
+    object["kind"] = json!(kind);
+    object["metadata"] = metadata;
+    object
+}
+
+/// True when ClusterRoles that the ClusterServiceVersion brought give its accounts all namespaced permissions in every namespace.
+fn is_covered(observed: &Observed) -> bool {
+    let bindings: Vec<Binding> = observed
+        .rbac
+        .cluster_role_bindings
+        .iter()
+        .map(|binding| Binding {
+            namespace: None,
+            role: binding.role_ref.clone(),
+            subjects: binding.subjects.clone().unwrap_or_default(),
+        })
+        .collect();
+    let roles = observed.rbac.cluster_roles.iter();
+    let roles = roles
+        .filter(|role| is_brought(observed, role))
+        .map(|role| ((None, role.name_any()), role.rules.clone().unwrap_or_default()))
+        .collect();
+    namespaced(observed).all(|role| {
+        let account = coverage::AccountName {
+            namespace: observed.namespace(),
+            name: &role.service_account,
+        };
+        let granted = coverage::granted(account, None, &bindings, &roles);
+        role.rules.iter().all(|rule| granted.covers(rule))
+    })
+}
+
+/// True for a ClusterRole that came with the ClusterServiceVersion: that its strategy asks for, or that was not promoted.
+fn is_brought(observed: &Observed, role: &ClusterRole) -> bool {
+    let roles = observed.strategy.iter().flat_map(|strategy| &strategy.roles);
+    let mut of_cluster = roles.filter(|wanted| wanted.scope == Scope::Cluster);
+    of_cluster.any(|wanted| Some(&wanted.name) == role.metadata.name.as_ref()) || !is_promoted(role)
+}
+
+/// True for a ClusterRole that was promoted from a Role, here or by upstream: its hash label is that of its rules without the one
+/// that promotion adds. One that came with an InstallPlan has the hash of all its rules, or none.
+fn is_promoted(role: &ClusterRole) -> bool {
+    let Some((last, rules)) = role.rules.as_deref().and_then(<[PolicyRule]>::split_last) else {
+        return false;
+    };
+    let hash = role.labels().get(labels::PERMISSIONS_HASH);
+    same_rules(Some(std::slice::from_ref(last)), &[see_namespaces()])
+        && permission::rules_hash(rules).ok().as_ref() == hash
+}
+
+/// Counterparts that are no longer wanted. What an operator has is taken away only after what it is to have instead is there, or, in a
+/// narrowed group, was refused and is reported.
+pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
+    let Some(group) = observed.group().filter(|_| observed.strategy.is_ok()) else {
+        return Vec::new();
+    };
+    // Who can have one target of a narrowed group refuse its counterparts does not keep what the operator had everywhere.
+    let is_refused = !group.targets_all() && requirements::reports_missing_rights(&observed.csv);
+    if !is_refused && !grants(observed).is_empty() {
+        return Vec::new();
+    }
+    let places: BTreeSet<Place> = places(observed).into_iter().collect();
+    let wanted = wanted(observed).into_iter().flat_map(|(_, wanted)| wanted);
+    let wanted: BTreeSet<RbacKey> = wanted.map(|one| one.key).collect();
+    // Without what they are made of, counterparts are all that gives the rights there.
+    let is_held = |role: &WantedRole| is_held(role, observed.namespace(), &observed.rbac);
+    let is_complete = namespaced(observed).all(is_held);
+    let goes = |key: &RbacKey| {
+        let place = if key.namespace.is_empty() {
+            Place::Everywhere
+        } else {
+            Place::Namespace(key.namespace.clone())
+        };
+        let is_outside = !places.contains(&place);
+        is_outside || is_complete && !wanted.contains(key)
+    };
+    remove_where(observed, goes)
+}
+
+/// Everything that was carried beyond the own namespace: of an operator that no group sends anywhere.
+pub(crate) fn withdrawals(observed: &Observed) -> Vec<Action> {
+    remove_where(observed, |_| true)
+}
+
+/// First go the bindings, without which a role grants nothing.
+fn remove_where(observed: &Observed, goes: impl Fn(&RbacKey) -> bool) -> Vec<Action> {
+    let rbac = &observed.rbac;
+    let promoted = rbac.cluster_roles.iter();
+    let promoted: Vec<_> = promoted.filter(|role| !is_brought(observed, role)).collect();
+    let cluster_key = |kind, name: String| RbacKey {
+        kind,
+        namespace: String::new(),
+        name,
+    };
+    let binds_promoted = |binding: &&Arc<ClusterRoleBinding>| {
+        let to = &binding.role_ref;
+        to.kind == "ClusterRole" && promoted.iter().any(|role| role.name_any() == to.name)
+    };
+    let bindings = rbac.cluster_role_bindings.iter().filter(binds_promoted);
+    let bindings = bindings.map(|it| (cluster_key("ClusterRoleBinding", it.name_any()), it.uid()));
+    let roles = promoted.iter();
+    let roles = roles.map(|it| (cluster_key("ClusterRole", it.name_any()), it.uid()));
+    let replicated_bindings = rbac.replicated_bindings.iter();
+    let replicated_bindings = replicated_bindings.map(|it| within("RoleBinding", it.as_ref()));
+    let replicated_roles = rbac.replicated_roles.iter();
+    let replicated_roles = replicated_roles.map(|it| within("Role", it.as_ref()));
+    let all = bindings
+        .chain(roles)
+        .chain(replicated_bindings)
+        .chain(replicated_roles);
+    all.filter(|(key, _)| goes(key))
+        .map(|(key, uid)| Action::delete(target(&key), uid))
+        .collect()
+}
+
+fn within<K>(kind: &'static str, object: &K) -> (RbacKey, Option<String>)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let key = RbacKey {
+        kind,
+        namespace: ResourceExt::namespace(object).unwrap_or_default(),
+        name: object.name_any(),
+    };
+    (key, object.uid())
+}

@@ -1,0 +1,24 @@
+//! Logs once whether an admission policy guards the labels by which Roles are carried to other namespaces (decision record 0044).
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
+use kube::{Api, Client};
+use olm_api::labels::GUARD_POLICY;
+use olm_runtime::discovery::deadline;
+
+/// Warns where there is no such policy: before Kubernetes 1.30, or where the chart was told so.
+pub(crate) async fn report(client: Client) {
+    let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(client);
+    match deadline(
+        "the admission policy of OLM's labels",
+        api.get_metadata_opt(GUARD_POLICY),
+    )
+    .await
+    {
+        Ok(Some(_)) => {}
+        Ok(None) => tracing::warn!(
+            policy = GUARD_POLICY,
+            "labels on Roles are not guarded: users who may write Roles in one namespace can have them carried to others"
+        ),
+        Err(error) => tracing::info!(%error, "cannot tell whether labels on Roles are guarded"),
+    }
+}
