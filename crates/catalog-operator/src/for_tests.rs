@@ -53,7 +53,7 @@ pub mod crd_upgrade {
 }
 
 pub mod resolution {
-    pub use crate::resolution::cluster_fit::obstacle;
+    pub use crate::resolution::cluster_fit::{Cluster, obstacles};
     pub use crate::resolution::group_settings::read;
     pub use crate::resolution::input::{installed_csv, resolver_subscription};
 }

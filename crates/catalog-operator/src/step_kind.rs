@@ -7,6 +7,9 @@ use kube::core::ApiResource;
 use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
 use olm_fbc::manifest::OPTIONAL_KINDS;
 
+/// OpenShift's older name for the group of Roles and bindings.
+const RBAC_OF_OPENSHIFT: &str = "authorization.openshift.io";
+
 /// A kind of plan step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum StepKind {
@@ -77,6 +80,15 @@ impl StepKind {
         })
     }
 
+    /// Whether an object of this kind and group is what the kind says: other APIs have a Role or a Secret, too. Who leaves the group
+    /// out means the one that is known; that of kinds which discovery has to find is not in doubt.
+    pub(crate) fn is_of_group(self, group: &str) -> bool {
+        let is_rbac = self.is_account_or_rbac() && self != Self::ServiceAccount;
+        group.is_empty()
+            || is_rbac && group == RBAC_OF_OPENSHIFT
+            || self.api_resource().is_none_or(|api| api.group == group)
+    }
+
     /// Whether objects of this kind have no namespace; none for kinds that discovery has to find.
     pub(crate) fn is_cluster_scoped(self) -> Option<bool> {
         match self {
@@ -144,6 +156,25 @@ impl StepKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_of_another_group_is_another_kind() {
+        let rows = [
+            (StepKind::Role, "rbac.authorization.k8s.io", true),
+            (StepKind::Role, "", true),
+            (StepKind::Role, "authorization.openshift.io", true),
+            (StepKind::Role, "iam.services.k8s.aws", false),
+            (StepKind::Service, "", true),
+            (StepKind::Service, "ecs.services.k8s.aws", false),
+            (StepKind::Service, "authorization.openshift.io", false),
+            (StepKind::BundleSecret, "secretsmanager.services.k8s.aws", false),
+            (StepKind::Subscription, "messaging.knative.dev", false),
+            (StepKind::Dynamic, "monitoring.rhobs", true),
+        ];
+        for (kind, group, expected) in rows {
+            assert_eq!(kind.is_of_group(group), expected, "{kind:?} {group}");
+        }
+    }
 
     #[test]
     fn every_kind_of_the_allow_list_is_supported_and_others_are_not() {

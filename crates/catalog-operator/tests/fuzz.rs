@@ -274,7 +274,11 @@ fn bundles_of_any_kind_through_checks_and_plan() {
         let Ok(bundle) = read else { return false };
         let name = object::name(&bundle.csv).to_owned();
         let checked = bundle_unpack::check(&bundle, &name).is_ok();
-        resolution::obstacle(&name, &bundle, "v1.34.1");
+        let cluster = resolution::Cluster {
+            kubernetes: Some("v1.34.1".to_owned()),
+            targets: None,
+        };
+        resolution::obstacles(&name, &bundle, NAMESPACE, &cluster);
         let lookup: BundleLookup = typed(&json!({"path": "r/b:v1", "identifier": name, "replaces": "demo.v0",
             "catalogSourceRef": {"name": "cat", "namespace": NAMESPACE}}))
         .expect("lookup");

@@ -143,6 +143,13 @@ fn check_object(file: &str, object: &Value) -> Result<(), String> {
         ("apiVersion", object::api_version(object)),
         ("kind", object::kind(object)),
     ] {
+        if value.is_empty() && object::kind(object) == labels::OWNER_KIND_CSV {
+            // Upstream's words.
+            return Err(format!(
+                "file `{file}`: bundle CSV {} missing APIVersion",
+                object::name(object)
+            ));
+        }
         if value.is_empty() {
             return Err(format!("file `{file}`: has no `{field}`"));
         }
@@ -321,7 +328,7 @@ mod tests {
                     "manifests/a.yaml",
                     "{kind: ClusterServiceVersion, metadata: {name: a.v1}}",
                 )],
-                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: has no `apiVersion`",
+                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: bundle CSV a.v1 missing APIVersion",
             ),
             (
                 vec![("manifests/a.yaml", "{apiVersion: v1, kind: X, metadata: y}")],

@@ -12,6 +12,9 @@ use super::error::{UnpackClass, UnpackError};
 use crate::object;
 use crate::step_kind::StepKind;
 
+/// Bytes a label's value takes at most.
+const MAX_LABEL_BYTES: usize = 63;
+
 /// Why a bundle cannot be installed, whatever the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
@@ -21,6 +24,11 @@ pub(crate) enum Problem {
         found: String,
         /// What the catalog says.
         expected: String,
+    },
+    /// A ClusterServiceVersion whose name is no label: no object that it owns could be made.
+    LongName {
+        /// Its name.
+        name: String,
     },
     /// A CustomResourceDefinition in a form that no Kubernetes since 1.22 takes.
     CrdNotServed {
@@ -51,6 +59,17 @@ pub(crate) enum Problem {
         /// Its name.
         name: String,
     },
+    /// Something of another API whose kind has the name of one that operators may bring.
+    OtherGroup {
+        /// File it is in.
+        file: String,
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// Its group.
+        group: String,
+    },
 }
 
 impl fmt::Display for Problem {
@@ -62,6 +81,11 @@ impl fmt::Display for Problem {
                     "it holds ClusterServiceVersion {found}, the catalog says {expected}"
                 )
             }
+            Self::LongName { name } => write!(
+                f,
+                "the name of ClusterServiceVersion {name} has {} characters; every object of the operator is labelled with it, and a label takes {MAX_LABEL_BYTES}",
+                name.len()
+            ),
             Self::CrdNotServed {
                 file,
                 name,
@@ -86,6 +110,15 @@ impl fmt::Display for Problem {
                     "{file}: {kind} {name} cannot be part of a bundle: operators may not bring objects of kind {kind}"
                 )
             }
+            Self::OtherGroup {
+                file,
+                kind,
+                name,
+                group,
+            } => write!(
+                f,
+                "{file}: {kind}.{group} {name} cannot be part of a bundle: operators may not bring objects of kind {kind} of group {group}; samples of custom resources do not belong in the manifests folder"
+            ),
         }
     }
 }
@@ -99,15 +132,20 @@ pub(crate) fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem>
     });
     let files = bundle.objects.iter().filter_map(|file| {
         let (kind, name) = (object::kind(&file.object), object::name(&file.object).to_owned());
+        let (group, version) = object::group_version(object::api_version(&file.object));
         match StepKind::of(kind) {
+            Some(known) if !known.is_of_group(group) => Some(Problem::OtherGroup {
+                file: file.name.clone(),
+                kind: kind.to_owned(),
+                name,
+                group: group.to_owned(),
+            }),
             None => Some(Problem::UnsupportedKind {
                 file: file.name.clone(),
                 kind: kind.to_owned(),
                 name,
             }),
-            Some(StepKind::CustomResourceDefinition)
-                if object::api_version(&file.object) != crd::API_VERSION =>
-            {
+            Some(StepKind::CustomResourceDefinition) if version != crd::VERSION => {
                 let api_version = object::api_version(&file.object).to_owned();
                 Some(Problem::CrdNotServed {
                     file: file.name.clone(),
@@ -118,7 +156,11 @@ pub(crate) fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem>
             Some(_) => None,
         }
     });
-    other.into_iter().chain(files).chain(twins(bundle)).collect()
+    let long = (found.len() > MAX_LABEL_BYTES).then(|| Problem::LongName {
+        name: found.to_owned(),
+    });
+    let of_csv = other.into_iter().chain(long);
+    of_csv.chain(files).chain(twins(bundle)).collect()
 }
 
 /// Objects that are one in the cluster, whatever their namespaces say: a plan writes all into its own.

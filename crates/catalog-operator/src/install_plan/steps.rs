@@ -48,12 +48,6 @@ pub(crate) struct Projection<'a> {
 /// Why no steps can be made of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepsError {
-    /// The ClusterServiceVersion has no `apiVersion`.
-    #[error("bundle CSV {0} missing APIVersion")]
-    CsvWithoutApiVersion(String),
-    /// The ClusterServiceVersion has no `kind`.
-    #[error("bundle CSV {0} missing Kind")]
-    CsvWithoutKind(String),
     /// The ClusterServiceVersion has a field that cannot be understood.
     #[error("{0}")]
     Csv(String),
@@ -164,12 +158,6 @@ pub(crate) fn find_step<'a>(
 /// The ClusterServiceVersion as the plan's namespace gets it.
 fn projected_csv(csv: Value, projection: &Projection<'_>) -> Result<Value, StepsError> {
     let name = object::name(&csv).to_owned();
-    if object::api_version(&csv).is_empty() {
-        return Err(StepsError::CsvWithoutApiVersion(name));
-    }
-    if object::kind(&csv).is_empty() {
-        return Err(StepsError::CsvWithoutKind(name));
-    }
     // Through the type: authors leave out required texts and write field names with other capital letters, which the API
     // server would refuse or drop.
     let mut csv = to_value(&decode_csv_manifest(csv).map_err(|error| StepsError::Csv(error.to_string()))?);
@@ -278,23 +266,6 @@ mod tests {
             properties,
         };
         bundle_steps(bundle(csv), &projection).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn csv_without_type_is_refused_with_upstreams_words() {
-        let rows = [
-            (
-                json!({"kind": "ClusterServiceVersion", "metadata": {"name": "a.v1"}}),
-                "bundle CSV a.v1 missing APIVersion",
-            ),
-            (
-                json!({"apiVersion": "operators.coreos.com/v1alpha1", "metadata": {"name": "a.v1"}}),
-                "bundle CSV a.v1 missing Kind",
-            ),
-        ];
-        for (csv, expected) in rows {
-            assert_eq!(steps(csv, ""), Err(expected.to_owned()));
-        }
     }
 
     #[test]

@@ -3,14 +3,26 @@
 //!
 //! The plan is made all the same, as upstream's: the cluster may be upgraded before it is approved.
 
-use olm_resolver::cluster_fit::KubernetesVersion;
+use olm_resolver::cluster_fit::{GroupTargets, KubernetesVersion, unsupported_targets};
 
 use crate::bundle_unpack::UnpackedBundle;
 
-/// What will go wrong with the bundle on a cluster of this Kubernetes version (such as `v1.34.1`), in one line.
-pub fn obstacle(name: &str, bundle: &UnpackedBundle, kubernetes: &str) -> Option<String> {
-    let kubernetes: KubernetesVersion = kubernetes.parse().ok()?;
-    kubernetes.too_old_for(name, &bundle.csv)
+/// What bundles are held against, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// The version of Kubernetes, such as `v1.34.1`.
+    pub kubernetes: Option<String>,
+    /// What the namespace's OperatorGroup selects.
+    pub targets: Option<GroupTargets>,
+}
+
+/// What will go wrong with the bundle `name` in a namespace of this cluster, each in one line.
+pub fn obstacles(name: &str, bundle: &UnpackedBundle, namespace: &str, cluster: &Cluster) -> Vec<String> {
+    let kubernetes = cluster.kubernetes.as_deref().and_then(|text| text.parse().ok());
+    let too_old = kubernetes.and_then(|here: KubernetesVersion| here.too_old_for(name, &bundle.csv));
+    let targets = cluster.targets.as_ref();
+    let unsupported = targets.and_then(|targets| unsupported_targets(name, &bundle.csv, namespace, targets));
+    too_old.into_iter().chain(unsupported).collect()
 }
 
 #[cfg(test)]
@@ -21,19 +33,23 @@ mod tests {
 
     #[test]
     fn a_cluster_that_is_too_old_is_told() {
-        let obstacle = |least: &str, here: &str| {
+        let told = |least: &str, here: &str| {
             let bundle = UnpackedBundle {
                 image: String::new(),
                 csv: json!({"spec": {"minKubeVersion": least}}),
                 objects: Vec::new(),
             };
-            obstacle("a.v1", &bundle, here)
+            let cluster = Cluster {
+                kubernetes: Some(here.to_owned()),
+                ..Cluster::default()
+            };
+            obstacles("a.v1", &bundle, "ns", &cluster)
         };
         assert_eq!(
-            obstacle("1.35.0", "v1.34.1").as_deref(),
-            Some("bundle a.v1 needs Kubernetes 1.35.0 or newer, this cluster has v1.34.1")
+            told("1.35.0", "v1.34.1"),
+            ["bundle a.v1 needs Kubernetes 1.35.0 or newer, this cluster has v1.34.1"]
         );
-        assert_eq!(obstacle("1.34.1", "v1.34.1-eks+5"), None);
-        assert_eq!(obstacle("1.35.0", "no version"), None);
+        assert!(told("1.34.1", "v1.34.1-eks+5").is_empty());
+        assert!(told("1.35.0", "no version").is_empty());
     }
 }

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
+use olm_resolver::cluster_fit::GroupTargets;
 use olm_runtime::plan::EventDraft;
 
 use crate::annotation::{DurationAnnotation, LONGEST};
@@ -43,6 +44,8 @@ pub struct GroupSettings {
     pub unpack_deadline: Option<Duration>,
     /// Least time to another try of a failed unpack.
     pub unpack_retry: Option<Duration>,
+    /// What the group selects, once olm-operator has said so.
+    pub targets: Option<GroupTargets>,
     /// Annotations that ask for more or less than is allowed, for people.
     pub warnings: Vec<String>,
 }
@@ -86,6 +89,12 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
         separate_approval: is_true(labels::SEPARATE_APPROVAL),
         unpack_deadline: TIMEOUT.read(annotations, &mut warnings)?,
         unpack_retry: RETRY.read(annotations, &mut warnings)?,
+        targets: group.status.as_ref().and_then(|status| {
+            (!status.namespaces.is_empty()).then(|| GroupTargets {
+                group: group.name_any(),
+                namespaces: status.namespaces.to_vec(),
+            })
+        }),
         warnings,
     })
 }

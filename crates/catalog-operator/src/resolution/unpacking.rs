@@ -10,7 +10,7 @@ use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
 use olm_resolver::Operator;
 use olm_runtime::{NamespacedName, isolation};
 
-use super::cluster_fit;
+use super::cluster_fit::{self, Cluster};
 use super::components::Component;
 use super::group_settings::GroupSettings;
 use super::observed::{Bundles, ComponentProgress, ReadyBundles, Served};
@@ -27,8 +27,6 @@ use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
 /// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
 /// wakes the namespace when an answer changes. While one of them cannot be had nothing is fetched for its sake: the others would
 /// be there, and be forgotten, and be fetched again with each try.
-///
-/// `kubernetes` is the cluster's version, if known.
 ///
 /// # Errors
 /// When making the steps panicked.
@@ -68,9 +66,12 @@ pub(crate) async fn progress(
     let served = served(&component);
     // Bundles may have many MiB, and a namespace may be looked at several times a second: none is read in vain, nor here.
     let bundles = if missing.is_empty() {
-        let (namespace, kubernetes) = (namespace.to_owned(), kubernetes.map(str::to_owned));
-        isolation::blocking_in_round(move || read(&component, &ready, &namespace, kubernetes.as_deref()))
-            .await
+        let cluster = Cluster {
+            kubernetes: kubernetes.map(str::to_owned),
+            targets: settings.targets.clone(),
+        };
+        let namespace = namespace.to_owned();
+        isolation::blocking_in_round(move || read(&component, &ready, &namespace, &cluster)).await
     } else {
         combine(&component, namespace, missing, Vec::new())
     };
@@ -153,16 +154,11 @@ fn served(component: &Component) -> Vec<Served> {
 }
 
 /// The steps of a component whose bundles are all there as text.
-fn read(
-    component: &Component,
-    bundles: &[Arc<PackedBundle>],
-    namespace: &str,
-    kubernetes: Option<&str>,
-) -> Bundles {
+fn read(component: &Component, bundles: &[Arc<PackedBundle>], namespace: &str, cluster: &Cluster) -> Bundles {
     let mut obstacles = Vec::new();
     let operators = component.operators.iter().zip(bundles);
     let results = operators
-        .map(|(operator, bundle)| ready_result(operator, bundle, namespace, kubernetes, &mut obstacles));
+        .map(|(operator, bundle)| ready_result(operator, bundle, namespace, cluster, &mut obstacles));
     let results = results.collect();
     combine(component, namespace, results, obstacles)
 }
@@ -217,7 +213,7 @@ fn ready_result(
     operator: &Operator,
     bundle: &PackedBundle,
     namespace: &str,
-    kubernetes: Option<&str>,
+    cluster: &Cluster,
     obstacles: &mut Vec<String>,
 ) -> BundleResult {
     let name = &operator.entry.name;
@@ -225,9 +221,7 @@ fn ready_result(
         Ok(bundle) => bundle,
         Err(error) => return failed(&error.of_bundle(name)),
     };
-    if let Some(kubernetes) = kubernetes {
-        obstacles.extend(cluster_fit::obstacle(name, &bundle, kubernetes));
-    }
+    obstacles.extend(cluster_fit::obstacles(name, &bundle, namespace, cluster));
     match operator.entry.inline {
         Some(_) => inline_steps(operator, bundle, namespace),
         None => image_steps(operator, &bundle, namespace),

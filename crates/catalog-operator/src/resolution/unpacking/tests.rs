@@ -10,8 +10,9 @@ use super::*;
 use crate::bundle_unpack::content::BundleFile;
 use crate::catalog_manifests::read_manifests;
 use crate::test_env::bundle;
+use olm_resolver::cluster_fit::GroupTargets;
 
-fn result(objects: &[Value], kubernetes: Option<&str>) -> (BundleResult, Vec<String>) {
+fn result(objects: &[Value], cluster: &Cluster) -> (BundleResult, Vec<String>) {
     let entry = BundleEntry {
         bundle_path: None,
         inline: Some(Arc::default()),
@@ -34,7 +35,7 @@ fn result(objects: &[Value], kubernetes: Option<&str>) -> (BundleResult, Vec<Str
         .and_then(|bundle| preflight::check(&bundle, "a.v1").map(|()| bundle))
         .and_then(|bundle| PackedBundle::new(&bundle));
     let result = match packed {
-        Ok(packed) => ready_result(&operator, &packed, "ns", kubernetes, &mut obstacles),
+        Ok(packed) => ready_result(&operator, &packed, "ns", cluster, &mut obstacles),
         Err(error) => failed(&error.of_bundle("a.v1")),
     };
     (result, obstacles)
@@ -72,6 +73,14 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
             "operators may not bring objects of kind Pod",
         ),
         (
+            vec![csv("a.v1"), object("iam.services.k8s.aws/v1alpha1", "Role")],
+            "object 0001: Role.iam.services.k8s.aws x cannot be part of a bundle",
+        ),
+        (
+            vec![csv(&"a".repeat(64))],
+            "has 64 characters; every object of the operator is labelled with it, and a label takes 63",
+        ),
+        (
             vec![
                 csv("a.v1"),
                 object("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"),
@@ -92,7 +101,7 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
         ),
     ];
     for (objects, expected) in rows {
-        let (BundleResult::Failed { content, text }, _) = result(&objects, None) else {
+        let (BundleResult::Failed { content, text }, _) = result(&objects, &Cluster::default()) else {
             panic!("no failure: {expected}")
         };
         assert!(
@@ -104,14 +113,28 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
 
 #[test]
 fn what_the_cluster_will_not_take_of_content_in_a_catalog_is_told() {
-    let (result, obstacles) = result(&[csv("a.v1"), object("v1", "ConfigMap")], Some("v1.34.1"));
+    let cluster = Cluster {
+        kubernetes: Some("v1.34.1".to_owned()),
+        targets: Some(GroupTargets {
+            group: "og".to_owned(),
+            namespaces: vec!["ns".to_owned()],
+        }),
+    };
+    let mut csv = csv("a.v1");
+    csv["spec"]["installModes"] = json!([{"type": "AllNamespaces", "supported": true}]);
+    let (result, obstacles) = result(&[csv, object("v1", "ConfigMap")], &cluster);
     let BundleResult::Steps(steps, None, _) = result else {
         panic!("no steps")
     };
     assert_eq!(steps.len(), 2);
     assert_eq!(
         obstacles,
-        ["bundle a.v1 needs Kubernetes 1.99.0 or newer, this cluster has v1.34.1"]
+        [
+            "bundle a.v1 needs Kubernetes 1.99.0 or newer, this cluster has v1.34.1",
+            "bundle a.v1 does not support what OperatorGroup og selects: OwnNamespace InstallModeType not supported, cannot configure to \
+             watch own namespace: its ClusterServiceVersion will fail with UnsupportedOperatorGroup; change spec.targetNamespaces, or \
+             install it in another namespace"
+        ]
     );
 }
 
