@@ -68,9 +68,6 @@ use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
 use crate::stores::Stores;
 
-/// Field manager of what a plan applies whole.
-pub(crate) const FIELD_MANAGER: &str = "catalog-operator/install-plan";
-
 impl Inventory for Stores {
     fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String> {
         let key = NamespacedName::new(namespace, name);

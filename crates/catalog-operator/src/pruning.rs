@@ -68,7 +68,8 @@ pub(crate) fn fingerprint(plan: &InstallPlan, step: &Step) -> Option<String> {
         return None;
     };
     if kind == StepKind::ServiceAccount {
-        return Some(component::label_of_csv(plan, &step.resolving).unwrap_or_default());
+        let label = component::labels_of_plan(plan).remove(&step.resolving);
+        return Some(label.unwrap_or_default());
     }
     let hash = hash_of_value(kind, &object);
     let is_derived = object::metadata_entries(&object, "labels")

@@ -219,6 +219,10 @@ pub const FINALIZER_CSV_CLEANUP: &str = "operators.coreos.com/csv-cleanup";
 pub const FIELD_MANAGER_CSV: &str = "olm-operator/csv";
 /// Field manager of patches, and of whatever upstream's programs write.
 pub const FIELD_MANAGER_PATCH: &str = "olm";
+/// Field manager of what plans once applied on the server: not written any more, but found on clusters.
+pub const FIELD_MANAGER_PLAN: &str = "catalog-operator/install-plan";
+/// Field manager of what upstream's catalog-operator creates and updates: the name of its program.
+pub const FIELD_MANAGER_UPSTREAM_CATALOG: &str = "catalog";
 /// Field manager for the objects of a catalog, as on clusters today.
 pub const FIELD_MANAGER_REGISTRY: &str = "olm.registry";
 

@@ -55,15 +55,7 @@ impl Reads for ClusterReads {
                 Err(error) => Err(error),
             }
         });
-        let mut found = answer.await?;
-        if let Some(metadata) = found
-            .as_mut()
-            .and_then(|object| object.get_mut("metadata"))
-            .and_then(Value::as_object_mut)
-        {
-            metadata.remove("managedFields");
-        }
-        Ok(found)
+        answer.await
     }
 
     async fn find_kind(

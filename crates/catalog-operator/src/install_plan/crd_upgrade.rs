@@ -15,13 +15,16 @@ use crate::object;
 pub enum CrdUpgradeError {
     /// Objects may be stored in a version that the new form does not know: the API server could not read them any more.
     #[error(
-        "risk of data loss updating \"{crd}\": new CRD removes version {version} that is listed as a stored version on the existing CRD"
+        "risk of data loss updating \"{crd}\": new CRD removes version {version} that is listed as a stored version on the existing CRD; \
+         {remedy}"
     )]
     StoredVersionRemoved {
         /// The CustomResourceDefinition.
         crd: String,
         /// The version that would go.
         version: String,
+        /// What lets the plan go on.
+        remedy: String,
     },
     /// Another operator of the cluster may use a version that the new form does not know.
     #[error(
@@ -62,9 +65,14 @@ pub enum CrdUpgradeError {
 }
 
 impl CrdUpgradeError {
-    /// Whether it does not pass by itself.
+    /// Whether it makes the plan fail in time.
     pub(crate) fn is_lasting(&self) -> bool {
-        !matches!(self, Self::Unread { .. })
+        !matches!(self, Self::Unread { .. }) && !self.waits_for_people()
+    }
+
+    /// Whether somebody can end it by an act of which the definition tells, which may take days.
+    pub(crate) fn waits_for_people(&self) -> bool {
+        matches!(self, Self::StoredVersionRemoved { .. })
     }
 }
 
@@ -122,9 +130,42 @@ pub fn check_stored_versions(current: &Value, wanted: &Value) -> Result<(), CrdU
         Some(version) => Err(CrdUpgradeError::StoredVersionRemoved {
             crd: object::name(wanted).to_owned(),
             version: version.to_owned(),
+            remedy: pruning_of_stored_versions(current, wanted),
         }),
         None => Ok(()),
     }
+}
+
+/// The commands after which every object is stored in one version that both forms have.
+fn pruning_of_stored_versions(current: &Value, wanted: &Value) -> String {
+    let defined = version_names(current);
+    let is_storage = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
+    let wanted_storage = versions(wanted).find(is_storage).and_then(version_name);
+    let kept = wanted_storage
+        .into_iter()
+        .chain(version_names(wanted))
+        .find(|version| defined.contains(version));
+    let (Some(kept), crd) = (kept, object::name(wanted)) else {
+        return "no version of the new CRD exists yet; the operator needs a release in between that has both"
+            .to_owned();
+    };
+    let storage = versions(current).find(is_storage).and_then(version_name);
+    let switch = match storage == Some(kept) {
+        true => String::new(),
+        false => {
+            let edits = versions(current).enumerate().map(|(index, version)| {
+                let value = version_name(version) == Some(kept);
+                json!({"op": "add", "path": format!("/spec/versions/{index}/storage"), "value": value})
+            });
+            let edits = Value::Array(edits.collect());
+            format!("kubectl patch crd {crd} --type json -p '{edits}'; ")
+        }
+    };
+    let stored = json!({"status": {"storedVersions": [kept]}});
+    format!(
+        "the plan goes on once all objects are stored in {kept}: {switch}kubectl get {crd} -A -o yaml | kubectl replace -f -; \
+         kubectl patch crd {crd} --subresource status --type merge -p '{stored}'"
+    )
 }
 
 /// Checks that a definition which others own, too, keeps every version that is served now: they may use it.

@@ -14,7 +14,7 @@ use super::outdated;
 /// What a round leaves for the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// How often the plan was refused for want of a permission, one time after the other.
+    /// How often the plan was refused for want of a permission, or of another act of people, one time after the other.
     pub refusals: u32,
     /// Uid of the plan that was marked, or whose mark was refused, by this process.
     pub mark_tried: Option<String>,
@@ -49,7 +49,7 @@ pub enum Verdict {
         service_account: Option<ObjectReference>,
         /// What this round does.
         round: StepWrites,
-        /// How often it was refused before for want of a permission, one time after the other.
+        /// How often it was refused before for want of a permission, or of another act of people, one time after the other.
         refusals: u32,
     },
     /// The plan is over, and what is missing of its accounts and RBAC is brought back.

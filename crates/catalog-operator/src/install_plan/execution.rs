@@ -96,6 +96,11 @@ impl StepError {
             _ => true,
         }
     }
+
+    /// Whether somebody can end it by an act that a watch tells of.
+    pub fn waits_for_people(&self) -> bool {
+        matches!(self, Self::CrdUpgrade(error) if error.waits_for_people())
+    }
 }
 
 /// What becomes of a step in a round.
@@ -280,7 +285,8 @@ impl StepWrites {
     }
 }
 
-/// A CustomResourceDefinition step in a version that is not served any more, or never was.
+/// A CustomResourceDefinition step in a version that is not served any more, or never was. Only the version counts, as for
+/// upstream: the kind leaves no doubt about the group.
 fn refused_crd(step: &Step, state: &StepState) -> Option<StepError> {
     let StepState::Known(known) = state else {
         return None;
@@ -288,13 +294,14 @@ fn refused_crd(step: &Step, state: &StepState) -> Option<StepError> {
     if StepKind::of(&step.resource.kind) != Some(StepKind::CustomResourceDefinition) {
         return None;
     }
-    match object::api_version(&known.object) {
-        crd::API_VERSION => None,
-        crd::OLD_API_VERSION => Some(StepError::ApiNotServed {
+    let (_, version) = object::group_version(object::api_version(&known.object));
+    match version {
+        crd::VERSION => None,
+        crd::OLD_VERSION => Some(StepError::ApiNotServed {
             kind: step.resource.kind.clone(),
             name: step.resource.name.clone(),
             api_version: crd::OLD_API_VERSION.to_owned(),
         }),
-        other => Some(StepError::CrdVersion(object::group_version(other).1.to_owned())),
+        other => Some(StepError::CrdVersion(other.to_owned())),
     }
 }

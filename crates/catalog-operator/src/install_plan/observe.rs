@@ -25,7 +25,7 @@ use self::contents::{Contents, NoObject};
 use super::custom_resources::{CheckRequest, CheckState};
 use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
-use crate::manifest::BundleImageReference;
+use crate::manifest::{BundleImageReference, Manifest};
 use crate::previewed::Looks;
 use crate::step_kind::StepKind;
 
@@ -247,6 +247,25 @@ pub async fn observe(
 /// Steps of a plan, none when it has no status yet.
 pub(crate) fn steps(install_plan: &InstallPlan) -> &[Step] {
     install_plan.status.as_ref().map_or(&[], |status| &status.plan)
+}
+
+/// The ClusterServiceVersion that the one of a step replaces: as its lookup says, or else its manifest, as bundles that the catalog
+/// carries itself have no lookup.
+pub(crate) fn replaced_by(install_plan: &InstallPlan, step: &Step) -> Option<String> {
+    let status = install_plan.status.as_ref();
+    let lookups = status.map_or(&[][..], |status| &status.bundle_lookups);
+    let lookup = lookups
+        .iter()
+        .find(|lookup| lookup.identifier == step.resource.name);
+    let replaced = match lookup {
+        Some(lookup) => lookup.replaces.clone(),
+        None => match Manifest::parse(step.resource.manifest.as_deref()?).ok()? {
+            Manifest::Inline(csv) => csv.pointer("/spec/replaces")?.as_str()?.to_owned(),
+            Manifest::ConfigMap(reference) => reference.replaces,
+            Manifest::BundleImage(_) => return None,
+        },
+    };
+    Some(replaced).filter(|name| !name.is_empty())
 }
 
 /// Whether a step's object is in the cluster.

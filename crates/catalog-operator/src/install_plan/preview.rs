@@ -25,10 +25,10 @@ use serde_json::Value;
 
 use super::crd_upgrade;
 use super::execution::encode_string_data;
-use super::observe::{KnownStep, Observed, Reads, StepState, look_ahead, steps};
+use super::observe::{KnownStep, Observed, Reads, StepState, look_ahead, replaced_by, steps};
 use super::restoration::restorer;
 use super::step_rbac::rbac_objects;
-use super::step_write::{Write, write_for};
+use super::step_write::{DATA, Write, dropped_keys, write_for};
 use crate::manifest::Manifest;
 use crate::object;
 use crate::step_kind::StepKind;
@@ -88,27 +88,10 @@ fn replaced_csvs(observed: &Observed) -> Vec<String> {
     let steps = steps(&observed.install_plan).iter();
     let csvs =
         steps.filter(|step| StepKind::of(&step.resource.kind) == Some(StepKind::ClusterServiceVersion));
-    let replaced = csvs.filter_map(|step| replaced_by(observed, step));
+    let replaced = csvs.filter_map(|step| replaced_by(&observed.install_plan, step));
     replaced
         .filter(|name| observed.find_csv(name).is_some())
         .collect()
-}
-
-/// The ClusterServiceVersion that the one of a step replaces: as its lookup says, or, as no bundle that the catalog carries itself
-/// has one, the object.
-fn replaced_by(observed: &Observed, step: &Step) -> Option<String> {
-    let status = observed.install_plan.status.as_ref();
-    let lookups = status.map_or(&[][..], |status| &status.bundle_lookups);
-    let lookup = lookups
-        .iter()
-        .find(|lookup| lookup.identifier == step.resource.name);
-    if let Some(lookup) = lookup {
-        return Some(lookup.replaces.clone()).filter(|name| !name.is_empty());
-    }
-    match Manifest::parse(step.resource.manifest.as_deref()?) {
-        Ok(Manifest::Inline(csv)) => Some(csv.pointer("/spec/replaces")?.as_str()?.to_owned()),
-        _ => None,
-    }
 }
 
 /// ServiceAccounts and RBAC of an installed ClusterServiceVersion: from the plan that made them, else as its permissions say.
@@ -211,7 +194,7 @@ fn operator(observed: &Observed, step: &Step) -> OperatorChange {
     OperatorChange {
         name: step.resource.name.clone(),
         // What heads replace was never here where they are installed first.
-        replaces: replaced_by(observed, step)
+        replaces: replaced_by(&observed.install_plan, step)
             .filter(|name| observed.find_csv(name).is_some())
             .unwrap_or_default(),
     }
@@ -272,25 +255,16 @@ fn changed_fields(kind: StepKind, current: &Value, wanted: Value) -> Vec<String>
     match write_for(kind, Some(current), wanted) {
         Write::Nothing | Write::Create(_) => {}
         Write::Patch(patch) => add_paths(&patch, &mut Vec::new(), &mut fields),
-        Write::Apply(wanted) => add_differences(current, &wanted, &mut Vec::new(), &mut fields),
     }
     fields.into_iter().take(FIELDS).collect()
 }
 
-/// All that the bundle brings, which its author knows, and how many keys go: whether a value is another one is not told.
+/// All that the bundle brings, which its author knows, and how many keys of the old bundle go: whether a value is another one is
+/// not told.
 fn add_brought(change: &mut ObjectChange, current: &Value, mut wanted: Value) {
     encode_string_data(&mut wanted);
-    let keys = |object: &Value| -> BTreeSet<(&str, String)> {
-        let of = |field| {
-            let data = object.get(field).and_then(Value::as_object);
-            data.into_iter()
-                .flatten()
-                .map(move |(key, _)| (field, key.clone()))
-        };
-        of("data").chain(of("binaryData")).collect()
-    };
-    let brought = keys(&wanted);
-    change.keys_removed = keys(current).difference(&brought).count();
+    let dropped = dropped_keys(current, &wanted).into_iter();
+    change.keys_removed = dropped.filter(|(field, _)| DATA.contains(field)).count();
     if let Value::Object(fields) = &mut wanted {
         for field in ["apiVersion", "kind", "metadata"] {
             fields.remove(field);
@@ -312,30 +286,6 @@ fn add_paths<'a>(patch: &'a Value, path: &mut Vec<&'a str>, fields: &mut BTreeSe
             for (name, value) in inner {
                 path.push(name);
                 add_paths(value, path, fields);
-                path.pop();
-            }
-        }
-        _ => {
-            fields.insert(path.join("."));
-        }
-    }
-}
-
-/// Where `current` does not say what `wanted` says.
-fn add_differences<'a>(
-    current: &Value,
-    wanted: &'a Value,
-    path: &mut Vec<&'a str>,
-    fields: &mut BTreeSet<String>,
-) {
-    if object::covers(current, wanted) {
-        return;
-    }
-    match wanted {
-        Value::Object(inner) if path.len() < DEPTH => {
-            for (name, value) in inner {
-                path.push(name);
-                add_differences(current.get(name).unwrap_or(&Value::Null), value, path, fields);
                 path.pop();
             }
         }

@@ -103,7 +103,8 @@ pub fn status(
             round,
             refusals,
         } => {
-            let refused = is_refused(outcomes);
+            let refused =
+                is_refused(outcomes) || round.error.iter().any(|(_, error)| error.waits_for_people());
             // What a plan that waits for a permission needs in between, its bundle, says nothing about the permission.
             let refusals_then = if refused {
                 refusals.saturating_add(1)

@@ -3,11 +3,31 @@
 //! Upstream replaces what it finds, and with that removes other people's labels, annotations and pull secrets. Here a step only
 //! changes what it speaks of, and writes nothing when nothing would change (decision record 0004).
 
+use std::collections::BTreeSet;
+
+use olm_api::labels;
 use olm_runtime::plan::merge_patch;
 use serde_json::{Map, Value};
 
 use crate::object;
 use crate::step_kind::StepKind;
+
+/// Who wrote what is there in the name of a plan: this operator by patches, by what it once applied, and upstream's.
+const OWN_MANAGERS: [&str; 3] = [
+    labels::FIELD_MANAGER_PATCH,
+    labels::FIELD_MANAGER_PLAN,
+    labels::FIELD_MANAGER_UPSTREAM_CATALOG,
+];
+/// Fields whose keys are the author's own words.
+pub(crate) const DATA: [&str; 2] = ["data", "binaryData"];
+/// Fields that mean the same as no value where they have this one: the API server fills them in.
+const DEFAULTS: [(&str, &str); 5] = [
+    ("internalTrafficPolicy", "Cluster"),
+    ("preemptionPolicy", "PreemptLowerPriority"),
+    ("protocol", "TCP"),
+    ("sessionAffinity", "None"),
+    ("type", "ClusterIP"),
+];
 
 /// The write that a step needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,8 +36,6 @@ pub(crate) enum Write {
     Create(Value),
     /// It is there and differs: a merge patch, to be guarded by the resourceVersion it was computed from.
     Patch(Value),
-    /// Server-side apply of the whole object; it may turn out to change nothing.
-    Apply(Value),
     /// It is there and says all the step says.
     Nothing,
 }
@@ -27,10 +45,7 @@ pub(crate) enum Write {
 /// CustomResourceDefinitions have rules of their own, see [`super::crd_upgrade`].
 pub(crate) fn write_for(kind: StepKind, current: Option<&Value>, wanted: Value) -> Write {
     let Some(current) = current else {
-        return match kind {
-            StepKind::Service | StepKind::Dynamic => Write::Apply(wanted),
-            _ => Write::Create(wanted),
-        };
+        return Write::Create(wanted);
     };
     let merged = match kind {
         // Created or left alone; what is defined changes by rules of its own.
@@ -38,20 +53,121 @@ pub(crate) fn write_for(kind: StepKind, current: Option<&Value>, wanted: Value) 
         | StepKind::Subscription
         | StepKind::Secret
         | StepKind::CustomResourceDefinition => return Write::Nothing,
-        // What upstream wrote stays its own when we apply, so a port that the bundle has no more would never go.
-        StepKind::Service if has_other_ports(current, &wanted) => merged_service(current, &wanted),
-        StepKind::Service | StepKind::Dynamic => return Write::Apply(wanted),
         StepKind::Role | StepKind::ClusterRole => {
             merged_fields(current, &wanted, &["rules"], &["aggregationRule"])
         }
         StepKind::RoleBinding | StepKind::ClusterRoleBinding => {
             merged_fields(current, &wanted, &["subjects"], &["roleRef"])
         }
-        StepKind::ConfigMap => merged_fields(current, &wanted, &["data", "binaryData"], &["immutable"]),
-        StepKind::BundleSecret => merged_fields(current, &wanted, &["data"], &["type", "immutable"]),
+        StepKind::ConfigMap | StepKind::BundleSecret | StepKind::Dynamic => merged_keys(current, &wanted),
+        StepKind::Service => merged_keys(current, &with_known_ports(current, wanted)),
         StepKind::ServiceAccount => merged_service_account(current, &wanted),
     };
     merge_patch(current, &merged).map_or(Write::Nothing, Write::Patch)
+}
+
+/// `current` with the metadata of `wanted` added and the keys of its fields (of `data`, of `spec`) as in `wanted`. Keys that
+/// `wanted` does not have stay, unless an earlier plan wrote them: then they are the old bundle's, and go.
+fn merged_keys(current: &Value, wanted: &Value) -> Value {
+    let mut merged = with_metadata_of(current, wanted);
+    for (field, key) in dropped_keys(current, wanted) {
+        let Some(Value::Object(keys)) = merged.get_mut(field) else {
+            continue;
+        };
+        keys.remove(key);
+        let is_empty = keys.is_empty();
+        if let (true, Value::Object(map)) = (is_empty, &mut merged) {
+            map.remove(field);
+        }
+    }
+    let Value::Object(map) = &mut merged else {
+        return merged;
+    };
+    for (field, value) in contents(wanted) {
+        match (map.get_mut(field), value) {
+            (Some(Value::Object(found)), Value::Object(keys)) if DATA.contains(&field) => {
+                found.extend(keys.clone());
+            }
+            (Some(Value::Object(found)), Value::Object(keys)) => {
+                for (key, value) in keys {
+                    set_unless_same(found, key, value);
+                }
+            }
+            (None, value) if object::is_empty(value) => {}
+            _ => set_unless_same(map, field, value),
+        }
+    }
+    merged
+}
+
+/// The keys of fields of `current` that an earlier plan wrote and that `wanted` does not have: what is left of the old bundle. What
+/// others wrote is theirs.
+pub(crate) fn dropped_keys<'a>(current: &'a Value, wanted: &Value) -> BTreeSet<(&'a str, &'a str)> {
+    let entries = current.pointer("/metadata/managedFields");
+    let entries = entries.and_then(Value::as_array).into_iter().flatten();
+    let text = |entry: &'a Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
+    let own = entries.filter(|entry| {
+        OWN_MANAGERS.contains(&text(entry, "manager")) && text(entry, "subresource").is_empty()
+    });
+    let fields = own
+        .filter_map(|entry| entry.get("fieldsV1")?.as_object())
+        .flatten();
+    let keys = fields.filter_map(|(field, keys)| Some((field.strip_prefix("f:")?, keys.as_object()?)));
+    let keys = keys.flat_map(|(field, keys)| {
+        keys.keys()
+            .filter_map(move |key| Some((field, key.strip_prefix("f:")?)))
+    });
+    let is_dropped = |(field, key): &(&str, &str)| {
+        let found = contents(current).find(|(name, _)| name == field);
+        let value = found.and_then(|(_, keys)| keys.get(*key));
+        let is_wanted = wanted.get(*field).is_some_and(|keys| keys.get(*key).is_some());
+        !is_wanted && value.is_some_and(|value| DATA.contains(field) || !is_default(key, value))
+    };
+    keys.filter(is_dropped).collect()
+}
+
+/// The fields of an object but for what it is known by and what its controllers say of it.
+fn contents(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields
+        .map(|(field, value)| (field.as_str(), value))
+        .filter(|(field, _)| !["apiVersion", "kind", "metadata", "status"].contains(field))
+}
+
+fn set_unless_same(map: &mut Map<String, Value>, field: &str, value: &Value) {
+    let same = match map.get(field) {
+        Some(found) => is_same(found, value),
+        None => is_default(field, value),
+    };
+    if !same {
+        map.insert(field.to_owned(), value.clone());
+    }
+}
+
+/// Equal apart from what the API server fills in or leaves out. When in doubt two values are different: the write that follows
+/// changes nothing then.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let has_it = |map: &Map<String, Value>, (field, value): (&String, &Value)| match map.get(field) {
+                Some(found) => is_same(found, value),
+                None => is_default(field, value),
+            };
+            one.iter().all(|field| has_it(other, field)) && other.iter().all(|field| has_it(one, field))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        _ => one == other,
+    }
+}
+
+fn is_default(field: &str, value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => DEFAULTS.contains(&(field, text)),
+        _ => value.is_null(),
+    }
 }
 
 /// `current` with the metadata of `wanted` added, the `replaced` fields as in `wanted` (absent there means absent) and the
@@ -132,20 +248,10 @@ fn ports(service: &Value) -> &[Value] {
     ports.map_or(&[], Vec::as_slice)
 }
 
-fn has_other_ports(current: &Value, wanted: &Value) -> bool {
-    let is_wanted = |port: &Value| {
-        ports(wanted)
-            .iter()
-            .any(|wanted| port_key(wanted) == port_key(port))
-    };
-    !ports(wanted).is_empty() && !ports(current).iter().all(is_wanted)
-}
-
-/// The Service with the fields and the ports of the bundle, and no other ports; what the API server added to a port stays.
-fn merged_service(current: &Value, wanted: &Value) -> Value {
-    let mut merged = with_metadata_of(current, wanted);
-    let mut list = ports(wanted).to_vec();
-    for port in &mut list {
+/// The Service with what the API server added to ports that it has already.
+fn with_known_ports(current: &Value, mut wanted: Value) -> Value {
+    let list = wanted.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
+    for port in list.into_iter().flatten() {
         let known = ports(current)
             .iter()
             .find(|known| port_key(known) == port_key(port));
@@ -155,17 +261,7 @@ fn merged_service(current: &Value, wanted: &Value) -> Value {
             }
         }
     }
-    let spec = object::map_mut(&mut merged, "spec");
-    for (field, value) in wanted
-        .get("spec")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        set_unless_covered(spec, field, value);
-    }
-    spec.insert("ports".to_owned(), list.into());
-    merged
+    wanted
 }
 
 /// A ServiceAccount belongs to its users too: nothing they or the cluster put there is taken away.
@@ -213,17 +309,21 @@ mod tests {
     #[test]
     fn an_absent_object_is_created() {
         let wanted = json!({"metadata": {"name": "x"}});
-        assert_eq!(
-            write_for(StepKind::ConfigMap, None, wanted.clone()),
-            Write::Create(wanted.clone())
-        );
-        assert_eq!(
-            write_for(StepKind::Service, None, wanted.clone()),
-            Write::Apply(wanted)
-        );
+        for kind in [StepKind::ConfigMap, StepKind::Service, StepKind::Dynamic] {
+            assert_eq!(
+                write_for(kind, None, wanted.clone()),
+                Write::Create(wanted.clone())
+            );
+        }
     }
 
-    /// Of a Service that upstream made, ports that the bundle has no more would stay upstream's.
+    /// Who wrote which keys, as the API server notes it.
+    fn written(manager: &str, field: &str, keys: &[&str]) -> Value {
+        let keys: Map<String, Value> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+        let field = format!("f:{field}");
+        json!({"manager": manager, "operation": "Update", "fieldsV1": {field: keys, "f:metadata": {"f:labels": {}}}})
+    }
+
     #[test]
     fn ports_that_a_bundle_has_no_more_go() {
         let metadata = json!({"labels": {"kept": "yes"}, "ownerReferences": [{"uid": "1"}]});
@@ -239,12 +339,35 @@ mod tests {
             Some(json!({"spec": {"selector": {"app": "new"}, "ports": [
                 {"port": 80, "protocol": "TCP", "targetPort": "web", "nodePort": 30080}, {"port": 8443}]}})),
         );
-        // More ports than before are applied.
-        let more =
-            wanted(json!([{"port": 80}, {"port": 80, "protocol": "UDP"}, {"port": 443}, {"port": 8443}]));
-        assert_eq!(
-            write_for(StepKind::Service, Some(&current), more.clone()),
-            Write::Apply(more)
+        // What the API server added is no difference.
+        let same = json!([{"port": 80, "targetPort": 80}, {"port": 80, "protocol": "UDP"}, {"port": 443}]);
+        let mut same = wanted(same);
+        same["spec"]["selector"] = json!({"app": "old"});
+        check(StepKind::Service, current, same, None);
+    }
+
+    /// Of an operator's own kinds, too: what the old bundle had and the new one has not goes, what others or the API server wrote
+    /// stays.
+    #[test]
+    fn fields_that_a_bundle_has_no_more_go() {
+        let others = written("admin", "spec", &["theirs"]);
+        for manager in ["olm", "catalog", "catalog-operator/install-plan"] {
+            let own = written(manager, "spec", &["ours", "dropped", "sessionAffinity"]);
+            let current = json!({"metadata": {"managedFields": [own, others]},
+                "spec": {"ours": [{"a": 1, "b": 2}], "dropped": 1, "theirs": 2, "sessionAffinity": "None"}});
+            check(
+                StepKind::Dynamic,
+                current,
+                json!({"spec": {"ours": [{"a": 1}], "new": {}}}),
+                Some(json!({"spec": {"ours": [{"a": 1}], "dropped": null, "new": {}}})),
+            );
+        }
+        // An object that a plan made and the API server completed.
+        check(
+            StepKind::Dynamic,
+            json!({"value": 5, "preemptionPolicy": "PreemptLowerPriority"}),
+            json!({"value": 5, "globalDefault": null}),
+            None,
         );
     }
 
@@ -292,16 +415,42 @@ mod tests {
         );
     }
 
-    /// The new bundle's data stands, keys it dropped are gone, foreign labels stay.
+    /// The new bundle's data stands, keys that the old one brought are gone; keys, labels and whole fields of others stay.
     #[test]
     fn config_map_data_is_the_bundles() {
+        let managers = json!([
+            written("olm", "data", &["a", "gone"]),
+            written("ca-injector", "data", &["ca-bundle.crt"]),
+            written("ca-injector", "binaryData", &["b"]),
+        ]);
         check(
             StepKind::ConfigMap,
-            json!({"metadata": {"labels": {"mine": "1"}}, "data": {"a": "1", "gone": "1"}, "binaryData": {"b": "AA=="}}),
-            json!({"metadata": {"labels": {"olm.managed": "true"}}, "data": {"a": "2"}}),
+            json!({"metadata": {"labels": {"mine": "1"}, "managedFields": managers},
+                "data": {"a": "1", "gone": "1", "ca-bundle.crt": "PEM"}, "binaryData": {"b": "AA=="}}),
+            json!({"metadata": {"labels": {"olm.managed": "true"}}, "data": {"a": "2", "empty": "", "protocol": "TCP"}}),
             Some(
-                json!({"metadata": {"labels": {"olm.managed": "true"}}, "data": {"a": "2", "gone": null}, "binaryData": null}),
+                json!({"metadata": {"labels": {"olm.managed": "true"}}, "data": {"a": "2", "empty": "", "protocol": "TCP", "gone": null}}),
             ),
+        );
+        // The old bundle's last key.
+        check(
+            StepKind::BundleSecret,
+            json!({"metadata": {"managedFields": [written("olm", "data", &["a"])]}, "type": "Opaque", "data": {"a": "AA=="}}),
+            json!({}),
+            Some(json!({"data": null})),
+        );
+    }
+
+    /// A platform fills such a ConfigMap with its trusted authorities, and pods need it when they start.
+    #[test]
+    fn a_config_map_without_data_is_for_others_to_fill() {
+        let managers = json!([written("network-operator", "data", &["ca-bundle.crt"])]);
+        let label = json!({"config.openshift.io/inject-trusted-cabundle": "true"});
+        check(
+            StepKind::ConfigMap,
+            json!({"metadata": {"labels": label, "managedFields": managers}, "data": {"ca-bundle.crt": "PEM"}}),
+            json!({"metadata": {"labels": label}, "data": {}}),
+            None,
         );
     }
 

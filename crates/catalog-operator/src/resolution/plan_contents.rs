@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use go_compat::semver::Version;
 use kube::ResourceExt;
-use olm_api::labels;
 use olm_api::v1alpha1::InstallPlan;
-use olm_fbc::property::{PackageProperty, Property, Typed};
+use olm_fbc::property::PackageProperty;
 use olm_runtime::isolation;
-use serde::Deserialize;
 
 use super::plan_object::waits_by_policy;
+use crate::component;
 use crate::manifest::Manifest;
 use crate::step_kind::StepKind;
 use crate::subscription::NamespaceState;
@@ -39,32 +38,26 @@ pub(crate) struct BroughtSubscription {
 
 impl PlanContents {
     fn of(plan: &InstallPlan) -> Self {
-        let mut contents = Self::default();
-        for step in plan.status.iter().flat_map(|status| &status.plan) {
-            let resource = &step.resource;
-            let manifest = || Manifest::parse(resource.manifest.as_deref()?).ok();
-            match StepKind::of(&resource.kind) {
-                Some(StepKind::ClusterServiceVersion) => {
-                    let package = manifest().and_then(|manifest| package_in(&manifest));
-                    let package = package.map(|package| (resource.name.clone(), package));
-                    contents.packages.extend(package);
-                }
-                Some(StepKind::Subscription) => {
-                    let brought = BroughtSubscription {
-                        name: resource.name.clone(),
-                        package: manifest().and_then(|manifest| subscribed(&manifest)),
-                    };
-                    contents.brought.insert(step.resolving.clone(), brought);
-                }
-                _ => {}
-            }
+        let Some(status) = &plan.status else {
+            return Self::default();
+        };
+        let subscriptions = status
+            .plan
+            .iter()
+            .filter(|step| StepKind::of(&step.resource.kind) == Some(StepKind::Subscription));
+        let brought = subscriptions.map(|step| {
+            let manifest = step.resource.manifest.as_deref();
+            let manifest = manifest.and_then(|text| Manifest::parse(text).ok());
+            let brought = BroughtSubscription {
+                name: step.resource.name.clone(),
+                package: manifest.and_then(|manifest| subscribed(&manifest)),
+            };
+            (step.resolving.clone(), brought)
+        });
+        Self {
+            packages: component::packages(&status.plan, &status.bundle_lookups),
+            brought: brought.collect(),
         }
-        for lookup in plan.status.iter().flat_map(|status| &status.bundle_lookups) {
-            let package = lookup.properties.as_deref().and_then(package_of);
-            let package = package.map(|package| (lookup.identifier.clone(), package));
-            contents.packages.extend(package);
-        }
-        contents
     }
 
     /// The version of a ClusterServiceVersion in it, if known.
@@ -153,37 +146,9 @@ fn subscribed(manifest: &Manifest) -> Option<String> {
     }
 }
 
-/// The package among a bundle's properties.
-fn package_of(properties: &str) -> Option<PackageProperty> {
-    #[derive(Deserialize)]
-    struct Properties {
-        properties: Vec<Property>,
-    }
-    let found: Properties = serde_json::from_str(properties).ok()?;
-    let mut typed = found
-        .properties
-        .iter()
-        .filter_map(|property| property.parse().ok());
-    typed.find_map(|property| match property {
-        Typed::Package(package) => Some(package),
-        _ => None,
-    })
-}
-
-/// The package of a ClusterServiceVersion, where the step tells it; of a bundle image its lookup does.
-fn package_in(manifest: &Manifest) -> Option<PackageProperty> {
-    match manifest {
-        Manifest::Inline(object) => {
-            let annotations = object.pointer("/metadata/annotations")?;
-            package_of(annotations.get(labels::PROPERTIES)?.as_str()?)
-        }
-        Manifest::ConfigMap(reference) => package_of(&reference.properties),
-        Manifest::BundleImage(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use olm_api::labels;
     use serde_json::json;
 
     use super::*;

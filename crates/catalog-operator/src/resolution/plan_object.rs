@@ -162,10 +162,11 @@ impl WantedPlan {
         generation: i64,
         owners: &[Arc<Subscription>],
     ) -> InstallPlan {
-        let bundles = self.lookups.iter();
         let terms = self.terms();
-        let components: BTreeMap<String, String> = bundles
-            .filter_map(|lookup| Some((component::label_of_bundle(lookup, namespace)?, String::new())))
+        let components = component::labels_of(&self.steps, &self.lookups, namespace);
+        let components: BTreeMap<String, String> = components
+            .into_values()
+            .map(|label| (label, String::new()))
             .collect();
         InstallPlan {
             metadata: ObjectMeta {

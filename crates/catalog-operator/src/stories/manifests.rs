@@ -51,6 +51,26 @@ fn ocp_001_the_last_version_of_openshift_goes_from_the_catalog_to_the_csv() {
     }
 }
 
+/// A label that is written later changes a plan that its users already saw complete.
+#[test]
+fn a_plan_and_its_csv_are_components_from_their_creation() {
+    let objects = manifests("carried");
+    for row in [bundle("demo.v1"), bundle("demo.v1").inline(&objects)] {
+        let mut env = TestEnv::new();
+        env.outside.carry("demo.v1", &objects);
+        tell(
+            &mut env,
+            &[Serve(vec![row]), Put(catalog()), Put(subscription("Automatic"))],
+        );
+        let subscription = env.get("Subscription", "demo").unwrap();
+        let plan = subscription["status"]["installPlanRef"]["name"].as_str().unwrap();
+        for (kind, name) in [("InstallPlan", plan), ("ClusterServiceVersion", "demo.v1")] {
+            let labels = env.get(kind, name).unwrap()["metadata"]["labels"].clone();
+            assert_eq!(labels["operators.coreos.com/demo.ns"], "", "{kind} {labels}");
+        }
+    }
+}
+
 /// The catalog has changed since it was read: no plan is made of what was not resolved. The catalog is read again, and then one is.
 #[test]
 fn other_manifests_than_those_that_were_resolved_are_not_installed() {

@@ -1,4 +1,4 @@
-//! `metadata.managedFields` of Deployments and Secrets, the kinds of which somebody reads who set what.
+//! `metadata.managedFields` of the kinds of which somebody reads who set what.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ pub(super) type Times = BTreeMap<String, String>;
 /// The part of an object of this kind of which somebody reads who set what.
 pub(super) fn part_of(kind: &str) -> Option<&'static str> {
     match kind {
-        "Deployment" => Some("spec"),
-        "Secret" => Some("data"),
+        "Deployment" | "Service" | "PodDisruptionBudget" => Some("spec"),
+        "Secret" | "ConfigMap" => Some("data"),
         _ => None,
     }
 }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use kube::{ResourceExt, core::ApiResource};
+use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1alpha1::Step;
 use serde_json::{Map, Value, json};
 
 use super::StepError;
-use crate::component;
-use crate::install_plan::observe::Observed;
+use crate::install_plan::observe::{KnownStep, Observed};
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// The object as it is to be in the cluster; `None` while its owner is still to be created by the same plan.
+/// The object as it is to be in the cluster; `None` while its owner is still to be created by the same plan. `label` makes it a
+/// component of its package's Operator.
 ///
 /// What stood before OLM belongs to whoever made it: a plan may change it, but gives it no owner, so that it is never collected
 /// with a ClusterServiceVersion. What is not namespaced and belongs to one of another namespace goes on doing so: it would be
@@ -25,13 +25,18 @@ pub(super) fn complete(
     observed: &Observed,
     kind: StepKind,
     step: &Step,
-    object: &Value,
-    api: &ApiResource,
-    namespaced: bool,
-    current: Option<&Value>,
+    known: &KnownStep,
+    label: Option<&str>,
 ) -> Result<Option<Value>, StepError> {
     let namespace = observed.namespace();
-    let mut object = object.clone();
+    let KnownStep {
+        api,
+        namespaced,
+        current,
+        ..
+    } = known;
+    let (namespaced, current) = (*namespaced, current.as_ref());
+    let mut object = known.object.clone();
     object::strip_server_fields(&mut object);
     // Objects in plans may lack type and name (upstream's generated Subscriptions do), and bundles may have an older version of
     // a kind than the one it is written with; the step is what counts.
@@ -73,9 +78,9 @@ pub(super) fn complete(
         return Ok(Some(object));
     }
     if kind.is_component()
-        && let Some(label) = component::label_of_csv(&observed.install_plan, &step.resolving)
+        && let Some(label) = label
     {
-        object::metadata_map_mut(&mut object, "labels").insert(label, "".into());
+        object::metadata_map_mut(&mut object, "labels").insert(label.to_owned(), "".into());
     }
     if kind.has_owner() && !step.resolving.is_empty() && !namespaced {
         object::set_owner_labels(&mut object, &step.resolving, &namespace);

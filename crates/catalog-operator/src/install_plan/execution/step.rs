@@ -1,14 +1,15 @@
 //! What one step needs now.
 
-use olm_api::labels;
+use std::collections::BTreeMap;
+
 use olm_api::v1alpha1::{Step, StepStatus};
+use olm_api::{crd, labels};
 use olm_runtime::plan::{Action, Exists, Guard, Identity, Target, merge_patch};
 use serde_json::Value;
 
 use super::complete::complete;
 use super::{StepError, Wait};
 use crate::component;
-use crate::install_plan::FIELD_MANAGER;
 use crate::install_plan::conversion_ca;
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::csv_ownership::check_owned_crds;
@@ -46,11 +47,17 @@ pub(super) struct StepWrite {
 pub(super) struct StepDecider<'a> {
     observed: &'a Observed,
     identity: Identity,
+    /// Labels of components, by ClusterServiceVersion.
+    labels: BTreeMap<String, String>,
 }
 
 impl<'a> StepDecider<'a> {
     pub(super) fn new(observed: &'a Observed, identity: Identity) -> Self {
-        Self { observed, identity }
+        Self {
+            observed,
+            identity,
+            labels: component::labels_of_plan(&observed.install_plan),
+        }
     }
 
     pub(super) fn decide_step(&self, index: usize, step: &Step) -> Result<Decision, StepError> {
@@ -113,7 +120,8 @@ impl<'a> StepDecider<'a> {
             let target = Target::dynamic(api.clone(), None, name);
             return self.decide_crd(step, object, target, current);
         }
-        let Some(object) = complete(self.observed, kind, step, object, api, namespaced, current)? else {
+        let label = self.labels.get(&step.resolving).map(String::as_str);
+        let Some(object) = complete(self.observed, kind, step, known, label)? else {
             return Ok(Decision::PassedOver);
         };
         if kind == StepKind::ClusterServiceVersion {
@@ -172,12 +180,6 @@ impl<'a> StepDecider<'a> {
                     identity,
                 }
             }
-            Write::Apply(object) => Action::Apply {
-                target,
-                object,
-                manager: FIELD_MANAGER,
-                identity,
-            },
             Write::Patch(patch) => Action::Patch {
                 target,
                 patch,
@@ -258,13 +260,15 @@ impl<'a> StepDecider<'a> {
     fn wanted_crd(&self, step: &Step, object: &Value) -> Value {
         let mut wanted = object.clone();
         object::strip_server_fields(&mut wanted);
+        object::set(&mut wanted, "apiVersion", crd::API_VERSION.into());
+        object::set(&mut wanted, "kind", crd::KIND.into());
         if let Some(spec) = wanted.get_mut("spec") {
             conversion_ca::drop_unusable(spec);
         }
         object::metadata_map_mut(&mut wanted, "labels")
             .insert(labels::MANAGED.to_owned(), labels::TRUE.into());
-        if let Some(label) = component::label_of_csv(&self.observed.install_plan, &step.resolving) {
-            object::metadata_map_mut(&mut wanted, "labels").insert(label, "".into());
+        if let Some(label) = self.labels.get(&step.resolving) {
+            object::metadata_map_mut(&mut wanted, "labels").insert(label.clone(), "".into());
         }
         crd_upgrade::note_installed_alongside(&mut wanted, &self.observed.namespace(), &step.resolving);
         wanted

@@ -7,7 +7,7 @@ use olm_api::v1alpha1::Step;
 use olm_runtime::NamespacedName;
 use serde_json::Value;
 
-use super::{KnownStep, Observed, Reads, StepState};
+use super::{KnownStep, Observed, Reads, StepState, replaced_by, steps};
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::custom_resources::{CheckRequest, CheckState};
 use crate::object;
@@ -50,15 +50,18 @@ pub(super) fn other_owners(reads: &impl Reads, observed: &Observed) -> BTreeMap<
 /// Names of the plan's ClusterServiceVersions, and of all that they replace.
 fn own_csvs(observed: &Observed) -> BTreeSet<String> {
     let plan = &observed.install_plan;
+    let of_plan = |name: &str| {
+        let is_its = |step: &&Step| {
+            step.resource.name == name
+                && StepKind::of(&step.resource.kind) == Some(StepKind::ClusterServiceVersion)
+        };
+        let step = steps(plan).iter().find(is_its)?;
+        replaced_by(plan, step)
+    };
     let mut own = BTreeSet::new();
     let mut left = plan.spec.cluster_service_version_names.to_vec();
     while let Some(name) = left.pop() {
-        let lookups = plan
-            .status
-            .as_ref()
-            .map_or(&[][..], |status| &status.bundle_lookups);
-        let lookup = lookups.iter().find(|lookup| lookup.identifier == name);
-        left.extend(lookup.map(|lookup| lookup.replaces.clone()));
+        left.extend(of_plan(&name));
         left.extend(observed.find_csv(&name).and_then(|csv| csv.spec.replaces.clone()));
         if !own.insert(name) {
             // A circle of those that replace each other.

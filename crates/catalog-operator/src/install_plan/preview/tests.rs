@@ -59,12 +59,19 @@ fn lines(preview: &PlanPreview) -> Vec<String> {
     preview.objects.iter().map(of_object).collect()
 }
 
+/// These keys of the data are an earlier plan's.
+fn by_a_plan(keys: &[&str]) -> Value {
+    let keys: serde_json::Map<_, _> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+    json!([{"manager": "olm", "operation": "Update", "fieldsV1": {"f:data": keys}}])
+}
+
 #[test]
 fn objects_are_told_by_name_and_field() {
     let owned = json!({"name": "config", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
     let config = |data: Value| json!({"metadata": {"name": "config"}, "data": data});
-    let mut current = config(json!({"a": "1", "gone": "1", "same": "1"}));
+    let mut current = config(json!({"a": "1", "gone": "1", "same": "1", "theirs": "1"}));
     current["metadata"] = owned;
+    current["metadata"]["managedFields"] = by_a_plan(&["a", "gone", "same"]);
     let preview = composed(vec![
         (
             "ConfigMap",
@@ -135,7 +142,7 @@ fn values_that_the_plans_author_may_not_read_cannot_be_guessed() {
     let config = |data: Value, of_csv: bool| {
         let owners = json!([{"kind": "ClusterServiceVersion", "uid": "1"}]);
         let owners = if of_csv { owners } else { json!([]) };
-        json!({"metadata": {"name": "c", "ownerReferences": owners}, "data": data})
+        json!({"metadata": {"name": "c", "ownerReferences": owners, "managedFields": by_a_plan(&["theirs"])}, "data": data})
     };
     let role = |verb: &str| json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]});
     let told = |kind: &str, guess: Value, current: Value, account| {

@@ -1,6 +1,6 @@
 //! What a plan that may go on writes, how often, and in whose name.
 
-use olm_testing::cluster::Fault;
+use olm_testing::cluster::{Fault, Refusal};
 
 use super::*;
 
@@ -12,14 +12,14 @@ fn arch_005_ip_006_approved_plan_is_carried_out_with_few_writes() {
     insta::assert_snapshot!(env.writes.join("\n"), @r"
     create ClusterServiceVersion ns/demo.v1
     create CustomResourceDefinition demos.example.com
-    apply PriorityClass urgent
+    create PriorityClass urgent
     create ClusterRole demo.v1-HASH
     create ClusterRoleBinding demo.v1-HASH
     patch InstallPlan ns/install-1 status
     create ConfigMap ns/config
     create Secret ns/secret
-    apply Service ns/service
-    apply PodDisruptionBudget ns/pdb
+    create Service ns/service
+    create PodDisruptionBudget ns/pdb
     create ServiceAccount ns/demo
     create Role ns/demo.v1-demo-HASH
     create RoleBinding ns/demo.v1-demo-HASH
@@ -315,7 +315,7 @@ fn met_010_what_the_api_server_warns_of_is_told_once_with_its_step() {
     let mut env = TestEnv::with_plan(&[rich()]);
     env.cluster.on_request(|request| {
         let text = request.text();
-        let is_old = text.starts_with("apply Service ") || text.starts_with("apply PodDisruptionBudget ");
+        let is_old = text.starts_with("create Service ") || text.starts_with("create PodDisruptionBudget ");
         (is_old && request.verb.writes()).then_some(Fault::Warn("its version is old"))
     });
     env.converge();
@@ -331,4 +331,93 @@ fn met_010_what_the_api_server_warns_of_is_told_once_with_its_step() {
     let steps = env.sent_events.iter();
     let steps: Vec<_> = steps.map(|event| &event["regarding"]["fieldPath"]).collect();
     assert_eq!(steps, ["status.plan[4]", "status.plan[5]"]);
+}
+
+/// An API server drops such a field of what is created, and says so; it refuses the same field where it is applied.
+#[test]
+fn a_field_that_the_schema_lacks_is_warned_of_and_fails_nothing() {
+    let budget = |most: u64| {
+        let spec = json!({"minAvailable": most, "nope": true});
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "pdb"}, "spec": spec})
+    };
+    let mut env = TestEnv::with_plan(&[bundle("demo.v1", vec![budget(1)])]);
+    env.cluster.on_request(|request| {
+        let text = request.text();
+        let (verb, _) = text
+            .split_once(" PodDisruptionBudget ")
+            .filter(|_| request.verb.writes())?;
+        Some(match verb {
+            "apply" => Fault::Refuse(Refusal::new(
+                500,
+                "",
+                "failed to create typed patch object: .spec.nope: field not declared in schema",
+            )),
+            _ => Fault::Warn("unknown field spec.nope"),
+        })
+    });
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+    env.add_plan("install-2", &[bundle("demo.v2", vec![budget(2)])]);
+    env.settle_for(600);
+    env.assert_summary("install-2", "Complete");
+    assert_eq!(
+        env.object("PodDisruptionBudget ns/pdb")["spec"]["minAvailable"],
+        2
+    );
+    let warned = |csv: &str| {
+        format!(
+            r#"AppliedWithWarnings: 1 warning(s) generated during installation of operator "{csv}" (PodDisruptionBudget "pdb"): unknown field spec.nope"#
+        )
+    };
+    assert_eq!(env.events, [warned("demo.v1"), warned("demo.v2")]);
+}
+
+/// From one version of an operator to the next: its own keys follow its bundle, what others wrote stays.
+#[test]
+fn what_others_put_into_the_bundles_objects_survives_an_upgrade() {
+    let objects = |data: Value, spec: Value| {
+        vec![
+            core("ConfigMap", "config", json!({"data": data})),
+            core("Service", "service", json!({"spec": spec})),
+        ]
+    };
+    let port = json!([{"port": 80}]);
+    let old = objects(
+        json!({"kept": "1", "dropped": "1"}),
+        json!({"ports": port, "publishNotReadyAddresses": true}),
+    );
+    let mut env = TestEnv::with_plan(&[bundle("demo.v1", old)]);
+    env.converge();
+    env.change("ConfigMap ns/config", |config| {
+        config["data"]["ca-bundle.crt"] = json!("PEM")
+    });
+    env.change("Service ns/service", |service| {
+        service["spec"]["externalTrafficPolicy"] = json!("Local");
+    });
+    env.add_plan(
+        "install-2",
+        &[bundle(
+            "demo.v2",
+            objects(json!({"kept": "2"}), json!({"ports": port})),
+        )],
+    );
+    env.converge();
+    env.assert_summary("install-2", "Complete");
+    assert_eq!(
+        env.object("ConfigMap ns/config")["data"],
+        json!({"kept": "2", "ca-bundle.crt": "PEM"})
+    );
+    assert_eq!(
+        env.object("Service ns/service")["spec"],
+        json!({"ports": port, "externalTrafficPolicy": "Local"})
+    );
+    env.add_plan(
+        "install-3",
+        &[bundle("demo.v3", objects(json!({}), json!({"ports": port})))],
+    );
+    env.converge();
+    assert_eq!(
+        env.object("ConfigMap ns/config")["data"],
+        json!({"ca-bundle.crt": "PEM"})
+    );
 }

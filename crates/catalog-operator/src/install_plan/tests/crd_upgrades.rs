@@ -171,6 +171,37 @@ fn crd_001_mt_004_the_definition_of_one_operator_is_upgraded_at_once() {
     }
 }
 
+/// A bundle that the catalog carries itself has no lookup: its manifest says what it replaces.
+#[test]
+fn crd_001_who_is_replaced_by_a_manifest_does_not_count_either() {
+    let schema = json!({"type": "object"});
+    let mut both = defined(vec![
+        version("v1beta1", true, false, &schema),
+        version("v1", true, true, &schema),
+    ]);
+    crate::install_plan::crd_upgrade::note_installed_alongside(&mut both, "ns", "demo.v0");
+    for (replaces, goes) in [("demo.v0", true), ("demo.v00", false)] {
+        let (mut env, _) = installed(both.clone());
+        let mut owner = bundle("demo.v0", vec![]).csv;
+        owner["metadata"]["namespace"] = "ns".into();
+        env.put(owner);
+        let only_new = defined(vec![version("v1", true, true, &schema)]);
+        let next = bundle("demo.v1", vec![only_new]);
+        env.add_plan(PLAN, std::slice::from_ref(&next));
+        env.change_plan(PLAN, |plan| {
+            let mut csv = next.csv.clone();
+            csv["spec"]["replaces"] = replaces.into();
+            let steps = &mut plan["status"]["plan"];
+            steps[0]["resource"]["manifest"] = csv.to_string().into();
+            steps[1]["resource"]["manifest"] = next.objects[0].object.to_string().into();
+            plan["status"]["bundleLookups"] = json!([]);
+        });
+        env.converge();
+        let phase = if goes { "Complete" } else { "Installing" };
+        env.assert_summary(PLAN, phase);
+    }
+}
+
 #[test]
 fn a_definition_that_asks_for_the_same_lists_nothing() {
     let (mut env, lists) = installed(of_sizes(9));

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use olm_testing::cluster::Verb;
+
 use super::*;
 
 /// Complete only when the API is served; until then the status names what is missing.
@@ -108,6 +110,20 @@ fn with_inline_crd(crd: &Value) -> TestEnv {
     env
 }
 
+/// Only the version counts, as for upstream: the kind says the group.
+#[test]
+fn a_definition_without_its_group_is_written_with_it() {
+    let mut short = crd("demos.example.com");
+    short["apiVersion"] = "v1".into();
+    let of_image = TestEnv::with_plan(&[bundle("demo.v1", vec![short.clone()])]);
+    for mut env in [with_inline_crd(&short), of_image] {
+        env.converge();
+        env.assert_summary(PLAN, "Complete");
+        let made = env.object("CustomResourceDefinition demos.example.com");
+        assert_eq!(made["apiVersion"], "apiextensions.k8s.io/v1");
+    }
+}
+
 /// A CRD that no server takes is told before anything is applied.
 #[test]
 fn old_crd_stops_the_plan_before_anything_is_applied() {
@@ -130,7 +146,8 @@ fn old_crd_stops_the_plan_before_anything_is_applied() {
 fn crd_that_would_lose_data_is_not_touched() {
     let mut env = TestEnv::with_plan(&[small()]);
     let mut existing = crd("demos.example.com");
-    existing["status"] = json!({"storedVersions": ["v1alpha1", "v1"], "conditions": []});
+    let established = ["Established", "NamesAccepted"].map(|name| json!({"type": name, "status": "True"}));
+    existing["status"] = json!({"storedVersions": ["v1alpha1", "v1"], "conditions": established});
     env.put(existing);
     env.converge();
     env.assert_told(
@@ -142,6 +159,29 @@ fn crd_that_would_lose_data_is_not_touched() {
             .iter()
             .any(|write| write.contains("CustomResourceDefinition"))
     );
+    // However long it takes, the plan goes on as soon as somebody has pruned the stored versions, and asks ever less until then.
+    env.settle_for(3600);
+    env.assert_summary(
+        PLAN,
+        "Installing retrying execution due to error: risk of data loss",
+    );
+    let summary = env.summary(PLAN);
+    assert!(!summary.contains("Failing="), "{summary}");
+    let reads = Arc::<Mutex<usize>>::default();
+    let seen = Arc::clone(&reads);
+    env.cluster.on_request(move |request| {
+        *seen.lock().unwrap() +=
+            usize::from(request.verb == Verb::Get && request.kind.kind == "CustomResourceDefinition");
+        None
+    });
+    env.settle_for(600);
+    let reads = *reads.lock().unwrap();
+    assert!(reads <= 11, "{reads}");
+    env.change("CustomResourceDefinition demos.example.com", |crd| {
+        crd["status"]["storedVersions"] = json!(["v1"]);
+    });
+    env.settle_for(1);
+    env.assert_summary(PLAN, "Complete");
 }
 
 /// An upgrade whose definition says nothing of conversion leaves it to the operator that serves it, in whatever namespace. Who
