@@ -19,7 +19,7 @@ impl CatalogReader for GrpcCatalogReader {
             .await
             .map_err(|error| error.to_string())?;
         for left_out in &fetched.skipped {
-            tracing::warn!("left out of the catalog: {left_out}");
+            tracing::warn!("catalog content is not used: {left_out}");
         }
         Ok(Listed {
             snapshot: fetched.snapshot,

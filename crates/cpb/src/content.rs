@@ -3,17 +3,27 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Copies what the flags name. What stands at the target goes first: the container may have been started before.
+use olm_fbc::load::permission_hint;
+
+/// Copies what the flags name; the cache only if it can be copied. What stands at the target goes first: the container may have been started before.
 pub(crate) fn copy(words: &[OsString]) -> Result<(), String> {
     let [catalog, cache] = pairs(words)?;
     let (from, to) = catalog
         .ok_or("usage: copy-content --catalog.from=DIR --catalog.to=DIR [--cache.from=DIR --cache.to=DIR]")?;
     copy_folder(&from, &to)?;
-    cache.map_or(Ok(()), |(from, to)| copy_folder(&from, &to))
+    if let Some((from, to)) = cache
+        && let Err(text) = copy_folder(&from, &to)
+    {
+        // The server does without a cache, but not with half of one.
+        let _ = fs::remove_dir_all(&to);
+        let from = from.display();
+        let _ = writeln!(io::stdout(), "warning: the cache {from} is not used: {text}");
+    }
+    Ok(())
 }
 
 type Pair = Option<(PathBuf, PathBuf)>;
@@ -68,8 +78,16 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
     // A list instead of a call within a call: an image may be as deep as it likes.
     let mut left = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = left.pop() {
-        let failed =
-            |error: std::io::Error| format!("cannot copy {} to {}: {error}", from.display(), to.display());
+        let failed = |error: io::Error| {
+            let (shown, to) = (from.display(), to.display());
+            match error.kind() {
+                ErrorKind::PermissionDenied if fs::File::open(&from).is_err() => {
+                    let hint = permission_hint(&shown.to_string());
+                    format!("cannot copy {shown} to {to}: {error}: {hint}")
+                }
+                _ => format!("cannot copy {shown} to {to}: {error}"),
+            }
+        };
         let found = fs::symlink_metadata(&from).map_err(failed)?.file_type();
         if found.is_symlink() {
             // As it is: what it leads to is of the image, or copied beside it.
@@ -132,6 +150,30 @@ mod tests {
         // Again, as a container that is started anew does.
         copy(&words(&all[..2])).unwrap();
         assert_eq!(read("to/catalog/a/catalog.yaml"), "a");
+    }
+
+    /// Mirrors leave the cache out.
+    #[test]
+    fn a_cache_that_is_not_there_is_none() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        fs::create_dir_all(path("configs")).unwrap();
+        fs::write(path("configs/catalog.yaml"), "a").unwrap();
+        fs::create_dir_all(path("to/cache")).unwrap();
+        fs::write(path("to/cache/old"), "o").unwrap();
+        let flags = [
+            "catalog.from=configs",
+            "catalog.to=to/catalog",
+            "cache.from=gone",
+            "cache.to=to/cache",
+        ];
+        let flag = |flag: &str| {
+            let (name, folder) = flag.split_once('=').unwrap();
+            format!("--{name}={}", path(folder).display())
+        };
+        copy(&words(&flags.map(flag))).unwrap();
+        assert!(path("to/catalog/catalog.yaml").exists());
+        assert!(!path("to/cache").exists());
     }
 
     #[test]

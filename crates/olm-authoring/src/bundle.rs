@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 
 use go_compat::json::{Fields, kind_of};
+use go_compat::semver::Range;
 use olm_api::labels::bundle as annotations;
 use olm_fbc::manifest::CSV_KIND;
+use olm_fbc::property::{Property, kinds};
 use olm_fbc::yaml;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 mod apis;
 mod blob;
@@ -17,6 +19,9 @@ pub mod check;
 pub mod object;
 
 use check::any_case;
+
+/// Annotation of a CSV: the range of versions that it may replace.
+pub(crate) const SKIP_RANGE: &str = "olm.skipRange";
 
 /// A bundle as its files describe it.
 #[derive(Clone, Debug)]
@@ -26,9 +31,9 @@ pub struct BundleContent {
     /// Objects of `manifests/`, by file name.
     pub manifests: Vec<Manifest>,
     /// Entries of `metadata/dependencies.yaml`.
-    pub dependencies: Vec<olm_fbc::property::Property>,
+    pub dependencies: Vec<Property>,
     /// Entries of `metadata/properties.yaml`.
-    pub properties: Vec<olm_fbc::property::Property>,
+    pub properties: Vec<Property>,
     /// What was ignored and why.
     pub warnings: Vec<String>,
     csv: usize,
@@ -152,6 +157,7 @@ impl BundleContent {
         let mut warnings = Vec::new();
         let manifests = read_manifests(&manifests, &mut warnings)?;
         let csv = find_csv(&manifests)?;
+        warnings.extend(skip_range_warning(&manifests[csv]));
         let metadata = read_metadata(&metadata, &mut warnings)?;
         Ok(Self {
             annotations: metadata.annotations,
@@ -164,12 +170,19 @@ impl BundleContent {
     }
 
     /// A bundle of a ClusterServiceVersion and the other objects that belong to it, given with where each stands. The package
-    /// is the only annotation.
+    /// is the only annotation. The version may be missing.
     pub(crate) fn of_objects(
         package: &str,
         csv: (String, Value),
         others: impl IntoIterator<Item = (String, Value)>,
     ) -> Self {
+        let properties = match &csv.1["spec"]["version"] {
+            version if version.is_null() || version == "" => {
+                let value = json!({"packageName": package, "version": ""});
+                vec![Property::new(kinds::PACKAGE, value)]
+            }
+            _ => Vec::new(),
+        };
         let objects = std::iter::once(csv).chain(others);
         Self {
             annotations: BTreeMap::from([(annotations::PACKAGE.to_owned(), package.to_owned())]),
@@ -177,7 +190,7 @@ impl BundleContent {
                 .map(|(path, object)| Manifest::new(path, object))
                 .collect(),
             dependencies: Vec::new(),
-            properties: Vec::new(),
+            properties,
             warnings: Vec::new(),
             csv: 0,
         }
@@ -259,11 +272,26 @@ fn find_csv(manifests: &[Manifest]) -> Result<usize, BundleError> {
     }
 }
 
+/// A range that nobody can read is as good as none, and the upgrades that it promises never come.
+fn skip_range_warning(csv: &Manifest) -> Option<String> {
+    let range = csv.object["metadata"]["annotations"][SKIP_RANGE].as_str()?;
+    let error = Range::parse(range).err().filter(|_| !range.is_empty())?;
+    let right = range.replace('v', "");
+    let form = match Range::parse(&right) {
+        Ok(_) => format!("write {right:?}"),
+        Err(_) => "a range is written as in \">=1.0.0 <1.2.0\"".to_owned(),
+    };
+    Some(format!(
+        "{}: annotation {SKIP_RANGE} {range:?} is ignored, as it is no range of versions ({error}): {form}",
+        csv.path
+    ))
+}
+
 #[derive(Default)]
 struct Metadata {
     annotations: BTreeMap<String, String>,
-    dependencies: Vec<olm_fbc::property::Property>,
-    properties: Vec<olm_fbc::property::Property>,
+    dependencies: Vec<Property>,
+    properties: Vec<Property>,
 }
 
 /// Files are recognised by what is in them; of each sort the first by name counts.
@@ -289,7 +317,8 @@ fn read_metadata<B: AsRef<[u8]>>(
             }
         };
         if let (None, Value::Object(map)) = (&annotations, any_case(&value, "annotations")) {
-            annotations = Some(read_annotations(path, map, warnings)?);
+            let text = String::from_utf8_lossy(bytes.as_ref());
+            annotations = Some(read_annotations(path, &text, map, warnings)?);
         }
         if dependencies.is_none() && !any_case(&value, "dependencies").is_null() {
             dependencies = Some(read_list(path, "dependencies", &value)?);
@@ -309,6 +338,7 @@ fn read_metadata<B: AsRef<[u8]>>(
 
 fn read_annotations(
     path: &str,
+    text: &str,
     map: &serde_json::Map<String, Value>,
     warnings: &mut Vec<String>,
 ) -> Result<BTreeMap<String, String>, BundleError> {
@@ -317,7 +347,10 @@ fn read_annotations(
         let text = match value {
             Value::String(text) => text.clone(),
             // An unquoted number or boolean is taken as it is written.
-            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            Value::Number(_) | Value::Bool(_) => {
+                let value = value.to_string();
+                yaml::written(text, key, &value).map_or(value.clone(), str::to_owned)
+            }
             Value::Null => String::new(),
             Value::Array(_) | Value::Object(_) if annotations::is_known(key) => {
                 return Err(BundleError::Content {
@@ -336,11 +369,7 @@ fn read_annotations(
 }
 
 /// A list of `{type, value}`; each item may be wrapped in a key `property`, as documents of upstream show it.
-fn read_list(
-    path: &str,
-    field: &str,
-    value: &Value,
-) -> Result<Vec<olm_fbc::property::Property>, BundleError> {
+fn read_list(path: &str, field: &str, value: &Value) -> Result<Vec<Property>, BundleError> {
     let wrong = |reason: String| BundleError::Content {
         path: path.to_owned(),
         reason: format!("{field} must be a list of type and value: {reason}"),
@@ -359,14 +388,14 @@ fn read_list(
 }
 
 /// Type and value, written in any case; what there is besides is dropped. A number as a type is taken as it is written.
-fn read_property(item: &Value) -> Result<olm_fbc::property::Property, String> {
+fn read_property(item: &Value) -> Result<Property, String> {
     let fields = Fields::of(item)?;
     let kind = match fields.get("type") {
         Some(Value::Number(number)) => number.to_string(),
         _ => fields.text("type")?,
     };
     let value = fields.get("value").cloned().unwrap_or_default();
-    Ok(olm_fbc::property::Property::new(&kind, value))
+    Ok(Property::new(&kind, value))
 }
 
 #[cfg(test)]

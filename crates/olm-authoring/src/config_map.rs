@@ -2,13 +2,13 @@
 //!
 //! Such a ConfigMap has three keys, each with a YAML list: ClusterServiceVersions, the CustomResourceDefinitions that they own,
 //! and packages, whose channels name their newest version each; the older ones are found by `spec.replaces`. What comes out
-//! are the blobs of a file-based catalog whose bundles carry their manifests themselves.
+//! are the blobs of a file-based catalog whose bundles carry their manifests themselves. They may break rules of such catalogs
+//! (equal versions, names): what upstream's loader takes is taken, and what it refuses is refused.
 //! Rules: `docs/reference/registry.md`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use olm_api::config_map_catalog as keys;
-use olm_fbc::channel::{Graph, GraphError};
 use olm_fbc::load::Origin;
 use olm_fbc::schema::{Blob, Channel, ChannelEntry, Package};
 use olm_fbc::yaml;
@@ -54,7 +54,7 @@ pub enum ConfigMapError {
         /// Why.
         source: yaml::Error,
     },
-    /// An item has the wrong shape, or is no such object.
+    /// An item has the wrong shape.
     #[error("{place}: {reason}")]
     Item {
         /// Key and index.
@@ -121,17 +121,18 @@ pub enum ConfigMapError {
 /// # Errors
 /// A key is missing, a text is no list of what it should have, or the parts do not fit together; the first fault is told.
 pub fn convert<'a>(text: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Converted, ConfigMapError> {
-    let content = Content::read(text)?;
+    let mut content = Content::read(text)?;
+    let warnings = std::mem::take(&mut content.warnings);
     let mut catalog = Builder {
         content: &content,
         blobs: Vec::new(),
-        warnings: Vec::new(),
+        warnings,
         used: BTreeSet::new(),
         entries: 0,
         bytes: 0,
     };
-    for (index, package) in content.packages.iter().enumerate() {
-        catalog.add_package(index, package)?;
+    for package in &content.packages {
+        catalog.add_package(package)?;
     }
     Ok(catalog.finish())
 }
@@ -154,12 +155,19 @@ fn origin(key: &str, index: usize) -> Origin {
 }
 
 impl<'a> Builder<'a> {
-    fn add_package(&mut self, index: usize, package: &'a PackageList) -> Result<(), ConfigMapError> {
-        let name = &package.name;
-        let default_channel = match (package.default_channel.as_str(), package.channels.as_slice()) {
-            ("", [only]) => &only.name,
-            ("", _) => return Err(ConfigMapError::NoDefaultChannel(name.clone())),
-            _ => &package.default_channel,
+    fn add_package(&mut self, package: &'a PackageList) -> Result<(), ConfigMapError> {
+        let (name, index) = (&package.name, package.index);
+        let default_channel = match package.channels.as_slice() {
+            // Whatever the package names.
+            [only] => &only.name,
+            several
+                if several
+                    .iter()
+                    .any(|channel| channel.name == package.default_channel) =>
+            {
+                &package.default_channel
+            }
+            _ => return Err(ConfigMapError::NoDefaultChannel(name.clone())),
         };
         let blob = Package {
             name: name.clone(),
@@ -218,7 +226,7 @@ impl<'a> Builder<'a> {
         self.add_bytes(csv.name.len() + csv.replaces.len() + csv.skip_range.len() + skips.sum::<usize>())
     }
 
-    /// The entries of a channel: those on the way from its newest version along `replaces`, and what these skip, as far as it
+    /// The entries of a channel, its newest version first: those on the way along `replaces`, then what these skip, as far as it
     /// is there.
     fn entries(
         &mut self,
@@ -234,17 +242,17 @@ impl<'a> Builder<'a> {
                 csv: current_csv.to_owned(),
             });
         };
-        let mut entries: BTreeMap<&str, ChannelEntry> = BTreeMap::new();
-        let mut order = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut chain = Vec::new();
         loop {
             self.add_entry(csv)?;
-            entries.insert(&csv.name, entry(csv));
-            order.push(csv.name.as_str());
+            seen.insert(&csv.name);
+            chain.push(csv);
             if csv.replaces.is_empty() {
                 break;
             }
             let (name, replaced) = (csv.name.clone(), csv.replaces.clone());
-            if entries.contains_key(replaced.as_str()) {
+            if seen.contains(&replaced) {
                 return Err(ConfigMapError::Cycle { csv: name, replaced });
             }
             let Some(next) = csvs.get(&replaced) else {
@@ -252,51 +260,16 @@ impl<'a> Builder<'a> {
             };
             csv = next;
         }
-        let chain = order.len();
-        for name in order.clone() {
-            for skipped in &csvs[name].skips {
-                if let Some(skipped) = csvs.get(skipped)
-                    && !entries.contains_key(skipped.name.as_str())
-                {
-                    self.add_entry(skipped)?;
-                    entries.insert(&skipped.name, entry(skipped));
-                    order.push(&skipped.name);
-                }
+        let mut entries: Vec<ChannelEntry> = chain.iter().map(|csv| entry(csv)).collect();
+        for skipped in chain.iter().flat_map(|csv| &csv.skips) {
+            if let Some(skipped) = csvs.get(skipped)
+                && seen.insert(&skipped.name)
+            {
+                self.add_entry(skipped)?;
+                entries.push(entry(skipped));
             }
         }
-        let entries = order.into_iter().filter_map(|name| entries.remove(name));
-        let mut entries: Vec<ChannelEntry> = entries.collect();
-        if Graph::new(&entries).check().is_err() {
-            // Nothing leads to one that is skipped: what it skips itself must not hide what the others lead to.
-            for skipped in &mut entries[chain..] {
-                let name = std::mem::take(&mut skipped.name);
-                *skipped = ChannelEntry {
-                    name,
-                    ..ChannelEntry::default()
-                };
-            }
-        }
-        Ok(self.without_stranded(package, channel, entries))
-    }
-
-    /// What lies behind a skipped version cannot be reached, and a file-based catalog must not have it.
-    fn without_stranded(
-        &mut self,
-        package: &str,
-        channel: &str,
-        mut entries: Vec<ChannelEntry>,
-    ) -> Vec<ChannelEntry> {
-        let stranded = match Graph::new(&entries).check() {
-            Err(GraphError::Stranded(names)) => names,
-            // What else is wrong is told when the catalog is checked as a whole.
-            _ => return entries,
-        };
-        self.warnings.push(format!(
-            "package {package}, channel {channel}: left out, as they lie behind skipped versions: {}",
-            stranded.join(", ")
-        ));
-        entries.retain(|entry| !stranded.contains(&entry.name));
-        entries
+        Ok(entries)
     }
 
     fn add_bundle(&mut self, package: &str, csv: &Csv) -> Result<(), ConfigMapError> {

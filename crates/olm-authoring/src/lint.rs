@@ -266,6 +266,7 @@ impl Linter<'_> {
             model,
             faults,
             misspellings,
+            ..
         } = std::mem::take(&mut self.checker).report();
         for (misspelling, origin) in &misspellings {
             self.place = Some(origin.clone());

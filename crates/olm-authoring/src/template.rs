@@ -19,6 +19,9 @@ mod substitutes;
 /// The field of a template that says what takes the place of what.
 const SUBSTITUTIONS: &str = "substitutions";
 
+/// A kind that upstream had, with documents of `olm.composite` and `olm.composite.catalogs`.
+const COMPOSITE: &str = "composite";
+
 /// Bundles by the image they were rendered from; one image normally holds one.
 pub type Rendered = BTreeMap<String, Vec<Bundle>>;
 
@@ -51,6 +54,13 @@ pub enum TemplateError {
         hint = olm_fbc::did_you_mean::suggestion(.0, Kind::ALL.map(Kind::name))
     )]
     UnknownKind(String),
+    /// It is of a kind that was dropped.
+    #[error(
+        "composite templates are no longer supported: render the input of each component by itself, for example with \"opm alpha \
+         render-template basic INPUT -o yaml > CATALOG/catalog.yaml\" (or semver, as its strategy says), and check the result \
+         with \"opm validate CATALOG\""
+    )]
+    Composite,
     /// It is of another kind than asked for.
     #[error("template has unknown schema ({found:?}), should be {expected:?}")]
     WrongSchema {
@@ -108,6 +118,9 @@ impl Kind {
     /// # Errors
     /// There is none.
     pub fn parse(name: &str) -> Result<Self, TemplateError> {
+        if name == COMPOSITE {
+            return Err(TemplateError::Composite);
+        }
         let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
         found.ok_or_else(|| TemplateError::UnknownKind(name.to_owned()))
     }
@@ -137,6 +150,12 @@ impl Template {
         let (value, _) = yaml::parse_first(input).map_err(TemplateError::Parse)?;
         let fields = Fields::of(&value).map_err(TemplateError::Shape)?;
         let schema = fields.text("schema").map_err(TemplateError::Shape)?;
+        if schema
+            .strip_prefix("olm.")
+            .is_some_and(|name| name.starts_with(COMPOSITE))
+        {
+            return Err(TemplateError::Composite);
+        }
         let kind = match kind {
             Some(kind) if kind.schema() == schema => kind,
             Some(kind) => {

@@ -4,6 +4,8 @@
 //! `validate` (blobs to a checked model, every fault at once), `render` (blobs to text). `entry` is the compact form that
 //! resolution works on.
 
+pub mod base64;
+pub mod bundle_object;
 pub mod channel;
 pub mod did_you_mean;
 pub mod entry;
@@ -16,5 +18,6 @@ pub mod property;
 pub mod release;
 pub mod render;
 pub mod schema;
+pub mod schema_name;
 pub mod validate;
 pub mod yaml;

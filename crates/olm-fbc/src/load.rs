@@ -46,7 +46,7 @@ pub enum LoadError {
     /// A directory or file cannot be read.
     #[error("read {path}")]
     Read {
-        /// The file.
+        /// The file, below the path that the root was given by.
         path: String,
         /// Why.
         #[source]
@@ -87,6 +87,16 @@ pub enum LoadError {
 impl LoadError {
     /// What helps, for the end of a message; `None` when the error says all there is.
     pub fn hint(&self) -> Option<String> {
+        if let Self::Read { path, source } = self
+            && source.kind() == io::ErrorKind::PermissionDenied
+        {
+            return Some(permission_hint(path));
+        }
+        if let Self::Blob { source, .. } = self
+            && let Some(unquoted) = source.unquoted()
+        {
+            return Some(unquoted.hint());
+        }
         if let Self::Blob {
             source:
                 BlobError::NoSchema {
@@ -124,10 +134,16 @@ impl LoadError {
 /// `root` is no directory, something below it cannot be read, or is a link to a directory. Names that start with two dots
 /// are left out: Kubernetes keeps the content of ConfigMap volumes behind such links.
 pub fn files(root: &Path) -> Result<Vec<PathBuf>, LoadError> {
-    if !root.is_dir() {
-        return Err(LoadError::NotADirectory {
-            path: root.to_owned(),
-        });
+    match fs::metadata(root) {
+        Ok(found) if found.is_dir() => {}
+        Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(read_error(root, Path::new(""), source));
+        }
+        _ => {
+            return Err(LoadError::NotADirectory {
+                path: root.to_owned(),
+            });
+        }
     }
     let mut found = Vec::new();
     walk(root, Path::new(""), &mut found)?;
@@ -136,7 +152,7 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>, LoadError> {
         .iter()
         .filter(|path| path.file_name().is_some_and(|name| name == IGNORE_FILE))
     {
-        let text = fs::read_to_string(root.join(path)).map_err(|source| read_error(path, source))?;
+        let text = fs::read_to_string(root.join(path)).map_err(|source| read_error(root, path, source))?;
         ignore.add(path.parent().unwrap_or(Path::new("")), &text);
     }
     found.retain(|path| path.file_name().is_some_and(|name| name != IGNORE_FILE) && !ignore.matches(path));
@@ -144,7 +160,7 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>, LoadError> {
 }
 
 fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), LoadError> {
-    let error = |source| read_error(folder, source);
+    let error = |source| read_error(root, folder, source);
     let mut entries = fs::read_dir(root.join(folder))
         .and_then(Iterator::collect::<io::Result<Vec<_>>>)
         .map_err(error)?;
@@ -155,7 +171,9 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Load
         if name.as_encoded_bytes().starts_with(b"..") {
             continue;
         }
-        let kind = entry.file_type().map_err(|source| read_error(&path, source))?;
+        let kind = entry
+            .file_type()
+            .map_err(|source| read_error(root, &path, source))?;
         if kind.is_dir() {
             walk(root, &path, found)?;
         } else if kind.is_symlink() {
@@ -177,13 +195,28 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Load
     Ok(())
 }
 
-fn read_error(path: &Path, source: io::Error) -> LoadError {
-    let path = if path.as_os_str().is_empty() {
-        ".".to_owned()
-    } else {
-        path.display().to_string()
+/// The error of a file that cannot be read, given relative to `root`.
+pub fn read_error(root: &Path, path: &Path, source: io::Error) -> LoadError {
+    let path = match path.as_os_str().is_empty() {
+        true => root.to_owned(),
+        false => root.join(path),
     };
-    LoadError::Read { path, source }
+    LoadError::Read {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+/// What helps where this process may not read a file or folder: which user it is, and what to do about it in an image.
+pub fn permission_hint(path: &str) -> String {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = fs::metadata("/proc/self").map_or_else(
+        |_| "the user of this process".to_owned(),
+        |process| format!("user {}", process.uid()),
+    );
+    format!(
+        "{user} may not read it; make it readable for every user where it comes from, in an image with \"chmod -R a+rX {path}\""
+    )
 }
 
 /// Reads every document below `root` and hands it on with its place.
@@ -218,7 +251,7 @@ pub fn read_file<E: From<LoadError>>(
     };
     let file = match File::open(root.join(path)) {
         Ok(file) => file,
-        Err(source) => return visit(Err(read_error(path, source)), &origin),
+        Err(source) => return visit(Err(read_error(root, path, source)), &origin),
     };
     let mut documents = yaml::Documents::new(BufReader::with_capacity(1 << 16, file)).with_empty_documents();
     loop {
@@ -228,7 +261,7 @@ pub fn read_file<E: From<LoadError>>(
             Some(Ok(value)) => {
                 let blob = Blob::from_value(value).map_err(|source| LoadError::Blob {
                     origin: origin.clone(),
-                    source,
+                    source: source.look_up(|| fs::read_to_string(root.join(path)).ok()),
                 });
                 visit(blob, &origin)?;
             }

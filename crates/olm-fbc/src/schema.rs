@@ -10,10 +10,11 @@ use serde_json::{Map, Value};
 
 use crate::did_you_mean::did_you_mean;
 use crate::property::Property;
+use crate::yaml;
 
 mod field_reader;
 
-use field_reader::FieldReader;
+use field_reader::{FieldError, FieldReader};
 
 /// Schema names.
 pub mod schemas {
@@ -207,6 +208,8 @@ pub enum BlobError {
         key: &'static str,
         /// What was found.
         found: &'static str,
+        /// The text that was written without quotes.
+        unquoted: Option<Unquoted>,
     },
     /// A field has the wrong shape.
     #[error("parse {what}: {reason}")]
@@ -215,7 +218,55 @@ pub enum BlobError {
         what: &'static str,
         /// Path of the field, what was expected and found.
         reason: String,
+        /// A text that was written without quotes.
+        unquoted: Option<Unquoted>,
     },
+}
+
+/// A text that was written without quotes, so that YAML takes it for a number or a boolean: `4.20` is `4.2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unquoted {
+    /// The field.
+    pub field: String,
+    /// What is read of it, as JSON; once the file was looked at, as it is written there.
+    pub value: String,
+}
+
+impl Unquoted {
+    fn of(field: &str, found: &Value) -> Option<Self> {
+        (found.is_number() || found.is_boolean()).then(|| Self {
+            field: field.to_owned(),
+            value: found.to_string(),
+        })
+    }
+
+    /// What helps.
+    pub fn hint(&self) -> String {
+        let Self { field, value } = self;
+        format!("put quotes around {value}: {field}: {value:?}")
+    }
+}
+
+impl BlobError {
+    /// The text that was written without quotes, if that is what is wrong.
+    pub fn unquoted(&self) -> Option<&Unquoted> {
+        match self {
+            Self::NotText { unquoted, .. } | Self::Field { unquoted, .. } => unquoted.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Looks up in the file's text how an unquoted text was written.
+    pub(crate) fn look_up(mut self, text: impl FnOnce() -> Option<String>) -> Self {
+        if let Self::NotText { unquoted, .. } | Self::Field { unquoted, .. } = &mut self
+            && let Some(unquoted) = unquoted
+            && let Some(text) = text()
+            && let Some(written) = yaml::written(&text, &unquoted.field, &unquoted.value)
+        {
+            unquoted.value = written.to_owned();
+        }
+        self
+    }
 }
 
 /// The beginning of an object as text.
@@ -288,7 +339,11 @@ impl Blob {
             "bundle" => Bundle::read(&mut fields).map(Self::Bundle),
             _ => Deprecations::read(&mut fields).map(Self::Deprecations),
         };
-        blob.map_err(|reason| BlobError::Field { what, reason })
+        blob.map_err(|FieldError { reason, unquoted }| BlobError::Field {
+            what,
+            reason,
+            unquoted,
+        })
     }
 
     /// The document as JSON.
@@ -353,12 +408,13 @@ fn meta_key(map: &Map<String, Value>, key: &'static str) -> Result<String, BlobE
         Some((_, other)) => Err(BlobError::NotText {
             key,
             found: go_compat::json::kind_of(other),
+            unquoted: Unquoted::of(key, other),
         }),
     }
 }
 
 impl Package {
-    fn read(fields: &mut FieldReader) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, FieldError> {
         Ok(Self {
             name: fields.text("name")?,
             default_channel: fields.text("defaultChannel")?,
@@ -371,7 +427,7 @@ impl Package {
 }
 
 impl Icon {
-    fn read(fields: &mut FieldReader) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, FieldError> {
         Ok(Self {
             base64data: fields.base64("base64data")?,
             mediatype: fields.text("mediatype")?,
@@ -381,7 +437,7 @@ impl Icon {
 }
 
 impl Channel {
-    fn read(fields: &mut FieldReader) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, FieldError> {
         Ok(Self {
             name: fields.text("name")?,
             package: fields.text("package")?,
@@ -393,7 +449,7 @@ impl Channel {
 }
 
 impl ChannelEntry {
-    fn read(fields: &mut FieldReader) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, FieldError> {
         Ok(Self {
             name: fields.text("name")?,
             replaces: fields.text("replaces")?,
@@ -405,7 +461,7 @@ impl ChannelEntry {
 }
 
 impl Bundle {
-    fn read(fields: &mut FieldReader) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, FieldError> {
         Ok(Self {
             name: fields.text("name")?,
             package: fields.text("package")?,
@@ -418,7 +474,7 @@ impl Bundle {
 }
 
 impl RelatedImage {
-    fn read(fields: &mut FieldReader) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, FieldError> {
         Ok(Self {
             name: fields.text("name")?,
             image: fields.text("image")?,
@@ -428,7 +484,7 @@ impl RelatedImage {
 }
 
 impl Deprecations {
-    fn read(fields: &mut FieldReader) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, FieldError> {
         Ok(Self {
             package: fields.text("package")?,
             entries: fields.list("entries", |fields| {
@@ -451,14 +507,16 @@ impl Deprecations {
 }
 
 /// Properties of bundles are interpreted, so their value must be there, be it null.
-fn read_bundle_property(fields: &mut FieldReader) -> Result<Property, String> {
+fn read_bundle_property(fields: &mut FieldReader) -> Result<Property, FieldError> {
     if !fields.has("value") {
-        return Err("value: unexpected end of JSON input: value must be set".to_owned());
+        return Err("value: unexpected end of JSON input: value must be set"
+            .to_owned()
+            .into());
     }
     read_property(fields)
 }
 
-fn read_property(fields: &mut FieldReader) -> Result<Property, String> {
+fn read_property(fields: &mut FieldReader) -> Result<Property, FieldError> {
     Ok(Property {
         kind: fields.text("type")?,
         value: fields.any("value"),

@@ -12,6 +12,7 @@ use crate::load::{self, LoadError, Origin};
 use crate::misspelling::{Misspelling, misspellings, misspellings_of_bundle};
 use crate::release::VersionRelease;
 use crate::schema::{Blob, Bundle, Channel, Deprecations, Package};
+use crate::schema_name;
 
 mod bundle;
 mod fault;
@@ -72,6 +73,8 @@ pub struct Report {
     pub faults: Faults,
     /// Names that nobody reads and that look like ones that are read, and where; the first [`MAX_MISSPELLINGS`].
     pub misspellings: Vec<(Misspelling, Origin)>,
+    /// What is valid and yet of no use to anybody, and where; the first [`MAX_WARNINGS`].
+    pub warnings: Vec<(String, Origin)>,
 }
 
 impl Report {
@@ -90,6 +93,8 @@ impl Report {
 
 /// So many misspelt names of a catalog are kept.
 pub const MAX_MISSPELLINGS: usize = 100;
+/// So many warnings of a catalog are kept.
+pub const MAX_WARNINGS: usize = 100;
 
 /// Collects blobs; [`Checker::report`] and [`Checker::finish`] check them together.
 #[derive(Default)]
@@ -100,6 +105,7 @@ pub struct Checker {
     deprecations: Vec<(Deprecations, Origin)>,
     faults: Faults,
     misspellings: Vec<(Misspelling, Origin)>,
+    warnings: Vec<(String, Origin)>,
 }
 
 /// Reads and checks the catalog below `root`.
@@ -137,7 +143,13 @@ impl Checker {
             Blob::Package(package) => self.packages.push((package, origin.clone())),
             Blob::Channel(channel) => self.channels.push((channel, origin.clone())),
             Blob::Deprecations(deprecations) => self.deprecations.push((deprecations, origin.clone())),
-            Blob::Bundle(_) | Blob::Other(_) => {}
+            Blob::Other(other) => {
+                if let Err(error) = schema_name::check(&other.schema, &other.package) {
+                    let text = format!("{error}: it is not served, as no client can ask for it");
+                    self.keep_warnings(vec![text], origin);
+                }
+            }
+            Blob::Bundle(_) => {}
         }
     }
 
@@ -148,10 +160,18 @@ impl Checker {
             .extend(placed.map(|misspelling| (misspelling, origin.clone())));
     }
 
+    fn keep_warnings(&mut self, found: Vec<String>, origin: &Origin) {
+        let room = MAX_WARNINGS.saturating_sub(self.warnings.len());
+        let placed = found.into_iter().take(room);
+        self.warnings.extend(placed.map(|text| (text, origin.clone())));
+    }
+
     /// [`Checker::add`] for a bundle that the caller keeps.
     pub fn add_bundle(&mut self, bundle: &Bundle, origin: &Origin) {
         self.keep_misspellings(misspellings_of_bundle(bundle), origin);
-        self.bundles.push((bundle::Facts::of(bundle), origin.clone()));
+        let mut facts = bundle::Facts::of(bundle);
+        self.keep_warnings(std::mem::take(&mut facts.warnings), origin);
+        self.bundles.push((facts, origin.clone()));
     }
 
     /// Takes a document that could not be read.
@@ -182,6 +202,7 @@ impl Checker {
             model,
             faults,
             misspellings: self.misspellings,
+            warnings: self.warnings,
         }
     }
 }

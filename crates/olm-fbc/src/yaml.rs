@@ -21,6 +21,8 @@ mod scalar;
 mod tree;
 mod write;
 
+pub use scalar::written;
+
 /// What one document may cost before it is refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -152,6 +154,7 @@ pub fn parse(input: &[u8]) -> Result<Value, Error> {
 /// Broken YAML or JSON in the first document, a limit. What follows the first document is not looked at.
 pub fn parse_first(input: &[u8]) -> Result<(Value, bool), Error> {
     let mut documents = Documents::new(input);
+    documents.completes_lines = true;
     let first = documents.next().transpose()?.unwrap_or(Value::Null);
     Ok((first, documents.next().is_some()))
 }
@@ -224,6 +227,8 @@ pub struct Documents<R> {
     /// Bytes already read that are to be read again, before those of the reader.
     again: Cursor<Vec<u8>>,
     separators: Separators,
+    /// Whether a last line without a line break gets one, as the Kubernetes stream decoder has it: a block scalar there ends with it.
+    completes_lines: bool,
 }
 
 /// What a line that begins with `---` does.
@@ -261,6 +266,7 @@ impl<R: BufRead> Documents<R> {
             state: State::Start,
             again: Cursor::default(),
             separators: Separators::Yaml,
+            completes_lines: false,
         }
     }
 
@@ -276,6 +282,7 @@ impl<R: BufRead> Documents<R> {
     #[must_use]
     pub fn with_empty_documents(mut self) -> Self {
         self.separators = Separators::Stream;
+        self.completes_lines = true;
         self
     }
 
@@ -427,6 +434,9 @@ impl<R: BufRead> Documents<R> {
         }
         if text.is_empty() {
             return Ok(());
+        }
+        if self.completes_lines && !text.ends_with(b"\n") {
+            text.push(b'\n');
         }
         let text = std::str::from_utf8(&text).map_err(|_| Error::NotUtf8 { line: first_line + 1 })?;
         let before = self.pending.len();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use olm_fbc::load::Origin;
 use olm_fbc::schema::Blob;
+use olm_fbc::validate::Faults;
 
 use crate::index::{self, BuildError, CatalogDigest, DigestError, Index, IndexError};
 use crate::temp_file;
@@ -61,6 +62,15 @@ impl CacheError {
         }
     }
 
+    /// What helps, for the end of a message; `None` when the error says all there is.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Digest(error) | Self::Build(BuildError::Digest(error)) => error.load_error().hint(),
+            Self::Build(BuildError::Load(error)) => error.hint(),
+            _ => None,
+        }
+    }
+
     /// Whether the cache directory cannot be made or written.
     pub fn is_of_cache_directory(&self) -> bool {
         matches!(self, Self::Directory { .. } | Self::Build(BuildError::Write(_)))
@@ -73,8 +83,19 @@ impl CacheError {
 /// # Errors
 /// The catalog is invalid.
 pub fn open_temporary(catalog: &Path) -> Result<Index, CacheError> {
-    let file = temp_file::create().map_err(CacheError::Temporary)?;
-    match build_temporary(catalog, file) {
+    open_in_file(catalog, temp_file::create())
+}
+
+/// [`open_temporary`], with the file near a cache directory that cannot be used, if there is room. The directory is left as it is.
+///
+/// # Errors
+/// The catalog is invalid.
+pub fn open_temporary_near(catalog: &Path, cache_dir: &Path) -> Result<Index, CacheError> {
+    open_in_file(catalog, temp_file::create_near(cache_dir))
+}
+
+fn open_in_file(catalog: &Path, file: io::Result<File>) -> Result<Index, CacheError> {
+    match build_temporary(catalog, file.map_err(CacheError::Temporary)?) {
         Err(CacheError::Build(BuildError::Write(error))) => {
             tracing::warn!(%error, "the index cannot be written to a temporary file; keeping it in memory");
             let file = temp_file::in_memory().map_err(CacheError::Temporary)?;
@@ -89,14 +110,18 @@ fn build_temporary(catalog: &Path, mut file: File) -> Result<Index, CacheError> 
     Index::of_file(file, Path::new("temporary index")).map_err(CacheError::Open)
 }
 
-/// Builds an index of a small catalog that is no folder, each blob with its place for messages; it is kept in memory.
+/// Builds an index of a small catalog that is no folder, each blob with its place for messages; it is kept in memory. With it come
+/// the rules of file-based catalogs that it breaks.
 ///
 /// # Errors
-/// The catalog is invalid.
-pub fn open_in_memory(blobs: impl IntoIterator<Item = (Blob, Origin)>) -> Result<Index, CacheError> {
+/// There is no memory for the index.
+pub fn open_in_memory(
+    blobs: impl IntoIterator<Item = (Blob, Origin)>,
+) -> Result<(Index, Faults), CacheError> {
     let mut file = temp_file::in_memory().map_err(CacheError::Temporary)?;
-    index::build_of_blobs(blobs, &mut file).map_err(CacheError::Build)?;
-    Index::of_file(file, Path::new("index in memory")).map_err(CacheError::Open)
+    let faults = index::build_of_blobs(blobs, &mut file).map_err(CacheError::Build)?;
+    let index = Index::of_file(file, Path::new("index in memory")).map_err(CacheError::Open)?;
+    Ok((index, faults))
 }
 
 /// Opens the index in `cache_dir` if it is whole and fits the catalog.

@@ -18,7 +18,6 @@ use crate::frame::{Frame, Span};
 mod build;
 mod digest;
 mod directory;
-mod names;
 
 pub(crate) use build::api_key;
 pub use build::{BuildError, build, build_in, build_of_blobs};
@@ -26,8 +25,6 @@ pub use digest::{CatalogDigest, DigestError};
 pub(crate) use directory::{
     BundleRecord, ChannelRecord, Directory, EntryRecord, Icon, PackageFacts, PackageRecord, SchemaRecord,
 };
-pub use names::NameError;
-pub(crate) use names::check_schema_names;
 
 /// First bytes of an index file.
 const MAGIC: [u8; 8] = *b"OLMINDEX";

@@ -3,9 +3,10 @@
 //! Where upstream's order is that of a hash map, ours is sorted. Rules: `docs/reference/registry.md`.
 
 use go_compat::quote;
+use olm_fbc::schema_name::{self, NameError};
 
 use crate::frame::Frame;
-use crate::index::{EntryRecord, Index, NameError, PackageRecord, api_key};
+use crate::index::{EntryRecord, Index, PackageRecord, api_key};
 use crate::proto;
 
 /// Why there is no answer.
@@ -259,7 +260,7 @@ impl Index {
         if schema.is_empty() {
             return Err(QueryError::NoSchema);
         }
-        crate::index::check_schema_names(schema, package).map_err(QueryError::SchemaName)?;
+        schema_name::check(schema, package).map_err(QueryError::SchemaName)?;
         let record = self
             .directory()
             .schemas

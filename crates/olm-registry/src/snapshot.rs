@@ -268,6 +268,9 @@ pub fn manifest_digest(objects: &[String]) -> ManifestDigest {
     hasher.finalize().into()
 }
 
+/// Texts of a catalog that are longer than this are cut where they are only shown.
+const SHOWN_CHARS: usize = 100;
+
 /// Collects bundles and packages into a snapshot.
 #[derive(Default)]
 pub struct Builder {
@@ -290,6 +293,7 @@ impl Builder {
     pub fn add_bundle(&mut self, bundle: proto::Bundle) {
         match self.properties(&bundle) {
             Ok(properties) => {
+                self.warn_of_skip_range(&bundle);
                 let entry = self.entry(bundle, properties);
                 self.entries.push(entry);
             }
@@ -297,6 +301,18 @@ impl Builder {
                 "bundle {:?} of package {:?}, channel {:?}: {reason}",
                 bundle.csv_name, bundle.package_name, bundle.channel_name
             )),
+        }
+    }
+
+    /// A broken range counts as none, so the upgrades that it promises never come.
+    fn warn_of_skip_range(&mut self, bundle: &proto::Bundle) {
+        let range = &bundle.skip_range;
+        if !range.is_empty() && self.pool.range(range).is_none() {
+            let shown: String = range.chars().take(SHOWN_CHARS).collect();
+            self.skip(format!(
+                "skipRange {shown:?} of bundle {:?} of package {:?}, channel {:?}: it cannot be read, so no version is upgraded by it",
+                bundle.csv_name, bundle.package_name, bundle.channel_name
+            ));
         }
     }
 

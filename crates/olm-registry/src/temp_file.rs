@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 /// An empty file in the folder for temporary files, or in memory where nothing can be written: containers may have a
 /// read-only root and no volume.
@@ -10,6 +11,15 @@ pub(crate) fn create() -> io::Result<File> {
         tracing::debug!(%error, folder = %std::env::temp_dir().display(), "no temporary file can be made; using memory");
         in_memory()
     })
+}
+
+/// As [`create`], but first beside or in `folder`, which may be absent: where a cache is mounted there is a volume.
+pub(crate) fn create_near(folder: &Path) -> io::Result<File> {
+    let near = folder
+        .ancestors()
+        .take(2)
+        .find_map(|folder| tempfile::tempfile_in(folder).ok());
+    near.map_or_else(create, Ok)
 }
 
 /// An empty file in memory.

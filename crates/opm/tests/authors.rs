@@ -305,17 +305,18 @@ fn d14_an_image_that_is_not_there_is_told_once() {
     );
 }
 
-/// D20: a cache that is not there is told with the command that makes it.
+/// D20: a cache that must be there and is not is told with the command that makes it.
 #[test]
 fn d20_a_cache_that_is_not_there_is_told_with_what_makes_it() {
     let dir = tempfile::tempdir().expect("folder");
     catalog(dir.path(), &["1.0.0"]);
-    let error = bash(dir.path(), "opm serve catalog --cache-dir=cache").fails();
+    let serve = "opm serve catalog --cache-dir=cache --cache-enforce-integrity";
+    let error = bash(dir.path(), serve).fails();
     for part in [
         "Error: integrity check failed: ",
         "No such file",
         "\"opm serve catalog --cache-dir=cache --cache-only\"",
-        "--cache-enforce-integrity=false",
+        "without --cache-enforce-integrity",
     ] {
         assert!(error.contains(part), "`{part}` is missing in: {error}");
     }
@@ -324,7 +325,7 @@ fn d20_a_cache_that_is_not_there_is_told_with_what_makes_it() {
     let file = dir.path().join("catalog/catalog.json");
     let mut blobs = std::fs::OpenOptions::new().append(true).open(file).expect("file");
     blobs.write_all(b"{\"schema\": \"custom\"}\n").expect("file");
-    let error = bash(dir.path(), "opm serve catalog --cache-dir=cache").fails();
+    let error = bash(dir.path(), serve).fails();
     assert!(
         error.contains("cache requires rebuild") && error.contains("--cache-only"),
         "{error}"

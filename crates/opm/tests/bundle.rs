@@ -467,3 +467,38 @@ fn lint_fails_on_findings_unless_allowed() {
         "faults come first"
     );
 }
+
+/// Upstream takes such a bundle and says nothing of what it drops.
+#[test]
+fn what_is_dropped_of_a_bundle_is_named() {
+    let dir = tempfile::tempdir().expect("folder");
+    let bundle = bundle(dir.path(), "1.0.0");
+    let manifests = bundle.join("manifests");
+    let file = manifests.join("demo.clusterserviceversion.yaml");
+    let csv = std::fs::read_to_string(&file).expect("file");
+    let csv = csv.replace(
+        "metadata:\n  name: demo",
+        "metadata:\n  annotations: {olm.skipRange: <v1.0.0}\n  name: demo",
+    );
+    std::fs::write(&file, csv).expect("file");
+    let service = |name: &str| format!("apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\n");
+    std::fs::write(
+        manifests.join("two.yaml"),
+        format!("{}---\n{}", service("a"), service("b")),
+    )
+    .expect("file");
+    for command in [
+        &["alpha", "bundle", "validate", "-t", text(&bundle)][..],
+        &["render", text(&bundle)],
+    ] {
+        let ran = opm(command);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        for warning in [
+            "warning: manifests/two.yaml: only the first document of the file is used",
+            "warning: manifests/demo.clusterserviceversion.yaml: annotation olm.skipRange \"<v1.0.0\" is ignored, as it is no range",
+            "write \"<1.0.0\"",
+        ] {
+            assert!(ran.stderr.contains(warning), "{warning} in {}", ran.stderr);
+        }
+    }
+}

@@ -72,9 +72,9 @@ fn templates_are_rendered_from_files_and_standard_input() {
         "{graph}"
     );
 
-    let error = opm(&[&command[..], &["composite", text(&file)]].concat()).fails();
+    let error = opm(&[&command[..], &["unknown", text(&file)]].concat()).fails();
     assert!(
-        error.contains("invalid template type \"composite\", must be one of"),
+        error.contains("invalid template type \"unknown\", must be one of"),
         "{error}"
     );
     let error = opm(&[&command[..], &["/nonexistent"]].concat()).fails();
@@ -202,4 +202,35 @@ fn dockerfiles_are_written_beside_the_catalog() {
             .count(),
         2
     );
+}
+
+/// However it was called, the message says what took the composite template's place.
+#[test]
+fn the_composite_template_is_told_with_what_to_do_instead() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("contributions.yaml");
+    std::fs::write(&file, "schema: olm.composite\ncomponents: []\n").expect("file");
+    let command = ["alpha", "render-template"];
+    for more in [
+        &["composite", "-f", "catalogs.yaml", "-c", text(&file)][..],
+        &[
+            "composite",
+            "--catalog-config",
+            "catalogs.yaml",
+            "--composite-config",
+            text(&file),
+            "-o",
+            "yaml",
+        ],
+        &["composite"],
+        &["composite", text(&file)],
+        &[text(&file)],
+    ] {
+        let error = opm(&[&command[..], more].concat()).fails();
+        assert!(
+            error.contains("composite templates are no longer supported")
+                && error.contains("render-template basic"),
+            "{more:?}: {error}"
+        );
+    }
 }

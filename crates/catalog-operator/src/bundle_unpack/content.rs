@@ -91,8 +91,16 @@ pub fn read_files<'a>(
     let mut csv: Option<BundleFile> = None;
     let mut objects = Vec::new();
     for (name, bytes) in files {
-        let (mut object, _) =
+        let (mut object, has_more) =
             yaml::parse_first(bytes).map_err(|error| invalid(format!("file `{name}`: {error}")))?;
+        if has_more {
+            // As upstream, which does not say so.
+            tracing::warn!(
+                image,
+                file = name,
+                "only the first document of a bundle's file is used"
+            );
+        }
         complete_type(&mut object);
         mend_rbac_manifest(&mut object);
         check_object(name, &object).map_err(invalid)?;

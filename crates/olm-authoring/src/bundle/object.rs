@@ -1,11 +1,9 @@
 //! Manifests that a catalog carries itself, in `olm.bundle.object` properties.
 
-use base64::Engine as _;
-use go_compat::json::kind_of;
+use olm_fbc::bundle_object;
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::Typed;
 use olm_fbc::schema::Bundle;
-use olm_fbc::yaml;
 use serde_json::Value;
 
 /// Reads the `data` of an `olm.bundle.object` property: base64 of an object in JSON or YAML.
@@ -13,19 +11,7 @@ use serde_json::Value;
 /// # Errors
 /// What is wrong with it, as text.
 pub fn decode(data: &str) -> Result<Value, String> {
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(data)
-        .map_err(|error| format!("data is not base64: {error}"))?;
-    if bytes.first() == Some(&b'{')
-        && let Ok(value) = serde_json::from_slice::<Value>(&bytes)
-    {
-        return Ok(value);
-    }
-    match yaml::parse_first(&bytes) {
-        Ok((value @ Value::Object(_), _)) => Ok(value),
-        Ok((other, _)) => Err(format!("expected an object, found {}", kind_of(&other))),
-        Err(error) => Err(error.to_string()),
-    }
+    bundle_object::decode(data)?.value()
 }
 
 /// The manifests a bundle blob carries; those that cannot be read are left out.

@@ -410,3 +410,50 @@ fn owned_apis_are_those_of_a_definition() {
     assert!(error.to_string().ends_with("found: map[]"), "{error}");
     assert!(crd("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1").is_ok());
 }
+
+/// Channels are often called like numbers.
+#[test]
+fn annotations_without_quotes_are_taken_as_they_are_written() {
+    let annotations = "annotations:\n  operators.operatorframework.io.bundle.package.v1: demo\n  \
+                       operators.operatorframework.io.bundle.channels.v1: 4.20\n  \
+                       operators.operatorframework.io.bundle.channel.default.v1: 4.20 # the newest\n  other: 010\n";
+    let bundle = read(&[("metadata/annotations.yaml", annotations)]).unwrap();
+    assert_eq!(bundle.channels(), ["4.20"]);
+    assert_eq!(bundle.default_channel(), "4.20");
+    assert_eq!(bundle.annotations["other"], "010");
+}
+
+/// Whatever nobody reads is named.
+#[test]
+fn unreadable_ranges_and_second_documents_are_warnings() {
+    let with_range = |range: &str| {
+        CSV.replace(
+            "  annotations:\n",
+            &format!("  annotations:\n    olm.skipRange: '{range}'\n"),
+        )
+    };
+    let warnings = |csv: &str| read(&[("manifests/demo.csv.yaml", csv)]).unwrap().warnings;
+    for (range, form) in [
+        ("<v2.9.0", "write \"<2.9.0\""),
+        (">=v1.0.0 <v2.0.0", "write \">=1.0.0 <2.0.0\""),
+        ("newer", "a range is written as in \">=1.0.0 <1.2.0\""),
+    ] {
+        let found = warnings(&with_range(range));
+        let [warning] = &found[..] else {
+            panic!("one warning: {found:?}")
+        };
+        let start = format!(
+            "manifests/demo.csv.yaml: annotation olm.skipRange {range:?} is ignored, as it is no range of versions ("
+        );
+        assert!(
+            warning.starts_with(&start) && warning.ends_with(form),
+            "{warning}"
+        );
+    }
+    assert_eq!(warnings(&with_range("<2.9.0")), [""; 0]);
+    assert_eq!(warnings(&with_range("")), [""; 0]);
+    assert_eq!(
+        warnings(&format!("{CSV}---\nkind: Service\n")),
+        ["manifests/demo.csv.yaml: only the first document of the file is used"]
+    );
+}

@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use go_compat::json::{Fields, kind_of};
 use olm_api::config_map_catalog as keys;
 use olm_api::labels::SUBSTITUTES_FOR;
-use olm_api::{GROUP, crd};
+use olm_api::{crd, v1alpha1};
 use olm_fbc::manifest::{CRD_KIND, CSV_KIND};
 use olm_fbc::yaml::{Documents, Limits};
 use serde_json::Value;
 
 use super::ConfigMapError;
-
-/// Annotation of a CSV: the range of versions that it may replace.
-const SKIP_RANGE: &str = "olm.skipRange";
+use crate::bundle::SKIP_RANGE;
 
 /// What one text may cost. A ConfigMap is small, so aliases that make it large are somebody's joke.
 const LIMITS: Limits = Limits {
@@ -31,12 +29,17 @@ pub(super) struct Content {
     /// By name.
     pub(super) csvs: BTreeMap<String, Csv>,
     pub(super) crds: Vec<Crd>,
+    /// What is left out of the lists, and why.
+    pub(super) warnings: Vec<String>,
 }
 
 /// A package and where its channels begin.
 #[derive(Debug)]
 pub(super) struct PackageList {
     pub(super) name: String,
+    /// Position in its list.
+    pub(super) index: usize,
+    /// Each name once.
     pub(super) channels: Vec<ChannelHead>,
     /// May be empty.
     pub(super) default_channel: String,
@@ -92,14 +95,13 @@ impl Content {
                 limit: keys::MAX_BYTES,
             });
         }
+        let mut warnings = Vec::new();
         let mut crds = Vec::new();
         let mut defined = BTreeMap::new();
-        for (index, object) in list(keys::CRDS, found[keys::CRDS])?.into_iter().enumerate() {
-            let place = format!("{}[{index}]", keys::CRDS);
-            check_kind(&place, &object, CRD_KIND, crd::API_VERSION)?;
+        for (place, _, object) in typed(keys::CRDS, found[keys::CRDS], CRD_KIND, crd_type, &mut warnings)? {
             for key in crd_keys(&object) {
                 let shown = format!("{}/{}", key.0, key.1);
-                if defined.insert(key, index).is_some() {
+                if defined.insert(key, crds.len()).is_some() {
                     return Err(ConfigMapError::SameCrd(shown));
                 }
             }
@@ -107,32 +109,70 @@ impl Content {
             crds.push(Crd { place, object, bytes });
         }
         let mut csvs = BTreeMap::new();
-        for (index, object) in list(keys::CSVS, found[keys::CSVS])?.into_iter().enumerate() {
-            let csv = Csv::read(index, object, &defined)?;
+        for (place, index, object) in typed(keys::CSVS, found[keys::CSVS], CSV_KIND, csv_type, &mut warnings)?
+        {
+            let csv = Csv::read(place, index, object, &defined)?;
             if let Some(same) = csvs.insert(csv.name.clone(), csv) {
                 return Err(ConfigMapError::SameCsv(same.name));
             }
         }
-        let packages = list(keys::PACKAGES, found[keys::PACKAGES])?;
-        let packages = packages.iter().enumerate().map(|(index, package)| {
-            let place = format!("{}[{index}]", keys::PACKAGES);
-            PackageList::read(package).map_err(|reason| ConfigMapError::Item { place, reason })
-        });
         Ok(Self {
-            packages: packages.collect::<Result<_, _>>()?,
+            packages: packages(found[keys::PACKAGES], &mut warnings)?,
             csvs,
             crds,
+            warnings,
         })
     }
 }
 
+/// The packages in the order of their list. Of two with one name the last counts, as upstream loads them one after the other.
+fn packages(text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<PackageList>, ConfigMapError> {
+    let place = |index: usize| format!("{}[{index}]", keys::PACKAGES);
+    let mut packages = Vec::new();
+    for (index, package) in list(keys::PACKAGES, text, warnings)?.iter().enumerate() {
+        let package = PackageList::read(index, package, warnings).map_err(|reason| ConfigMapError::Item {
+            place: place(index),
+            reason,
+        })?;
+        match package.name.is_empty() {
+            true => warnings.push(format!("{}: left out, as it has no packageName", place(index))),
+            false => packages.push(package),
+        }
+    }
+    let name = |package: &PackageList| package.name.clone();
+    Ok(last_of_each(packages, name, |before, last| {
+        let (before, place) = (place(before.index), place(last.index));
+        warnings.push(format!(
+            "{before}: left out, as {place} has the same packageName {:?}",
+            last.name
+        ));
+    }))
+}
+
+/// Of the items with one name the last; the others are handed to `left_out` with it.
+fn last_of_each<T>(items: Vec<T>, name: impl Fn(&T) -> String, mut left_out: impl FnMut(&T, &T)) -> Vec<T> {
+    let named = items.iter().enumerate();
+    let last: BTreeMap<String, usize> = named.map(|(index, item)| (name(item), index)).collect();
+    let is_last: Vec<bool> = items
+        .iter()
+        .enumerate()
+        .map(|(index, item)| {
+            let last = last[&name(item)];
+            if index != last {
+                left_out(item, &items[last]);
+            }
+            index == last
+        })
+        .collect();
+    let kept = items.into_iter().zip(is_last);
+    kept.filter_map(|(item, is_last)| is_last.then_some(item))
+        .collect()
+}
+
 impl PackageList {
-    fn read(package: &Value) -> Result<Self, String> {
+    fn read(index: usize, package: &Value, warnings: &mut Vec<String>) -> Result<Self, String> {
         let fields = Fields::of(package)?;
         let name = fields.text("packageName")?;
-        if name.is_empty() {
-            return Err("packageName must be set".to_owned());
-        }
         let channels = items(fields.get("channels"), "channels")?;
         let channels = channels.iter().map(|channel| {
             let fields = Fields::of(channel)?;
@@ -141,18 +181,29 @@ impl PackageList {
                 current_csv: fields.text("currentCSV")?,
             })
         });
+        let channels = channels.collect::<Result<Vec<_>, String>>()?;
+        let channel_name = |channel: &ChannelHead| channel.name.clone();
         Ok(Self {
+            channels: last_of_each(channels, channel_name, |before, last| {
+                warnings.push(format!(
+                    "package {name}, channel {}: it is listed again, so its currentCSV is {} and not {}",
+                    last.name, last.current_csv, before.current_csv
+                ));
+            }),
             name,
-            channels: channels.collect::<Result<_, String>>()?,
+            index,
             default_channel: fields.text("defaultChannel")?,
         })
     }
 }
 
 impl Csv {
-    fn read(index: usize, object: Value, defined: &BTreeMap<CrdKey, usize>) -> Result<Self, ConfigMapError> {
-        let place = format!("{}[{index}]", keys::CSVS);
-        check_kind(&place, &object, CSV_KIND, GROUP)?;
+    fn read(
+        place: String,
+        index: usize,
+        object: Value,
+        defined: &BTreeMap<CrdKey, usize>,
+    ) -> Result<Self, ConfigMapError> {
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default().to_owned();
         let wrong = |reason: String| ConfigMapError::Item {
@@ -211,39 +262,78 @@ fn owned_key(owned: &Value) -> CrdKey {
     )
 }
 
-/// One key for each version of a definition.
+/// One key for each version of a definition, which is known by its group and its plural, whatever it is called.
 fn crd_keys(object: &Value) -> BTreeSet<CrdKey> {
     let spec = &object["spec"];
     let versions = spec["versions"].as_array().into_iter().flatten();
     let versions = versions.map(|version| text(&version["name"]));
     // `v1beta1` may have a single version.
     let versions = versions.chain([text(&spec["version"])]);
-    let (name, kind) = (text(&object["metadata"]["name"]), text(&spec["names"]["kind"]));
+    let (plural, kind) = (text(&spec["names"]["plural"]), text(&spec["names"]["kind"]));
+    let name = format!("{plural}.{}", text(&spec["group"]));
     versions
         .filter(|version| !version.is_empty())
         .map(|version| (name.clone(), version, kind.clone()))
         .collect()
 }
 
-/// The items of a text; nothing is an empty list.
-fn list(key: &'static str, text: &[u8]) -> Result<Vec<Value>, ConfigMapError> {
-    let mut documents = Documents::with_limits(text, LIMITS).as_yaml();
-    let mut next = || {
-        let document = documents.next().transpose();
-        document.map_err(|source| ConfigMapError::Yaml { key, source })
-    };
-    let wrong = |reason: String| ConfigMapError::Item {
-        place: key.to_owned(),
-        reason,
-    };
-    let first = next()?.unwrap_or_default();
-    if next()?.is_some() {
-        return Err(wrong("expected one list, found several documents".to_owned()));
+/// The objects of a list with the place and position of each. What the list is of says what its objects are, so their type is
+/// completed; those that are said to be of another kind are left out, as they would be installed although nobody looks for them
+/// here.
+fn typed(
+    key: &'static str,
+    text: &[u8],
+    kind: &'static str,
+    api_version: fn(&Value) -> &'static str,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<(String, usize, Value)>, ConfigMapError> {
+    let mut objects = Vec::new();
+    for (index, mut object) in list(key, text, warnings)?.into_iter().enumerate() {
+        let place = format!("{key}[{index}]");
+        let found = match &object {
+            Value::Object(map) => map.get("kind").map(self::text).unwrap_or_default(),
+            other => kind_of(other).to_owned(),
+        };
+        if !object.is_object() || !(found.is_empty() || found == kind) {
+            warnings.push(format!("{place}: left out, as it is no {kind} but {found}"));
+            continue;
+        }
+        object["apiVersion"] = api_version(&object).into();
+        object["kind"] = kind.into();
+        objects.push((place, index, object));
     }
-    match first {
+    Ok(objects)
+}
+
+fn csv_type(_: &Value) -> &'static str {
+    v1alpha1::API_VERSION
+}
+
+/// The version counts, the group may be missing. `spec.version` is of the old API alone.
+fn crd_type(object: &Value) -> &'static str {
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    match api_version.rsplit('/').next() {
+        Some(crd::OLD_VERSION) => crd::OLD_API_VERSION,
+        Some("") if !object["spec"]["version"].is_null() => crd::OLD_API_VERSION,
+        _ => crd::API_VERSION,
+    }
+}
+
+/// The items of a text; nothing is an empty list.
+fn list(key: &'static str, text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<Value>, ConfigMapError> {
+    let mut documents = Documents::with_limits(text, LIMITS).as_yaml();
+    let first = documents.next().transpose();
+    let first = first.map_err(|source| ConfigMapError::Yaml { key, source })?;
+    if documents.next().is_some() {
+        warnings.push(format!("{key}: only the first document of the text is used"));
+    }
+    match first.unwrap_or_default() {
         Value::Array(items) => Ok(items),
         Value::Null => Ok(Vec::new()),
-        other => Err(wrong(format!("expected a list, found {}", kind_of(&other)))),
+        other => Err(ConfigMapError::Item {
+            place: key.to_owned(),
+            reason: format!("expected a list, found {}", kind_of(&other)),
+        }),
     }
 }
 
@@ -253,24 +343,6 @@ fn items<'a>(value: Option<&'a Value>, field: &str) -> Result<&'a [Value], Strin
         Some(Value::Array(items)) => Ok(items),
         Some(other) => Err(format!("{field}: expected a list, found {}", kind_of(other))),
     }
-}
-
-/// An object of another kind would be installed with the operator, though its list says nothing of it.
-fn check_kind(place: &str, object: &Value, kind: &str, group: &str) -> Result<(), ConfigMapError> {
-    let group = group.split('/').next().unwrap_or_default();
-    let found = text(&object["kind"]);
-    let api_version = text(&object["apiVersion"]);
-    if found == kind && api_version.split('/').next() == Some(group) {
-        return Ok(());
-    }
-    let found = match object {
-        Value::Object(_) => format!("kind {found:?} of {api_version:?}"),
-        other => kind_of(other).to_owned(),
-    };
-    Err(ConfigMapError::Item {
-        place: place.to_owned(),
-        reason: format!("expected a {kind} of {group}, found {found}"),
-    })
 }
 
 fn text(value: &Value) -> String {

@@ -6,6 +6,7 @@ use olm_api::crd;
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::schema::{Bundle, Other, Package};
+use olm_fbc::schema_name;
 
 use super::negation::negations;
 use super::{Linter, Rule};
@@ -150,21 +151,13 @@ impl Linter<'_> {
     }
 
     pub(super) fn other(&mut self, other: &Other) {
-        let plain = |name: &str| {
-            name.starts_with(|char: char| char.is_ascii_alphanumeric())
-                && name
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
-        };
-        for (what, name) in [("schema", &other.schema), ("package", &other.package)] {
-            if !name.is_empty() && !plain(name) {
-                self.find(
-                    Rule::SchemaName,
-                    &other.package,
-                    format!("schema {:?}", other.schema),
-                    format!("{what} {name:?} has characters besides letters, digits, '.', '_' and '-': the catalog cannot be served"),
-                );
-            }
+        if let Err(error) = schema_name::check(&other.schema, &other.package) {
+            self.find(
+                Rule::SchemaName,
+                &other.package,
+                format!("schema {:?}", other.schema),
+                format!("{error}: it is not served, as no client can ask for it"),
+            );
         }
     }
 }

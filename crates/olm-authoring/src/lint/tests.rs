@@ -217,7 +217,7 @@ fn bundles() {
         "clients take messages of 4 MiB",
         with_property(json!({"type": "olm.bundle.object", "value": {"data": large}})),
     );
-    finds(Rule::SchemaName, "cannot be served", |blobs| {
+    finds(Rule::SchemaName, "is not served", |blobs| {
         blobs.push(json!({"schema": "a/b", "package": "p"}))
     });
 }

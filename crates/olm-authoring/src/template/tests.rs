@@ -388,3 +388,25 @@ fn catalogs_become_templates_that_render_to_them() {
     }
     assert!(from_catalog(&blobs, Kind::Semver).is_err());
 }
+
+/// Pipelines of two years call it.
+#[test]
+fn the_composite_template_names_what_took_its_place() {
+    let told = [
+        Kind::parse("composite").unwrap_err(),
+        Template::parse(b"schema: olm.composite\ncomponents: []\n", None).unwrap_err(),
+        Template::parse(
+            b"schema: olm.composite.catalogs\ncatalogs: []\n",
+            Some(Kind::Basic),
+        )
+        .unwrap_err(),
+    ];
+    for error in told {
+        let text = error.to_string();
+        assert!(
+            text.starts_with("composite templates are no longer supported"),
+            "{text}"
+        );
+        assert!(text.contains("opm alpha render-template basic"), "{text}");
+    }
+}

@@ -140,6 +140,90 @@ fn every_broken_file_is_reported() {
 }
 
 #[cfg(unix)]
+/// Who may not read it and what to do, as the user of a pod is not the one who made the image.
+#[test]
+fn an_unreadable_folder_is_told_with_the_user_and_the_way_out() {
+    let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+    let error = read_error(Path::new("/configs"), Path::new(""), denied());
+    assert_eq!(error.to_string(), "read /configs");
+    let hint = error.hint().expect("hint");
+    assert!(
+        hint.starts_with("user ") && hint.contains(" may not read it; "),
+        "{hint}"
+    );
+    assert!(
+        hint.ends_with("in an image with \"chmod -R a+rX /configs\""),
+        "{hint}"
+    );
+    let error = read_error(Path::new("/configs"), Path::new("a.yaml"), denied());
+    assert_eq!(error.to_string(), "read /configs/a.yaml");
+    let other = read_error(
+        Path::new("/configs"),
+        Path::new(""),
+        io::ErrorKind::NotFound.into(),
+    );
+    assert_eq!(other.hint(), None);
+}
+
+/// As upstream's stream decoder, which ends every line.
+#[test]
+fn a_block_scalar_at_the_end_of_a_file_keeps_its_line_break() {
+    let dir = tempfile::tempdir().expect("folder");
+    for (text, expected) in [
+        ("schema: x\na: |\n  text", "text\n"),
+        ("schema: x\na: |\n  text\n", "text\n"),
+        ("schema: x\na: |-\n  text", "text"),
+        ("schema: x\na: text", "text"),
+        ("schema: x\na: |\n  text\n---\nschema: z\n", "text\n"),
+    ] {
+        fs::write(dir.path().join("a.yaml"), text).expect("file");
+        let blobs = load(dir.path()).expect("catalog");
+        assert_eq!(blobs[0].to_value()["a"], expected, "{text}");
+        let (value, _) = yaml::parse_first(text.as_bytes()).expect("manifest");
+        assert_eq!(value["a"], expected, "{text}");
+    }
+}
+
+/// What YAML takes for a number is not what was written.
+#[test]
+fn a_name_without_quotes_is_shown_as_it_is_written() {
+    let dir = tempfile::tempdir().expect("folder");
+    for (text, expected) in [
+        (
+            "schema: olm.package\nname: p\ndefaultChannel: 4.20\n",
+            "put quotes around 4.20: defaultChannel: \"4.20\"",
+        ),
+        (
+            "schema: olm.channel\npackage: p\nname: 4.20 # next\n",
+            "put quotes around 4.20: name: \"4.20\"",
+        ),
+        (
+            "schema: olm.channel\npackage: 010\nname: a\n",
+            "put quotes around 010: package: \"010\"",
+        ),
+        (
+            "{schema: olm.channel, package: p, name: yes}\n",
+            "put quotes around yes: name: \"yes\"",
+        ),
+        (
+            "schema: olm.channel\npackage: p\nname: a\nentries:\n- name: 1.10\n  replaces: x\n",
+            "put quotes around 1.10: name: \"1.10\"",
+        ),
+        (
+            "{\"schema\": \"olm.package\", \"name\": 4.20}",
+            "put quotes around 4.20: name: \"4.20\"",
+        ),
+        (
+            "schema: olm.channel\npackage: p\nname: a\nentries:\n- {name: a, skips: [1.10]}\n",
+            "put quotes around 1.1: skips[0]: \"1.1\"",
+        ),
+    ] {
+        fs::write(dir.path().join("a.yaml"), text).expect("file");
+        let error = load(dir.path()).expect_err(text);
+        assert_eq!(error.hint().as_deref(), Some(expected), "{error}");
+    }
+}
+
 #[test]
 fn links_to_files_are_followed_and_links_to_folders_refused() {
     let dir = tree(&[("..data/a.yaml", "schema: custom\n")]);

@@ -1,17 +1,10 @@
 //! Taking an object apart field by field; what is left over is kept.
 
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use base64::{DecodeError, Engine as _, alphabet};
 use go_compat::json::kind_of;
 use serde_json::{Map, Value};
 
-/// Padded, and bits that encode nothing may have any value, as Go's decoder has it.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_allow_trailing_bits(true)
-        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
-);
+use super::Unquoted;
+use crate::base64;
 
 /// An object being read. Field names match without regard to case.
 pub(super) struct FieldReader {
@@ -44,7 +37,7 @@ impl FieldReader {
     }
 
     /// Text, empty when absent or null.
-    pub(super) fn text(&mut self, name: &str) -> Result<String, String> {
+    pub(super) fn text(&mut self, name: &str) -> Result<String, FieldError> {
         match self.field(name) {
             Value::Null => Ok(String::new()),
             Value::String(text) => Ok(text),
@@ -58,21 +51,13 @@ impl FieldReader {
     }
 
     /// Bytes as base64, in the one form that encoding them gives: line breaks are dropped.
-    pub(super) fn base64(&mut self, name: &str) -> Result<String, String> {
-        let mut text = self.text(name)?;
-        text.retain(|char| char != '\n' && char != '\r');
-        let bytes = BASE64.decode(&text).map_err(|error| {
-            let at = match error {
-                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
-                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len(),
-            };
-            format!("{name}: illegal base64 data at input byte {at}")
-        })?;
-        Ok(BASE64.encode(bytes))
+    pub(super) fn base64(&mut self, name: &str) -> Result<String, FieldError> {
+        let bytes = base64::decode(&self.text(name)?).map_err(|reason| format!("{name}: {reason}"))?;
+        Ok(base64::encode(bytes))
     }
 
     /// A list of texts.
-    pub(super) fn texts(&mut self, name: &str) -> Result<Vec<String>, String> {
+    pub(super) fn texts(&mut self, name: &str) -> Result<Vec<String>, FieldError> {
         self.items(name)?
             .into_iter()
             .enumerate()
@@ -88,8 +73,8 @@ impl FieldReader {
     pub(super) fn list<T>(
         &mut self,
         name: &str,
-        read: impl Fn(&mut FieldReader) -> Result<T, String>,
-    ) -> Result<Vec<T>, String> {
+        read: impl Fn(&mut FieldReader) -> Result<T, FieldError>,
+    ) -> Result<Vec<T>, FieldError> {
         self.items(name)?
             .into_iter()
             .enumerate()
@@ -97,9 +82,7 @@ impl FieldReader {
                 let at = format!("{name}[{index}]");
                 match item {
                     Value::Null => read(&mut FieldReader::new(Map::new())),
-                    Value::Object(map) => {
-                        read(&mut FieldReader::new(map)).map_err(|reason| format!("{at}.{reason}"))
-                    }
+                    Value::Object(map) => read(&mut FieldReader::new(map)).map_err(|error| error.within(&at)),
                     other => Err(mismatch(&at, "an object", &other)),
                 }
             })
@@ -110,18 +93,18 @@ impl FieldReader {
     pub(super) fn object<T>(
         &mut self,
         name: &str,
-        read: impl Fn(&mut FieldReader) -> Result<T, String>,
-    ) -> Result<Option<T>, String> {
+        read: impl Fn(&mut FieldReader) -> Result<T, FieldError>,
+    ) -> Result<Option<T>, FieldError> {
         match self.field(name) {
             Value::Null => Ok(None),
             Value::Object(map) => read(&mut FieldReader::new(map))
                 .map(Some)
-                .map_err(|reason| format!("{name}.{reason}")),
+                .map_err(|error| error.within(name)),
             other => Err(mismatch(name, "an object", &other)),
         }
     }
 
-    fn items(&mut self, name: &str) -> Result<Vec<Value>, String> {
+    fn items(&mut self, name: &str) -> Result<Vec<Value>, FieldError> {
         match self.field(name) {
             Value::Null => Ok(Vec::new()),
             Value::Array(items) => Ok(items),
@@ -135,6 +118,35 @@ impl FieldReader {
     }
 }
 
-fn mismatch(name: &str, expected: &str, found: &Value) -> String {
-    format!("{name}: expected {expected}, found {}", kind_of(found))
+/// Why an object cannot be read.
+pub(super) struct FieldError {
+    /// Path of the field, what was expected and found.
+    pub(super) reason: String,
+    /// A text that was written without quotes.
+    pub(super) unquoted: Option<Unquoted>,
+}
+
+impl FieldError {
+    fn within(mut self, place: &str) -> Self {
+        self.reason = format!("{place}.{}", self.reason);
+        self
+    }
+}
+
+impl From<String> for FieldError {
+    fn from(reason: String) -> Self {
+        Self {
+            reason,
+            unquoted: None,
+        }
+    }
+}
+
+fn mismatch(name: &str, expected: &str, found: &Value) -> FieldError {
+    FieldError {
+        reason: format!("{name}: expected {expected}, found {}", kind_of(found)),
+        unquoted: (expected == "a string")
+            .then(|| Unquoted::of(name, found))
+            .flatten(),
+    }
 }

@@ -1,15 +1,12 @@
 //! What the rules need of a bundle blob, taken when the blob is read.
 
-use base64::Engine as _;
-use go_compat::json::kind_of;
 use go_compat::semver::Version;
-use serde_json::Value;
 
 use super::BundleSummary;
 use crate::property::{self, PropertyError, Typed, kinds};
 use crate::release::{Release, VersionRelease};
 use crate::schema::Bundle;
-use crate::{image_ref, yaml};
+use crate::{bundle_object, image_ref};
 
 /// A bundle without its manifests.
 pub(super) struct Facts {
@@ -18,6 +15,8 @@ pub(super) struct Facts {
     pub(super) summary: BundleSummary,
     /// Faults of the blob alone, in upstream's words.
     pub(super) faults: Vec<String>,
+    /// What nobody can use of it, though it is valid.
+    pub(super) warnings: Vec<String>,
     /// Its `olm.package` property has a release.
     pub(super) has_release: bool,
 }
@@ -32,6 +31,7 @@ impl Facts {
                 ..BundleSummary::default()
             },
             faults: Vec::new(),
+            warnings: Vec::new(),
             has_release: false,
         };
         let packages = facts.read_properties(bundle);
@@ -51,11 +51,15 @@ impl Facts {
 
     fn read_properties(&mut self, bundle: &Bundle) -> Vec<property::PackageProperty> {
         let mut packages = Vec::new();
+        let mut metadata = 0;
         for (index, property) in bundle.properties.iter().enumerate() {
             let parsed = match property.parse() {
                 Ok(parsed) => parsed,
-                // Upstream knows these only where bundles are resolved.
-                Err(_) if matches!(property.kind.as_str(), kinds::LABEL | kinds::LABEL_REQUIRED) => continue,
+                // Upstream knows these only where bundles are resolved, so it serves them.
+                Err(error) if matches!(property.kind.as_str(), kinds::LABEL | kinds::LABEL_REQUIRED) => {
+                    self.warn(&format!("property[{index}]: {error}, so nothing can match it"));
+                    continue;
+                }
                 Err(PropertyError::Value { kind, reason }) => {
                     self.faults.push(format!(
                         "parse properties for bundle {:?}: parse property[{index}] of type {kind:?}: {reason}",
@@ -75,14 +79,37 @@ impl Facts {
                 Typed::Package(package) => packages.push(package),
                 Typed::BundleObject(data) => {
                     self.summary.has_objects = true;
-                    if let Err(reason) = check_object(&data) {
-                        self.faults.push(object_fault(bundle, index, &reason));
+                    match bundle_object::decode(&data) {
+                        Err(reason) => self.faults.push(object_fault(bundle, index, &reason)),
+                        Ok(object) => {
+                            if let Some(found) = object.no_object {
+                                self.warn(&format!(
+                                    "property[{index}] of type {:?} holds no object but {found}, so the bundle cannot be \
+                                     installed",
+                                    kinds::BUNDLE_OBJECT
+                                ));
+                            }
+                        }
                     }
                 }
+                Typed::CsvMetadata(_) => metadata += 1,
                 _ => {}
             }
         }
+        if metadata > 1 {
+            self.warn(&format!(
+                "it has {metadata} properties of type {:?}, of which only the first is used",
+                kinds::CSV_METADATA
+            ));
+        }
         packages
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.warnings.push(format!(
+            "package {:?} bundle {:?}: {text}",
+            self.package, self.name
+        ));
     }
 
     fn check_package(&mut self, package: &property::PackageProperty) {
@@ -146,7 +173,7 @@ pub fn check_objects(bundle: &Bundle) -> Result<(), String> {
         .filter(|(_, property)| property.kind == kinds::BUNDLE_OBJECT);
     for (index, property) in objects {
         let checked = match property.parse() {
-            Ok(Typed::BundleObject(data)) => check_object(&data),
+            Ok(Typed::BundleObject(data)) => bundle_object::decode(&data).map(drop),
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),
         };
@@ -160,19 +187,4 @@ fn object_fault(bundle: &Bundle, index: usize, reason: &str) -> String {
         "read bundle objects: package {:?}, bundle {:?}: parse property at index {index} as bundle object: {reason}",
         bundle.package, bundle.name
     )
-}
-
-/// A bundle object must be base64 of a JSON or YAML object.
-fn check_object(data: &str) -> Result<(), String> {
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(data)
-        .map_err(|error| format!("illegal base64 data: {error}"))?;
-    if bytes.first() == Some(&b'{') && serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok() {
-        return Ok(());
-    }
-    match yaml::parse_first(&bytes) {
-        Ok((Value::Object(_), _)) => Ok(()),
-        Ok((other, _)) => Err(format!("expected an object, found {}", kind_of(&other))),
-        Err(error) => Err(error.to_string()),
-    }
 }

@@ -159,6 +159,7 @@ pub(super) fn add_bundles(
             summary,
             faults: own,
             has_release,
+            ..
         } = facts;
         let meant = match model.packages.contains_key(&package) {
             true => None,

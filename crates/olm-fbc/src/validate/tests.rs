@@ -165,7 +165,7 @@ fn rules() {
                     .expect("list")
                     .push(json!({"type": "olm.bundle.object", "value": {"data": "%"}}));
             }),
-            "read bundle objects: package \"p\", bundle \"p.v1\": parse property at index 1 as bundle object: illegal base64 data: Invalid symbol 37, offset 0. (f, document 3)",
+            "read bundle objects: package \"p\", bundle \"p.v1\": parse property at index 1 as bundle object: illegal base64 data at input byte 0 (f, document 3)",
         ),
         (
             Box::new(|b| b.push(json!({"schema": "olm.deprecations"}))),

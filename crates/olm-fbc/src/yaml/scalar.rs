@@ -117,6 +117,26 @@ pub(super) fn whole_as_integer(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
+/// How the value of a key is written in a text: of `a: 4.20`, for the key `a` and the JSON `4.2`, it is `4.20`. The first that is
+/// read as that value, plain and on the line of its key; `None` for others.
+pub fn written<'a>(text: &'a str, key: &str, value: &str) -> Option<&'a str> {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/');
+    let tokens = text.match_indices(key).filter_map(|(at, _)| {
+        if at > 0 && is_bare(text.as_bytes()[at - 1]) {
+            return None;
+        }
+        let rest = text[at + key.len()..].trim_start_matches(['"', '\'']);
+        let rest = rest.strip_prefix(':')?.trim_start_matches([' ', '\t']);
+        let end = rest
+            .find([',', '}', ']', ' ', '\t', '\r', '\n'])
+            .unwrap_or(rest.len());
+        Some(&rest[..end])
+    });
+    let mut found = tokens
+        .filter(|token| resolve(token).is_some_and(|read| !read.is_string() && read.to_string() == value));
+    found.next()
+}
+
 /// The text a scalar has as a mapping key, `None` for null.
 pub(super) fn key_text(value: Value) -> Option<String> {
     match value {

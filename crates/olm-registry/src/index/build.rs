@@ -9,15 +9,16 @@ use std::path::Path;
 use olm_fbc::channel::Graph;
 use olm_fbc::load::{self, LoadError, Origin};
 use olm_fbc::property::{Property, kinds};
-use olm_fbc::schema::{Blob, Bundle, Other, Package};
+use olm_fbc::schema::{Blob, Bundle, ChannelEntry, Other, Package};
+use olm_fbc::schema_name;
 use olm_fbc::validate::{Checker, Faults, Model};
 use prost::Message as _;
 
 use super::{
     BundleRecord, CatalogDigest, ChannelRecord, DigestError, Directory, EntryRecord, HEADER_BYTES, Header,
-    Icon, NameError, PackageFacts, PackageRecord, SchemaRecord, check_schema_names,
+    Icon, PackageFacts, PackageRecord, SchemaRecord,
 };
-use crate::convert::{self, ConvertError};
+use crate::convert;
 use crate::frame::Span;
 use crate::proto;
 use crate::temp_file;
@@ -28,15 +29,9 @@ pub enum BuildError {
     /// The catalog has faults.
     #[error("{0}")]
     Invalid(Faults),
-    /// A valid bundle has no message.
-    #[error("convert bundle")]
-    Convert(#[source] ConvertError),
     /// The catalog's files cannot be read.
     #[error("compute digest")]
     Digest(#[source] DigestError),
-    /// A custom schema or its package has a name that cannot be asked for.
-    #[error("invalid custom schema meta: {0}")]
-    SchemaName(NameError),
     /// The file cannot be written.
     #[error("write index")]
     Write(#[source] io::Error),
@@ -79,54 +74,58 @@ pub fn build_in(root: &Path, file: &mut File) -> Result<(), BuildError> {
     let mut checker = Checker::default();
     load::read(root, |blob, origin| -> Result<(), BuildError> {
         match blob {
-            Ok(Blob::Bundle(bundle)) => {
-                checker.add_bundle(&bundle, origin);
-                builder.add_bundle(&bundle)
-            }
-            Ok(Blob::Other(other)) => builder.add_other(&other),
-            Ok(blob) => {
-                checker.add(blob, origin);
-                Ok(())
-            }
+            Ok(blob) => add(&mut builder, &mut checker, blob, origin),
             Err(error) => {
                 checker.add_error(&error);
                 Ok(())
             }
         }
     })?;
-    conclude(builder, checker, digest)
+    let mut report = checker.report();
+    for (warning, origin) in std::mem::take(&mut report.warnings) {
+        tracing::warn!("{warning} ({origin})");
+    }
+    let model = report.into_result().map_err(BuildError::Invalid)?;
+    builder.finish(&model, digest)
+}
+
+fn add(
+    builder: &mut Builder<'_>,
+    checker: &mut Checker,
+    blob: Blob,
+    origin: &Origin,
+) -> Result<(), BuildError> {
+    match &blob {
+        Blob::Bundle(bundle) => {
+            builder.add_bundle(bundle)?;
+            checker.add_bundle(bundle, origin);
+        }
+        Blob::Other(other) => {
+            builder.add_other(other)?;
+            checker.add(blob, origin);
+        }
+        _ => checker.add(blob, origin),
+    }
+    Ok(())
 }
 
 /// Builds the index of a catalog in memory, each blob with its place for messages, in an empty file. Its digest is that of no
-/// folder.
+/// folder. Rules of file-based catalogs are no reason not to serve it: returns those that it breaks.
 ///
 /// # Errors
-/// As [`build`]; the file is of no use then.
+/// The file cannot be written; it is of no use then.
 pub fn build_of_blobs(
     blobs: impl IntoIterator<Item = (Blob, Origin)>,
     file: &mut File,
-) -> Result<(), BuildError> {
+) -> Result<Faults, BuildError> {
     let mut builder = Builder::new(file)?;
     let mut checker = Checker::default();
     for (blob, origin) in blobs {
-        match blob {
-            Blob::Bundle(bundle) => {
-                checker.add_bundle(&bundle, &origin);
-                builder.add_bundle(&bundle)?;
-            }
-            Blob::Other(other) => builder.add_other(&other)?,
-            blob => checker.add(blob, &origin),
-        }
+        add(&mut builder, &mut checker, blob, &origin)?;
     }
-    conclude(builder, checker, CatalogDigest::from_bytes([0; 32]))
-}
-
-fn conclude(mut builder: Builder<'_>, checker: Checker, digest: CatalogDigest) -> Result<(), BuildError> {
-    let model = checker.finish().map_err(BuildError::Invalid)?;
-    if let Some(error) = builder.first_error.take() {
-        return Err(BuildError::Convert(error));
-    }
-    builder.finish(&model, digest)
+    let report = checker.report();
+    builder.finish(&report.model, CatalogDigest::from_bytes([0; 32]))?;
+    Ok(report.faults)
 }
 
 /// A temporary file is for its owner only; an index in an image is read by another user.
@@ -147,8 +146,6 @@ struct Builder<'a> {
     pending_file: Option<File>,
     pending_end: u64,
     schemas: BTreeMap<(String, String), Vec<Span>>,
-    /// Reported only when validation has nothing to say, as it words the same faults better.
-    first_error: Option<ConvertError>,
 }
 
 impl<'a> Builder<'a> {
@@ -165,7 +162,6 @@ impl<'a> Builder<'a> {
             pending_file: None,
             pending_end: 0,
             schemas: BTreeMap::new(),
-            first_error: None,
         })
     }
 
@@ -182,13 +178,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add_bundle(&mut self, bundle: &Bundle) -> Result<(), BuildError> {
-        let converted = match convert::bundle(bundle) {
-            Ok(converted) => converted,
-            Err(error) => {
-                self.first_error.get_or_insert(error);
-                return Ok(());
-            }
-        };
+        let converted = convert::bundle(bundle);
         let number = u32::try_from(self.directory.bundles.len())
             .map_err(|error| BuildError::Write(io::Error::other(error)))?;
         let common = self.write(&converted.common)?;
@@ -239,8 +229,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// A blob whose names cannot be asked for is left out, which validation warns of.
     fn add_other(&mut self, other: &Other) -> Result<(), BuildError> {
-        check_schema_names(&other.schema, &other.package).map_err(BuildError::SchemaName)?;
+        if schema_name::check(&other.schema, &other.package).is_err() {
+            return Ok(());
+        }
         let span = self.write(&convert::to_struct(&other.blob))?;
         self.schemas
             .entry((other.schema.clone(), other.package.clone()))
@@ -298,7 +291,7 @@ impl<'a> Builder<'a> {
             let Ok(Blob::Bundle(bundle)) = Blob::from_value(value) else {
                 continue;
             };
-            let converted = convert::bundle(&bundle).map_err(BuildError::Convert)?;
+            let converted = convert::bundle(&bundle);
             let (Some(metadata), Some(package)) = (converted.metadata, model.packages.get(&bundle.package))
             else {
                 continue;
@@ -364,7 +357,7 @@ fn package_record(package: &olm_fbc::validate::PackageModel, facts: Span) -> Pac
         .iter()
         .map(|(name, channel)| {
             let record = ChannelRecord {
-                head: Graph::new(&channel.entries).head().unwrap_or_default().to_owned(),
+                head: head(&channel.entries).to_owned(),
                 deprecation: package.deprecations.channels.get(name).cloned(),
             };
             (name.clone(), record)
@@ -376,6 +369,14 @@ fn package_record(package: &olm_fbc::validate::PackageModel, facts: Span) -> Pac
         deprecation: package.deprecations.package.clone(),
         facts,
     }
+}
+
+/// Where the graph of a channel has no head, which only one of a ConfigMap may lack, it is the first entry: the one that the
+/// ConfigMap names.
+fn head(entries: &[ChannelEntry]) -> &str {
+    let first = || entries.first().map(|entry| entry.name.as_str());
+    let head = Graph::new(entries).head().ok().or_else(first);
+    head.unwrap_or_default()
 }
 
 /// How the directory names an API.

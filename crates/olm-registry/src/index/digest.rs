@@ -21,14 +21,17 @@ pub enum DigestError {
     #[error("list catalog files")]
     List(#[source] LoadError),
     /// A file cannot be read.
-    #[error("read {path}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(LoadError),
+}
+
+impl DigestError {
+    /// The folder or file that cannot be read.
+    pub fn load_error(&self) -> &LoadError {
+        match self {
+            Self::List(error) | Self::Read(error) => error,
+        }
+    }
 }
 
 /// Bytes hashed at a time. Part of what the digest means: another size gives other digests.
@@ -54,7 +57,8 @@ impl CatalogDigest {
         let mut hasher = blake3::Hasher::new();
         let mut chunks = Vec::new();
         for path in &files {
-            let metadata = std::fs::metadata(root.join(path)).map_err(|source| read_error(path, source))?;
+            let metadata =
+                std::fs::metadata(root.join(path)).map_err(|source| read_error(root, path, source))?;
             let name = path.as_os_str().as_encoded_bytes();
             hasher.update(&name.len().to_le_bytes());
             hasher.update(name);
@@ -81,11 +85,8 @@ impl CatalogDigest {
     }
 }
 
-fn read_error(path: &Path, source: io::Error) -> DigestError {
-    DigestError::Read {
-        path: path.display().to_string(),
-        source,
-    }
+fn read_error(root: &Path, path: &Path, source: io::Error) -> DigestError {
+    DigestError::Read(load::read_error(root, path, source))
 }
 
 fn hash_all(root: &Path, chunks: &[Chunk<'_>]) -> Result<Vec<[u8; 32]>, DigestError> {
@@ -103,7 +104,7 @@ fn hash_all(root: &Path, chunks: &[Chunk<'_>]) -> Result<Vec<[u8; 32]>, DigestEr
                     part.iter()
                         .map(|chunk| {
                             hash_chunk(root, chunk, &mut buffer)
-                                .map_err(|source| read_error(chunk.path, source))
+                                .map_err(|source| read_error(root, chunk.path, source))
                         })
                         .collect::<Result<Vec<_>, _>>()
                 })
@@ -113,7 +114,8 @@ fn hash_all(root: &Path, chunks: &[Chunk<'_>]) -> Result<Vec<[u8; 32]>, DigestEr
         for worker in workers {
             let result = worker.join().unwrap_or_else(|_| {
                 Err(read_error(
-                    Path::new("."),
+                    root,
+                    Path::new(""),
                     io::Error::other("a hashing thread died"),
                 ))
             });

@@ -106,14 +106,22 @@ fn an_invalid_catalog_leaves_no_file() {
     assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 1);
 }
 
+/// Nobody can ask for such a schema, and the packages beside it are of use all the same.
 #[test]
-fn a_custom_schema_must_have_a_plain_name() {
+fn a_custom_schema_without_a_plain_name_is_left_out() {
     let dir = tempfile::tempdir().expect("folder");
-    fs::write(dir.path().join("c.yaml"), "schema: a/b\n").expect("catalog");
+    fs::write(dir.path().join("c.yaml"), CATALOG).expect("catalog");
+    fs::write(dir.path().join("d.yaml"), "schema: a/b\n---\nschema: plain\n").expect("catalog");
     let target = tempfile::tempdir().expect("folder");
-    let error = build(dir.path(), &target.path().join("index")).expect_err("name");
-    assert_eq!(
-        error.to_string(),
-        r#"invalid custom schema meta: invalid schema "a/b": must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$"#
-    );
+    let path = target.path().join("index");
+    build(dir.path(), &path).expect("built");
+    let index = Index::open(&path).expect("index");
+    let schemas: Vec<_> = index
+        .directory()
+        .schemas
+        .iter()
+        .map(|one| one.schema.as_str())
+        .collect();
+    assert_eq!(schemas, ["plain"]);
+    assert_eq!(index.entry_count(), 1);
 }

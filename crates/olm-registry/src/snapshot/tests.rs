@@ -234,6 +234,29 @@ fn a_broken_dependency_leaves_the_bundle_out() {
     );
 }
 
+/// The bundle is offered all the same.
+#[test]
+fn an_unreadable_skip_range_is_named() {
+    let with_range = |name: &str, range: &str| {
+        let mut ranged = bundle("stable", name);
+        range.clone_into(&mut ranged.skip_range);
+        ranged
+    };
+    let fetched = fetched(vec![
+        with_range("p.v2", "<v2.9.0"),
+        with_range("p.v3", "<2.9.0"),
+        with_range("p.v4", ""),
+    ]);
+    assert_eq!(fetched.snapshot.entries.len(), 3);
+    assert_eq!(
+        fetched.skipped,
+        [
+            "skipRange \"<v2.9.0\" of bundle \"p.v2\" of package \"p\", channel \"stable\": it cannot be read, so no version is \
+          upgraded by it"
+        ]
+    );
+}
+
 /// Of manifests in the catalog only a hash is kept, once for all channels.
 #[test]
 fn manifests_of_a_bundle_without_image_are_known_by_their_hash_and_not_kept() {

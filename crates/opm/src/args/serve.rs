@@ -22,8 +22,8 @@ pub(crate) struct ServeArgs {
     /// Sync the serve cache and exit without serving
     #[arg(long)]
     pub cache_only: bool,
-    /// Exit with error if cache is not present or has been invalidated [default: true when --cache-dir is set and
-    /// --cache-only is not]
+    /// Exit with error if cache is not present or has been invalidated; without it such a cache is not used, and with =false
+    /// it is made anew
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub cache_enforce_integrity: Option<bool>,
     /// With --cache-only, also write the cache in the layout that upstream's opm starts from; =false leaves it out, for

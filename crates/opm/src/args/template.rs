@@ -23,6 +23,12 @@ pub(crate) struct RenderTemplateArgs {
     /// Output format
     #[arg(short = 'o', long, default_value = "json")]
     pub output: TemplateFormat,
+    /// Of the composite template, which is no longer supported: the message says what to do instead
+    #[arg(short = 'f', long, hide = true)]
+    pub catalog_config: Option<String>,
+    /// As `catalog_config`
+    #[arg(short = 'c', long, hide = true)]
+    pub composite_config: Option<String>,
 }
 
 /// How a rendered template is written.

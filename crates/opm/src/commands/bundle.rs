@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use olm_api::labels::bundle as annotations;
+use olm_authoring::bundle::BundleContent;
 use olm_authoring::bundle::check::{MediaType, Optional, check_content, check_format};
 use olm_oci::ImageContent;
 
@@ -91,7 +92,29 @@ fn check(manifests: &Directory, metadata: &Directory, optional: &Optional) -> an
         }
         problems.extend(check_content(files, optional, &EngineValidator));
     }
-    refuse(&problems)
+    refuse(&problems)?;
+    warn(manifest_files.as_ref(), metadata_files.as_ref());
+    Ok(())
+}
+
+/// Warns of what is valid and left out where the bundle is read.
+fn warn(manifests: Option<&BTreeMap<String, Vec<u8>>>, metadata: Option<&BTreeMap<String, Vec<u8>>>) {
+    let within = |folder: &'static str, files: Option<&BTreeMap<String, Vec<u8>>>| {
+        let files: Vec<(String, Vec<u8>)> = files
+            .into_iter()
+            .flatten()
+            .map(|(name, bytes)| (format!("{folder}/{name}"), bytes.clone()))
+            .collect();
+        files
+    };
+    let files = [within(MANIFESTS, manifests), within(METADATA, metadata)].concat();
+    // Charts and bundles without a ClusterServiceVersion are read by others.
+    let Ok(bundle) = BundleContent::read(files) else {
+        return;
+    };
+    for warning in &bundle.warnings {
+        printer::warning(warning);
+    }
 }
 
 fn refuse(problems: &[String]) -> anyhow::Result<()> {

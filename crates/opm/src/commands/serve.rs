@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::future::Future;
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use go_compat::error_chain;
 use olm_registry::cache::{self, CacheError, upstream};
 use olm_registry::index::Index;
 use tokio::net::TcpListener;
@@ -103,35 +104,44 @@ pub(super) fn listen_and_serve(index: Index, port: u16, catalog: &Path) -> anyho
     })
 }
 
+fn not_loaded(error: CacheError) -> anyhow::Error {
+    hinted(error).context("failed to load or rebuild cache")
+}
+
+/// The error, with what helps against it behind.
+fn hinted(error: CacheError) -> anyhow::Error {
+    match error.hint() {
+        Some(hint) => anyhow::anyhow!("{}: {hint}", error_chain(&error)),
+        None => error.into(),
+    }
+}
+
 /// The index to serve, from the cache or built for this run.
 fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
     let catalog = &args.source_path;
-    let meant = match catalog.exists() {
-        true => String::new(),
-        false => nearest::path(catalog),
-    };
-    if !meant.is_empty() {
+    if std::fs::metadata(catalog).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        let meant = nearest::path(catalog);
         bail!("stat {}: no such file or directory{meant}", catalog.display());
     }
-    let enforce = args
-        .cache_enforce_integrity
-        .unwrap_or(args.cache_dir.is_some() && !args.cache_only);
+    let enforce = args.cache_enforce_integrity;
     let Some(cache_dir) = &args.cache_dir else {
-        if enforce {
+        if enforce == Some(true) {
             bail!("--cache-dir must be specified with --cache-enforce-integrity");
         }
-        return cache::open_temporary(catalog).context("failed to load or rebuild cache");
+        return cache::open_temporary(catalog).map_err(not_loaded);
     };
-    if enforce {
-        return open_enforced(catalog, cache_dir);
+    match enforce {
+        Some(true) => return open_enforced(catalog, cache_dir),
+        None if !args.cache_only => return open_optional(catalog, cache_dir),
+        _ => {}
     }
     match cache::open_or_build(catalog, cache_dir) {
         Err(error) if error.is_of_cache_directory() && !args.cache_only => {
             tracing::warn!(cache = %cache_dir.display(), %error, "the cache cannot be written; building one for this run");
-            cache::open_temporary(catalog).context("failed to load or rebuild cache")
+            cache::open_temporary_near(catalog, cache_dir).map_err(not_loaded)
         }
         opened => {
-            let index = opened.context("failed to load or rebuild cache")?;
+            let index = opened.map_err(not_loaded)?;
             if args.cache_only && args.cache_upstream {
                 write_for_upstream(&index, catalog, cache_dir)?;
             }
@@ -151,22 +161,40 @@ pub(crate) fn write_for_upstream(index: &Index, catalog: &Path, cache_dir: &Path
     }
 }
 
+/// The cache as it is, or an index for this run if it cannot be used: a cache only saves time, and mirrors of catalogs carry that
+/// of another content, or none.
+fn open_optional(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
+    match cache::open_checked(catalog, cache_dir) {
+        // Neither a new cache nor none helps where the catalog itself cannot be read.
+        Err(error @ CacheError::Digest(_)) => Err(not_loaded(error)),
+        Err(error) => {
+            tracing::warn!(
+                cache = %cache_dir.display(),
+                error = %error_chain(&error),
+                "the cache cannot be used; building an index for this run"
+            );
+            cache::open_temporary_near(catalog, cache_dir).map_err(not_loaded)
+        }
+        Ok(index) => Ok(index),
+    }
+}
+
 /// The cache as it is, or an index for this run if another program made it: catalog images carry caches of the `opm` they
 /// were built with, and ours in its place must not refuse to start for that.
 fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
     match cache::open_checked(catalog, cache_dir) {
         Err(error) if error.is_of_another_program() && upstream::is_present(cache_dir) => {
             tracing::warn!(cache = %cache_dir.display(), "the cache was made by another program; building one for this run");
-            cache::open_temporary(catalog).context("failed to load or rebuild cache")
+            cache::open_temporary_near(catalog, cache_dir).map_err(not_loaded)
         }
         // Neither a new cache nor none helps where the catalog itself cannot be read.
-        Err(error @ CacheError::Digest(_)) => Err(error).context("integrity check failed"),
+        Err(error @ CacheError::Digest(_)) => Err(hinted(error).context("integrity check failed")),
         opened => opened.map_err(|error| {
             let error = printer::error_text(&anyhow::Error::from(error).context("integrity check failed"));
             let (catalog, cache_dir) = (catalog.display(), cache_dir.display());
             anyhow::anyhow!(
                 "{error}: make the cache anew with \"opm serve {catalog} --cache-dir={cache_dir} --cache-only\", or start \
-                 with --cache-enforce-integrity=false to have it made then"
+                 without --cache-enforce-integrity to serve without it"
             )
         }),
     }

@@ -48,7 +48,12 @@ fn prepare(args: &ServeConfigMapArgs) -> anyhow::Result<Index> {
         tracing::warn!("{warning}");
     }
     // It is small, so the pod needs no volume to write its index to.
-    cache::open_in_memory(converted.blobs).context("load catalog")
+    let (index, faults) = cache::open_in_memory(converted.blobs).context("load catalog")?;
+    for fault in faults.iter() {
+        let place: String = fault.path.iter().map(|part| format!("{part}: ")).collect();
+        tracing::warn!("served, but no file-based catalog may have it: {place}{fault}");
+    }
+    Ok(index)
 }
 
 /// Reads the files until they have the content that is meant: they come one version after the other, and one at a time.

@@ -8,7 +8,8 @@ use crate::args::ValidateArgs;
 use crate::printer;
 use crate::source::check_directory;
 
-/// Nothing is printed on stdout for a valid catalog, unless a format is asked for; names in it that look misspelt are warnings.
+/// Nothing is printed on stdout for a valid catalog, unless a format is asked for; names in it that look misspelt, and what
+/// nobody can use of it, are warnings.
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
     check_directory(&args.directory)?;
     let write = match args.output.as_str() {
@@ -18,6 +19,9 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
         other => bail!("invalid --output value {other:?}, expected (json|yaml)"),
     };
     let report = olm_fbc::validate::report(&args.directory);
+    for (warning, origin) in &report.warnings {
+        printer::warning(&format!("{warning} ({origin})"));
+    }
     if report.faults.is_empty() {
         for (misspelling, origin) in &report.misspellings {
             printer::warning(&format!("{misspelling} ({origin})"));

@@ -1,5 +1,6 @@
 //! Annotations and dependencies.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use go_compat::semver::Range;
@@ -33,15 +34,19 @@ pub fn check_format<B: AsRef<[u8]>>(
     if manifests.is_empty() {
         problems.push("The directory manifests contains no yaml files".to_owned());
     }
-    let parsed: Vec<Value> = metadata
+    let parsed: Vec<(Value, Cow<'_, str>)> = metadata
         .values()
-        .filter_map(|bytes| yaml::parse_first(bytes.as_ref()).ok())
-        .map(|(value, _)| value)
+        .filter_map(|bytes| {
+            let (value, _) = yaml::parse_first(bytes.as_ref()).ok()?;
+            Some((value, String::from_utf8_lossy(bytes.as_ref())))
+        })
         .collect();
-    let annotations = parsed.iter().map(|value| any_case(value, "annotations"));
+    let annotations = parsed
+        .iter()
+        .map(|(value, written)| (any_case(value, "annotations"), written));
     let mut found = None;
-    for map in annotations.filter(|annotations| annotations.is_object()) {
-        match texts(map) {
+    for (map, written) in annotations.filter(|(annotations, _)| annotations.is_object()) {
+        match texts(map, written) {
             Ok(texts) => found = found.or(Some(texts)),
             Err(key) if found.is_none() => {
                 problems.push(format!(
@@ -56,7 +61,7 @@ pub fn check_format<B: AsRef<[u8]>>(
         Some(annotations) => check_annotations(manifests, &annotations, &mut problems),
         None => problems.push("Could not find annotations file".to_owned()),
     }
-    let dependencies = parsed.iter().find_map(|value| {
+    let dependencies = parsed.iter().find_map(|(value, _)| {
         any_case(value, "dependencies")
             .as_array()
             .filter(|list| !list.is_empty())
@@ -68,14 +73,18 @@ pub fn check_format<B: AsRef<[u8]>>(
 }
 
 /// Annotations as texts; numbers and booleans as they are written, nothing as empty text. The key of another value is the error.
-fn texts(map: &Value) -> Result<BTreeMap<&str, String>, &str> {
+fn texts<'a>(map: &'a Value, written: &str) -> Result<BTreeMap<&'a str, String>, &'a str> {
     map.as_object()
         .into_iter()
         .flatten()
         .map(|(key, value)| match value {
             Value::String(text) => Ok((key.as_str(), text.clone())),
             Value::Null => Ok((key.as_str(), String::new())),
-            Value::Number(_) | Value::Bool(_) => Ok((key.as_str(), value.to_string())),
+            Value::Number(_) | Value::Bool(_) => {
+                let value = value.to_string();
+                let text = yaml::written(written, key, &value).map_or(value.clone(), str::to_owned);
+                Ok((key.as_str(), text))
+            }
             Value::Array(_) | Value::Object(_) => Err(key.as_str()),
         })
         .collect()

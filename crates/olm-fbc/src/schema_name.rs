@@ -1,4 +1,4 @@
-//! Names of custom schemas, which upstream makes files of.
+//! Names of custom schemas, which a registry can be asked for only if they are plain: upstream makes files of them.
 
 use go_compat::quote;
 
@@ -25,7 +25,10 @@ pub enum NameError {
 }
 
 /// Checks the names of a custom schema and of the package it belongs to, empty for none.
-pub(crate) fn check_schema_names(schema: &str, package: &str) -> Result<(), NameError> {
+///
+/// # Errors
+/// The schema has no name, or a name is not plain.
+pub fn check(schema: &str, package: &str) -> Result<(), NameError> {
     if schema.is_empty() {
         return Err(NameError::Empty { what: "schema" });
     }
@@ -54,8 +57,7 @@ mod tests {
 
     #[test]
     fn names_of_custom_schemas_are_plain() {
-        let checked =
-            |schema, package| check_schema_names(schema, package).map_err(|error| error.to_string());
+        let checked = |schema, package| check(schema, package).map_err(|error| error.to_string());
         assert_eq!(checked("custom.Schema_1-x", "a.b"), Ok(()));
         assert_eq!(checked("a", ""), Ok(()), "a package is not needed");
         assert_eq!(
