@@ -393,7 +393,7 @@ mod tests {
         let of = |flags: &[&str]| {
             let words = ["catalog-operator"].iter().chain(flags);
             let config = registries(&Args::try_parse_from(words).unwrap());
-            let hosts = config.hosts("reg.example.com").unwrap();
+            let hosts = config.hosts(&"reg.example.com/a".parse().unwrap()).unwrap();
             hosts.into_iter().next().unwrap().ca
         };
         let named = [

@@ -102,7 +102,9 @@ fn stories() -> Vec<Story<Step>> {
             [
                 vec![BreakImage("reg/demo:v1")],
                 begin("Automatic"),
-                vec![MendImages, Wait, Wait],
+                vec![MendImages],
+                // Until the Job is gone that a node could not carry out either, and that nobody needs any more.
+                vec![Wait; 8],
             ]
             .concat(),
         ),

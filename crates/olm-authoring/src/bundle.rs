@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use go_compat::json::{Fields, kind_of};
 use go_compat::semver::Range;
 use olm_api::labels::bundle as annotations;
+use olm_fbc::bundle_files::{BundleFile, Contradiction, Skipped, contradictions, read_file, unite};
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::{Property, kinds};
 use olm_fbc::yaml;
@@ -71,14 +72,22 @@ impl Manifest {
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// `manifests/` is missing or empty.
-    #[error("no bundle objects found in manifests/")]
-    NoManifests,
+    #[error("no bundle objects found in manifests/{}", reasons(.skipped))]
+    NoManifests {
+        /// Files that were skipped, with the reason of each.
+        skipped: Vec<String>,
+    },
     /// No ClusterServiceVersion among the manifests.
-    #[error("no csv in bundle: none of the {count} manifests is a ClusterServiceVersion")]
+    #[error("no csv in bundle: none of the {count} manifests is a ClusterServiceVersion{}", reasons(.skipped))]
     NoCsv {
         /// How many manifests there are.
         count: usize,
+        /// Files that were skipped, with the reason of each.
+        skipped: Vec<String>,
     },
+    /// Two objects of one name: which of them is meant nobody can know.
+    #[error(transparent)]
+    Twins(#[from] Contradiction),
     /// More than one ClusterServiceVersion.
     #[error("bundle has more than one ClusterServiceVersion: {}", .paths.join(", "))]
     SeveralCsvs {
@@ -128,14 +137,19 @@ pub enum BundleError {
     },
 }
 
+fn reasons(skipped: &[String]) -> String {
+    skipped.iter().map(|reason| format!("; {reason}")).collect()
+}
+
 impl BundleContent {
     /// Reads a bundle from files given as relative path (`manifests/a.yaml`) and content, in any order.
     ///
-    /// Files below subfolders and manifests whose name starts with a dot are ignored, of a manifest with several documents the
-    /// first counts (with a warning), and objects without kind are left out (with a warning).
+    /// Files below subfolders and manifests whose name starts with a dot are ignored. Other manifests are read by the rule of
+    /// [`olm_fbc::bundle_files`], with a warning for all that is not used.
     ///
     /// # Errors
-    /// No manifests, no or more than one CSV, no annotations, or a file that is no YAML: the file is named.
+    /// No manifests, no or more than one CSV, objects that contradict each other, no annotations, or metadata that is no YAML:
+    /// the file is named.
     pub fn read<P: AsRef<str>, B: AsRef<[u8]>>(
         files: impl IntoIterator<Item = (P, B)>,
     ) -> Result<Self, BundleError> {
@@ -155,8 +169,7 @@ impl BundleContent {
             };
         }
         let mut warnings = Vec::new();
-        let manifests = read_manifests(&manifests, &mut warnings)?;
-        let csv = find_csv(&manifests)?;
+        let (manifests, csv) = read_manifests(&manifests, &mut warnings)?;
         warnings.extend(skip_range_warning(&manifests[csv]));
         let metadata = read_metadata(&metadata, &mut warnings)?;
         Ok(Self {
@@ -228,29 +241,34 @@ impl BundleContent {
 fn read_manifests<B: AsRef<[u8]>>(
     files: &BTreeMap<String, B>,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Manifest>, BundleError> {
-    let mut manifests = Vec::with_capacity(files.len());
+) -> Result<(Vec<Manifest>, usize), BundleError> {
+    let (mut objects, mut skipped) = (Vec::with_capacity(files.len()), Vec::new());
     for (path, bytes) in files {
-        let (object, has_more) = yaml::parse_first(bytes.as_ref()).map_err(|source| BundleError::Yaml {
-            path: path.clone(),
-            source,
-        })?;
-        if has_more {
-            warnings.push(format!("{path}: only the first document of the file is used"));
+        let name = path.rsplit('/').next().unwrap_or(path);
+        match read_file(name, bytes.as_ref()) {
+            Ok(read) => {
+                if read.has_more {
+                    warnings.push(only_the_first(path));
+                }
+                objects.push(BundleFile {
+                    name: path.clone(),
+                    object: read.object,
+                });
+            }
+            Err(reason) => skipped.push(skipped_file(path, &reason)),
         }
-        let manifest = Manifest::new(path.clone(), object);
-        if manifest.kind.is_empty() {
-            warnings.push(format!("{path}: ignored, as it holds no object with a kind"));
-            continue;
-        }
-        manifests.push(manifest);
     }
-    Ok(manifests)
-}
-
-fn find_csv(manifests: &[Manifest]) -> Result<usize, BundleError> {
+    let objects = unite(objects);
+    let named = objects.iter().map(|file| (file.name.as_str(), &file.object));
+    if let Some(twins) = contradictions(named).into_iter().next() {
+        return Err(twins.into());
+    }
+    let manifests: Vec<Manifest> = objects
+        .into_iter()
+        .map(|file| Manifest::new(file.name, file.object))
+        .collect();
     if manifests.is_empty() {
-        return Err(BundleError::NoManifests);
+        return Err(BundleError::NoManifests { skipped });
     }
     let csvs: Vec<usize> = manifests
         .iter()
@@ -261,8 +279,12 @@ fn find_csv(manifests: &[Manifest]) -> Result<usize, BundleError> {
     match csvs.as_slice() {
         [] => Err(BundleError::NoCsv {
             count: manifests.len(),
+            skipped,
         }),
-        [index] => Ok(*index),
+        [index] => {
+            warnings.extend(skipped);
+            Ok((manifests, *index))
+        }
         several => Err(BundleError::SeveralCsvs {
             paths: several
                 .iter()
@@ -285,6 +307,16 @@ fn skip_range_warning(csv: &Manifest) -> Option<String> {
         "{}: annotation {SKIP_RANGE} {range:?} is ignored, as it is no range of versions ({error}): {form}",
         csv.path
     ))
+}
+
+/// The warning about a file with several documents.
+fn only_the_first(file: &str) -> String {
+    format!("{file}: only the first document of the file is used")
+}
+
+/// The warning about a file that is skipped.
+fn skipped_file(file: &str, reason: &Skipped) -> String {
+    format!("{file}: ignored: {reason}")
 }
 
 #[derive(Default)]

@@ -5,6 +5,7 @@
 //! resolution works on.
 
 pub mod base64;
+pub mod bundle_files;
 pub mod bundle_object;
 pub mod channel;
 pub mod did_you_mean;

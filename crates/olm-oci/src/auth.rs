@@ -1,24 +1,24 @@
 //! Registry credentials in the form of Docker's `config.json`, which is also what pull secrets hold.
 //!
 //! Several pull secrets are merged: every entry that fits an image is tried, the most specific key first, as the
-//! kubelet does. Credential helpers are asked where the caller wants it. Keys are a host, optionally with port and path (`quay.io/team`), with `*` standing for one host label.
+//! kubelet does. Keys are a host, optionally with port and path (`quay.io/team`), with `*` standing for one host label.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde::Deserialize;
 
+use crate::asked::Asked;
 use crate::credential::{Credential, CredentialsError};
-use crate::helper;
 use crate::reference::DEFAULT_REGISTRY;
 
 /// Credentials for any number of registries.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     entries: Vec<Entry>,
+    asked: Asked,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -68,26 +68,47 @@ impl Credentials {
         Self::from_auths(auths, origin)
     }
 
-    /// Reads a person's own `config.json` file for a registry host (with port if any): a helper that the file names for the
-    /// host, or its store, is asked first, which runs a program.
+    /// Reads a `config.json` for some registries (host, with port if any): entries of others are not looked at.
     ///
     /// # Errors
-    /// [`CredentialsError`].
-    pub fn from_file_and_helpers(path: &Path, host: &str) -> Result<Self, CredentialsError> {
-        let text = read(path)?;
-        let origin = path.display().to_string();
-        let mut credentials = Self::from_docker_config(&text, &origin)?;
-        if let Some(credential) = helper::ask(&text, &origin, host)? {
-            let (host, path) = normalise_key(host);
-            let entry = Entry {
+    /// See [`Credentials::from_docker_config`].
+    pub(crate) fn from_docker_config_of(
+        text: &[u8],
+        origin: &str,
+        registries: &[String],
+    ) -> Result<Self, CredentialsError> {
+        let mut config: DockerConfig = serde_json::from_slice(text).map_err(|e| parse_error(&e, origin))?;
+        let fits = |key: &str| {
+            let (host, _) = normalise_key(key);
+            registries
+                .iter()
+                .any(|registry| host_fits(&host, &normalise_key(registry).0))
+        };
+        config.auths.retain(|key, _| fits(key));
+        Self::from_auths(config.auths, origin)
+    }
+
+    /// A credential for all of a registry.
+    pub(crate) fn of_registry(registry: &str, credential: Credential) -> Self {
+        let (host, path) = normalise_key(registry);
+        Self {
+            entries: vec![Entry {
                 host,
                 path,
                 credential,
-            };
-            credentials.entries.insert(0, entry);
-            credentials.sort();
+            }],
+            ..Self::default()
         }
-        Ok(credentials)
+    }
+
+    /// The same, with what was asked for them.
+    pub(crate) fn with_asked(self, asked: Asked) -> Self {
+        Self { asked, ..self }
+    }
+
+    /// Which files and helpers were asked for a registry's credentials, and what each said; `None` when nobody was.
+    pub fn asked(&self, registry: &str) -> Option<String> {
+        self.asked.of(registry)
     }
 
     fn from_auths(auths: BTreeMap<String, AuthEntry>, origin: &str) -> Result<Self, CredentialsError> {
@@ -129,6 +150,14 @@ impl Credentials {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// The credentials that fit anything of a host (with port if any).
+    pub(crate) fn for_registry(&self, host: &str) -> Vec<&Credential> {
+        let (host, _) = normalise_key(host);
+        let fits = |entry: &&Entry| host_fits(&entry.host, &host);
+        let entries = self.entries.iter().filter(fits);
+        entries.map(|entry| &entry.credential).collect()
     }
 
     /// The credentials that fit a repository of a host (with port if any), the most specific first.
@@ -197,13 +226,6 @@ fn decode_auth(auth: &str) -> Option<(String, String)> {
     let (username, password) = text.split_once(':')?;
     // Some tools pad the decoded value with NUL bytes.
     Some((username.to_owned(), password.trim_end_matches('\0').to_owned()))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
-    std::fs::read(path).map_err(|source| CredentialsError::Read {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 fn parse_error(error: &serde_json::Error, origin: &str) -> CredentialsError {

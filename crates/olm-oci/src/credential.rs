@@ -1,7 +1,6 @@
 //! One credential, and why credentials cannot be used.
 
 use std::fmt;
-use std::path::PathBuf;
 
 /// What to show a registry.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -32,14 +31,6 @@ impl fmt::Debug for Credential {
 /// Why credentials cannot be used; never with the credentials themselves.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// The file cannot be read.
-    #[error("cannot read credentials {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
     /// Not JSON of the expected shape. The position is told, the text is not: it may hold a password.
     #[error("credentials in {origin} are not a valid docker config.json: line {line}, column {column}")]
     Parse {
@@ -57,15 +48,5 @@ pub enum CredentialsError {
         origin: String,
         /// The registry's key.
         key: String,
-    },
-    /// A credential helper cannot be used.
-    #[error("credential helper {helper}, named in {origin}: {reason}")]
-    Helper {
-        /// The program.
-        helper: String,
-        /// The file that names it.
-        origin: String,
-        /// Why.
-        reason: String,
     },
 }

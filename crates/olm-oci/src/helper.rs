@@ -4,22 +4,36 @@
 //! own configuration files are read so; what comes out of a cluster never starts a program.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::io::{Read, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::credential::{Credential, CredentialsError};
+use crate::credential::Credential;
 use crate::reference::DEFAULT_REGISTRY;
 
 /// The key under which Docker keeps its hub's password.
 const HUB_KEY: &str = "https://index.docker.io/v1/";
 /// Stands for a user name where the secret is an identity token.
 const TOKEN_USER: &str = "<token>";
+/// The words of a helper that knows nothing of a registry, which is no failure.
+const NOT_FOUND: &str = "credentials not found";
+/// Time for an answer. Some helpers ask a cloud, or a person to unlock a keychain.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Time for what comes after an answer, and how often it is looked for.
+const AFTER: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Bytes of an answer that are read.
+const OUTPUT_BYTES: u64 = 1 << 16;
+/// Characters of a helper's words that are repeated.
+const WORDS: usize = 200;
 
+/// The helpers that a file names.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Helpers {
+pub(crate) struct Helpers {
     cred_helpers: BTreeMap<String, String>,
     creds_store: String,
 }
@@ -33,54 +47,44 @@ struct HelperOutput {
     secret: String,
 }
 
-/// What the helper of a registry host, or the store of all hosts, says of it; `None` without a helper, or where it knows
-/// nothing.
-///
-/// # Errors
-/// The configuration is no JSON, or a helper that is named for the very host cannot be run.
-pub(crate) fn ask(config: &[u8], origin: &str, host: &str) -> Result<Option<Credential>, CredentialsError> {
-    let helpers: Helpers = serde_json::from_slice(config).map_err(|error| CredentialsError::Parse {
-        origin: origin.to_owned(),
-        line: error.line(),
-        column: error.column(),
-    })?;
-    let is_hub = host == DEFAULT_REGISTRY;
-    let hub_key = is_hub.then_some(HUB_KEY);
-    let keys: Vec<&str> = hub_key.into_iter().chain([host]).collect();
-    let own = keys.iter().find_map(|key| helpers.cred_helpers.get(*key));
-    let (name, is_own) = match own {
-        Some(name) => (name.as_str(), true),
-        None => (helpers.creds_store.as_str(), false),
-    };
-    if name.is_empty() {
-        return Ok(None);
+/// What a helper said of a registry; `None` where it knows nothing of it.
+pub(crate) type Answer = Result<Option<Credential>, String>;
+
+impl Helpers {
+    /// The helper of a registry, or the store of all; `None` without.
+    pub(crate) fn of(&self, registry: &str) -> Option<&str> {
+        let own = keys(registry).find_map(|key| self.cred_helpers.get(key));
+        let name = own.unwrap_or(&self.creds_store).as_str();
+        (!name.is_empty()).then_some(name)
     }
-    for key in keys {
-        match run(name, key) {
-            Ok(Some(credential)) => return Ok(Some(credential)),
-            Ok(None) => {}
-            Err(reason) if is_own => {
-                return Err(CredentialsError::Helper {
-                    helper: program(name),
-                    origin: origin.to_owned(),
-                    reason,
-                });
-            }
-            // A store is left behind where Docker was removed; public images need none.
-            Err(reason) => {
-                tracing::warn!(helper = program(name), %reason, "the credential store of {origin} is not asked");
-                return Ok(None);
-            }
+}
+
+/// Name of a helper's program.
+pub(crate) fn program(name: &str) -> String {
+    format!("docker-credential-{name}")
+}
+
+/// Asks a helper for a registry.
+pub(crate) fn ask(name: &str, registry: &str) -> Answer {
+    ask_within(name, registry, LIMIT)
+}
+
+fn ask_within(name: &str, registry: &str, limit: Duration) -> Answer {
+    for key in keys(registry) {
+        if let Some(credential) = run(name, key, limit)? {
+            return Ok(Some(credential));
         }
     }
     Ok(None)
 }
 
-fn program(name: &str) -> String {
-    format!("docker-credential-{name}")
+/// The names under which a registry's password may be kept.
+fn keys(registry: &str) -> impl Iterator<Item = &str> {
+    let hub = (registry == DEFAULT_REGISTRY).then_some(HUB_KEY);
+    hub.into_iter().chain([registry])
 }
 
-fn run(name: &str, key: &str) -> Result<Option<Credential>, String> {
+fn run(name: &str, key: &str, limit: Duration) -> Answer {
     // The name becomes part of a program's, and must not become a path.
     if name.contains(['/', '\\']) {
         return Err("its name is a path".to_owned());
@@ -89,20 +93,29 @@ fn run(name: &str, key: &str) -> Result<Option<Credential>, String> {
         .arg("get")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| error.to_string())?;
     if let Some(mut input) = child.stdin.take() {
         // A helper that does not read it will not answer well either.
         let _ = input.write_all(key.as_bytes());
     }
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        // Knowing nothing of a host and failing look alike.
-        return Ok(None);
+    let (output, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));
+    // The end of its output is the end of its work; what a helper leaves running in the background may hold it open.
+    let Ok(answer) = output.recv_timeout(limit) else {
+        end(&mut child);
+        return Err(format!("no answer within {} s", limit.as_secs_f32()));
+    };
+    let Some(status) = ended(&mut child) else {
+        end(&mut child);
+        return Err("it does not end after its answer".to_owned());
+    };
+    if !status.success() {
+        let errors = errors.recv_timeout(AFTER).unwrap_or_default();
+        return refusal(status, &answer, &errors);
     }
     let output: HelperOutput =
-        serde_json::from_slice(&output.stdout).map_err(|_| "its answer is not JSON".to_owned())?;
+        serde_json::from_slice(&answer).map_err(|_| "its answer is not JSON".to_owned())?;
     if output.secret.is_empty() {
         return Ok(None);
     }
@@ -113,4 +126,73 @@ fn run(name: &str, key: &str) -> Result<Option<Credential>, String> {
         username: output.username,
         password: output.secret,
     }))
+}
+
+/// Helpers say why they fail on either output.
+fn refusal(status: ExitStatus, output: &[u8], errors: &[u8]) -> Answer {
+    let texts = [output, errors].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
+    if texts.iter().any(|text| text.contains(NOT_FOUND)) {
+        return Ok(None);
+    }
+    let said = texts.iter().find(|text| !text.is_empty()).map(|text| {
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let printable = line.chars().filter(|character| !character.is_control());
+        printable.take(WORDS).collect::<String>()
+    });
+    Err(match said {
+        Some(said) => format!("{status}: {said}"),
+        None => status.to_string(),
+    })
+}
+
+/// Brings what a program writes once it writes no more.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            let _ = pipe.take(OUTPUT_BYTES).read_to_end(&mut bytes);
+        }
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+fn ended(child: &mut Child) -> Option<ExitStatus> {
+    for _ in 0..AFTER.as_millis() / LOOK_EVERY.as_millis() {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) => std::thread::sleep(LOOK_EVERY),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_helper_of_a_registry_comes_before_the_store_of_all() {
+        let helpers = |text: &str| serde_json::from_str::<Helpers>(text).expect("helpers");
+        let both = helpers(
+            r#"{"credHelpers": {"a.io": "own", "https://index.docker.io/v1/": "hub"}, "credsStore": "store"}"#,
+        );
+        assert_eq!(both.of("a.io"), Some("own"));
+        assert_eq!(both.of("b.io"), Some("store"));
+        assert_eq!(both.of("docker.io"), Some("hub"));
+        assert_eq!(helpers(r#"{"auths": {}}"#).of("a.io"), None);
+    }
+
+    #[test]
+    fn a_helper_that_cannot_be_run_says_so() {
+        assert!(ask("that-is-not-there", "a.io").is_err());
+        assert_eq!(ask("../x", "a.io"), Err("its name is a path".to_owned()));
+    }
 }

@@ -36,13 +36,10 @@ impl Pusher {
         let tag = name
             .tag()
             .ok_or_else(|| of_content(PullErrorClass::Malformed, &"a tag is needed to push to"))?;
-        let hosts = self
+        let host = self
             .config
-            .hosts(name.registry())
-            .map_err(|error| of_content(PullErrorClass::Malformed, &error))?;
-        let host = hosts
-            .into_iter()
-            .find(|host| host.capabilities.push)
+            .push_host(name)
+            .map_err(|error| of_content(PullErrorClass::Malformed, &error))?
             .ok_or_else(|| {
                 of_content(
                     PullErrorClass::Unreachable,
@@ -58,7 +55,7 @@ impl Pusher {
         );
         upload(&mut session, archive, tag)
             .await
-            .map_err(|failure| PullError::new(name, vec![failure.at(session.host())]).pushing())?;
+            .map_err(|failure| PullError::new(name, vec![session.attempt(failure)]).pushing())?;
         Ok(name.pinned(archive.digest().clone()))
     }
 }

@@ -20,9 +20,10 @@ use crate::auth::Credentials;
 use crate::credential::Credential;
 use crate::digest::Digest;
 use crate::error::{Attempt, PullError, PullErrorClass};
+use crate::host::Host;
 use crate::limits::Limits;
 use crate::reference::Reference;
-use crate::registry_config::{Host, RegistryConfig};
+use crate::registry_config::RegistryConfig;
 use crate::spool::{Spool, SpooledLayer};
 
 pub use client::install_tls_provider;
@@ -62,7 +63,7 @@ impl Source {
     ) -> Result<Self, PullError> {
         install_tls_provider();
         let hosts = config
-            .hosts(image.registry())
+            .hosts(image)
             .map_err(|error| PullError::of_content(image, PullErrorClass::Malformed, error))?;
         let sessions = hosts
             .into_iter()
@@ -103,7 +104,7 @@ impl Source {
                     self.prefer(at);
                     return Ok(bytes);
                 }
-                Err(failure) => attempts.push(note(&self.image, &session.host, failure)),
+                Err(failure) => attempts.push(note(&self.image, session, failure)),
             }
         }
         Err(self.exhausted(attempts))
@@ -124,7 +125,7 @@ impl Source {
                     self.prefer(at);
                     return Ok(digest);
                 }
-                Err(failure) => attempts.push(note(&self.image, &session.host, failure)),
+                Err(failure) => attempts.push(note(&self.image, session, failure)),
             }
         }
         Err(self.exhausted(attempts))
@@ -150,7 +151,7 @@ impl Source {
                     return Ok(file);
                 }
                 Err(BlobFailure::Storage(error)) => return Err(of_storage(spool.unusable(&error))),
-                Err(BlobFailure::Host(failure)) => attempts.push(note(&self.image, &session.host, failure)),
+                Err(BlobFailure::Host(failure)) => attempts.push(note(&self.image, session, failure)),
             }
         }
         Err(self.exhausted(attempts))
@@ -176,8 +177,8 @@ impl Source {
     }
 }
 
-fn note(image: &Reference, host: &Host, failure: Failure) -> Attempt {
-    let attempt = failure.at(host);
+fn note(image: &Reference, session: &Session, failure: Failure) -> Attempt {
+    let attempt = session.attempt(failure);
     tracing::debug!(%image, host = %attempt.host, detail = %attempt.detail, "trying next host");
     attempt
 }
@@ -223,6 +224,8 @@ pub(crate) struct Session {
     limits: Limits,
     wire: Option<Wire>,
     authorization: Option<HeaderValue>,
+    /// Why the host is asked over plain http, where that is not what was configured.
+    without_tls: Option<String>,
 }
 
 impl Session {
@@ -242,11 +245,51 @@ impl Session {
             limits,
             wire: None,
             authorization: None,
+            without_tls: None,
         }
     }
 
-    pub(crate) fn host(&self) -> &Host {
-        &self.host
+    /// A failure as one of this host, with what a reader needs beside it.
+    pub(crate) fn attempt(&self, mut failure: Failure) -> Attempt {
+        if failure.class == PullErrorClass::Unauthorized
+            && let Some(asked) = self.credentials.asked(self.host.registry())
+        {
+            failure.detail = format!("{}; {asked}", failure.detail);
+        }
+        if let Some(why) = self
+            .without_tls
+            .as_ref()
+            .filter(|_| failure.class <= PullErrorClass::Unreachable)
+        {
+            failure.detail = format!("{}; over https: {why}", failure.detail);
+        }
+        failure.at(&self.host)
+    }
+
+    /// Finds out how the host is reached, before anything secret is sent: plain http is for hosts that are heard to speak no TLS.
+    async fn settle(&mut self) -> Result<(), Failure> {
+        if let Some(refusal) = &self.host.refusal {
+            return Err(Failure::new(PullErrorClass::Unreachable, refusal.clone()));
+        }
+        if !self.host.http_fallback || self.host.plain_http {
+            return Ok(());
+        }
+        let address = parse_url(&format!("{}{}/", self.host.origin(), self.host.path))?;
+        let answer = self.wire()?.send(&Request::get(address), None).await;
+        match answer {
+            Err(failure) if !failure.speaks_tls => {
+                self.without_tls = Some(failure.detail);
+                self.host.plain_http = true;
+                self.wire = None;
+            }
+            _ => self.host.http_fallback = false,
+        }
+        Ok(())
+    }
+
+    fn repository(&self) -> &str {
+        let own = self.host.repository.as_deref();
+        own.unwrap_or_else(|| self.image.repository())
     }
 
     async fn document(
@@ -268,6 +311,7 @@ impl Session {
     }
 
     async fn told_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, Failure> {
+        self.settle().await?;
         let head = Request {
             method: Method::HEAD,
             accept: object.accept(),
@@ -313,6 +357,7 @@ impl Session {
     }
 
     async fn fetch(&mut self, object: Object<'_>, is_verified: bool) -> Result<Response, Failure> {
+        self.settle().await?;
         let request = Request {
             accept: object.accept(),
             is_verified,
@@ -333,7 +378,7 @@ impl Session {
         let candidates: Vec<Option<Credential>> = {
             let fitting = self
                 .credentials
-                .for_repository(&self.host.authority, self.image.repository());
+                .for_repository(&self.host.authority, self.repository());
             // Public images of registries with token service need an anonymous token, so no credential is one more.
             fitting.into_iter().cloned().map(Some).chain([None]).collect()
         };
@@ -363,9 +408,10 @@ impl Session {
         challenge: &HeaderMap,
         credential: Option<&Credential>,
     ) -> Result<Option<HeaderValue>, Failure> {
+        let own = self.host.repository.as_deref();
         let scope = Scope {
             host: &self.host,
-            repository: self.image.repository(),
+            repository: own.unwrap_or_else(|| self.image.repository()),
             actions: self.actions,
         };
         let wire = wire(&mut self.wire, &self.host, self.limits)?;
@@ -375,7 +421,7 @@ impl Session {
     /// The address of something below the repository.
     fn url(&self, path: &str) -> Result<Url, Failure> {
         let (origin, root) = (self.host.origin(), &self.host.path);
-        let mut url = parse_url(&format!("{origin}{root}/{}/{path}", self.image.repository()))?;
+        let mut url = parse_url(&format!("{origin}{root}/{}/{path}", self.repository()))?;
         if self.host.mirror {
             url.query_pairs_mut().append_pair("ns", self.image.registry());
         }
@@ -388,6 +434,7 @@ impl Session {
 
     /// Uploads a blob unless the registry has it.
     pub(crate) async fn push_blob(&mut self, digest: &Digest, blob: &Bytes) -> Result<(), Failure> {
+        self.settle().await?;
         let head = Request {
             method: Method::HEAD,
             is_verified: true,
@@ -421,6 +468,7 @@ impl Session {
         manifest: &Bytes,
         media_type: &str,
     ) -> Result<(), Failure> {
+        self.settle().await?;
         let kind = HeaderValue::from_str(media_type)
             .map_err(|_| malformed("the manifest's media type is no header value".to_owned()))?;
         let url = self.url(&format!("manifests/{tag}"))?;

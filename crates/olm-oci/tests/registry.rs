@@ -2,7 +2,7 @@
 
 mod support;
 
-use olm_oci::{Credentials, PullErrorClass, Puller, Pusher, Reference, RegistryConfig};
+use olm_oci::{ContainerTools, Credentials, PullErrorClass, Puller, Pusher, Reference, RegistryConfig};
 use support::{MANIFESTS, Registry, image};
 
 #[tokio::test]
@@ -241,5 +241,51 @@ async fn an_authority_for_every_registry_is_believed() {
     assert_eq!(
         missing.expect_err("an empty registry").class(),
         PullErrorClass::NotFound
+    );
+}
+
+/// On this machine, too, where a registry without TLS needs no flag.
+#[tokio::test]
+async fn a_registry_that_speaks_https_is_never_asked_in_the_clear() {
+    let key = rcgen::KeyPair::generate().expect("key");
+    let certificate = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])
+        .expect("names")
+        .self_signed(&key)
+        .expect("certificate");
+    let Some(registry) = Registry::start_tls(&certificate.pem(), &key.serialize_pem()) else {
+        return;
+    };
+    let name: Reference = format!("{}/demo/bundle:v1", registry.address)
+        .parse()
+        .expect("reference");
+    let anonymous = Credentials::anonymous();
+    let error = Puller::default()
+        .resolve(&name, &anonymous)
+        .await
+        .expect_err("unknown authority");
+    assert_eq!(error.class(), PullErrorClass::Untrusted, "{error}");
+    assert!(error.to_string().contains("https://"), "{error}");
+    let insecure = RegistryConfig::default().with_insecure(true);
+    Pusher::new(insecure.clone())
+        .push(&image(), &name, &anonymous)
+        .await
+        .expect("pushed");
+    assert!(
+        Puller::new(insecure)
+            .content(&name, &anonymous, MANIFESTS)
+            .await
+            .is_ok()
+    );
+    let root = tempfile::tempdir().expect("folder");
+    let folder = root.path().join("etc/docker/certs.d").join(&registry.address);
+    std::fs::create_dir_all(&folder).expect("folder");
+    std::fs::write(folder.join("ca.crt"), certificate.pem()).expect("file");
+    let tools = ContainerTools::new(None).with_root(root.path());
+    let trusting = RegistryConfig::default().with_tools(tools);
+    assert!(
+        Puller::new(trusting)
+            .content(&name, &anonymous, MANIFESTS)
+            .await
+            .is_ok()
     );
 }

@@ -33,9 +33,26 @@ use offered::{lint_rules, migration_levels, validation_formats};
 /// Heading of the flags that every command has.
 const GLOBAL: &str = "Global options";
 
+/// What decides how registries are reached, in the order in which it is read.
+const REGISTRIES: &str = "\
+Registries, as podman and skopeo reach them:
+  mirrors       registries.conf: $CONTAINERS_REGISTRIES_CONF, else ~/.config/containers,
+                else /etc/containers; each with the files of registries.conf.d
+  certificates  certs.d/HOST in ~/.config/containers, /etc/containers or /etc/docker: the first
+  policy        policy.json in ~/.config/containers, else in /etc/containers: what it rejects is
+                not pulled; signatures are not verified
+  credentials   $REGISTRY_AUTH_FILE, else config.json in $DOCKER_CONFIG or ~/.docker; then
+                containers/auth.json in $XDG_RUNTIME_DIR (else /run/containers/UID/auth.json) and
+                in $XDG_CONFIG_HOME or ~/.config; config.json; ~/.dockercfg; and the credential
+                helpers that these name
+  layers        are held in $OLM_CACHE_DIR/images, else in $TMPDIR, while they are pulled
+--registry-config takes the place of registries.conf and certs.d. With --use-http or
+--skip-tls-verify a registry may have any certificate, or speak plain HTTP where it speaks no
+HTTPS.";
+
 /// CLI for catalogs of operators: make, check and serve file-based catalogs.
 #[derive(Debug, Parser)]
-#[command(name = "opm", version, disable_help_subcommand = false, max_term_width = 100)]
+#[command(name = "opm", version, disable_help_subcommand = false, max_term_width = 100, after_long_help = REGISTRIES)]
 pub(crate) struct Args {
     /// Flags of every command.
     #[command(flatten)]

@@ -2,19 +2,27 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use anyhow::{Context as _, bail};
-use olm_oci::{Credentials, Limits, Puller, Pusher, Reference, RegistryConfig};
+use olm_oci::{
+    AuthPlaces, ContainerTools, Credentials, Host, Limits, Puller, Pusher, Reference, RegistryConfig, Spool,
+};
 use tempfile::NamedTempFile;
 
 use crate::args::GlobalArgs;
 use crate::printer;
 
+/// The folder below `OLM_CACHE_DIR` where layers are held, as upstream's `opm` names it.
+const IMAGES: &str = "images";
+
 /// How to reach registries.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     registries: RegistryConfig,
+    auth: AuthPlaces,
+    /// `OLM_CACHE_DIR`.
+    cache: Option<PathBuf>,
     /// Keeps what was read from a pipe for as long as it is used.
     _root_ca_copy: Option<Arc<NamedTempFile>>,
 }
@@ -34,7 +42,7 @@ impl Settings {
                 bail!("invalid flag combination: cannot use --skip-tls-verify with --skip-tls")
             }
             (_, true, true) => bail!(
-                "invalid flag combination: --use-http and --skip-tls-verify cannot both be true: plain HTTP has no certificates"
+                "invalid flag combination: --use-http and --skip-tls-verify cannot both be true: each means the other"
             ),
             _ => {}
         }
@@ -45,11 +53,15 @@ impl Settings {
             Some(dir) => RegistryConfig::from_dir(dir),
             None => RegistryConfig::default(),
         };
+        let tools = ContainerTools::new(variable("HOME"))
+            .with_registries_conf(variable("CONTAINERS_REGISTRIES_CONF"));
         let registries = registries
-            .with_plain_http(global.use_http || global.skip_tls)
-            .with_skip_tls_verify(global.skip_tls_verify);
+            .with_tools(tools)
+            .with_insecure(global.use_http || global.skip_tls || global.skip_tls_verify);
         Ok(Self {
             registries,
+            auth: auth_places(),
+            cache: variable("OLM_CACHE_DIR"),
             _root_ca_copy: None,
         })
     }
@@ -61,65 +73,87 @@ impl Settings {
     pub(crate) fn with_root_ca(&self, path: &Path) -> anyhow::Result<Self> {
         let failed = || format!("failed to fetch root CA from {}", path.display());
         if path.is_file() {
-            return Ok(Self {
-                registries: self.registries.clone().with_root_ca(path),
-                _root_ca_copy: None,
-            });
+            return Ok(self.trusting(path, None));
         }
         // A pipe, as of a process substitution, can be read once only, and each registry's client reads the file.
         let bytes = std::fs::read(path).with_context(failed)?;
         let mut copy = NamedTempFile::new().with_context(failed)?;
         copy.write_all(&bytes).with_context(failed)?;
-        Ok(Self {
-            registries: self.registries.clone().with_root_ca(copy.path()),
-            _root_ca_copy: Some(Arc::new(copy)),
-        })
+        let path = copy.path().to_owned();
+        Ok(self.trusting(&path, Some(copy)))
+    }
+
+    fn trusting(&self, path: &Path, copy: Option<NamedTempFile>) -> Self {
+        Self {
+            registries: self.registries.clone().with_root_ca(path),
+            _root_ca_copy: copy.map(Arc::new),
+            ..self.clone()
+        }
     }
 
     /// Pulls, with the limits for catalogs.
     pub(crate) fn puller(&self) -> Puller {
-        Puller::new(self.registries.clone()).with_limits(Limits::CATALOG)
+        let puller = Puller::new(self.registries.clone()).with_limits(Limits::CATALOG);
+        match &self.cache {
+            Some(folder) => puller.with_spool(Spool::new(folder.join(IMAGES), u64::MAX)),
+            None => puller,
+        }
     }
     pub(crate) fn pusher(&self) -> Pusher {
         Pusher::new(self.registries.clone())
     }
 
-    /// The user's credentials for the registry of an image, from where other tools keep them; helpers that the files name are
-    /// asked. What stands in an earlier file is tried first.
+    /// The user's credentials for the hosts that answer for an image, from where other tools keep them; helpers that the files
+    /// name are asked. A policy that wants signatures is told once.
     ///
     /// # Errors
-    /// A file that exists, or a helper for this very registry, cannot be used.
+    /// The configuration of registries cannot be used, or its policy rejects the image.
     pub(crate) fn credentials(&self, image: &Reference) -> anyhow::Result<Credentials> {
-        let mut credentials = Credentials::anonymous();
-        for path in credential_files() {
-            credentials.merge(Credentials::from_file_and_helpers(&path, image.registry())?);
+        static TOLD: Once = Once::new();
+        if let Some(policy) = self.registries.unverified_by(image)? {
+            TOLD.call_once(|| {
+                printer::warning(&format!(
+                    "{} asks for signatures of {image}; opm does not verify signatures",
+                    policy.display()
+                ));
+            });
         }
-        Ok(credentials)
+        self.credentials_of(&self.registries.hosts(image)?)
+    }
+
+    /// The user's credentials for the host that an image is pushed to.
+    ///
+    /// # Errors
+    /// The configuration of registries cannot be used.
+    pub(crate) fn push_credentials(&self, image: &Reference) -> anyhow::Result<Credentials> {
+        let host = self.registries.push_host(image)?;
+        self.credentials_of(&host.into_iter().collect::<Vec<_>>())
+    }
+
+    fn credentials_of(&self, hosts: &[Host]) -> anyhow::Result<Credentials> {
+        let mut registries: Vec<String> = Vec::new();
+        for host in hosts.iter().filter(|host| host.refusal.is_none()) {
+            if !registries.iter().any(|known| known == host.registry()) {
+                registries.push(host.registry().to_owned());
+            }
+        }
+        let helpers = self.registries.credential_helpers()?;
+        Ok(Credentials::of_user(&self.auth, &helpers, &registries))
     }
 }
 
-/// `REGISTRY_AUTH_FILE` alone, else podman's file of the session and of the user, and `config.json` in `DOCKER_CONFIG` or
-/// `~/.docker`, as far as they are there.
-fn credential_files() -> Vec<PathBuf> {
-    let variable = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    if let Some(file) = variable("REGISTRY_AUTH_FILE") {
-        return vec![file];
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+}
+
+fn auth_places() -> AuthPlaces {
+    AuthPlaces {
+        auth_file: variable("REGISTRY_AUTH_FILE"),
+        docker_config: variable("DOCKER_CONFIG"),
+        runtime_dir: variable("XDG_RUNTIME_DIR"),
+        config_home: variable("XDG_CONFIG_HOME"),
+        home: variable("HOME"),
     }
-    let docker = variable("DOCKER_CONFIG").or_else(|| Some(variable("HOME")?.join(".docker")));
-    let candidates = [
-        variable("XDG_RUNTIME_DIR").map(|dir| dir.join("containers/auth.json")),
-        variable("XDG_CONFIG_HOME")
-            .or_else(|| Some(variable("HOME")?.join(".config")))
-            .map(|dir| dir.join("containers/auth.json")),
-        docker.map(|dir| dir.join("config.json")),
-    ];
-    candidates
-        .into_iter()
-        .flatten()
-        .filter(|file| file.is_file())
-        .collect()
 }

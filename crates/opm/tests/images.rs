@@ -195,6 +195,11 @@ fn guarded() -> (String, std::sync::mpsc::Receiver<String>) {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.expect("connection");
+            let mut first = [0];
+            // Who speaks TLS is sent away, as by any server of plain http.
+            if stream.peek(&mut first).is_err() || first == [0x16] {
+                continue;
+            }
             let reader = std::io::BufReader::new(stream.try_clone().expect("stream"));
             let head: Vec<String> = reader
                 .lines()
@@ -298,4 +303,108 @@ fn passwords_come_from_files_and_helpers() {
         Some(basic("user:path")),
         "a file that does not know the host hides no other"
     );
+}
+
+/// A home of a machine without the internet, with its registries and credentials.
+struct Bastion {
+    home: tempfile::TempDir,
+}
+
+impl Bastion {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let home = tempfile::tempdir().expect("folder");
+        for (path, text) in files {
+            let path = home.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("folder")).expect("folder");
+            std::fs::write(path, text).expect("file");
+        }
+        Self { home }
+    }
+
+    fn render(&self, image: &str, flags: &[&str]) -> support::Ran {
+        let mut command = support::program();
+        command
+            .env("HOME", self.home.path())
+            .env("XDG_RUNTIME_DIR", self.home.path().join("run"))
+            .args(["render", image])
+            .args(flags);
+        support::ran(&command.output().expect("opm runs"))
+    }
+}
+
+/// The registry that is named is out of reach, a mirror without TLS has its images.
+#[test]
+fn a_disconnected_machine_renders_from_its_mirror() {
+    let Some(registry) = Registry::start(None) else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("folder");
+    let bundle = bundle(dir.path(), "1.0.0");
+    let mirrored = format!("{}/olm/redhat/demo:v1", registry.address);
+    opm(&[
+        "alpha",
+        "image",
+        "bundle",
+        text(&bundle),
+        "-t",
+        &mirrored,
+        "--push",
+    ])
+    .ok();
+    let image = "registry.redhat.invalid/redhat/demo:v1";
+    let conf = |more: &str| {
+        format!(
+            "[[registry]]\nlocation = \"registry.redhat.invalid/redhat\"\nblocked = true\n[[registry.mirror]]\n\
+             location = \"{}/olm/redhat\"\n{more}",
+            registry.address
+        )
+    };
+    let file = ".config/containers/registries.conf";
+    let rendered = Bastion::with(&[(file, &conf("insecure = true\n"))])
+        .render(image, &[])
+        .ok();
+    assert!(
+        rendered.contains("demo.v1.0.0") && rendered.contains(image),
+        "an image keeps its name: {rendered}"
+    );
+    let by_digest = conf("insecure = true\npull-from-mirror = \"digest-only\"\n");
+    let error = Bastion::with(&[(file, &by_digest)]).render(image, &[]).fails();
+    assert!(
+        error.contains("registry registry.redhat.invalid/redhat is blocked in ")
+            && error.contains("registries.conf"),
+        "{error}"
+    );
+    let policy = (
+        ".config/containers/policy.json",
+        r#"{"default": [{"type": "reject"}]}"#,
+    );
+    let error = Bastion::with(&[(file, &conf("insecure = true\n")), policy])
+        .render(image, &[])
+        .fails();
+    assert!(
+        error.contains("policy.json: image registry.redhat.invalid/redhat/demo:v1 is rejected by policy"),
+        "{error}"
+    );
+}
+
+/// What a registry refuses is told with everything that was asked for credentials.
+#[test]
+fn a_refusal_names_files_and_helpers() {
+    let (address, _shown) = guarded();
+    let docker = format!(r#"{{"credHelpers": {{"{address}": "gone"}}}}"#);
+    let bastion = Bastion::with(&[
+        (".docker/config.json", &docker),
+        ("run/containers/auth.json", r#"{"auths": {}}"#),
+    ]);
+    let error = bastion.render(&format!("{address}/x/y:v1"), &[]).fails();
+    for said in [
+        "unauthorised (HTTP 401)",
+        &format!("asked for credentials for {address}: "),
+        ".docker/config.json: credential helper docker-credential-gone, named in ",
+        "No such file or directory",
+        "run/containers/auth.json: has none for it",
+        "not there: ",
+    ] {
+        assert!(error.contains(said), "{said}: {error}");
+    }
 }

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use olm_api::labels;
 use olm_api::manifest::mend_rbac_manifest;
+pub use olm_fbc::bundle_files::BundleFile;
+use olm_fbc::bundle_files::{read_file, unite};
+use olm_fbc::manifest::CRD_KIND;
 use olm_fbc::yaml;
 use olm_oci::{ImageContent, View};
 use serde_json::Value;
@@ -44,15 +47,6 @@ pub struct UnpackedBundle {
     pub objects: Vec<BundleFile>,
 }
 
-/// An object of a bundle and the file it is in.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BundleFile {
-    /// Name of the file, or of the ConfigMap's entry.
-    pub name: String,
-    /// The object.
-    pub object: Value,
-}
-
 /// Reads the bundle in an image.
 ///
 /// # Errors
@@ -79,53 +73,85 @@ pub(crate) fn read_image(pinned: &str, content: &ImageContent) -> Result<Unpacke
     read_files(pinned, files.into_iter()).map_err(in_image)
 }
 
-/// Reads a bundle from its files.
+/// Reads a bundle from its files. What is no object is skipped and logged ([`olm_fbc::bundle_files`]).
 ///
 /// # Errors
-/// A file cannot be understood, or there is not exactly one ClusterServiceVersion.
+/// An object cannot be understood, or there is not exactly one ClusterServiceVersion.
 pub fn read_files<'a>(
     image: &str,
     files: impl Iterator<Item = (&'a str, &'a [u8])>,
 ) -> Result<UnpackedBundle, UnpackError> {
     let invalid = |cause: String| UnpackError::new(UnpackClass::InvalidManifest, cause);
-    let mut csv: Option<BundleFile> = None;
-    let mut objects = Vec::new();
+    let (mut objects, mut skipped, mut is_one_broken) = (Vec::new(), Vec::new(), false);
     for (name, bytes) in files {
-        let (mut object, has_more) =
-            yaml::parse_first(bytes).map_err(|error| invalid(format!("file `{name}`: {error}")))?;
-        if has_more {
-            // As upstream, which does not say so.
-            tracing::warn!(
-                image,
-                file = name,
-                "only the first document of a bundle's file is used"
-            );
-        }
+        let mut object = match read_file(name, bytes) {
+            Ok(read) => {
+                if read.has_more {
+                    tracing::warn!(
+                        image,
+                        file = name,
+                        "only the first document of a bundle's file is used"
+                    );
+                }
+                read.object
+            }
+            Err(reason) => {
+                tracing::warn!(image, file = name, %reason, "file of a bundle skipped");
+                is_one_broken |= reason.is_broken_manifest(name);
+                skipped.push(format!("file `{name}` is skipped: {reason}"));
+                continue;
+            }
+        };
         complete_type(&mut object);
         mend_rbac_manifest(&mut object);
         check_object(name, &object).map_err(invalid)?;
-        let file = BundleFile {
+        objects.push(BundleFile {
             name: name.to_owned(),
             object,
-        };
-        if object::kind(&file.object) != labels::OWNER_KIND_CSV {
-            objects.push(file);
-        } else if let Some(first) = &csv {
-            let names = format!("`{}` and `{name}`", first.name);
-            return Err(invalid(format!(
-                "files {names} both hold a ClusterServiceVersion, a bundle has one"
-            )));
-        } else {
-            csv = Some(file);
-        }
+        });
     }
     objects.sort_by(|a, b| a.name.cmp(&b.name));
-    let csv = csv.ok_or_else(|| invalid("no file holds a ClusterServiceVersion".to_owned()))?;
+    let (mut csvs, objects): (Vec<_>, Vec<_>) = unite(objects)
+        .into_iter()
+        .partition(|file| object::kind(&file.object) == labels::OWNER_KIND_CSV);
+    if let [first, second, ..] = csvs.as_slice() {
+        return Err(invalid(format!(
+            "files `{}` and `{}` both hold a ClusterServiceVersion, a bundle has one",
+            first.name, second.name
+        )));
+    }
+    let lacking = |what: String| {
+        let texts: Vec<String> = std::iter::once(what).chain(skipped.iter().cloned()).collect();
+        invalid(texts.join("; "))
+    };
+    let csv = csvs
+        .pop()
+        .ok_or_else(|| lacking("no file holds a ClusterServiceVersion".to_owned()))?;
+    // What cannot be read was meant to be this; the operator would wait for it for good.
+    if let Some(name) = missing_definition(&csv.object, &objects).filter(|_| is_one_broken) {
+        return Err(lacking(format!(
+            "no file holds CustomResourceDefinition {name}, which the ClusterServiceVersion owns"
+        )));
+    }
     Ok(UnpackedBundle {
         image: image.to_owned(),
         csv: csv.object,
         objects,
     })
+}
+
+/// The first CustomResourceDefinition that a ClusterServiceVersion owns and that is not among the objects.
+fn missing_definition<'a>(csv: &'a Value, objects: &[BundleFile]) -> Option<&'a str> {
+    let owned = csv.pointer("/spec/customresourcedefinitions/owned")?.as_array()?;
+    let is_there = |name: &str| {
+        objects
+            .iter()
+            .any(|file| object::kind(&file.object) == CRD_KIND && object::name(&file.object) == name)
+    };
+    owned
+        .iter()
+        .filter_map(|owned| owned.get("name")?.as_str())
+        .find(|name| !is_there(name))
 }
 
 /// Kinds whose version is not in doubt need none: what upstream's typed clients make of a manifest without `apiVersion`. Of a
@@ -144,9 +170,6 @@ fn complete_type(object: &mut Value) {
 
 /// The shape every API object has; what an API server would refuse anyway, told with the file's name.
 fn check_object(file: &str, object: &Value) -> Result<(), String> {
-    let Value::Object(_) = object else {
-        return Err(format!("file `{file}`: holds no object"));
-    };
     for (field, value) in [
         ("apiVersion", object::api_version(object)),
         ("kind", object::kind(object)),
@@ -291,6 +314,45 @@ mod tests {
         assert_eq!(read(&[], &[("manifests/csv.yaml", CSV)]), Ok(vec![]));
     }
 
+    /// As published bundles have them; upstream installs those.
+    #[test]
+    fn stray_files_are_skipped_and_twins_that_agree_are_one() {
+        let role = "kind: ClusterRole\napiVersion: rbac.authorization.k8s.io/v1\nrules: [{verbs: [get]}]\nmetadata: {name: r";
+        let (one, other) = (format!("{role}}}"), format!("{role}, labels: {{a: b}}}}"));
+        let files = [
+            ("manifests/a.yaml", CSV),
+            ("manifests/README.md", "# Demo\n\nHow to: build, then push.\n"),
+            ("manifests/dependencies.yaml", "dependencies: []"),
+            ("manifests/broken.yaml", "a: [1"),
+            ("manifests/r1.yaml", &one),
+            ("manifests/r2.yaml", &other),
+            ("manifests/s.yaml", SERVICE),
+        ];
+        assert_eq!(
+            read(&[], &files),
+            Ok(vec!["r1.yaml".to_owned(), "s.yaml".to_owned()])
+        );
+    }
+
+    /// The operator would wait for it for good.
+    #[test]
+    fn a_broken_definition_that_is_owned_is_told() {
+        let csv =
+            format!("{CSV}spec: {{customresourcedefinitions: {{owned: [{{name: as.example.com}}]}}}}\n");
+        let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.example.com}\n";
+        let with = |text: &str| read(&[], &[("manifests/csv.yaml", &csv), ("manifests/crd.yaml", text)]);
+        assert_eq!(with(crd), Ok(vec!["crd.yaml".to_owned()]));
+        assert_eq!(with("kind: 1"), Ok(vec![]), "another bundle may bring it");
+        let error = with("kind: [").unwrap_err();
+        assert!(
+            error.starts_with(
+                "InvalidManifest: image `r/b@sha256:00`: no file holds CustomResourceDefinition as.example.com, which the \
+                 ClusterServiceVersion owns; file `crd.yaml` is skipped: invalid YAML: line 1"
+            ),
+            "{error}"
+        );
+    }
+
     /// So what the plan says that it grants is what it grants.
     #[test]
     fn roles_have_the_fields_that_are_meant() {
@@ -310,6 +372,7 @@ mod tests {
 
     #[test]
     fn every_defect_names_image_and_file() {
+        let other_csv = format!("{CSV}spec: {{version: 2.0.0}}\n");
         let rows = [
             (
                 vec![("metadata/annotations.yaml", "annotations: {}")],
@@ -320,12 +383,12 @@ mod tests {
                 "InvalidManifest: image `r/b@sha256:00`: no file holds a ClusterServiceVersion",
             ),
             (
-                vec![("manifests/a.yaml", CSV), ("manifests/b.yaml", CSV)],
+                vec![("manifests/a.yaml", CSV), ("manifests/b.yaml", &other_csv)],
                 "InvalidManifest: image `r/b@sha256:00`: files `a.yaml` and `b.yaml` both hold a ClusterServiceVersion, a bundle has one",
             ),
             (
                 vec![("manifests/a.yaml", "- 1")],
-                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: holds no object",
+                "InvalidManifest: image `r/b@sha256:00`: no file holds a ClusterServiceVersion; file `a.yaml` is skipped: it holds no object with a kind",
             ),
             (
                 vec![("manifests/a.yaml", "kind: X")],
@@ -355,7 +418,7 @@ mod tests {
         }
         let broken = read(&[], &[("manifests/a.yaml", "a: [1\nb: 2")]).unwrap_err();
         assert!(
-            broken.starts_with("InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: invalid YAML: line "),
+            broken.starts_with("InvalidManifest: image `r/b@sha256:00`: no file holds a ClusterServiceVersion; file `a.yaml` is skipped: invalid YAML: line "),
             "{broken}"
         );
     }

@@ -75,11 +75,17 @@ impl UnpackClass {
         matches!(self, Self::Unreachable | Self::UnknownHost | Self::Untrusted)
     }
 
-    /// Whether a node may have what this process has not: other credentials, mirrors, names or authorities.
+    /// Whether a node may have at once what this process has not: other credentials, mirrors, names, authorities or room. A silent
+    /// registry is given some time first, see [`super::retry::is_for_nodes`].
     pub fn is_for_nodes(self) -> bool {
         matches!(
             self,
-            Self::Unauthorized | Self::NotFound | Self::UnknownHost | Self::Untrusted
+            Self::Unauthorized
+                | Self::NotFound
+                | Self::UnknownHost
+                | Self::Untrusted
+                | Self::DigestMismatch
+                | Self::Storage
         )
     }
 
@@ -209,7 +215,9 @@ mod tests {
         assert_eq!(of(PullErrorClass::Unauthorized), (true, false));
         assert_eq!(of(PullErrorClass::NotFound), (true, false));
         assert_eq!(of(PullErrorClass::Unreachable), (false, true));
-        assert_eq!(of(PullErrorClass::DigestMismatch), (false, false));
+        assert_eq!(of(PullErrorClass::DigestMismatch), (true, false));
+        assert_eq!(of(PullErrorClass::Storage), (true, false));
+        assert_eq!(of(PullErrorClass::TooLarge), (false, false));
     }
 
     #[test]

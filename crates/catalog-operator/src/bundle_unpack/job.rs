@@ -1,7 +1,7 @@
 //! Bundles by a Job: the pull that only a node can make, as upstream makes every pull.
 //!
-//! A kubelet may have credentials, mirrors and names that no pod has. When this process is refused an image (401, 403), is told
-//! that there is none (404), or does not know its host, a Job in the catalog's namespace pulls it: the bundle image is an init
+//! A kubelet may have credentials, mirrors and names that no pod has. When this process cannot pull an image
+//! ([`super::retry::is_for_nodes`]), a Job in the catalog's namespace pulls it: the bundle image is an init
 //! container, out of which a static program copies the manifests, and `opm` puts them into a ConfigMap.
 //!
 //! # Expected flow

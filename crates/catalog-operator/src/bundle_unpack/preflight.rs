@@ -1,13 +1,11 @@
 //! What can be known about a bundle before anything of it is applied.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use olm_api::crd;
-use serde_json::Value;
+use olm_fbc::bundle_files::{Contradiction, contradictions};
 
-use super::content::{BundleFile, UnpackedBundle};
+use super::content::UnpackedBundle;
 use super::error::{UnpackClass, UnpackError};
 use crate::object;
 use crate::step_kind::StepKind;
@@ -40,16 +38,7 @@ pub(crate) enum Problem {
         api_version: String,
     },
     /// Two objects of one name: which of them is meant nobody can know.
-    Twins {
-        /// File the first is in.
-        file: String,
-        /// File the second is in.
-        other: String,
-        /// Their kind.
-        kind: String,
-        /// Their name.
-        name: String,
-    },
+    Twins(Contradiction),
     /// A kind that operators may not bring.
     UnsupportedKind {
         /// File it is in.
@@ -95,15 +84,7 @@ impl fmt::Display for Problem {
                 "{file}: CustomResourceDefinition {name} has apiVersion {api_version}, which Kubernetes 1.22 and later do not serve; only {} works",
                 crd::API_VERSION
             ),
-            Self::Twins {
-                file,
-                other,
-                kind,
-                name,
-            } => write!(
-                f,
-                "{file} and {other} both hold {kind} {name}, each with another content"
-            ),
+            Self::Twins(twins) => twins.fmt(f),
             Self::UnsupportedKind { file, kind, name } => {
                 write!(
                     f,
@@ -159,78 +140,12 @@ pub(crate) fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem>
     let long = (found.len() > MAX_LABEL_BYTES).then(|| Problem::LongName {
         name: found.to_owned(),
     });
-    let of_csv = other.into_iter().chain(long);
-    of_csv.chain(files).chain(twins(bundle)).collect()
-}
-
-/// Objects that are one in the cluster, whatever their namespaces say: a plan writes all into its own.
-fn twins(bundle: &UnpackedBundle) -> Vec<Problem> {
-    let mut seen: BTreeMap<ObjectId<'_>, &BundleFile> = BTreeMap::new();
-    let mut twins = Vec::new();
-    for file in &bundle.objects {
-        let Some(id) = ObjectId::of(&file.object) else {
-            continue;
-        };
-        let first = *seen.entry(id).or_insert(file);
-        if !std::ptr::eq(first, file) && content_hash(&first.object) != content_hash(&file.object) {
-            twins.push(Problem::Twins {
-                file: first.name.clone(),
-                other: file.name.clone(),
-                kind: id.kind.to_owned(),
-                name: id.name.to_owned(),
-            });
-        }
-    }
-    twins
-}
-
-/// What an object of a plan is known by in the cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ObjectId<'a> {
-    group: &'a str,
-    kind: &'a str,
-    name: &'a str,
-}
-
-impl<'a> ObjectId<'a> {
-    /// None for what may stand in a plan more than once: a ServiceAccount is only added to, and authors often bring the one that
-    /// the permissions imply anyway.
-    pub(crate) fn of(object: &'a Value) -> Option<Self> {
-        let kind = object::kind(object);
-        let (group, _) = object::group_version(object::api_version(object));
-        let is_one = StepKind::of(kind) != Some(StepKind::ServiceAccount);
-        is_one.then(|| Self {
-            group,
-            kind,
-            name: object::name(object),
-        })
-    }
-}
-
-impl ObjectId<'_> {
-    /// Group, kind and name.
-    pub(crate) fn to_owned(self) -> (String, String, String) {
-        (self.group.to_owned(), self.kind.to_owned(), self.name.to_owned())
-    }
-}
-
-/// Of an object without its namespace.
-pub(crate) fn content_hash(object: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let Some(fields) = object.as_object() else {
-        return 0;
-    };
-    for (name, value) in fields {
-        name.hash(&mut hasher);
-        match value.as_object().filter(|_| name == "metadata") {
-            Some(metadata) => metadata
-                .iter()
-                .filter(|(name, _)| *name != "namespace")
-                .for_each(|field| field.hash(&mut hasher)),
-            None => value.hash(&mut hasher),
-        }
-    }
-    hasher.finish()
+    let objects = bundle
+        .objects
+        .iter()
+        .map(|file| (file.name.as_str(), &file.object));
+    let twins = contradictions(objects).into_iter().map(Problem::Twins);
+    other.into_iter().chain(long).chain(files).chain(twins).collect()
 }
 
 /// [`preflight`] as one error that names the image, if there is one, and every problem.
@@ -244,7 +159,7 @@ pub fn check(bundle: &UnpackedBundle, expected: &str) -> Result<(), UnpackError>
     }
     let class = if problems
         .iter()
-        .any(|problem| matches!(problem, Problem::OtherCsv { .. } | Problem::Twins { .. }))
+        .any(|problem| matches!(problem, Problem::OtherCsv { .. } | Problem::Twins(_)))
     {
         UnpackClass::InvalidManifest
     } else {

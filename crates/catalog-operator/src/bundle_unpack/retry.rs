@@ -12,6 +12,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Upstream's time from a failed unpack Job to the next try.
 const AFTER_FAILURE: Duration = Duration::from_secs(300);
+/// How long a registry may be silent, over at least two attempts, before a node is asked to pull.
+const SILENCE: Duration = Duration::from_secs(10);
 /// What may be repaired from outside without anybody telling us is looked at more often.
 pub(crate) const AFTER_REFUSAL: Duration = Duration::from_secs(60);
 
@@ -36,6 +38,11 @@ pub(crate) fn next(class: UnpackClass, attempt: u32, elapsed: Duration, deadline
         return Next::GoOn(pause);
     }
     Next::GiveUp
+}
+
+/// Whether a node should pull what attempt number `attempt` (from 0) could not, `elapsed` after the unpack began.
+pub(crate) fn is_for_nodes(class: UnpackClass, attempt: u32, elapsed: Duration) -> bool {
+    class.is_for_nodes() || (class == UnpackClass::Unreachable && attempt > 0 && elapsed >= SILENCE)
 }
 
 /// Time from a failure to the next unpack. `interval` is the OperatorGroup's wish.
@@ -76,6 +83,29 @@ mod tests {
         for (class, attempt, elapsed, deadline, expected) in rows {
             assert_eq!(
                 next(class, attempt, seconds(elapsed), seconds(deadline)),
+                expected,
+                "{class:?} {attempt} {elapsed}"
+            );
+        }
+    }
+
+    /// Nodes may have a mirror of a registry that never answers this pod; one that restarts is waited for.
+    #[test]
+    fn a_registry_that_stays_silent_is_left_to_a_node() {
+        let seconds = Duration::from_secs;
+        for (class, attempt, elapsed, expected) in [
+            (UnpackClass::Unreachable, 0, 30, false),
+            (UnpackClass::Unreachable, 1, 3, false),
+            (UnpackClass::Unreachable, 1, 21, true),
+            (UnpackClass::Unreachable, 4, 15, true),
+            (UnpackClass::NotFound, 0, 0, true),
+            (UnpackClass::DigestMismatch, 0, 0, true),
+            (UnpackClass::Storage, 0, 0, true),
+            (UnpackClass::NoRoom, 9, 99, false),
+            (UnpackClass::InvalidManifest, 9, 99, false),
+        ] {
+            assert_eq!(
+                is_for_nodes(class, attempt, seconds(elapsed)),
                 expected,
                 "{class:?} {attempt} {elapsed}"
             );

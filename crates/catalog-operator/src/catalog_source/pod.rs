@@ -103,7 +103,9 @@ pub(crate) fn is_of_config_map(pod: &Pod) -> bool {
 }
 
 fn pod_of(mut spec: PodSpec, source: &CatalogSource, config: &PodConfig, settings: &PodSettings) -> Pod {
+    // For its pull secrets alone: who may write CatalogSources names the account, and must not get its token.
     spec.service_account_name = Some(super::objects::service_account_name(source));
+    spec.automount_service_account_token = Some(false);
     override_spec(&mut spec, source, config);
     if is_restricted(config, settings) {
         restrict(&mut spec, settings.user_id);
@@ -131,10 +133,18 @@ fn pod_hash(spec: &PodSpec, source: &CatalogSource) -> String {
     hash::hash_with_newline(&(spec, super::objects::pull_secrets(source))).unwrap_or_default()
 }
 
-/// The CatalogSource's annotations, without the one kubectl keeps for itself: on the pod it would describe another object.
+/// Annotations of a CatalogSource that would say something else on its pods: what kubectl keeps for itself, and our own notes.
+const NOT_COPIED: [&str; 4] = [
+    labels::LAST_APPLIED_CONFIGURATION,
+    labels::IMAGE_DIGEST,
+    labels::POD_FAILURES,
+    labels::POD_OUTDATED,
+];
+
+/// The annotations of the CatalogSource as its pods have them.
 fn pod_annotations(source: &CatalogSource) -> BTreeMap<String, String> {
     let mut annotations = source.metadata.annotations.clone().unwrap_or_default();
-    annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
+    annotations.retain(|key, _| !NOT_COPIED.contains(&key.as_str()));
     annotations.insert(labels::SAFE_TO_EVICT.to_owned(), labels::TRUE.to_owned());
     annotations
 }
@@ -234,8 +244,6 @@ fn config_map_spec(name: &str, version: &Version, settings: &PodSettings) -> Pod
             }),
             ..Volume::default()
         }]),
-        // It asks nobody for anything.
-        automount_service_account_token: Some(false),
         node_selector: Some(linux_only()),
         ..PodSpec::default()
     }

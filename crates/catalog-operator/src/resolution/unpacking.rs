@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
+use olm_fbc::bundle_files::{ObjectId, content_hash};
 use olm_resolver::Operator;
 use olm_runtime::{NamespacedName, isolation};
 
@@ -16,7 +17,6 @@ use super::group_settings::GroupSettings;
 use super::observed::{Bundles, ComponentProgress, ReadyBundles, Served};
 use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::error::UnpackClass;
-use crate::bundle_unpack::preflight;
 use crate::bundle_unpack::{
     InlineBundle, Known, PackedBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker,
     Waiter,
@@ -186,8 +186,8 @@ struct Brought {
 fn brought(bundle: &UnpackedBundle, name: &str) -> Vec<Brought> {
     let objects = bundle.objects.iter().filter_map(|file| {
         Some(Brought {
-            group_kind_name: preflight::ObjectId::of(&file.object)?.to_owned(),
-            content: preflight::content_hash(&file.object),
+            group_kind_name: ObjectId::of(&file.object)?.to_owned(),
+            content: content_hash(&file.object),
             bundle: name.to_owned(),
         })
     });

@@ -76,6 +76,30 @@ fn a_bundle_that_only_a_node_can_pull_is_installed_and_leaves_nothing() {
     }
 }
 
+/// Nodes may have a mirror of a registry that no pod reaches: a firewalled network, where nobody ever answers.
+#[test]
+fn a_registry_that_never_answers_is_left_to_a_node_soon() {
+    let mut env = TestEnv::new();
+    env.outside.break_image("reg/demo:v1");
+    env.outside.serve(first());
+    env.put(catalog());
+    env.put(subscription("Automatic"));
+    env.settle_for(5);
+    assert!(env.all("Job").is_empty(), "it may be restarting");
+    env.settle_for(20);
+    env.begin_pods();
+    env.settle_for(10);
+    let (reason, message) = condition(&env, "BundleUnpacking").unwrap();
+    assert_eq!(reason, "UnpackingInProgress");
+    assert!(
+        message.contains("unpack job not completed; this process: Unreachable: registry is down"),
+        "{message}"
+    );
+    assert_eq!(env.pull_by_node("demo.v1"), 1);
+    env.settle_for(3);
+    assert!(is_installed(&env, "demo.v1"));
+}
+
 /// One who may write ConfigMaps where the catalog is, and nothing else.
 #[test]
 fn a_config_map_that_somebody_else_wrote_is_not_believed() {

@@ -224,8 +224,21 @@ fn broken_bundles_are_explained() {
             "Could not find annotations file in metadata/",
         ),
         (
-            vec![("manifests/broken.yaml", "a: 1\nb: [1\n")],
-            "read manifests/broken.yaml: invalid YAML: line 2: unclosed bracket '['",
+            vec![("manifests/demo.csv.yaml", "a: 1\nb: [1\n")],
+            "no csv in bundle: none of the 1 manifests is a ClusterServiceVersion; manifests/demo.csv.yaml: ignored: invalid YAML: line 2: unclosed bracket '['",
+        ),
+        (
+            vec![
+                (
+                    "manifests/x.yaml",
+                    "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: b}}",
+                ),
+                (
+                    "manifests/y.yaml",
+                    "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: c}}",
+                ),
+            ],
+            "manifests/x.yaml and manifests/y.yaml both hold ConfigMap x, each with another content",
         ),
         (
             vec![("manifests/demo.crd.yaml", "kind: Service")],
@@ -248,16 +261,42 @@ fn what_is_ignored_is_said() {
     let bundle = read(&[
         ("manifests/a.yaml", "kind: Service\n---\nkind: Secret"),
         ("manifests/b.yaml", "just text"),
+        ("manifests/broken.yaml", "a: ["),
+        ("manifests/dependencies.yaml", "dependencies: []"),
+        (
+            "manifests/x.yaml",
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: b}}",
+        ),
+        (
+            "manifests/y.yaml",
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, labels: {a: b}}, data: {a: b}}",
+        ),
     ])
     .expect("bundle");
     assert_eq!(
         bundle.warnings,
         [
             "manifests/a.yaml: only the first document of the file is used",
-            "manifests/b.yaml: ignored, as it holds no object with a kind"
+            "manifests/b.yaml: ignored: it holds no object with a kind",
+            "manifests/broken.yaml: ignored: invalid YAML: line 1: unclosed bracket '['",
+            "manifests/dependencies.yaml: ignored: it belongs into metadata/",
         ]
     );
-    assert_eq!(bundle.manifests.len(), 3);
+    let paths: Vec<&str> = bundle
+        .manifests
+        .iter()
+        .map(|manifest| manifest.path.as_str())
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "manifests/a.yaml",
+            "manifests/demo.crd.yaml",
+            "manifests/demo.csv.yaml",
+            "manifests/x.yaml"
+        ]
+    );
+    assert_eq!(bundle.manifests[3].object["metadata"]["labels"]["a"], "b");
 }
 
 /// Properties of the blob without manifests, as JSON lines.

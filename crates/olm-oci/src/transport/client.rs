@@ -9,8 +9,8 @@ use reqwest::redirect::Policy;
 
 use super::failure::Failure;
 use crate::error::PullErrorClass;
+use crate::host::Host;
 use crate::limits::Limits;
-use crate::registry_config::Host;
 
 const USER_AGENT: &str = concat!("olm-oci/", env!("CARGO_PKG_VERSION"));
 
@@ -115,19 +115,12 @@ fn unusable_pem(path: &Path, error: &reqwest::Error) -> Failure {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::registry_config::Capabilities;
 
     pub(crate) fn host(path: &str) -> Host {
         Host {
-            plain_http: false,
-            authority: "m:5000".into(),
             path: path.into(),
-            capabilities: Capabilities::ALL,
-            skip_verify: false,
-            ca: Vec::new(),
-            client: Vec::new(),
-            headers: Default::default(),
             mirror: true,
+            ..Host::of_registry("m:5000")
         }
     }
 }

@@ -4,7 +4,7 @@ use go_compat::error_chain;
 
 use crate::digest::Digest;
 use crate::error::{Attempt, PullErrorClass};
-use crate::registry_config::Host;
+use crate::host::Host;
 
 /// How the HTTP library begins its words on a name that has no address; it has no type for that.
 const UNRESOLVED: &str = "dns error";
@@ -14,6 +14,8 @@ const UNRESOLVED: &str = "dns error";
 pub(crate) struct Failure {
     pub(crate) class: PullErrorClass,
     pub(crate) detail: String,
+    /// Whether the other side was heard to speak TLS.
+    pub(crate) speaks_tls: bool,
 }
 
 impl Failure {
@@ -21,6 +23,7 @@ impl Failure {
         Self {
             class,
             detail: detail.into(),
+            speaks_tls: false,
         }
     }
 
@@ -72,21 +75,25 @@ pub(super) fn transport_failure(error: &reqwest::Error) -> Failure {
     let detail = error_chain(error);
     let class = if error.is_connect() && detail.contains(UNRESOLVED) {
         PullErrorClass::UnknownHost
-    } else if error.is_connect() && is_of_tls(error) {
+    } else if error.is_connect() && tls_error(error).is_some() {
         PullErrorClass::Untrusted
     } else {
         PullErrorClass::Unreachable
     };
-    Failure::new(class, detail)
+    Failure {
+        // What is no TLS at all is a message that cannot be read.
+        speaks_tls: tls_error(error).is_some_and(|error| !matches!(error, rustls::Error::InvalidMessage(_))),
+        ..Failure::new(class, detail)
+    }
 }
 
-/// Whether TLS is what failed. The HTTP library has it within errors of input and output, one within another, which do not name as their
+/// What failed in TLS, if that did. The HTTP library has it within errors of input and output, one within another, which do not name as their
 /// source what they are made of.
-fn is_of_tls(error: &reqwest::Error) -> bool {
+fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
-        if error.is::<rustls::Error>() {
-            return true;
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
         }
         let within = error
             .downcast_ref::<std::io::Error>()
@@ -96,7 +103,7 @@ fn is_of_tls(error: &reqwest::Error) -> bool {
             None => error.source(),
         };
     }
-    false
+    None
 }
 
 pub(super) fn malformed(detail: String) -> Failure {

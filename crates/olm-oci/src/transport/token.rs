@@ -16,8 +16,8 @@ use super::failure::{Failure, malformed};
 use super::wire::{Request, Wire, parse_url};
 use crate::credential::Credential;
 use crate::error::PullErrorClass;
+use crate::host::Host;
 use crate::limits::TOKEN_BYTES;
-use crate::registry_config::Host;
 
 /// The name under which we ask; services log it.
 const CLIENT_ID: &str = "olm-oci";

@@ -16,8 +16,8 @@ use tokio::time::{Instant, timeout_at};
 use super::client::{build_client, configured_headers};
 use super::failure::{Failure, malformed, too_large, too_slow, transport_failure};
 use crate::error::PullErrorClass;
+use crate::host::Host;
 use crate::limits::{self, Limits, REDIRECTS};
-use crate::registry_config::Host;
 
 /// A request.
 #[derive(Debug, Clone)]

@@ -212,6 +212,10 @@ async fn answer(mut stream: TcpStream, script: Arc<Script>, log: Arc<Mutex<Vec<S
             Ok(read) if read > 0 => head.extend_from_slice(&buffer[..read]),
             _ => return,
         }
+        // Who speaks TLS is sent away, as by any server of plain http.
+        if head.first() == Some(&0x16) {
+            return;
+        }
     }
     let text = String::from_utf8_lossy(&head).into_owned();
     let (head, mut body) = text

@@ -49,7 +49,7 @@ async fn finish(archive: &ImageArchive, args: &ImageArgs, settings: &Settings) -
 async fn push(archive: &ImageArchive, name: &Reference, settings: &Settings) -> anyhow::Result<()> {
     let pinned = settings
         .pusher()
-        .push(archive, name, &settings.credentials(name)?)
+        .push(archive, name, &settings.push_credentials(name)?)
         .await?;
     printer::data(&format!("{pinned}\n"))
 }

@@ -90,11 +90,11 @@ impl Unpack {
                     error = self.make_room(permit) => Err(error),
                 })
             };
-            let Some(result) = self.or_by_job(result).await else {
+            let elapsed = || started.elapsed().saturating_sub(waited);
+            let Some(result) = self.or_by_job(result, attempt, elapsed()).await else {
                 tracing::info!(image = %self.key.image, "nobody waits for the bundle any more");
                 return;
             };
-            let elapsed = || started.elapsed().saturating_sub(waited);
             let error = match result.and_then(|bundle| self.admit(bundle)) {
                 Ok(bundle) => {
                     self.shared.figures.unpacked(elapsed(), true);
@@ -236,10 +236,13 @@ impl Unpack {
     async fn or_by_job(
         &self,
         attempted: Option<Result<PackedBundle, UnpackError>>,
+        attempt: u32,
+        elapsed: Duration,
     ) -> Option<Result<PackedBundle, UnpackError>> {
+        // What is no image's name is none for a node, either.
+        let is_image = || self.key.image.parse::<Reference>().is_ok();
         let refused = match &attempted {
-            // What is no image's name is none for a node, either.
-            Some(Err(error)) if error.class.is_for_nodes() && self.key.image.parse::<Reference>().is_ok() => {
+            Some(Err(error)) if retry::is_for_nodes(error.class, attempt, elapsed) && is_image() => {
                 Some(error)
             }
             None => None,

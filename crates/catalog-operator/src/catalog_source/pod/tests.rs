@@ -70,6 +70,7 @@ fn pod_of_a_restricted_source_is_upstreams() {
           name: img.catalog
           uid: u1
     spec:
+      automountServiceAccountToken: false
       containers:
         - image: "192.168.77.1:5000/cat1:4"
           imagePullPolicy: Always
@@ -212,11 +213,14 @@ fn cat_014_a_priority_class_annotation_wins_unless_it_is_empty() {
 }
 
 #[test]
-fn annotations_are_copied_but_not_kubectls_own() {
+fn annotations_are_copied_but_not_kubectls_own_and_ours() {
     let mut source = source(&json!({"sourceType": "grpc", "image": "i"}));
     let annotations = BTreeMap::from([
         ("team".to_owned(), "a".to_owned()),
         (labels::LAST_APPLIED_CONFIGURATION.to_owned(), "{}".to_owned()),
+        (labels::IMAGE_DIGEST.to_owned(), "sha256:00".to_owned()),
+        (labels::POD_FAILURES.to_owned(), "7".to_owned()),
+        (labels::POD_OUTDATED.to_owned(), "7".to_owned()),
     ]);
     source.metadata.annotations = Some(annotations.clone());
     let copied = build(&source, &settings()).metadata.annotations.unwrap();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::bundle_unpack::content::BundleFile;
+use crate::bundle_unpack::preflight;
 use crate::catalog_manifests::read_manifests;
 use crate::test_env::bundle;
 use olm_resolver::cluster_fit::GroupTargets;
@@ -172,6 +173,13 @@ fn two_bundles_that_bring_different_objects_of_one_name_are_refused() {
         together(&[object("v1", "ServiceAccount")], &[account]),
         None,
         "is only added to"
+    );
+    let mut labelled = with_data("1");
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    assert_eq!(
+        together(&[with_data("1")], &[labelled]),
+        None,
+        "labels are united"
     );
     let mut secret = with_data("1");
     secret["kind"] = json!("Secret");

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_fbc::bundle_files::{BundleFile, contradictions, read_file, unite};
 use olm_fbc::manifest::{CRD_KIND, CSV_KIND, OPTIONAL_KINDS};
-use olm_fbc::yaml;
 use serde_json::Value;
 
 use super::crd::Defined;
@@ -39,10 +39,12 @@ pub fn check_content<B: AsRef<[u8]>>(
     let mut found = Vec::new();
     let mut csvs = Vec::new();
     for (name, bytes) in files {
-        let object = match yaml::parse_first(bytes.as_ref()) {
-            Ok((object, _)) => object,
-            Err(error) => {
-                problems.push(format!("{name}: {error}"));
+        let object = match read_file(name, bytes.as_ref()) {
+            Ok(read) => read.object,
+            Err(reason) => {
+                if reason.is_broken_manifest(name) {
+                    problems.push(format!("{name}: {reason}"));
+                }
                 continue;
             }
         };
@@ -62,7 +64,10 @@ pub fn check_content<B: AsRef<[u8]>>(
                 _ => check_object(name, &object, &mut problems),
             }
         }
-        found.push(object);
+        found.push(BundleFile {
+            name: name.clone(),
+            object,
+        });
     }
     if csvs.len() > 1 {
         problems.push(format!(
@@ -70,15 +75,27 @@ pub fn check_content<B: AsRef<[u8]>>(
             csvs.join(" and ")
         ));
     }
-    check_together(&found, &mut problems);
-    let csv = found.iter().find(|object| object["kind"] == CSV_KIND);
+    let objects: Vec<Value> = found.iter().map(|file| file.object.clone()).collect();
+    check_together(&objects, &mut problems);
+    check_twins(found, &mut problems);
+    let csv = objects.iter().find(|object| object["kind"] == CSV_KIND);
     if let (true, Some(csv)) = (optional.operator_hub, csv) {
         problems.extend(hub::problems(csv, optional.categories.as_deref()));
     }
     if optional.bundle_objects {
-        problems.extend(found.iter().flat_map(objects::problems));
+        problems.extend(objects.iter().flat_map(objects::problems));
     }
     problems
+}
+
+/// Objects of one name must agree. CustomResourceDefinitions have a check of their own.
+fn check_twins(found: Vec<BundleFile>, problems: &mut Vec<String>) {
+    let united = unite(found);
+    let others = united
+        .iter()
+        .filter(|file| file.object["kind"] != CRD_KIND && file.object["kind"] != CSV_KIND)
+        .map(|file| (file.name.as_str(), &file.object));
+    problems.extend(contradictions(others).iter().map(ToString::to_string));
 }
 
 /// What `kubectl` would refuse of any object.

@@ -160,8 +160,8 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
     let mut env = TestEnv::with_catalog(bundles);
     env.break_image(
         "reg/other:v1",
-        UnpackClass::DigestMismatch,
-        "image `reg/other:v1`: digest mismatch",
+        UnpackClass::NoRoom,
+        "image `reg/other:v1`: no room",
     );
     env.subscribe("demo", &json!({}));
     env.subscribe("other", &json!({}));
@@ -173,7 +173,7 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
       InstallPlanPending=True/Installing
     other-sub: state= installed=- current=- gen=0
       CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
-      BundleUnpackFailed=True/BundleUnpackFailed Bundle unpacking failed - DigestMismatch: bundle other.v1: image `reg/other:v1`: digest mismatch; the registry or mirror is damaged or dishonest: push the image again or use another mirror
+      BundleUnpackFailed=True/BundleUnpackFailed Bundle unpacking failed - NoRoom: bundle other.v1: image `reg/other:v1`: no room; it is tried again; fewer operators installed at a time, or smaller bundles, need less memory
     third-sub: state= installed=- current=- gen=0
       CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
       ResolutionFailed=True/ConstraintsNotSatisfiable constraints not satisfiable: bundle third.v1 requires an operator providing an API with group: example.com, version: v1, kind: Nothing, subscription third-sub exists, subscription third-sub requires cat/ns/stable/third.v1

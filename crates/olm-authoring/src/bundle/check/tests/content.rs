@@ -20,6 +20,44 @@ fn a_good_bundle_has_no_problems() {
 }
 
 #[test]
+fn twins_are_refused_where_they_contradict_each_other_alone() {
+    let role = |labels: Value, verb: &str| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "r", "labels": labels}, "rules": [{"verbs": [verb]}]})
+    };
+    let (one, labelled) = (role(json!({}), "get"), role(json!({"a": "b"}), "get"));
+    let twin = one.clone();
+    assert_eq!(content(|_, _, more| more.extend([twin, labelled])), "");
+    assert_eq!(
+        content(|_, _, more| more.extend([one, role(json!({}), "*")])),
+        "2.yaml and 3.yaml both hold ClusterRole r, each with another content"
+    );
+}
+
+#[test]
+fn stray_files_refuse_nothing() {
+    let mut files = files(&[csv(), crd()]);
+    for (name, text) in [
+        ("README.md", "# Demo\n\nHow to: build, then push.\n"),
+        ("Makefile", "a: b: c"),
+        (
+            "dependencies.yaml",
+            "dependencies: [{type: olm.package, value: {packageName: a, version: '1'}}]",
+        ),
+        (
+            "two.yaml",
+            "{apiVersion: v1, kind: Service, metadata: {name: s}}\n---\nkind: Secret",
+        ),
+    ] {
+        files.insert(name.to_owned(), text.to_owned());
+    }
+    assert_eq!(
+        check_content(&files, &Optional::default(), &ShapeValidator),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
 fn content_problems_are_found() {
     let quota = json!({"kind": "ResourceQuota", "metadata": {"name": "q"}});
     let account = json!({"kind": "ServiceAccount", "metadata": {"name": "a", "namespace": 12345}});

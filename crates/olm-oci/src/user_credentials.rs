@@ -1,0 +1,192 @@
+//! A user's credentials, from wherever podman, skopeo and Docker keep them, containers-auth.json(5).
+//!
+//! What cannot be read stops nobody: public images need no credentials. When a registry refuses, its error says which files and
+//! helpers were asked and what each said.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::asked::Asked;
+use crate::auth::Credentials;
+use crate::credential::CredentialsError;
+use crate::helper::{self, Helpers};
+
+/// The entry of `credential-helpers` in `registries.conf` that stands for the files.
+const FILES: &str = "containers-auth.json";
+/// The file of container tools below a folder of the session or of the user's configuration.
+const AUTH: &str = "containers/auth.json";
+
+/// What decides where a user's credentials are.
+#[derive(Debug, Clone, Default)]
+pub struct AuthPlaces {
+    /// `REGISTRY_AUTH_FILE`.
+    pub auth_file: Option<PathBuf>,
+    /// `DOCKER_CONFIG`, a folder.
+    pub docker_config: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`, else `/run` for the user's own folder in it.
+    pub runtime_dir: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`, else `.config` in the home.
+    pub config_home: Option<PathBuf>,
+    /// The home.
+    pub home: Option<PathBuf>,
+}
+
+/// A file of credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct AuthFile {
+    path: PathBuf,
+    /// The form of `.dockercfg`.
+    is_old: bool,
+}
+
+impl AuthPlaces {
+    /// The files in the order in which they are asked.
+    fn files(&self) -> Vec<AuthFile> {
+        let docker = self
+            .docker_config
+            .clone()
+            .or_else(|| Some(self.home.as_ref()?.join(".docker")))
+            .map(|folder| folder.join("config.json"));
+        let of_session = self
+            .runtime_dir
+            .as_ref()
+            .map_or_else(own_run_file, |folder| Some(folder.join(AUTH)));
+        let config = self
+            .config_home
+            .clone()
+            .or_else(|| Some(self.home.as_ref()?.join(".config")))
+            .map(|folder| folder.join(AUTH));
+        let files = [
+            self.auth_file.clone().or_else(|| docker.clone()),
+            of_session,
+            config,
+            docker,
+        ];
+        let old = self.home.as_ref().map(|home| home.join(".dockercfg"));
+        let mut found: Vec<AuthFile> = Vec::new();
+        for (path, is_old) in files.into_iter().map(|path| (path, false)).chain([(old, true)]) {
+            let file = path.map(|path| AuthFile { path, is_old });
+            found.extend(file.filter(|file| !found.contains(file)));
+        }
+        found
+    }
+}
+
+/// The file of container tools where no session has a folder of its own.
+fn own_run_file() -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = std::fs::metadata("/proc/self").ok()?.uid();
+    Some(PathBuf::from(format!("/run/containers/{user}/auth.json")))
+}
+
+impl Credentials {
+    /// A user's credentials for registries (host, with port if any). Helpers that the files name are run, as are those in
+    /// `helpers`, which come from `registries.conf`. What comes first is tried first.
+    pub fn of_user(places: &AuthPlaces, helpers: &[String], registries: &[String]) -> Self {
+        let mut credentials = Self::anonymous();
+        let mut asked = Asked::default();
+        let files = [FILES.to_owned()];
+        let order = if helpers.is_empty() { &files[..] } else { helpers };
+        for name in order {
+            if name == FILES {
+                for file in places.files() {
+                    credentials.merge(of_file(&file, registries, &mut asked));
+                }
+                continue;
+            }
+            let mut said = BTreeMap::new();
+            for registry in registries {
+                credentials.merge(of_helper(name, registry, None, &mut said));
+            }
+            asked.note("registries.conf".to_owned(), said);
+        }
+        credentials.with_asked(asked)
+    }
+}
+
+/// A file's credentials for registries, with those of the helpers it names.
+fn of_file(file: &AuthFile, registries: &[String], asked: &mut Asked) -> Credentials {
+    let path = file.path.display().to_string();
+    let text = match std::fs::read(&file.path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            asked.note_missing(path);
+            return Credentials::anonymous();
+        }
+        Err(error) => return unusable(path, &error.to_string(), registries, asked),
+    };
+    let read = match file.is_old {
+        true => Credentials::from_dockercfg(&text, &path),
+        false => Credentials::from_docker_config_of(&text, &path, registries),
+    };
+    let mut found = match read {
+        Ok(found) => found,
+        Err(error) => return unusable(path, &reason(&error), registries, asked),
+    };
+    let helpers: Helpers = match file.is_old {
+        true => Helpers::default(),
+        false => serde_json::from_slice(&text).unwrap_or_default(),
+    };
+    let mut said = BTreeMap::new();
+    for registry in registries {
+        let has_entry = match found.for_registry(registry).is_empty() {
+            true => "has none for it",
+            false => "has credentials",
+        };
+        said.insert(registry.clone(), has_entry.to_owned());
+        if let Some(name) = helpers.of(registry) {
+            let mut helped = of_helper(name, registry, Some(&file.path), &mut said);
+            helped.merge(found);
+            found = helped;
+        }
+    }
+    asked.note(path, said);
+    found
+}
+
+/// Notes why a file cannot be used.
+fn unusable(path: String, reason: &str, registries: &[String], asked: &mut Asked) -> Credentials {
+    let said = registries
+        .iter()
+        .map(|registry| (registry.clone(), reason.to_owned()));
+    asked.note(path, said.collect());
+    Credentials::anonymous()
+}
+
+/// A helper's credentials for a registry; what it said is noted.
+fn of_helper(
+    name: &str,
+    registry: &str,
+    file: Option<&Path>,
+    said: &mut BTreeMap<String, String>,
+) -> Credentials {
+    let program = helper::program(name);
+    let named = file.map_or_else(String::new, |file| format!(", named in {}", file.display()));
+    let (text, credentials) = match helper::ask(name, registry) {
+        Ok(Some(credential)) => (
+            "has credentials".to_owned(),
+            Credentials::of_registry(registry, credential),
+        ),
+        Ok(None) => ("knows nothing of it".to_owned(), Credentials::anonymous()),
+        Err(reason) => (reason, Credentials::anonymous()),
+    };
+    said.insert(
+        registry.to_owned(),
+        format!("credential helper {program}{named}: {text}"),
+    );
+    credentials
+}
+
+/// What is wrong with a file, without its name.
+fn reason(error: &CredentialsError) -> String {
+    match error {
+        CredentialsError::Parse { line, column, .. } => {
+            format!("is not a valid config.json: line {line}, column {column}")
+        }
+        CredentialsError::Auth { key, .. } => format!("`auth` of `{key}` is not base64 of user:password"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
