@@ -23,6 +23,21 @@ pub(crate) struct Look {
     pub outcome: Outcome,
 }
 
+impl Look {
+    /// Of what is waited for until none of it is left, a line each.
+    pub(crate) fn at_left(left: Vec<String>) -> Self {
+        let outcome = match left.is_empty() {
+            true => Outcome::Done,
+            false => Outcome::Waits,
+        };
+        Self {
+            tree: left.clone(),
+            flat: left,
+            outcome,
+        }
+    }
+}
+
 /// What it has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {

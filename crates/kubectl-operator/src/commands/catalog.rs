@@ -363,15 +363,7 @@ async fn gone(cluster: &Cluster, source: &CatalogSource, wait: &WaitArgs) -> any
         let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &source.name_any()).await?;
         let is_there = found.is_some_and(|found| found.metadata.uid == source.metadata.uid);
         let left = is_there.then(|| format!("{subject}: waits for its end"));
-        let lines: Vec<String> = left.into_iter().collect();
-        Ok(Look {
-            outcome: match lines.is_empty() {
-                true => Outcome::Done,
-                false => Outcome::Waits,
-            },
-            tree: lines.clone(),
-            flat: lines,
-        })
+        Ok(Look::at_left(left.into_iter().collect()))
     });
     match outcome.await? {
         Outcome::Done => Ok(()),

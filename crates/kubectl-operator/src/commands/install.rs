@@ -62,7 +62,14 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         unless_refused(&format!("Install {}?", args.package), args.yes)
     };
     let limit = args.wait.or(UPSTREAM_TIMEOUT);
-    let Some(csv) = rollout::first_plan(&cluster, &wanted.subscription, &limit, &mut ask).await? else {
+    let Some(csv) = Box::pin(rollout::first_plan(
+        &cluster,
+        &wanted.subscription,
+        &limit,
+        &mut ask,
+    ))
+    .await?
+    else {
         printer::progress(&format!(
             "{} is not installed; its plan waits, `{}` approves it",
             args.package,

@@ -14,7 +14,7 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::names::is_dns1123_subdomain;
-use olm_api::v1::{Operator, OperatorGroup};
+use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 
 use self::plans::{OpenPlan, open_plans};
@@ -36,7 +36,7 @@ const MAX_OBJECTS: u32 = 500;
 /// There is no such operator, it has operands and nobody said what becomes of them, the API server refuses, or it is not gone in time.
 pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
-    let removal = look(&cluster, args).await?;
+    let removal = Box::pin(look(&cluster, args)).await?;
     printer::data(&removal.to_string())?;
     if args.dry_run {
         return Ok(Verdict::Fine);
@@ -110,7 +110,7 @@ async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Result<Removal
     if args.deletes_operator()
         && let Some(package) = package
     {
-        removal.operator = operator(client, &format!("{package}.{namespace}")).await?;
+        removal.operator = leftovers::operator(client, &format!("{package}.{namespace}")).await?;
     }
     if args.deletes_groups() {
         let names = slice(&args.delete_operator_group_names);
@@ -163,15 +163,6 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
         }
     }
     Ok(())
-}
-
-/// The Operator object of a name, if there is one.
-async fn operator(client: &Client, name: &str) -> anyhow::Result<Option<Operator>> {
-    if !is_dns1123_subdomain(name) {
-        return Ok(None);
-    }
-    let api = Api::<Operator>::all(client.clone());
-    answer(|| format!("read Operator {name}"), api.get_opt(name)).await
 }
 
 /// Notes what there is of a kind. Not to know it of one that stays is told.
@@ -350,7 +341,7 @@ async fn end_operands<W: Write>(
                 ));
             }
         }
-        Ok(look_of(left))
+        Ok(Look::at_left(left))
     });
     if outcome.await? != Outcome::Done {
         bail!(
@@ -379,7 +370,7 @@ async fn gone_crds<W: Write>(
                 ));
             }
         }
-        Ok(look_of(left))
+        Ok(Look::at_left(left))
     });
     Ok(outcome.await? == Outcome::Done)
 }
@@ -423,7 +414,7 @@ async fn gone<W: Write>(
         let open = open_plans(&plans, &[], None, &removal.names);
         let new = open.iter().filter(|open| !is_known(&open.plan));
         came.extend(new.map(|open| writer::subject(&open.plan)));
-        let mut look = look_of(left);
+        let mut look = Look::at_left(left);
         if !std::mem::replace(&mut is_settled, true) && look.outcome == Outcome::Done {
             look.outcome = Outcome::Waits;
         }
@@ -431,16 +422,4 @@ async fn gone<W: Write>(
     });
     let is_gone = outcome.await? == Outcome::Done;
     Ok(is_gone.then_some(came))
-}
-
-fn look_of(left: Vec<String>) -> Look {
-    let outcome = match left.is_empty() {
-        true => Outcome::Done,
-        false => Outcome::Waits,
-    };
-    Look {
-        tree: left.clone(),
-        flat: left,
-        outcome,
-    }
 }

@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
         return follow(&cluster, &subscriptions, args).await;
     }
     let limit = args.wait.or(UPSTREAM_TIMEOUT);
-    let csv = rollout::carried_out(&cluster, &name, &plan, &limit).await?;
+    let csv = Box::pin(rollout::carried_out(&cluster, &name, &plan, &limit)).await?;
     // A document is all there is on stdout then.
     if args.approve.output.document().is_none() {
         printer::data(&format!(

@@ -9,10 +9,22 @@ use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1::{Operator, RichReference};
 
 use super::removal::Removal;
-use super::{look_of, operator};
 use crate::args::shared::WaitArgs;
-use crate::watch::{Outcome, Screen, until};
+use crate::reader::answer;
+use crate::watch::{Look, Outcome, Screen, until};
 use crate::writer;
+
+/// The Operator object of a name, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) async fn operator(client: &Client, name: &str) -> anyhow::Result<Option<Operator>> {
+    if !is_dns1123_subdomain(name) {
+        return Ok(None);
+    }
+    let api = Api::<Operator>::all(client.clone());
+    answer(|| format!("read Operator {name}"), api.get_opt(name)).await
+}
 
 /// Deletes what the object still lists, waits until it lists nothing that goes, and deletes it: OLM makes it anew as long as something belongs
 /// to it.
@@ -35,7 +47,7 @@ pub(super) async fn end<W: Write>(
     let outcome = until(screen, wait.limit(), async || {
         let found = operator(client, &name).await?;
         let left = found.iter().flat_map(|found| going(found, removal));
-        Ok(look_of(left.map(text).collect()))
+        Ok(Look::at_left(left.map(text).collect()))
     });
     if outcome.await? != Outcome::Done {
         bail!(
