@@ -2,9 +2,9 @@
 //!
 //! # Expected flow
 //! `observe` finds the objects that bear the label by an index. Where one of them brings an Operator into being ([`founder`]) and
-//! there is none, it is made; the next round writes its status. Changes are gathered for a while ([`triggers::GATHER`]), and
-//! nothing is written that says the same. An Operator that was made here goes when for a while nothing has been there that would
-//! bring it into being.
+//! there is none, it is made at once; the next round writes its status. Changes of an Operator that was made here are gathered for a
+//! while ([`triggers::GATHER`]), and nothing is written that says the same. It goes when for a while nothing has been there that would
+//! bring it into being; deleted by somebody else, an Operator comes back while something bears its label.
 
 pub(crate) mod components;
 pub(crate) mod founder;
@@ -32,7 +32,7 @@ use serde_json::json;
 
 use crate::{
     operator::components::{ComponentIndex, Found},
-    operator_sketch::{OperatorSketch, StatusHash},
+    operator_sketch::OperatorSketch,
     stores::Stores,
 };
 
@@ -59,24 +59,14 @@ pub(crate) struct Observed {
 pub(crate) struct Known {
     /// When last the status did not list all components, which was told then or before.
     pub(crate) told: Option<Timestamp>,
-    /// The last status write.
-    pub(crate) written: Option<Written>,
+    /// The status was written.
+    pub(crate) written: bool,
     /// Since when a status that was written before this process is not what it should be.
     pub(crate) outdated_since: Option<Timestamp>,
     /// The status was right, once.
     pub(crate) was_right: bool,
     /// Since when nothing holds it.
     pub(crate) unheld_since: Option<Timestamp>,
-}
-
-/// A status write, whatever came of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub(crate) at: Timestamp,
-    /// What it said.
-    pub(crate) status: StatusHash,
-    /// Hash of what it said of components that have no namespace or are in the Operator's own.
-    pub(crate) near: u64,
 }
 
 impl Known {
@@ -114,7 +104,8 @@ impl Reconciler for Operators {
         };
         let operator = self.stores.operators.get_key(key);
         let found = components::find(&self.index, &key.name, &label);
-        let nothing = operator.is_none() && !found.is_founded;
+        // It may have been there a moment ago.
+        let nothing = operator.is_none() && found.total == 0;
         Ok((!nothing).then(|| Observed {
             name: key.name.clone(),
             operator,
@@ -136,10 +127,18 @@ impl Reconciler for Operators {
 pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan, Verdict) {
     let mut plan = Plan::default();
     let Some(operator) = &observed.operator else {
-        if observed.found.is_founded && is_dns1123_subdomain(&observed.name) {
+        // One that was there and that somebody else deleted comes back as long as something is left of it, as upstream's.
+        let was_there = known.was_right || known.written;
+        let was_ended = known.unheld_since.is_some_and(|since| left(since, now).is_zero());
+        let is_wanted = observed.found.is_founded || was_there && !was_ended;
+        if is_wanted && is_dns1123_subdomain(&observed.name) {
             plan.actions.push(create(&observed.name));
         }
-        let known = Known::default();
+        let known = Known {
+            was_right: known.was_right && is_wanted,
+            written: known.written && is_wanted,
+            ..Known::default()
+        };
         return (plan, Verdict { known, goes: false });
     };
     let is_kept = !operator.is_ours || observed.found.is_founded || operator.is_deleting();

@@ -41,12 +41,16 @@ pub struct Served {
     pub trouble: Option<String>,
 }
 
+/// Bytes of a plural name at most; a CustomResourceDefinition has it in its own name.
+const MAX_PLURAL_BYTES: usize = 253;
+
+/// By name. Of what a group serves only that is kept of which somebody asked: whoever serves it chooses how much there is.
 type Kinds = Arc<BTreeMap<String, ServedKind>>;
 
 /// What is remembered of a group and version.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// Its kinds, when they were last read.
+    /// Those of its kinds that were asked for, when they were last read.
     kinds: Option<(Instant, Kinds)>,
     /// Why the last attempt failed, and when; `None` when it did not.
     trouble: Option<(Instant, String)>,
@@ -128,8 +132,9 @@ impl Discovery {
         {
             return Ok(Some(found));
         }
+        let wanted = self.wanted(&api_version, &BTreeSet::from([kind])).await;
         let kinds = match self
-            .read_kinds(group, version, &api_version, REQUEST_DEADLINE)
+            .read_kinds(group, version, &api_version, &wanted, REQUEST_DEADLINE)
             .await
         {
             Ok(kinds) => Arc::new(kinds),
@@ -166,7 +171,9 @@ impl Discovery {
         {
             return answer(&last, kinds, Some(text));
         }
-        match self.read_kinds(group, version, &api_version, LOOK_DEADLINE).await {
+        let wanted = self.wanted(&api_version, kinds).await;
+        let read = self.read_kinds(group, version, &api_version, &wanted, LOOK_DEADLINE);
+        match read.await {
             Ok(found) => {
                 let found = Arc::new(found);
                 self.remember(api_version, Arc::clone(&found)).await;
@@ -178,6 +185,15 @@ impl Discovery {
                 answer(&last, kinds, Some(text))
             }
         }
+    }
+
+    /// What is to be kept of an answer: what is asked for now, and what is known already.
+    async fn wanted(&self, api_version: &str, kinds: &BTreeSet<&str>) -> BTreeSet<String> {
+        let mut wanted: BTreeSet<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        let known = self.known.lock().await;
+        let before = known.get(api_version).and_then(|known| known.kinds.as_ref());
+        wanted.extend(before.iter().flat_map(|(_, kinds)| kinds.keys().cloned()));
+        wanted
     }
 
     async fn fresh(&self, api_version: &str) -> Option<Kinds> {
@@ -215,6 +231,7 @@ impl Discovery {
         group: &str,
         version: &str,
         api_version: &str,
+        wanted: &BTreeSet<String>,
         deadline: Duration,
     ) -> Result<BTreeMap<String, ServedKind>, Trouble> {
         let what = format!("the kinds of {api_version}");
@@ -243,7 +260,8 @@ impl Discovery {
         let served = list
             .resources
             .into_iter()
-            .filter(|resource| !resource.name.contains('/'));
+            .filter(|resource| !resource.name.contains('/') && resource.name.len() <= MAX_PLURAL_BYTES)
+            .filter(|resource| wanted.contains(&resource.kind));
         Ok(served
             .map(|resource| {
                 let api = ApiResource {
@@ -358,6 +376,34 @@ mod tests {
         becomes(Some("v1.3.0"));
         tokio::time::advance(FRESH).await;
         assert_eq!(discovery.server_version().await.unwrap(), "v1.3.0");
+    }
+
+    /// Whoever may create a ClusterServiceVersion names groups, and whoever serves one chooses how many kinds it has.
+    #[tokio::test]
+    async fn only_kinds_that_are_asked_for_are_kept() {
+        let resource = |name: &str, kind: &str| {
+            format!(
+                r#"{{"name": "{name}", "singularName": "", "namespaced": true, "kind": "{kind}", "verbs": []}}"#
+            )
+        };
+        let mut resources: Vec<String> = (0..1000)
+            .map(|index| resource(&format!("k{index}s"), &format!("K{index}")))
+            .collect();
+        resources.push(resource(&"l".repeat(300), "Long"));
+        let list = resources.join(", ");
+        let answer =
+            format!(r#"{{"kind": "APIResourceList", "groupVersion": "g/v1", "resources": [{list}]}}"#);
+        let server = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let response = http::Response::new(kube::client::Body::from(answer.clone().into_bytes()));
+            async move { Ok::<_, std::io::Error>(response) }
+        });
+        let discovery = Discovery::new(Client::new(server, "default"));
+        let asked = BTreeSet::from(["K1", "K2", "Other", "Long"]);
+        let found = discovery.find_served("g", "v1", &asked).await;
+        assert_eq!(found.kinds, BTreeSet::from(["K1".to_owned(), "K2".to_owned()]));
+        assert!(discovery.find_kind("g", "v1", "K3").await.unwrap().is_some());
+        let kept = discovery.fresh("g/v1").await.unwrap();
+        assert_eq!(kept.keys().collect::<Vec<_>>(), ["K1", "K2", "K3"]);
     }
 
     #[test]

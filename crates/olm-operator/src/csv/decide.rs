@@ -7,7 +7,7 @@ mod deleting;
 mod failed;
 mod gates;
 mod install_ready;
-mod installing;
+pub(crate) mod installing;
 pub(crate) mod none;
 mod pending;
 mod replacing;
@@ -103,7 +103,8 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
 pub(crate) fn installs(observed: &Observed, now: Timestamp) -> bool {
     let (_, verdict) = decide(observed, now);
     let is_install = |transition: &Transition| transition.phase == Phase::InstallReady;
-    let gets_there = verdict.stage == Stage::Install || verdict.transitions.iter().any(is_install);
+    let gets_there =
+        matches!(verdict.stage, Stage::Install | Stage::Upkeep) || verdict.transitions.iter().any(is_install);
     // Until Deployments have made way for others nothing else is written.
     gets_there && changeover::pending(observed).is_empty()
 }
@@ -177,6 +178,11 @@ fn unusable_config(observed: &Observed) -> Option<&str> {
         .map(String::as_str)
 }
 
+fn being_replaced(by: &str) -> PhaseStep {
+    let message = format!("being replaced by csv: {by}");
+    PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message))
+}
+
 fn bad_calculation() -> Transition {
     Transition::new(
         Phase::Pending,
@@ -195,10 +201,8 @@ fn replaced_while_running(observed: &Observed) -> Option<PhaseStep> {
         runs && requirements::evaluate(observed).is_ok_and(|found| !found.met && !found.undetermined);
     let is_stuck = runs && install::is_stuck(observed);
     let is_misdescribed = observed.strategy.is_ok() && pending::unusable_strategy(observed).is_some();
-    (is_unmet || is_stuck || (is_misdescribed && install::is_available(observed))).then(|| {
-        let message = format!("being replaced by csv: {}", next.name);
-        PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message))
-    })
+    (is_unmet || is_stuck || (is_misdescribed && install::is_available(observed)))
+        .then(|| being_replaced(&next.name))
 }
 
 fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
@@ -209,7 +213,7 @@ fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
         Phase::Installing => installing::step(observed, position, now),
         Phase::Succeeded => succeeded::step(observed, now),
         Phase::Failed => failed::step(observed, position, now),
-        Phase::Replacing => replacing::step(observed),
+        Phase::Replacing => replacing::step(observed, now),
         Phase::Deleting => deleting::step(observed),
         // Declared by the API and never set; whoever wrote it has to take it back.
         Phase::Unknown | Phase::Other(_) => PhaseStep::stay(),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
-use olm_api::labels;
+use olm_api::{condition::TRUE, labels};
 use serde_json::Value;
 
 use crate::{owner, stores, stores::deployment::ForeignChange};
@@ -114,7 +114,10 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
             "deployment {name} is not owned by this ClusterServiceVersion"
         ));
     }
-    if let Some(ForeignChange { time, manager }) = stores::deployment::foreign_change(live) {
+    // What others only add stays: whoever put it there would put it there again.
+    if let Some(ForeignChange { time, manager }) = stores::deployment::foreign_change(live)
+        && stores::deployment::has_lost(live, &wanted.spec)
+    {
         return Some(format!("deployment {name} was changed by {manager} at {time}"));
     }
     if let Some(field) = stores::deployment::lost_field(live, &wanted.spec) {
@@ -185,6 +188,20 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
         return waiting(format!("deployment \"{name}\" not available: {why}"));
     }
     None
+}
+
+/// Why the Deployment controller makes no pods, in its own words: a quota or an admission that refuses them, or a rollout that is paused or
+/// cannot begin.
+pub(crate) fn creation_failure(live: &Deployment) -> Option<&str> {
+    let conditions = live.status.as_ref()?.conditions.as_deref()?;
+    let refused = condition(conditions, "ReplicaFailure").filter(|found| found.status == TRUE);
+    let halted = || {
+        let is_cause = |reason: &str| ["ReplicaSetCreateError", "DeploymentPaused"].contains(&reason);
+        condition(conditions, "Progressing").filter(|found| found.reason.as_deref().is_some_and(is_cause))
+    };
+    let found = refused.or_else(halted)?;
+    let message = found.message.as_deref().filter(|text| !text.is_empty());
+    message.or(found.reason.as_deref())
 }
 
 /// True while the Deployment controller has not answered to the last change yet; it does within milliseconds, so this
@@ -392,6 +409,22 @@ mod tests {
         assert!(is_stuck(check(&wanted(), Some(&stuck), Rollout::MustBeComplete)));
         let down = rolling("False");
         assert!(is_stuck(check(&wanted(), Some(&down), Rollout::MayProgress)));
+    }
+
+    #[test]
+    fn a_deployment_that_gets_no_pods_says_why() {
+        let told = |conditions: Value| {
+            let live = live(hash(), json!({}), json!({"conditions": conditions}));
+            creation_failure(&live).map(str::to_owned)
+        };
+        let failure = |status: &str| json!([{"type": "ReplicaFailure", "status": status, "reason": "FailedCreate", "message": "forbidden: quota"}]);
+        assert_eq!(told(failure("True")).as_deref(), Some("forbidden: quota"));
+        assert_eq!(told(failure("False")), None);
+        let progressing = |reason: &str| json!([{"type": "Progressing", "status": "False", "reason": reason, "message": "m"}]);
+        assert_eq!(told(progressing("ReplicaSetCreateError")).as_deref(), Some("m"));
+        assert_eq!(told(progressing("DeploymentPaused")).as_deref(), Some("m"));
+        assert_eq!(told(progressing("ProgressDeadlineExceeded")), None);
+        assert_eq!(told(json!([])), None);
     }
 
     #[test]

@@ -121,6 +121,13 @@ pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
     })
 }
 
+/// Why the pods of a Deployment do not run: what its own conditions say, else what was seen of its pods.
+pub(crate) fn cause<'a>(observed: &'a Observed, deployment: &str) -> Option<&'a str> {
+    let live = observed.deployments.get(deployment);
+    let refused = live.and_then(|live| health::creation_failure(live));
+    refused.or_else(|| Some(observed.pod_troubles.as_ref()?.get(deployment)?.as_str()))
+}
+
 /// True when a rollout has given up.
 pub(crate) fn is_stuck(observed: &Observed) -> bool {
     let found = problem(observed, Rollout::MustBeComplete);

@@ -2,7 +2,7 @@
 //!
 //! Live reads, each only in the state that needs it: the successor of one that is being replaced, before it is called
 //! gone; the Subscription of one whose first pods are due; the ReplicaSets of a Deployment that makes way; accounts and RBAC
-//! that OLM did not make; pods of an install that waits; what is left to remove; versions and kinds the cluster serves (remembered by `Discovery`). A ClusterServiceVersion that runs as it should needs none.
+//! that OLM did not make; pods, and their events, of an install that waits or failed for want of them; what is left to remove; versions and kinds the cluster serves (remembered by `Discovery`). A ClusterServiceVersion that runs as it should needs none.
 
 pub(crate) mod accounts;
 pub(crate) mod grants;
@@ -39,26 +39,27 @@ use olm_runtime::{
 };
 use tokio::time::Instant;
 
-pub(crate) use self::stored::{configured, from_stores};
+pub(crate) use self::stored::{configuration, from_stores};
 use self::{
     accounts::KnownAccounts,
     stored::{account_names, siblings},
 };
 use crate::{
     csv::{
-        changeover, health, install,
+        changeover,
+        decide::installing::POD_PATIENCE,
+        failure_cause::FailureCause,
+        health, install,
         observed::{Kind, Leftover, Observed},
         rbac::{self, Place, counterparts},
         replacement, requirements,
         serving::{certificate::CertificateMaker, delegation},
         strategy::Strategy,
+        upkeep,
     },
     owner,
     stores::Stores,
 };
-
-/// Pods of an install are looked at once it has waited this long.
-const POD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a round asks what the cluster serves; the rest counts as unknown and is asked for in the next one.
 const DISCOVERY_BUDGET: Duration = Duration::from_secs(10);
@@ -116,10 +117,10 @@ impl Reader {
         if *observed.csv.phase() == Phase::InstallReady {
             self.read_replica_sets(observed).await?;
         }
-        if *observed.csv.phase() == Phase::Installing && observed.waited(now) > POD_PATIENCE {
+        if needs_pods(observed, now) {
             // Only an explanation: without it the phase is still right.
             match pods::read(&self.client, observed).await {
-                Ok(troubles) => observed.pod_troubles = troubles,
+                Ok(troubles) => observed.pod_troubles = Some(troubles),
                 Err(error) => tracing::debug!(%error, "why pods do not run could not be read"),
             }
         }
@@ -221,7 +222,7 @@ impl Reader {
         let what = format!("the Subscriptions of namespace {namespace}");
         let list = deadline(&what, api.list(&ListParams::default())).await?;
         let list: Vec<_> = list.items.into_iter().map(Arc::new).collect();
-        observed.subscription = configured(&list, observed.name());
+        observed.subscription = configuration(&list, &observed.csv, &observed.siblings);
         Ok(())
     }
 
@@ -343,6 +344,7 @@ pub(crate) fn needs_subscription(observed: &Observed) -> bool {
             requirements::evaluate(observed).is_ok_and(|found| found.met)
         }
         Phase::InstallReady | Phase::Installing | Phase::Succeeded => true,
+        Phase::Replacing => !upkeep::is_handed_over(observed),
         _ => false,
     };
     observed.subscription.is_none()
@@ -351,6 +353,15 @@ pub(crate) fn needs_subscription(observed: &Observed) -> bool {
             let live = observed.deployments.get(&built.wanted.name);
             live.is_none_or(|live| health::drift(&built.wanted, live).is_some())
         })
+}
+
+/// True when why pods do not run is to be told: an install has waited for them for a while, or failed for want of them.
+fn needs_pods(observed: &Observed, now: Timestamp) -> bool {
+    match observed.csv.phase() {
+        Phase::Installing => observed.waited(now) >= POD_PATIENCE,
+        Phase::Failed => FailureCause::parse(observed.csv.reason()) == FailureCause::InstallCheck,
+        _ => false,
+    }
 }
 
 /// True when RBAC that others made may be what a ClusterServiceVersion lacks.

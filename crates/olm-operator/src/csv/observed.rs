@@ -45,6 +45,8 @@ pub(crate) struct Observed {
     pub(crate) csv: Arc<ClusterServiceVersion>,
     /// The namespace is being deleted: nothing can be created in it any more.
     pub(crate) namespace_terminating: bool,
+    /// It ran once, as its history has it.
+    pub(crate) has_succeeded: bool,
     /// Its install strategy, or why that cannot be used.
     pub(crate) strategy: Result<Strategy, String>,
     /// Namespaces its group targets, other than its own, in which something can be created.
@@ -65,8 +67,8 @@ pub(crate) struct Observed {
     pub(crate) replica_sets: Option<Vec<ObjectMeta>>,
     /// Name and uid of the ReplicaSets that stayed behind of Deployments that made way.
     pub(crate) left_behind: BTreeMap<String, String>,
-    /// Why the pods of a Deployment do not run, by Deployment; read only while an install waits.
-    pub(crate) pod_troubles: BTreeMap<String, String>,
+    /// Why the pods of a Deployment do not run, by Deployment; `None` when nobody looked, or could.
+    pub(crate) pod_troubles: Option<BTreeMap<String, String>>,
     /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
     pub(crate) subscription: Option<Result<Overrides, String>>,
     /// Variables of the cluster's proxy.

@@ -8,6 +8,9 @@ mod permissions;
 use std::collections::BTreeMap;
 
 use go_compat::semver::Version;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::rbac::v1::Role;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -15,12 +18,15 @@ use kube::Resource;
 use olm_api::{
     condition::requirement,
     permission,
-    v1alpha1::{ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus},
+    v1alpha1::{
+        ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus, WebhookType,
+    },
 };
 
 use crate::csv::{
     observed::{Kind, Observed},
     replacement,
+    serving::rules::Refused,
 };
 
 /// Bytes of all rows together; the largest of 580 published operators have a tenth of that.
@@ -78,6 +84,19 @@ pub(crate) fn is_missing_rights(row: &RequirementStatus) -> bool {
 pub(crate) fn reports_missing_rights(csv: &ClusterServiceVersion) -> bool {
     let status = csv.status.as_ref();
     status.is_some_and(|status| status.requirement_status.iter().any(is_missing_rights))
+}
+
+/// The rows, and one for a webhook that may not be installed as it is described; `None` where the text of the phase says all.
+pub(crate) fn with_refused(observed: &Observed, refused: &Refused) -> Option<Vec<RequirementStatus>> {
+    let description = refused.webhook.as_ref()?;
+    let mut rows = evaluate(observed).ok()?.rows;
+    let name = &description.generate_name;
+    let own = match description.type_ {
+        WebhookType::Mutating => row_of::<MutatingWebhookConfiguration>(name),
+        _ => row_of::<ValidatingWebhookConfiguration>(name),
+    };
+    rows.push(answered(own, requirement::NOT_PRESENT, refused.text.as_str()).status);
+    Some(rows)
 }
 
 fn lacking(rows: &[Row]) -> String {

@@ -31,6 +31,7 @@ mod tenants;
 mod transitions;
 mod triggers;
 mod upgrades;
+mod upkeep;
 mod upstream;
 
 use serde_json::Value;

@@ -18,17 +18,12 @@ use serde_json::{Value, json};
 use super::components::{MAX_COMPONENTS, order};
 use crate::{
     component,
-    csv_sketch::hash,
-    operator::{Known, Observed, Verdict, Written},
+    operator::{Known, Observed, Verdict},
     operator_sketch::{OperatorSketch, StatusHash},
 };
 
 /// Bytes of JSON that the list takes at most; etcd takes objects of 1.5 MiB.
 const MAX_BYTES: usize = 512 * 1024;
-
-/// How long news of nothing but components in other namespaces waits after a write: whoever may write one object anywhere labels it for
-/// 64 Operators, as often as he likes.
-const FAR_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long a status that was there before this process stays as it is: all that belongs to the Operator is looked at as the process
 /// begins, too, and after another OLM much of it is written then.
@@ -54,36 +49,20 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     let known = verdict.known;
     let told = known.told.filter(|told| passed(*told, now) < TOLD_FOR);
     let warning = (is_cut && told.is_none()).then(|| too_many(observed, operator, refs.len()));
-    let near = hash_of_near(&observed.name, &refs);
     let (mut patches, mut requeue, mut written) = (Vec::new(), Requeue::AwaitChange, known.written);
     let (mut outdated_since, mut was_right) = (None, true);
-    if let Some((action, status)) = write(observed, operator, refs) {
-        // One that did not arrive is no write to wait after.
-        let last = known
-            .written
-            .filter(|last| last.near == near && last.status == operator.status);
-        let is_before = known.written.is_none() && !known.was_right && !operator.status.is_empty();
+    if let Some(action) = write(observed, operator, refs) {
+        let is_before = !known.written && !known.was_right && !operator.status.is_empty();
         was_right = known.was_right;
         outdated_since = is_before.then(|| known.outdated_since.unwrap_or(now));
-        let (delay, reason) = match (last, outdated_since) {
-            (Some(last), _) => (
-                FAR_INTERVAL.saturating_sub(passed(last.at, now)),
-                "only components in other namespaces changed",
-            ),
-            (None, Some(since)) => (
-                BEGINNING.saturating_sub(passed(since, now)),
-                "more of its components may be changing",
-            ),
-            (None, None) => (Duration::ZERO, ""),
-        };
+        let delay = outdated_since.map_or(Duration::ZERO, |since| {
+            BEGINNING.saturating_sub(passed(since, now))
+        });
         if delay.is_zero() {
             patches.push(action);
-            written = Some(Written {
-                at: now,
-                status,
-                near,
-            });
+            written = true;
         } else {
+            let reason = "more of its components may be changing";
             requeue = Requeue::After { delay, reason };
         }
     }
@@ -111,17 +90,8 @@ fn is_near(name: &str, found: &RichReference) -> bool {
     component::is_near(name, found.namespace.as_deref().unwrap_or_default())
 }
 
-fn hash_of_near(name: &str, refs: &[RichReference]) -> u64 {
-    let near: Vec<&RichReference> = refs.iter().filter(|found| is_near(name, found)).collect();
-    hash(&near)
-}
-
-/// And the hash of what it says.
-fn write(
-    observed: &Observed,
-    operator: &OperatorSketch,
-    refs: Vec<RichReference>,
-) -> Option<(Action, StatusHash)> {
+/// `None` when the status says that already.
+fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference>) -> Option<Action> {
     let exists = LabelSelectorRequirement {
         key: observed.label.clone(),
         operator: "Exists".to_owned(),
@@ -135,8 +105,7 @@ fn write(
         refs: refs.into(),
         ..Components::default()
     };
-    let status = StatusHash::of_components(&components);
-    if status == operator.status {
+    if StatusHash::of_components(&components) == operator.status {
         return None;
     }
     // Of what is there only the hash is known, so all that counts is said, also what is not to be.
@@ -145,7 +114,7 @@ fn write(
     if components.refs.is_empty() {
         wanted["refs"] = Value::Null;
     }
-    let action = Action::Patch {
+    Some(Action::Patch {
         target: Target::cluster::<Operator>(&observed.name),
         patch: json!({"status": {"components": wanted}}),
         subresource: Some("status"),
@@ -154,8 +123,7 @@ fn write(
             resource_version: None,
         },
         identity: Identity::Operator,
-    };
-    Some((action, status))
+    })
 }
 
 /// As many of the components as a status takes. What others labelled in their namespaces does not displace what is in the

@@ -16,8 +16,8 @@ use tower::{BoxError, Layer, Service};
 
 use super::is_watch;
 
-/// The kinds of one API version.
-pub const DISCOVERY_BYTES: u64 = 16 << 20;
+/// The kinds of one API version; the largest of Kubernetes' own takes some 30 KiB.
+pub const DISCOVERY_BYTES: u64 = 1 << 20;
 /// One event of a watch: an object. Kubernetes stores none of more than a tenth of it.
 pub const EVENT_BYTES: u64 = 16 << 20;
 /// Any other answer: an object, or a page of a list.
@@ -36,12 +36,11 @@ impl Bound {
         if is_watch(request.uri()) {
             return Self::Line(EVENT_BYTES);
         }
-        // `/apis/<group>/<version>` at most; objects and lists are further down.
         let segments = request.uri().path().split('/').filter(|it| !it.is_empty());
-        if segments.count() <= 3 {
-            Self::Whole(DISCOVERY_BYTES)
-        } else {
-            Self::Whole(ANSWER_BYTES)
+        match segments.collect::<Vec<_>>().as_slice() {
+            // Objects and lists are further down.
+            ["apis", _, _] | ["apis" | "api", _] | [_] | [] => Self::Whole(DISCOVERY_BYTES),
+            _ => Self::Whole(ANSWER_BYTES),
         }
     }
 }
@@ -219,7 +218,9 @@ mod tests {
     async fn an_answer_without_end_is_given_up_and_a_watch_is_not() {
         let endless = |byte: u8, count: usize| vec![Bytes::from(vec![byte; MIB]); count];
         for (path, most) in [
-            ("/apis/example.com/v1", 16),
+            ("/apis/example.com/v1", 1),
+            ("/api/v1", 1),
+            ("/api/v1/namespaces", 256),
             ("/apis/example.com/v1/namespaces/ns/demos/a", 256),
             ("/api/v1/pods?watch=true", 16),
         ] {

@@ -73,7 +73,9 @@ impl FakeCluster {
                 "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}),
             )),
             Ok(Route::Discovery(path)) => self.lock().discover(&path).map(|found| (200, found)),
-            Ok(Route::Objects(request)) if request.kind.kind == "Event" => Ok(self.take_event(&request)),
+            Ok(Route::Objects(request)) if request.kind.kind == "Event" && request.verb.writes() => {
+                Ok(self.take_event(&request))
+            }
             Ok(Route::Objects(request)) => return self.objects_answer(link, *request).await,
         };
         Ok(response(answer))
@@ -147,7 +149,7 @@ impl FakeCluster {
         }]);
     }
 
-    /// Events are counted, not kept.
+    /// Events that are sent are counted, not kept; those to be read are put in.
     fn take_event(&self, request: &Request) -> (u16, Value) {
         let text = |field: &str| request.body[field].as_str().unwrap_or_default().to_owned();
         let mut log = lock(&self.shared.log);

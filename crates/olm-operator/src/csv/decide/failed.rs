@@ -26,6 +26,9 @@ const MIN_DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
 /// The same after an hour of waiting.
 const MAX_DISCOVERY_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
+/// How often the pods of a Deployment that gave up, or was given up, are looked at.
+const POD_INTERVAL: Duration = Duration::from_secs(60);
+
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings)
         && observed.group().is_some_and(|group| group.fail_forward)
@@ -79,7 +82,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict).with_requirements(rows);
     }
-    let mut step = components(observed, cause).with_requirements(rows);
+    let mut step = components(observed, position, cause).with_requirements(rows);
     if cause == FailureCause::InstallCheck && serving::availability::waits_for_discovery(observed) {
         let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
         let delay = (waited / 12).clamp(MIN_DISCOVERY_INTERVAL, MAX_DISCOVERY_INTERVAL);
@@ -107,7 +110,7 @@ fn opened_gate(cause: FailureCause) -> Option<&'static str> {
     }
 }
 
-fn components(observed: &Observed, cause: FailureCause) -> PhaseStep {
+fn components(observed: &Observed, position: &Position, cause: FailureCause) -> PhaseStep {
     if let Some(error) = super::unusable_config(observed) {
         return PhaseStep::go(match cause {
             // The way through Pending would end here again.
@@ -139,14 +142,17 @@ fn components(observed: &Observed, cause: FailureCause) -> PhaseStep {
         let message = install::told(text);
         PhaseStep::go(Transition::new(Phase::Pending, reason::NEEDS_REINSTALL, message))
     };
+    let failed = |text: String| {
+        let message = installing::with_cause(observed, position, &found.deployment, text);
+        let failed = Transition::new(Phase::Failed, reason::INSTALL_CHECK_FAILED, message);
+        PhaseStep::go(failed).again(POD_INTERVAL, "pods are not watched")
+    };
     match &found.problem {
-        DeploymentProblem::Stuck(text) => PhaseStep::go(Transition::new(
-            Phase::Failed,
-            reason::INSTALL_CHECK_FAILED,
-            format!("install failed: {text}"),
-        )),
+        DeploymentProblem::Stuck(text) => failed(format!("install failed: {text}")),
         // The same Deployment applied again would wait again.
-        DeploymentProblem::Waiting(_) if cause == FailureCause::InstallCheck => PhaseStep::stay(),
+        DeploymentProblem::Waiting(text) if cause == FailureCause::InstallCheck => {
+            failed(format!("install timeout: {text}"))
+        }
         DeploymentProblem::Waiting(text) | DeploymentProblem::Missing(text) => pending(text),
         DeploymentProblem::Outdated(text) => {
             let message = install::told(text);

@@ -1,7 +1,8 @@
 //! Checks that come before every phase: is this ClusterServiceVersion an active member of one OperatorGroup that it
 //! can work with? (`docs/reference/lifecycle.md`, `docs/reference/operator-groups.md`.)
 //!
-//! Replacing and Deleting pass: losing the group in the middle of an upgrade must not break the chain.
+//! Replacing and Deleting pass: losing the group in the middle of an upgrade must not break the chain. One in Replacing follows its
+//! group all the same.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +26,7 @@ use crate::{
         decide::transitions::{Position, Transition},
         install,
         observed::Observed,
+        upkeep,
     },
     operator_group::{
         Group, Targets,
@@ -75,8 +77,22 @@ pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
 }
 
 fn of_group(observed: &Observed, position: &Position) -> Gate {
-    if matches!(position.phase, Phase::Replacing | Phase::Deleting) {
+    if position.phase == Phase::Deleting {
         return Gate::Open;
+    }
+    if position.phase == Phase::Replacing {
+        return match observed.group().map(|group| (group, &group.targets)) {
+            // Where it is to work may change while it waits.
+            Some((group, Targets::Namespaces(targets))) if upkeep::is_member(observed) => {
+                let actions = membership(observed, group, Some(targets));
+                if actions.is_empty() {
+                    Gate::Open
+                } else {
+                    Gate::Write(actions)
+                }
+            }
+            _ => Gate::Open,
+        };
     }
     match observed.groups.as_slice() {
         [] => fail(
@@ -158,9 +174,26 @@ fn member(observed: &Observed, group: &Group) -> Gate {
         Err(error @ InstallModeError::Duplicate { .. }) => {
             return fail(reason::INVALID_INSTALL_MODES, error.to_string(), membership);
         }
-        Err(error) => return fail(reason::UNSUPPORTED_OPERATOR_GROUP, error.to_string(), membership),
+        Err(error) => {
+            let message = format!("{error}: {}", who_asks(observed, group));
+            return fail(reason::UNSUPPORTED_OPERATOR_GROUP, message, membership);
+        }
     }
     apis(observed, group, membership)
+}
+
+/// The objects of which one has to change, for people.
+fn who_asks(observed: &Observed, group: &Group) -> String {
+    let modes = observed.csv.spec.install_modes.iter();
+    let supported = modes
+        .filter(|mode| mode.supported)
+        .map(|mode| mode.type_.to_string());
+    let supported = match supported.collect::<Vec<_>>().join(", ") {
+        list if list.is_empty() => "none".to_owned(),
+        list => list,
+    };
+    let (namespace, name) = (&group.namespace, &group.name);
+    format!("OperatorGroup {namespace}/{name} selects it; supported install modes: {supported}")
 }
 
 /// Annotations and finalizer in one write, if anything of that is missing.

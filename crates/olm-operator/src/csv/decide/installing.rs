@@ -14,8 +14,12 @@ use crate::csv::{
 
 /// How long an install may take before it counts as failed.
 pub(crate) const INSTALL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// How often the pods of a waiting install are looked at; they are not watched.
-const POD_INTERVAL: Duration = Duration::from_secs(10);
+/// Pods of an install are looked at once it has waited this long.
+pub(crate) const POD_PATIENCE: Duration = Duration::from_secs(3);
+/// How often the pods of an install that goes on waiting are looked at; they are not watched.
+const MAX_POD_INTERVAL: Duration = Duration::from_secs(10);
+/// Between what a Deployment waits for and the cause.
+const BETWEEN: &str = "; ";
 /// How long a Deployment controller gets to answer before its silence is told.
 const DEPLOYMENT_DEBOUNCE: Duration = Duration::from_secs(2);
 
@@ -36,7 +40,12 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         DeploymentProblem::Stuck(text) => PhaseStep::go(Transition::new(
             Phase::Failed,
             reason::INSTALL_CHECK_FAILED,
-            format!("install failed: {text}"),
+            with_cause(
+                observed,
+                position,
+                &found.deployment,
+                format!("install failed: {text}"),
+            ),
         )),
         // Upstream lets a Deployment that vanished here run into the timeout; putting it back is what it will do then.
         DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => PhaseStep::go(
@@ -62,14 +71,9 @@ fn waiting(
     deployment: &str,
     text: &str,
 ) -> PhaseStep {
-    let trouble = observed.pod_troubles.get(deployment);
-    let mut detail = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
-    if !observed.left_behind.is_empty() {
-        detail.push_str("; the pods of the replaced deployment run until then");
-    }
     let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
     let Some(left) = INSTALL_TIMEOUT.checked_sub(waited).filter(|left| !left.is_zero()) else {
-        let message = format!("install timeout: {text}{detail}");
+        let message = with_cause(observed, position, deployment, format!("install timeout: {text}"));
         return PhaseStep::go(Transition::new(
             Phase::Failed,
             reason::INSTALL_CHECK_FAILED,
@@ -83,14 +87,37 @@ fn waiting(
             "the Deployment controller has not answered yet",
         );
     }
-    let message = install::told(text) + &detail;
+    let message = with_cause(observed, position, deployment, install::told(text));
     PhaseStep::go(Transition::new(
         Phase::Installing,
         reason::INSTALL_WAITING,
         message,
     ))
     .again(
-        left.min(POD_INTERVAL),
+        left.min(pod_interval(waited)),
         "pods and the install timeout are not watched",
     )
+}
+
+/// How long until pods are looked at (again): soon at first, when most troubles show.
+fn pod_interval(waited: Duration) -> Duration {
+    match POD_PATIENCE.checked_sub(waited).filter(|left| !left.is_zero()) {
+        Some(left) => left,
+        None => (waited / 4).clamp(POD_PATIENCE, MAX_POD_INTERVAL),
+    }
+}
+
+/// Upstream's text, and behind it what keeps the pods of the Deployment from running. While nobody could look, what was told of it stays.
+pub(super) fn with_cause(observed: &Observed, position: &Position, deployment: &str, text: String) -> String {
+    let cause = install::cause(observed, deployment);
+    if cause.is_none() && observed.pod_troubles.is_none() {
+        let told = position.message.strip_prefix(&text);
+        if told.is_some_and(|cause| cause.starts_with(BETWEEN)) {
+            return position.message.clone();
+        }
+    }
+    let rest =
+        (!observed.left_behind.is_empty()).then_some("the pods of the replaced deployment run until then");
+    let parts = [Some(text.as_str()), cause, rest];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(BETWEEN)
 }

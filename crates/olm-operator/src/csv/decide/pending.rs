@@ -56,8 +56,9 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         }
         return unmet(observed, &lacking, rows, position, now);
     }
-    if let Some(step) = unusable_strategy(observed) {
-        return step.with_requirements(rows);
+    if let Some(mut step) = unusable_strategy(observed) {
+        step.requirements.get_or_insert(rows);
+        return step;
     }
     if let Some(conflict) = owner_conflict(observed) {
         return PhaseStep::go(conflict).with_requirements(rows);
@@ -156,20 +157,24 @@ pub(super) fn unreadable_strategy(observed: &Observed) -> Option<PhaseStep> {
     Some(PhaseStep::go(invalid_strategy(error)))
 }
 
-/// Why the install strategy, or a webhook, cannot be used as it is described, as a step to phase Failed.
+/// Why the install strategy, or a webhook, cannot be used as it is described, as a step to phase Failed. The words are upstream's; which
+/// webhook it is stands in a row of the requirements.
 pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
-    let failed = match &observed.strategy {
-        Err(error) => invalid_strategy(error),
-        Ok(strategy) => {
-            if let Some(text) = serving::invalid_description(&observed.csv, strategy) {
-                Transition::new(Phase::Failed, reason::INVALID_WEBHOOK_DESCRIPTION, text)
-            } else {
-                let text = serving::refused_conversion(observed)?;
-                let message = format!("install strategy failed: {text}");
-                Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message)
-            }
-        }
+    let strategy = match &observed.strategy {
+        Err(error) => return Some(PhaseStep::go(invalid_strategy(error))),
+        Ok(strategy) => strategy,
     };
+    if let Some(refused) = serving::invalid_description(&observed.csv, strategy) {
+        let reason = reason::INVALID_WEBHOOK_DESCRIPTION;
+        let step = PhaseStep::go(Transition::new(Phase::Failed, reason, refused.text.as_str()));
+        return Some(match requirements::with_refused(observed, &refused) {
+            Some(rows) => step.with_requirements(rows),
+            None => step,
+        });
+    }
+    let text = serving::refused_conversion(observed)?;
+    let message = format!("install strategy failed: {text}");
+    let failed = Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message);
     Some(PhaseStep::go(failed))
 }
 

@@ -20,8 +20,7 @@ const RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings) {
-        let message = format!("being replaced by csv: {}", next.name);
-        return PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
+        return super::being_replaced(&next.name);
     }
     // How its webhooks are described was asked when it was installed. Rules may be stricter by now, and what runs is not failed for them.
     if let Some(step) = super::pending::unreadable_strategy(observed) {

@@ -41,7 +41,8 @@ use crate::{
             endpoint::{self, Endpoint},
             objects,
             pod::ServingCertificate,
-            rules, webhook,
+            rules::{self, Refused},
+            webhook,
         },
         strategy::Strategy,
     },
@@ -52,10 +53,10 @@ use crate::{
 /// How long a certificate's time is waited for at most: clocks are set, and timers do not know.
 const MAX_WAIT: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// Why the webhooks of a ClusterServiceVersion cannot be installed as they are described; for people.
-pub(crate) fn invalid_description(csv: &ClusterServiceVersion, strategy: &Strategy) -> Option<String> {
+/// Why the webhooks of a ClusterServiceVersion cannot be installed as they are described.
+pub(crate) fn invalid_description(csv: &ClusterServiceVersion, strategy: &Strategy) -> Option<Refused> {
     rules::check(csv)
-        .and_then(|()| endpoint::check(csv, strategy))
+        .and_then(|()| endpoint::check(csv, strategy).map_err(Refused::from))
         .err()
 }
 

@@ -5,26 +5,39 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::{
     apps::v1::{Deployment, DeploymentStatus, ReplicaSet},
     core::v1::{ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod},
+    events::v1::Event,
 };
 use kube::{
     Api, Client, ResourceExt,
     api::ListParams,
     core::{PartialObjectMeta, Selector},
 };
-use olm_api::pod::{is_pull_failure, is_starting, pull_cause, why_unscheduled};
+use olm_api::{
+    condition,
+    pod::{is_pull_failure, is_starting, pull_cause, why_unscheduled},
+};
 use olm_runtime::{discovery::deadline, error::ObserveError};
 
-use crate::csv::observed::Observed;
+use crate::csv::{health, observed::Observed};
 
 /// What the kubelet calls the pause before it starts a process again that ended.
 const CRASH_LOOP: &str = "CrashLoopBackOff";
+/// Reason of the kubelet's events about probes that fail.
+const UNHEALTHY: &str = "Unhealthy";
+/// Reasons of events about which the status of the pod says more, and says when they are over.
+const IN_STATUS: [&str; 4] = ["BackOff", "Failed", "FailedScheduling", UNHEALTHY];
+/// Bytes of an event's note that are kept.
+const MAX_NOTE_BYTES: usize = 1024;
+/// Hexadecimal digits from which on a word is an identifier that another attempt does not have.
+const ID_LENGTH: usize = 32;
 
 /// How Kubernetes numbers the ReplicaSets of a Deployment: the highest has the pods that are wanted now.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Label of a ReplicaSet and of its pods.
 const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Reads the pods of the Deployments whose rollout hangs.
+/// Reads the pods of the Deployments whose rollout hangs, and the events of a pod whose status does not say why. A Deployment whose
+/// own conditions say why needs no read.
 ///
 /// # Errors
 /// When a read fails.
@@ -33,13 +46,35 @@ pub(super) async fn read(
     observed: &Observed,
 ) -> Result<BTreeMap<String, String>, ObserveError> {
     let mut troubles = BTreeMap::new();
-    for (name, live) in observed.deployments.iter().filter(|(_, live)| hangs(live)) {
-        let pods = newest_pods(client, observed.namespace(), live).await?;
-        if let Some(trouble) = trouble(pods) {
-            troubles.insert(name.clone(), trouble);
+    let hanging = observed.deployments.iter().filter(|(_, live)| hangs(live));
+    for (name, live) in hanging.filter(|(_, live)| health::creation_failure(live).is_none()) {
+        let mut pods = newest_pods(client, observed.namespace(), live).await?;
+        pods.retain(|pod| pod.metadata.deletion_timestamp.is_none() && !is(pod, "Ready"));
+        pods.sort_by_key(|pod| std::cmp::Reverse(pod.creation_timestamp().map(|time| time.0)));
+        let told = pods.iter().find_map(|pod| Some((pod, trouble(pod)?)));
+        let found = match (told, pods.first()) {
+            (Some((_, Trouble { text, loops: false })), _) => Some(text),
+            (Some((pod, Trouble { text, loops: true })), _) => {
+                let probe = failed_probe(&events(client, pod).await?, &["Liveness", "Startup"]);
+                Some(text + &probe.map(|probe| format!("; {probe}")).unwrap_or_default())
+            }
+            (None, Some(pod)) => untold(pod, &events(client, pod).await?),
+            (None, None) => None,
+        };
+        if let Some(text) = found {
+            troubles.insert(name.clone(), text);
         }
     }
     Ok(troubles)
+}
+
+async fn events(client: &Client, pod: &Pod) -> Result<Vec<Event>, ObserveError> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
+    let fields = format!("regarding.uid={},type=Warning", pod.uid().unwrap_or_default());
+    let what = format!("the events of pod {namespace}/{}", pod.name_any());
+    let list = deadline(&what, api.list(&ListParams::default().fields(&fields))).await?;
+    Ok(list.items)
 }
 
 /// Whether pods as the Deployment wants them now do not run. That it is available says nothing: while it is rolled out the old
@@ -98,24 +133,136 @@ fn newest_hash<'a>(sets: &'a [PartialObjectMeta<ReplicaSet>], live: &Deployment)
     newest.labels().get(POD_TEMPLATE_HASH).map(String::as_str)
 }
 
-/// The trouble of the newest pod that has one.
-fn trouble(mut pods: Vec<Pod>) -> Option<String> {
-    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
-    pods.sort_by_key(|pod| std::cmp::Reverse(pod.creation_timestamp().map(|time| time.0)));
-    pods.iter().find_map(|pod| {
-        if let Some(why) = why_unscheduled(pod) {
-            return Some(format!("pod {} cannot be scheduled: {why}", pod.name_any()));
-        }
-        let status = pod.status.clone().unwrap_or_default();
-        let init = status.init_container_statuses.into_iter().flatten();
-        let containers = init.chain(status.container_statuses.into_iter().flatten());
-        containers
-            .into_iter()
-            .find_map(|container| container_trouble(&pod.name_any(), &container))
-    })
+/// What the status of a pod says.
+#[derive(Debug, PartialEq, Eq)]
+struct Trouble {
+    text: String,
+    /// Its process ends again and again.
+    loops: bool,
 }
 
-fn container_trouble(pod: &str, container: &ContainerStatus) -> Option<String> {
+impl Trouble {
+    fn new(text: String) -> Self {
+        Self { text, loops: false }
+    }
+}
+
+/// The trouble of a pod, as its status has it.
+fn trouble(pod: &Pod) -> Option<Trouble> {
+    let name = pod.name_any();
+    if let Some(why) = why_unscheduled(pod) {
+        return Some(Trouble::new(format!("pod {name} cannot be scheduled: {why}")));
+    }
+    let status = pod.status.clone().unwrap_or_default();
+    // Evicted, or not taken by the kubelet.
+    if let Some(reason) = status.reason.filter(|reason| !reason.is_empty()) {
+        return Some(Trouble::new(
+            match status.message.as_deref().unwrap_or_default() {
+                "" => format!("pod {name}: {reason}"),
+                message => format!("pod {name}: {reason}: {message}"),
+            },
+        ));
+    }
+    let init = status.init_container_statuses.into_iter().flatten();
+    let mut containers = init.chain(status.container_statuses.into_iter().flatten());
+    containers.find_map(|container| container_trouble(&name, &container))
+}
+
+fn is(pod: &Pod, kind: &str) -> bool {
+    condition_of(pod, kind).is_some_and(|(status, _)| status == condition::TRUE)
+}
+
+/// Status and message of a pod's condition.
+fn condition_of<'a>(pod: &'a Pod, kind: &str) -> Option<(&'a str, &'a str)> {
+    let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
+    let found = conditions.find(|condition| condition.type_ == kind)?;
+    Some((&found.status, found.message.as_deref().unwrap_or_default()))
+}
+
+/// Why a pod is not ready whose status names no container's trouble: by its events while it is being made (volumes, network), and
+/// while it runs (probes).
+fn untold(pod: &Pod, events: &[Event]) -> Option<String> {
+    let name = pod.name_any();
+    let mut containers = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    let runs = containers.any(|container| {
+        let state = container.state.as_ref();
+        state.is_some_and(|state| state.running.is_some())
+    });
+    if !runs {
+        let mut of_creation = of_reasons(events, |reason| !IN_STATUS.contains(&reason));
+        // The kubelet's summary of the volumes that it waited for says less than what it says of one of them.
+        of_creation.sort_by_key(|event| is_summary(event));
+        let event = of_creation.first()?;
+        let reason = event.reason.as_deref().unwrap_or_default();
+        return Some(format!("pod {name}: {reason}: {}", note(event)));
+    }
+    if let Some(probe) = failed_probe(events, &["Startup", "Readiness", "Liveness"]) {
+        return Some(format!("pod {name}: {probe}"));
+    }
+    // What others want of a pod before it counts as ready.
+    let (status, message) = condition_of(pod, "Ready")?;
+    let waits = status != condition::TRUE && is(pod, "ContainersReady") && !message.is_empty();
+    waits.then(|| format!("pod {name} is not ready: {message}"))
+}
+
+fn is_summary(event: &Event) -> bool {
+    let note = event.note.as_deref().unwrap_or_default();
+    note.starts_with("Unable to attach or mount volumes")
+}
+
+/// The newest report of a probe of one of these kinds that fails.
+fn failed_probe(events: &[Event], kinds: &[&str]) -> Option<String> {
+    let of_probes = of_reasons(events, |reason| reason == UNHEALTHY);
+    let mut notes = of_probes.into_iter().map(note);
+    notes.find(|note| kinds.iter().any(|kind| note.starts_with(kind)))
+}
+
+/// The events with one of these reasons, newest first.
+fn of_reasons(events: &[Event], wanted: impl Fn(&str) -> bool) -> Vec<&Event> {
+    let is_wanted = |event: &&Event| event.reason.as_deref().is_some_and(&wanted);
+    let mut found: Vec<&Event> = events.iter().filter(is_wanted).collect();
+    found.sort_by_key(|event| std::cmp::Reverse(last_seen(event)));
+    found
+}
+
+fn last_seen(event: &Event) -> Option<jiff::Timestamp> {
+    let series = event.series.as_ref().map(|series| series.last_observed_time.0);
+    let last = event.deprecated_last_timestamp.as_ref().map(|time| time.0);
+    let first = event.event_time.as_ref().map(|time| time.0);
+    series.or(last).or(first)
+}
+
+/// What an event says, in one line, without what differs from one attempt to the next.
+fn note(event: &Event) -> String {
+    let text = event.note.as_deref().unwrap_or_default();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut note = without_ids(&words);
+    if note.len() > MAX_NOTE_BYTES {
+        note.truncate(note.floor_char_boundary(MAX_NOTE_BYTES));
+        note.push('…');
+    }
+    note
+}
+
+/// Identifiers of containers and sandboxes become an ellipsis.
+fn without_ids(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let digits = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        if digits.len() >= ID_LENGTH && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            kept.push('…');
+            kept.push_str(word.get(digits.len()..).unwrap_or_default());
+        } else {
+            kept.push_str(word);
+        }
+    }
+    kept
+}
+
+fn container_trouble(pod: &str, container: &ContainerStatus) -> Option<Trouble> {
     // Also an init container that has done its work.
     if container.ready {
         return None;
@@ -127,7 +274,8 @@ fn container_trouble(pod: &str, container: &ContainerStatus) -> Option<String> {
         reason.filter(|reason| !is_starting(reason) && *reason != CRASH_LOOP)
     });
     if let (Some(waiting), Some(reason)) = (&state.waiting, reason) {
-        return Some(format!("{place}: {}", held_up(waiting, reason, &container.image)));
+        let text = format!("{place}: {}", held_up(waiting, reason, &container.image));
+        return Some(Trouble::new(text));
     }
     let last = container
         .last_state
@@ -142,10 +290,13 @@ fn container_trouble(pod: &str, container: &ContainerStatus) -> Option<String> {
     if backs_off || container.restart_count > 0 && (state.terminated.is_some() || last.is_some()) {
         let ended = state.terminated.as_ref().or(last);
         let exit = ended.map(|ended| format!(", last {}", exit(ended)));
-        return Some(format!("{place}: {CRASH_LOOP}{}", exit.unwrap_or_default()));
+        return Some(Trouble {
+            text: format!("{place}: {CRASH_LOOP}{}", exit.unwrap_or_default()),
+            loops: true,
+        });
     }
     let ended = state.terminated?;
-    Some(format!("{place}: ended with {}", exit(&ended)))
+    Some(Trouble::new(format!("{place}: ended with {}", exit(&ended))))
 }
 
 /// Why a container is not started.
@@ -181,11 +332,15 @@ mod tests {
 
     use super::*;
 
-    fn pod(name: &str, created: &str, status: Value) -> Pod {
-        serde_json::from_value(json!({
-            "metadata": {"name": name, "creationTimestamp": created},
-            "status": status,
-        }))
+    fn pod(name: &str, status: Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": name}, "status": status})).unwrap()
+    }
+
+    fn event(reason: &str, note: &str, last: &str) -> Event {
+        serde_json::from_value(
+            json!({"metadata": {"name": "e"}, "reason": reason, "note": note, "type": "Warning",
+            "deprecatedLastTimestamp": last}),
+        )
         .unwrap()
     }
 
@@ -197,10 +352,8 @@ mod tests {
 
     #[track_caller]
     fn check(status: Value, expected: Option<&str>) {
-        assert_eq!(
-            trouble(vec![pod("p", "2026-01-01T00:00:00Z", status)]).as_deref(),
-            expected
-        );
+        let found = trouble(&pod("p", status)).map(|found| found.text);
+        assert_eq!(found.as_deref(), expected);
     }
 
     #[test]
@@ -320,19 +473,89 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_pod_speaks_first() {
-        let pods = vec![
-            pod(
-                "old",
-                "2026-01-01T00:00:00Z",
-                waiting("CreateContainerError", "old"),
+    fn a_pod_that_the_kubelet_did_not_take_says_so() {
+        check(
+            json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
+            Some("pod p: Evicted: low on memory"),
+        );
+        check(
+            json!({"phase": "Failed", "reason": "OutOfcpu"}),
+            Some("pod p: OutOfcpu"),
+        );
+    }
+
+    #[test]
+    fn a_pod_that_is_being_made_is_explained_by_its_events() {
+        let made = pod("p", waiting("ContainerCreating", ""));
+        assert_eq!(trouble(&made), None);
+        assert_eq!(untold(&made, &[]), None);
+        let volume = "MountVolume.SetUp failed for volume \"ca\" : configmap \"trusted-ca\" not found";
+        let events = [
+            event(
+                "FailedMount",
+                "Unable to attach or mount volumes: unmounted volumes=[ca]",
+                "2026-01-01T00:00:09Z",
             ),
-            pod(
-                "new",
-                "2026-01-02T00:00:00Z",
-                waiting("CreateContainerError", "new"),
-            ),
+            event("FailedMount", volume, "2026-01-01T00:00:02Z"),
+            event("FailedMount", "older", "2026-01-01T00:00:01Z"),
+            // It was over when the pod got its node.
+            event("FailedScheduling", "no nodes", "2026-01-01T00:00:10Z"),
         ];
-        assert!(trouble(pods).unwrap().starts_with("pod new"));
+        let expected = format!("pod p: FailedMount: {volume}");
+        assert_eq!(untold(&made, &events), Some(expected.clone()));
+        let bare = pod(
+            "p",
+            json!({"conditions": [{"type": "PodScheduled", "status": "True"}]}),
+        );
+        assert_eq!(
+            untold(&bare, &events),
+            Some(expected),
+            "before the kubelet says anything"
+        );
+        assert_eq!(
+            untold(&bare, &events[..1]).map(|text| text.contains("unmounted")),
+            Some(true)
+        );
+    }
+
+    #[test]
+    fn a_note_is_one_line_that_stays_the_same_and_is_cut() {
+        let sandbox = |id: &str| {
+            let note = format!("Failed to create pod sandbox:\n network for sandbox \"{id}\": no IP");
+            super::note(&event("FailedCreatePodSandBox", &note, "2026-01-01T00:00:00Z"))
+        };
+        let expected = "Failed to create pod sandbox: network for sandbox \"…\": no IP";
+        for id in ["0123456789abcdef".repeat(4), "fedcba9876543210".repeat(2)] {
+            assert_eq!(sandbox(&id), expected);
+        }
+        assert!(sandbox("deadbeef").contains("deadbeef"));
+        let long = super::note(&event(
+            "Unhealthy",
+            &"ü".repeat(MAX_NOTE_BYTES),
+            "2026-01-01T00:00:00Z",
+        ));
+        assert!(
+            long.ends_with('…') && long.len() < MAX_NOTE_BYTES + 5,
+            "{}",
+            long.len()
+        );
+    }
+
+    #[test]
+    fn a_pod_that_runs_and_is_not_ready_is_explained_by_its_probes_and_gates() {
+        let runs = pod("p", container(false, 0, json!({"running": {}}), json!({})));
+        let events = [
+            event("Unhealthy", "Readiness probe failed: 500", "2026-01-01T00:00:01Z"),
+            event("Unhealthy", "Readiness probe failed: 503", "2026-01-01T00:00:02Z"),
+            event("FailedMount", "it came late", "2026-01-01T00:00:03Z"),
+        ];
+        let expected = Some("pod p: Readiness probe failed: 503");
+        assert_eq!(untold(&runs, &events).as_deref(), expected);
+        assert_eq!(failed_probe(&events, &["Liveness", "Startup"]), None);
+        let mut gated = container(true, 0, json!({"running": {}}), json!({}));
+        gated["conditions"] = json!([{"type": "ContainersReady", "status": "True"},
+            {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "message": "gate x is not true"}]);
+        let expected = Some("pod p is not ready: gate x is not true");
+        assert_eq!(untold(&pod("p", gated), &[]).as_deref(), expected);
     }
 }

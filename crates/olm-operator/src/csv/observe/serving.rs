@@ -35,6 +35,7 @@ use crate::{
             webhook,
         },
         strategy::Strategy,
+        upkeep,
     },
     owner,
     stores::{ServingSecret, Stores},
@@ -343,7 +344,7 @@ fn is_owned_alone<K: Resource>(object: &K, uid: &str) -> bool {
 
 /// Looks at the certificates.
 pub(super) fn inspect(observed: &mut Observed, now: Timestamp) {
-    if matches!(observed.csv.phase(), Phase::Replacing | Phase::Deleting) {
+    if *observed.csv.phase() == Phase::Deleting || upkeep::is_handed_over(observed) {
         // Its successor sees to them.
         return;
     }

@@ -8,8 +8,10 @@ use serde_json::{Map, Value};
 
 /// The one list of which others may have entries, too.
 const OWNER_REFERENCES: &str = "ownerReferences";
-/// Maps that mean something else with one more key.
-const SELECTORS: [&str; 3] = ["selector", "namespaceSelector", "objectSelector"];
+/// Means something else with one more key: the pods behind a Service.
+const SELECTOR: &str = "selector";
+/// Selectors of webhooks: where a platform adds to one, as that of AKS does to all there are, ours holds all the same.
+const WEBHOOK_SELECTORS: [&str; 2] = ["namespaceSelector", "objectSelector"];
 /// Lists whose entries an apply tells apart by these fields: what it says of one key leaves an entry of another where it is.
 const KEYED: [(&str, &[&str]); 2] = [("ports", &["port", "protocol"]), ("webhooks", &["name"])];
 
@@ -86,14 +88,17 @@ fn has_stranger(list: &str, wanted: &Value, live: &Value) -> bool {
     let (Some(wanted), Some(live)) = (wanted.as_array(), live.as_array()) else {
         return false;
     };
-    let is_counterpart = |one: &Value, other: &Value| keys.iter().all(|key| one[*key] == other[*key]);
     live.iter().any(|live| {
-        let counterpart = wanted.iter().find(|wanted| is_counterpart(wanted, live));
+        let counterpart = wanted.iter().find(|wanted| is_counterpart(keys, wanted, live));
         counterpart.is_none_or(|wanted| {
             let url = "/clientConfig/url";
             live.pointer(url).is_some() && wanted.pointer(url).is_none()
         })
     })
+}
+
+fn is_counterpart(keys: &[&str], one: &Value, other: &Value) -> bool {
+    keys.iter().all(|key| one[*key] == other[*key])
 }
 
 impl fmt::Display for Component {
@@ -102,7 +107,8 @@ impl fmt::Display for Component {
     }
 }
 
-/// The first field of `wanted` that `live` does not have like that, as a path; an owner counts wherever it stands.
+/// The first field of `wanted` that `live` does not have like that, as a path. What `live` has besides, in maps and in lists, is others'
+/// and no difference: whoever put it there would put it there again.
 fn difference(wanted: &Value, live: &Value) -> Option<String> {
     match (wanted, live) {
         (Value::Object(wanted), _) => wanted.iter().find_map(|(key, value)| {
@@ -116,8 +122,14 @@ fn difference(wanted: &Value, live: &Value) -> Option<String> {
             } else if matches!(key.as_str(), "apiVersion" | "kind") && found.is_null() {
                 // Items of a list do not repeat their type.
                 None
-            } else if SELECTORS.contains(&key.as_str()) {
+            } else if key == SELECTOR {
                 (normal(value) != normal(found)).then(String::new)
+            } else if WEBHOOK_SELECTORS.contains(&key.as_str()) {
+                let wanted = normal(value);
+                let is_more = wanted.is_null() || difference(&wanted, &normal(found)).is_none();
+                (!is_more).then(String::new)
+            } else if let (Value::Array(wanted), Value::Array(live)) = (value, found) {
+                difference_of_lists(key, wanted, live)
             } else {
                 difference(value, found)
             }?;
@@ -127,20 +139,32 @@ fn difference(wanted: &Value, live: &Value) -> Option<String> {
                 format!("{key}.{rest}")
             })
         }),
-        (Value::Array(wanted), Value::Array(live)) if wanted.len() == live.len() => {
-            let mut pairs = wanted.iter().zip(live).enumerate();
-            pairs.find_map(|(index, (wanted, live))| {
-                let rest = difference(wanted, live)?;
-                Some(if rest.is_empty() {
-                    index.to_string()
-                } else {
-                    format!("{index}.{rest}")
-                })
-            })
-        }
         (Value::Array(wanted), Value::Null) if wanted.is_empty() => None,
         _ => (wanted != live).then(String::new),
     }
+}
+
+/// The same for the list `name`: each entry has to be there, as the one of its key where there are keys.
+fn difference_of_lists(name: &str, wanted: &[Value], live: &[Value]) -> Option<String> {
+    let keys = KEYED
+        .iter()
+        .find(|(list, _)| *list == name)
+        .map(|(_, keys)| *keys);
+    wanted.iter().enumerate().find_map(|(index, entry)| {
+        let counterpart = match keys {
+            Some(keys) => live.iter().find(|live| is_counterpart(keys, entry, live)),
+            None if live.iter().any(|live| difference(entry, live).is_none()) => return None,
+            None => live.get(index),
+        };
+        let Some(live) = counterpart else {
+            return Some(index.to_string());
+        };
+        let rest = difference(entry, live)?;
+        Some(match rest.as_str() {
+            "" => index.to_string(),
+            rest => format!("{index}.{rest}"),
+        })
+    })
 }
 
 /// Without lists and maps that are empty, which say what no list and no map does.
@@ -230,6 +254,46 @@ mod tests {
         }
     }
 
+    /// Platforms add to what is in their clusters, and add it again each time it is taken away.
+    #[test]
+    fn what_others_add_is_no_difference() {
+        let ours = json!({"key": "a", "operator": "Exists"});
+        let theirs = json!({"key": "b", "operator": "NotIn", "values": ["x"]});
+        let webhook = |name: &str, expressions: Value| json!({"name": name, "operations": ["CREATE"], "namespaceSelector": {"matchExpressions": expressions}});
+        let wanted = json!({"webhooks": [webhook("w", json!([ours]))]});
+        let check = |live: Value, expected: Option<&str>| {
+            let live = json!({ "webhooks": live });
+            assert_eq!(difference(&wanted, &live).as_deref(), expected, "{live}");
+        };
+        check(json!([webhook("w", json!([theirs, ours]))]), None);
+        check(
+            json!([webhook("x", json!([])), webhook("w", json!([ours, theirs]))]),
+            None,
+        );
+        check(
+            json!([webhook("w", json!([theirs]))]),
+            Some("webhooks.0.namespaceSelector"),
+        );
+        check(json!([webhook("x", json!([ours]))]), Some("webhooks.0"));
+        let mut more = webhook("w", json!([ours]));
+        more["operations"] = json!(["UPDATE", "CREATE"]);
+        check(json!([more]), None);
+        more["operations"] = json!(["UPDATE"]);
+        check(json!([more]), Some("webhooks.0.operations.0"));
+        let all = json!({"namespaceSelector": {}});
+        let added = json!({"namespaceSelector": {"matchExpressions": [theirs]}});
+        assert_eq!(difference(&all, &added), None);
+        let ports = |ports: Value| json!({ "ports": ports });
+        let (one, other) = (
+            json!({"port": 443, "protocol": "TCP"}),
+            json!({"port": 1, "protocol": "TCP"}),
+        );
+        assert_eq!(
+            difference(&ports(json!([one])), &ports(json!([other, one]))),
+            None
+        );
+    }
+
     #[test]
     fn only_what_is_said_counts() {
         let wanted = json!({"kind": "K", "metadata": {"labels": {"a": "1", "operators.coreos.com/demo.ns": ""}, "ownerReferences": [{"uid": "u"}]},
@@ -247,7 +311,7 @@ mod tests {
             ),
             (json!({}), Some("list")),
             (json!({"list": [{"x": 2}]}), Some("list.0.x")),
-            (json!({"list": [{"x": 1}, {"x": 2}]}), Some("list")),
+            (json!({"list": []}), Some("list.0")),
             (json!({"list": [{"x": 1}]}), Some("metadata.labels.a")),
             (
                 json!({"list": [{"x": 1}], "metadata": {"labels": {"a": "2"}}}),

@@ -108,9 +108,12 @@ fn rules_within(group: &Group, mut rules: Vec<RuleWithOperations>) -> Vec<RuleWi
     rules
 }
 
-/// The CAs that a stored configuration trusts, as PEM.
+/// The CAs that a stored configuration trusts, as PEM. Others may have put webhooks of theirs into it.
 pub(crate) fn bundle_of(configuration: &Value) -> Option<String> {
-    let bundle = configuration.pointer("/webhooks/0/clientConfig/caBundle")?;
+    let name = &configuration["metadata"]["labels"][labels::WEBHOOK_DESCRIPTION_GENERATE_NAME];
+    let mut webhooks = configuration["webhooks"].as_array()?.iter();
+    let own = webhooks.find(|webhook| webhook["name"] == *name)?;
+    let bundle = own.pointer("/clientConfig/caBundle")?;
     let bytes: ByteString = serde_json::from_value(bundle.clone()).ok()?;
     String::from_utf8(bytes.0).ok()
 }

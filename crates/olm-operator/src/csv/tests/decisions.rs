@@ -1,6 +1,6 @@
 //! Single decisions: what a round would see of the demo at rest, with one thing changed.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::{apps::v1::Deployment, rbac::v1::PolicyRule};
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
@@ -228,15 +228,50 @@ fn an_install_waits_for_all_new_pods_and_a_running_operator_for_none() {
 }
 
 #[test]
-fn an_install_that_waits_says_what_its_pods_say_and_looks_at_them_every_ten_seconds() {
+fn an_install_that_waits_says_what_its_pods_say_and_looks_at_them_ever_less() {
     let (mut observed, now) = at_rest();
     half_rolled_out(&mut observed);
-    observed.pod_troubles.insert("demo".into(), "no image".into());
+    observed.pod_troubles = Some(BTreeMap::from([("demo".into(), "no image".into())]));
     put_in(&mut observed, "Installing", reason::INSTALL_SUCCEEDED, "m", now);
-    let (plan, verdict) = decide(&observed, now);
+    let (_, verdict) = decide(&observed, now);
     let message = &verdict.transitions[0].message;
     assert!(message.ends_with("; no image"), "{message}");
-    assert_eq!(delay(&plan), Some(Duration::from_secs(10)));
+    for (waited, next) in [(0, 3), (1, 2), (3, 3), (20, 5), (100, 10), (295, 5)] {
+        let (plan, _) = decide(&observed, now + Duration::from_secs(waited));
+        assert_eq!(delay(&plan), Some(Duration::from_secs(next)), "{waited}");
+    }
+}
+
+/// A read that fails takes nothing back.
+#[test]
+fn while_pods_cannot_be_read_what_was_told_of_them_stays() {
+    let (mut observed, now) = at_rest();
+    half_rolled_out(&mut observed);
+    let message = |observed: &Observed| {
+        let transitions = decide(observed, now).1.transitions;
+        transitions.first().map(|transition| transition.message.clone())
+    };
+    put_in(&mut observed, "Installing", reason::INSTALL_WAITING, "m", now);
+    let bare = message(&observed).unwrap();
+    put_in(
+        &mut observed,
+        "Installing",
+        reason::INSTALL_WAITING,
+        &format!("{bare}; no image"),
+        now,
+    );
+    assert_eq!(message(&observed), None);
+    observed.pod_troubles = Some(BTreeMap::new());
+    assert_eq!(message(&observed), Some(bare.clone()), "they have none any more");
+    put_in(
+        &mut observed,
+        "Installing",
+        reason::INSTALL_WAITING,
+        &format!("{bare} or less"),
+        now,
+    );
+    observed.pod_troubles = None;
+    assert_eq!(message(&observed), Some(bare), "that was no cause");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::installed;
-use crate::test_env::{TestEnv, deployment};
+use super::{installed, prepared, succeeded};
+use crate::test_env::{TestEnv, csv, deployment};
 
 /// A ReplicaSet of the demo's Deployment.
 fn replica_set(hash: &str, revision: &str, deployment: &Value) -> Value {
@@ -56,4 +56,102 @@ fn a_bad_image_over_a_running_operator_is_told_and_its_old_pods_are_not_blamed()
     let writes = env.writes.len();
     env.settle_for(30);
     assert_eq!(env.writes.len(), writes, "told once");
+}
+
+const UNAVAILABLE: &str =
+    "installing: waiting for deployment demo to become ready: deployment \"demo\" not available: none runs";
+
+/// The demo is installed, and its Deployment says `more` besides that it is not available.
+fn stuck(env: &mut TestEnv, more: &[Value]) {
+    let mut conditions = vec![json!({"type": "Available", "status": "False", "message": "none runs"})];
+    conditions.extend_from_slice(more);
+    env.sick.insert("demo".to_owned(), conditions.into());
+}
+
+fn gave_up() -> Value {
+    json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"})
+}
+
+#[test]
+fn a_quota_that_refuses_pods_is_told_at_once_and_as_long_as_it_does() {
+    let mut env = prepared().with(csv("a", ""));
+    let refusal = "pods \"demo-1\" is forbidden: failed quota: q: must specify limits.cpu";
+    let quota =
+        json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": refusal});
+    stuck(&mut env, std::slice::from_ref(&quota));
+    env.settle_for(3);
+    assert_eq!(
+        env.status("a"),
+        format!("Installing InstallWaiting: {UNAVAILABLE}; {refusal}")
+    );
+    stuck(&mut env, &[quota, gave_up()]);
+    env.edit("Deployment", "ns", "demo", json!({"status": null}));
+    env.settle_for(300);
+    let expected = format!(
+        "Failed InstallCheckFailed: install failed: deployment demo not ready before timeout: deployment \"demo\" exceeded its \
+         progress deadline; {refusal}"
+    );
+    assert_eq!(env.status("a"), expected);
+    env.sick.clear();
+    env.edit("Deployment", "ns", "demo", json!({"status": null}));
+    env.settle_for(5);
+    succeeded(&env, "a");
+}
+
+#[test]
+fn a_volume_that_is_missing_is_told_within_ten_seconds_and_as_long_as_it_is() {
+    let mut env = prepared().with(csv("a", ""));
+    stuck(&mut env, &[]);
+    env.settle();
+    let live = env.get("Deployment", "ns", "demo").unwrap().clone();
+    env.put(replica_set("h", "1", &live));
+    let mut making = pod(
+        "h",
+        "2026-01-01T00:00:00Z",
+        "demo:1",
+        &json!({"reason": "ContainerCreating"}),
+    );
+    making["metadata"]["uid"] = json!("pod-uid");
+    env.put(making);
+    let note = "MountVolume.SetUp failed for volume \"ca\" : configmap \"trusted-ca\" not found";
+    let event = |uid: &str, reason: &str, note: &str| {
+        json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"namespace": "ns", "name": uid},
+            "type": "Warning", "reason": reason, "note": note, "regarding": {"uid": uid}})
+    };
+    env.put(event("pod-uid", "FailedMount", note));
+    env.put(event("other-uid", "FailedMount", "of another"));
+    env.settle_for(9);
+    let cause = format!("pod demo-h-x: FailedMount: {note}");
+    assert_eq!(
+        env.status("a"),
+        format!("Installing InstallWaiting: {UNAVAILABLE}; {cause}")
+    );
+    env.settle_for(300);
+    let timeout = UNAVAILABLE.replacen("installing", "install timeout", 1);
+    assert_eq!(
+        env.status("a"),
+        format!("Failed InstallCheckFailed: {timeout}; {cause}")
+    );
+    stuck(&mut env, &[gave_up()]);
+    env.edit("Deployment", "ns", "demo", json!({"status": null}));
+    env.settle_for(5);
+    assert!(
+        env.status("a")
+            .ends_with(&format!("exceeded its progress deadline; {cause}")),
+        "{}",
+        env.status("a")
+    );
+    env.kill();
+    env.writes.clear();
+    env.settle_for(300);
+    assert_eq!(env.writes, [""; 0], "at rest");
+    // Another cause takes its place.
+    env.delete("Event", "ns", "pod-uid");
+    env.put(event("pod-uid", "FailedMount", "no such secret"));
+    env.settle_for(61);
+    assert!(
+        env.status("a").ends_with("FailedMount: no such secret"),
+        "{}",
+        env.status("a")
+    );
 }

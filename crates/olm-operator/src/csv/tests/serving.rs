@@ -563,8 +563,22 @@ fn a_description_that_is_not_installed_is_told_and_mended_in_place() {
     rests(
         &mut env,
         csv,
-        "Failed InvalidWebhookDescription: webhook rules cannot include all groups (webhook v.example.com)",
+        "Failed InvalidWebhookDescription: webhook rules cannot include all groups",
     );
+    let refused = |env: &TestEnv| -> Vec<Value> {
+        let csv = env.get("ClusterServiceVersion", "ns", "a").unwrap();
+        let rows = csv["status"]["requirementStatus"].as_array().unwrap().iter();
+        let of_webhooks = rows.filter(|row| row["kind"] == "ValidatingWebhookConfiguration");
+        of_webhooks
+            .map(|row| json!([row["name"], row["status"], row["message"]]))
+            .collect()
+    };
+    let row = json!([
+        "v.example.com",
+        "NotPresent",
+        "webhook rules cannot include all groups"
+    ]);
+    assert_eq!(refused(&env), [row]);
     assert!(env.names("Deployment").is_empty() && env.names("Secret").is_empty());
     let fine = csv_with_webhooks("a", "")["spec"]["webhookdefinitions"].clone();
     env.edit(
@@ -575,6 +589,7 @@ fn a_description_that_is_not_installed_is_told_and_mended_in_place() {
     );
     env.settle_for(5);
     succeeded(&env, "a");
+    assert!(refused(&env).is_empty());
     agree(&env);
 }
 

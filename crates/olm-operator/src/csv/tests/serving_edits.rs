@@ -71,6 +71,50 @@ fn a_webhook_that_was_renamed_or_led_to_a_url_comes_back() {
     }
 }
 
+/// The admissions enforcer of AKS adds to the selectors of all webhooks there are, each time somebody writes one.
+#[test]
+fn what_a_platform_adds_stays_and_nothing_flaps() {
+    let mut env = installed();
+    let name = env.names(VALIDATING)[0].trim_start_matches('/').to_owned();
+    let added = json!({"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]});
+    let mut webhooks = env.get(VALIDATING, "", &name).unwrap()["webhooks"].clone();
+    let selector = &mut webhooks[0]["namespaceSelector"];
+    let mut expressions = selector["matchExpressions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    expressions.push(added);
+    selector["matchExpressions"] = expressions.into();
+    env.edit_as(
+        "admissionsenforcer",
+        VALIDATING,
+        "",
+        &name,
+        json!({"webhooks": webhooks}),
+    );
+    let mut with_port = ports(&env);
+    with_port
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "mesh", "port": 15021, "protocol": "TCP"}));
+    env.edit_as(
+        "mesh",
+        "Service",
+        "ns",
+        "demo-service",
+        json!({"spec": {"ports": with_port}}),
+    );
+    env.writes.clear();
+    env.log.clear();
+    env.settle_for(600);
+    env.kill();
+    env.settle_for(60);
+    assert_eq!(env.writes, [""; 0]);
+    assert_eq!(env.log, [""; 0]);
+    assert_eq!(env.get(VALIDATING, "", &name).unwrap()["webhooks"], webhooks);
+    succeeded(&env, "a");
+}
+
 #[test]
 fn a_port_that_the_new_version_changes_is_changed_without_a_failure() {
     let mut env = installed();

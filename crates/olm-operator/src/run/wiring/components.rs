@@ -38,9 +38,10 @@ fn connect_operators(stores: &Stores, queue: &Queue<NamespacedName>) {
     list_component(stores, &stores.cluster_role_bindings, queue, founder::of_none);
     let queue = queue.clone();
     stores.operators.on_change(move |change| {
+        let operator = Some(change.object().as_ref());
         queue.add_after(
             operator::triggers::by_operator(change),
-            operator::triggers::GATHER,
+            operator::triggers::gather(operator),
         );
     });
 }
@@ -58,7 +59,8 @@ fn list_component<K>(
     store.on_change(move |change| {
         let is_there = |name: &NamespacedName| operators.get_key(name).is_some();
         for operator in operator::triggers::by_component(change, founded, is_there) {
-            queue.add_after(operator, operator::triggers::GATHER);
+            let delay = operator::triggers::gather(operators.get_key(&operator).as_deref());
+            queue.add_after(operator, delay);
         }
     });
 }
