@@ -35,8 +35,9 @@ use crate::{Verdict, global, printer};
 type Check = for<'a> fn(&'a Observed) -> Result<Vec<Finding>, &'a Unread>;
 
 /// All checks, by what is so if they find nothing.
-const CHECKS: [(&str, Check); 22] = [
+const CHECKS: [(&str, Check); 23] = [
     ("OLM runs", cluster_parts::programs),
+    ("labels that OLM trusts are guarded", cluster_parts::guarded),
     ("catalogs are ready", catalogs::ready),
     (
         "namespaces with operators have one OperatorGroup",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use kube::ResourceExt as _;
-use olm_api::condition;
+use olm_api::{condition, labels};
 
 use super::finding::{Finding, Severity, object, word};
 use super::observed::{Observed, Unread};
@@ -69,6 +69,19 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         )
     });
     Ok(unwell.chain(missing).collect())
+}
+
+/// Labels on Roles that OLM trusts are guarded.
+pub(super) fn guarded(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
+    if *observed.guard.as_ref()? {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Finding::warning(
+        object("ValidatingAdmissionPolicyBinding", "", labels::GUARD_POLICY),
+        "it is not there: users who may write Roles in one namespace can have OLM carry them to others"
+            .to_owned(),
+        "helm upgrade with --set guardedLabels.enabled=true, on Kubernetes 1.30 or later".to_owned(),
+    )])
 }
 
 fn app(program: &Deployment) -> Option<&str> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding, Subject};
@@ -104,12 +105,17 @@ pub(crate) async fn observe(
     };
     let unpacked = reader.unpacked(jobs.as_deref().unwrap_or_default()).await;
     let programs = reader.programs(own.olm).await;
+    let guard = match namespace {
+        Some(_) => Ok(true),
+        None => reader.guard().await,
+    };
     let mut observed = Observed {
         namespace: namespace.map(str::to_owned),
         global: global.to_owned(),
         olm: own.olm.to_owned(),
         now: now(),
         programs,
+        guard,
         unreadable: Vec::new(),
         asked_again: BTreeMap::new(),
         installed_since: BTreeMap::new(),
@@ -265,6 +271,15 @@ impl Reader<'_> {
     }
 
     /// Whoever may make Deployments may label them so: those of other namespaces count where OLM's has none.
+    /// A server that knows no such policies guards nothing.
+    async fn guard(&self) -> Read<bool> {
+        let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
+        let name = labels::GUARD_POLICY;
+        let what = || format!("read ValidatingAdmissionPolicyBinding {name}");
+        let found = self.within(answer(what, api.get_metadata_opt(name))).await?;
+        Ok(found.is_some())
+    }
+
     async fn programs(&self, olm: &str) -> Read<Vec<Deployment>> {
         let own: Vec<Deployment> = self.all(Some(olm), PROGRAMS).await?;
         match own.is_empty() {

@@ -52,6 +52,18 @@ pub(crate) fn cluster() -> FakeCluster {
         "PackageManifest",
         "packagemanifests",
     ));
+    cluster.serve(Kind {
+        namespaced: false,
+        ..kind(
+            "admissionregistration.k8s.io",
+            "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings",
+        )
+    });
+    cluster.put(
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": labels::GUARD_POLICY}}),
+    );
     for name in ["catalog-operator", "olm-operator"] {
         cluster.put(json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"namespace": "olm", "name": name, "labels": {"app": name}},
@@ -176,11 +188,23 @@ async fn a_cluster_in_which_nothing_is_wrong_is_fine_and_nothing_is_written() {
     let diagnosis = diagnosed(&cluster).await;
     assert_eq!(
         diagnosis.text(false, Colours(false)),
-        "errors: 0, warnings: 0, not checked: 0, fine: 22\n"
+        "errors: 0, warnings: 0, not checked: 0, fine: 23\n"
     );
     let wide = diagnosis.text(true, Colours(false));
     assert!(wide.starts_with("fine         OLM runs\n"), "{wide}");
     assert!(cluster.log().writes.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_that_nobody_guards_are_told() {
+    let name = "ValidatingAdmissionPolicyBinding olm-guarded-labels";
+    let told = format!(
+        "warning: {name}: it is not there: users who may write Roles in one namespace can have OLM carry them to others"
+    );
+    let without = |cluster: &FakeCluster| {
+        assert!(cluster.delete("ValidatingAdmissionPolicyBinding", "", labels::GUARD_POLICY));
+    };
+    assert_eq!(found(without).await, [told]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,7 +235,7 @@ async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
                  → correct spec.image or spec.secrets: kubectl edit catalogsource cat -n olm; its pods: kubectl get pods -n olm -l olm.catalogSource=cat
     warning      InstallPlan shop/install-1: it waits for approval since 3d, for etcd.v2.0.0
                  → kubectl operator approve install-1 -n shop
-    errors: 1, warnings: 1, not checked: 0, fine: 20
+    errors: 1, warnings: 1, not checked: 0, fine: 21
     ");
 }
 
