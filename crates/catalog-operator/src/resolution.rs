@@ -12,7 +12,7 @@
 //! - An input is resolved once: while nothing of it changes, what it came to is kept.
 //! - At most one plan is made for a resolution, also when the process ends between any two writes.
 //! - A component that cannot be resolved or unpacked does not hold up the others; its Subscriptions say why, the others do not.
-//! - A catalog that is only starting is waited for in silence; its own status and `CatalogSourcesUnhealthy` tell.
+//! - A catalog that is only starting is waited for in silence.
 //!
 //! # Errors
 //! Whatever keeps a namespace from being resolved is a condition of its Subscriptions, also what upstream only logs:

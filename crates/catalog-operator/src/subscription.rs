@@ -144,36 +144,16 @@ pub fn compose(
     status
 }
 
-/// Whether the difference between two statuses is more than a passing reason of the catalogs' health.
-///
-/// Comparison leaves `lastUpdated` out, because it follows from the rest.
+/// Whether two statuses differ. `lastUpdated` follows from the rest and does not count.
 pub fn is_worth_writing(old: Option<&SubscriptionStatus>, new: &SubscriptionStatus) -> bool {
     let Some(old) = old.filter(|old| old.last_updated.is_some()) else {
         return true;
     };
-    let comparable = |status: &SubscriptionStatus| {
-        let mut status = status.clone();
-        status.last_updated = None;
-        for condition in status
-            .conditions
-            .iter_mut()
-            .filter(|c| c.type_ == reasons::CATALOG_SOURCES_UNHEALTHY)
-        {
-            if catalog_health::is_passing_reason(condition.reason.as_deref().unwrap_or_default()) {
-                condition.reason = lasting_reason(&condition.status).map(str::to_owned);
-            }
-        }
-        status
+    let comparable = |status: &SubscriptionStatus| SubscriptionStatus {
+        last_updated: None,
+        ..status.clone()
     };
     comparable(old) != comparable(new)
-}
-
-fn lasting_reason(status: &str) -> Option<&'static str> {
-    Some(if status == olm_api::condition::TRUE {
-        reasons::UNHEALTHY_CATALOG_SOURCE_FOUND
-    } else {
-        reasons::ALL_CATALOG_SOURCES_HEALTHY
-    })
 }
 
 /// The plan that a status refers to, if it exists.

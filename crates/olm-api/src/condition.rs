@@ -123,7 +123,7 @@ pub mod requirement {
 
 /// Condition types and reasons of a Subscription. All types are abnormal when true.
 pub mod subscription {
-    /// Type: a catalog the Subscription could use is not healthy.
+    /// Type: the catalog that the Subscription names is missing or not healthy.
     pub const CATALOG_SOURCES_UNHEALTHY: &str = "CatalogSourcesUnhealthy";
     /// Type: the InstallPlan the status refers to does not exist.
     pub const INSTALL_PLAN_MISSING: &str = "InstallPlanMissing";
@@ -150,13 +150,7 @@ pub mod subscription {
     pub const NO_CATALOG_SOURCES_FOUND: &str = "NoCatalogSourcesFound";
     /// Reason: every catalog is healthy.
     pub const ALL_CATALOG_SOURCES_HEALTHY: &str = "AllCatalogSourcesHealthy";
-    /// Reason: there are more catalogs than before.
-    pub const CATALOG_SOURCES_ADDED: &str = "CatalogSourcesAdded";
-    /// Reason: identity or health of a catalog has changed.
-    pub const CATALOG_SOURCES_UPDATED: &str = "CatalogSourcesUpdated";
-    /// Reason: there are fewer catalogs than before.
-    pub const CATALOG_SOURCES_DELETED: &str = "CatalogSourcesDeleted";
-    /// Reason: at least one catalog is not healthy.
+    /// Reason: the catalog that the Subscription names is missing or not healthy.
     pub const UNHEALTHY_CATALOG_SOURCE_FOUND: &str = "UnhealthyCatalogSourceFound";
     /// Reason: the InstallPlan is not there.
     pub const REFERENCED_INSTALL_PLAN_NOT_FOUND: &str = "ReferencedInstallPlanNotFound";

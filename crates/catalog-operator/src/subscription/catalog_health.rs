@@ -1,7 +1,7 @@
 //! `status.catalogHealth` and the condition `CatalogSourcesUnhealthy` (`docs/reference/resolution.md`).
 //!
-//! A catalog is healthy when its status says that it is served and connected. Upstream asks the cluster for the
-//! catalog's objects instead, and so calls a catalog healthy whose image cannot be pulled.
+//! A catalog is healthy when its status says that it is served and connected, or that it only starts. Upstream asks the
+//! cluster for the catalog's objects instead, and so calls a catalog healthy whose image cannot be pulled.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -11,6 +11,7 @@ use olm_api::v1alpha1::{
     API_VERSION, CatalogSource, SubscriptionCatalogHealth, SubscriptionCondition, SubscriptionSpec,
     SubscriptionStatus,
 };
+use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::condition::stored_time;
 
 use super::conditions::{condition_false, condition_true};
@@ -20,7 +21,7 @@ use super::conditions::{condition_false, condition_true};
 pub struct CatalogFact {
     /// The object.
     pub reference: ObjectReference,
-    /// Why it is not healthy; none when it is.
+    /// Why it is not healthy; `None` when it is, or when it only starts.
     pub unhealthy_reason: Option<String>,
 }
 
@@ -37,7 +38,7 @@ impl CatalogFact {
                 resource_version: source.metadata.resource_version.clone(),
                 ..ObjectReference::default()
             },
-            unhealthy_reason: unhealthy_reason(source),
+            unhealthy_reason: unhealthy_reason(source).filter(|_| !is_starting(source)),
         }
     }
 
@@ -116,10 +117,10 @@ pub(crate) fn is_starting(source: &CatalogSource) -> bool {
         && source.metadata.deletion_timestamp.is_none()
 }
 
-/// Health of `catalogs` put into `status`: the list when a catalog came, went or changed its health, and the condition.
+/// Puts the health of `catalogs` into `status`: the list when a catalog came, went or changed its health, and the condition.
 ///
-/// After such a change the condition has a reason that says so. It is replaced by the lasting reason when the status is
-/// written the next time; that alone is no cause for a write, see [`super::is_worth_writing`].
+/// Upstream first writes a reason that names the change (`CatalogSourcesAdded`, `…Updated`, `…Deleted`) and the lasting
+/// one in a second write. Here the lasting one is written at once.
 pub(crate) fn put(
     status: &mut SubscriptionStatus,
     spec: &SubscriptionSpec,
@@ -127,23 +128,11 @@ pub(crate) fn put(
     now: Timestamp,
 ) {
     let known = &status.catalog_health;
-    let count = known.len();
-    let changed = count != catalogs.len()
+    let changed = known.len() != catalogs.len()
         || !catalogs
             .iter()
             .all(|catalog| known.iter().any(|entry| catalog.is_same_as(entry)));
-    let mut condition = condition(spec, catalogs);
-    if catalogs.is_empty() && count > 0 {
-        condition.reason = Some(reasons::CATALOG_SOURCES_DELETED.to_owned());
-    } else if changed {
-        let reason = match catalogs.len().cmp(&count) {
-            std::cmp::Ordering::Greater => reasons::CATALOG_SOURCES_ADDED,
-            std::cmp::Ordering::Less => reasons::CATALOG_SOURCES_DELETED,
-            std::cmp::Ordering::Equal => reasons::CATALOG_SOURCES_UPDATED,
-        };
-        condition.reason = Some(reason.to_owned());
-    }
-    super::conditions::set(&mut status.conditions, condition, now);
+    super::conditions::set(&mut status.conditions, condition(spec, catalogs), now);
     if changed {
         status.catalog_health = catalogs
             .iter()
@@ -157,15 +146,8 @@ pub(crate) fn put(
     }
 }
 
-/// The condition with its lasting reason.
+/// The condition. It is true only for the catalog that the Subscription names; the trouble of others is named in its message.
 fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionCondition {
-    let unhealthy = |message: &str| {
-        condition_true(
-            reasons::CATALOG_SOURCES_UNHEALTHY,
-            reasons::UNHEALTHY_CATALOG_SOURCE_FOUND,
-            message,
-        )
-    };
     if catalogs.is_empty() {
         return condition_true(
             reasons::CATALOG_SOURCES_UNHEALTHY,
@@ -173,54 +155,37 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
             "dependency resolution requires at least one catalogsource",
         );
     }
-    let target = catalogs.iter().find(|catalog| catalog.is_target_of(spec));
-    match target {
-        None => {
-            return unhealthy(&format!(
-                "targeted catalogsource {}/{} missing",
-                spec.source_namespace, spec.source
-            ));
+    let ailment = match catalogs.iter().find(|catalog| catalog.is_target_of(spec)) {
+        None => "missing",
+        Some(target) if target.unhealthy_reason.is_some() => "unhealthy",
+        Some(_) => {
+            return condition_false(
+                reasons::CATALOG_SOURCES_UNHEALTHY,
+                reasons::ALL_CATALOG_SOURCES_HEALTHY,
+                &message_of_healthy(catalogs),
+            );
         }
-        Some(CatalogFact {
-            unhealthy_reason: Some(unhealthy_reason),
-            ..
-        }) => {
-            return unhealthy(&format!(
-                "targeted catalogsource {}/{} unhealthy: {unhealthy_reason}",
-                spec.source_namespace, spec.source
-            ));
-        }
-        Some(_) => {}
-    }
-    let others: Vec<String> = catalogs
-        .iter()
-        .filter_map(|catalog| {
-            Some(format!(
-                "catalogsource {} unhealthy: {}",
-                catalog.name(),
-                catalog.unhealthy_reason.as_ref()?
-            ))
-        })
-        .collect();
-    if others.is_empty() {
-        condition_false(
-            reasons::CATALOG_SOURCES_UNHEALTHY,
-            reasons::ALL_CATALOG_SOURCES_HEALTHY,
-            "all available catalogsources are healthy",
-        )
-    } else {
-        unhealthy(&others.join("; "))
-    }
+    };
+    condition_true(
+        reasons::CATALOG_SOURCES_UNHEALTHY,
+        reasons::UNHEALTHY_CATALOG_SOURCE_FOUND,
+        &format!(
+            "targeted catalogsource {}/{} {ailment}",
+            spec.source_namespace, spec.source
+        ),
+    )
 }
 
-/// Whether a reason only says that the catalogs have changed.
-pub(crate) fn is_passing_reason(reason: &str) -> bool {
-    [
-        reasons::CATALOG_SOURCES_ADDED,
-        reasons::CATALOG_SOURCES_DELETED,
-        reasons::CATALOG_SOURCES_UPDATED,
-    ]
-    .contains(&reason)
+/// Upstream's message, and the catalogs that are not available, without their causes: each change would be a write to
+/// every Subscription.
+fn message_of_healthy(catalogs: &[CatalogFact]) -> String {
+    let text = "all available catalogsources are healthy";
+    let broken = catalogs.iter().filter(|catalog| catalog.unhealthy_reason.is_some());
+    let names: Vec<String> = broken.map(CatalogFact::name).collect();
+    match names.is_empty() {
+        true => text.to_owned(),
+        false => cut(&format!("{text}; unavailable: {}", names.join(", ")), EVENT_LIMIT),
+    }
 }
 
 /// Catalogs in the order in which upstream lists them: by namespace and name written together.

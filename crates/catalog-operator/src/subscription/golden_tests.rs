@@ -26,16 +26,13 @@ fn typed<K: serde::de::DeserializeOwned>(path: &Path) -> Vec<K> {
 }
 
 /// What a comparison leaves out: times and versions, order of conditions, and what differs knowingly, that is
-/// `BundleUnpacking` of a plan long made and reasons that pass.
+/// `BundleUnpacking` of a plan long made.
 fn comparable(status: &SubscriptionStatus) -> Value {
     let mut value = serde_json::to_value(status).unwrap();
     let mut conditions: Vec<Value> = value["conditions"].as_array().cloned().unwrap_or_default();
     conditions.retain(|condition| condition["type"] != reasons::BUNDLE_UNPACKING);
     for condition in &mut conditions {
         condition.as_object_mut().unwrap().remove("lastTransitionTime");
-        if catalog_health::is_passing_reason(condition["reason"].as_str().unwrap_or_default()) {
-            condition["reason"] = reasons::ALL_CATALOG_SOURCES_HEALTHY.into();
-        }
     }
     conditions.sort_by_key(|condition| condition["type"].as_str().map(str::to_owned));
     value["conditions"] = conditions.into();

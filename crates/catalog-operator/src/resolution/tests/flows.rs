@@ -29,7 +29,7 @@ fn a_subscription_becomes_a_plan_and_an_operator() {
     env.settle();
     insta::assert_snapshot!(env.describe(), @r"
     demo-sub: state=UpgradePending installed=- current=demo.v3 gen=1
-      CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
+      CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
       InstallPlanPending=True/Installing
     plan gen=1 Automatic approved=true demo.v3: Installing ClusterServiceVersion/demo.v3
     ");
@@ -72,7 +72,7 @@ fn a_dependency_gets_a_subscription() {
     env.settle();
     insta::assert_snapshot!(env.describe(), @r"
     demo-stable-cat-ns: state=AtLatestKnown installed=demo.v1 current=demo.v1 gen=0
-      CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
+      CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
     upper-sub: state=AtLatestKnown installed=upper.v1 current=upper.v1 gen=1
       CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
     plan gen=1 Automatic approved=true demo.v1,upper.v1: Complete Subscription/demo-stable-cat-ns ClusterServiceVersion/demo.v1 ClusterServiceVersion/upper.v1

@@ -38,7 +38,7 @@ fn a_new_subscription_is_written_three_times() {
     round(in_phase("Complete"), &["demo.v1"], false);
     insta::assert_snapshot!(writes.join("\n---\n"), @r"
     UpgradePending demo.v1 
-    CatalogSourcesUnhealthy=False/CatalogSourcesAdded: all available catalogsources are healthy
+    CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy: all available catalogsources are healthy
     InstallPlanPending=True/Installing
     ---
     AtLatestKnown demo.v1 demo.v1
@@ -101,7 +101,7 @@ fn the_status_has_upstreams_fields() {
         {
           "type": "CatalogSourcesUnhealthy",
           "status": "False",
-          "reason": "CatalogSourcesAdded",
+          "reason": "AllCatalogSourcesHealthy",
           "message": "all available catalogsources are healthy",
           "lastTransitionTime": "2026-11-20T22:00:00Z"
         },
@@ -156,7 +156,7 @@ fn a_plan_lost_later_is_reported_missing() {
         &quiet(&[healthy("cat")]),
     );
     insta::assert_snapshot!(conditions_text(&status), @r"
-    CatalogSourcesUnhealthy=False/CatalogSourcesAdded: all available catalogsources are healthy
+    CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy: all available catalogsources are healthy
     InstallPlanMissing=True/ReferencedInstallPlanNotFound
     ");
     assert_eq!(status.state, SubscriptionState::AtLatestKnown);

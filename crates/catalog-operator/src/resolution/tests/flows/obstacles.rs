@@ -169,13 +169,13 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
     env.settle();
     insta::assert_snapshot!(env.describe(), @r"
     demo-sub: state=UpgradePending installed=- current=demo.v1 gen=1
-      CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
+      CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
       InstallPlanPending=True/Installing
     other-sub: state= installed=- current=- gen=0
-      CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
+      CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
       BundleUnpackFailed=True/BundleUnpackFailed Bundle unpacking failed - NoRoom: bundle other.v1: image `reg/other:v1`: no room; it is tried again; fewer operators installed at a time, or smaller bundles, need less memory
     third-sub: state= installed=- current=- gen=0
-      CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
+      CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
       ResolutionFailed=True/ConstraintsNotSatisfiable constraints not satisfiable: bundle third.v1 requires an operator providing an API with group: example.com, version: v1, kind: Nothing, subscription third-sub exists, subscription third-sub requires cat/ns/stable/third.v1
     - subscription third-sub asks for package third, channel stable of catalog ns/cat
       - third.v1 (channel stable of catalog ns/cat)
@@ -244,7 +244,7 @@ fn hlt_002_a_catalog_that_cannot_be_read_blocks_only_what_it_could_change() {
     env.subscribe("plain", &json!({}));
     env.settle();
     let told = env.describe();
-    assert!(told.contains("CatalogSourcesUnhealthy=True/CatalogSourcesAdded catalogsource olm/global unhealthy: couldn't connect to registry - refused"), "{told}");
+    assert!(told.contains("CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy; unavailable: olm/global\n"), "{told}");
     assert!(told.contains("error using catalogsource olm/global: no registry client established for catalogsource olm/global: couldn't connect to registry - refused"), "{told}");
     assert!(
         told.contains("plan gen=1 Automatic approved=true plain.v1"),
@@ -292,20 +292,20 @@ fn hlt_005_resolution_goes_on_when_the_unhealthy_catalog_is_removed() {
     env.subscribe("upper", &json!({}));
     env.settle();
     let told = env.describe();
-    assert!(told.contains("CatalogSourcesUnhealthy=True"), "{told}");
+    assert!(told.contains("; unavailable: ns/high"), "{told}");
     assert!(told.contains("error using catalogsource ns/high"), "{told}");
     env.delete("CatalogSource", "high");
     env.settle();
     let told = env.describe();
     assert!(
-        !told.contains("CatalogSourcesUnhealthy=True") && !told.contains("error using"),
+        !told.contains("unavailable") && !told.contains("error using"),
         "{told}"
     );
     // Resolution has gone on to its own answer.
     assert!(told.contains("ConstraintsNotSatisfiable"), "{told}");
 }
 
-/// While a catalog starts, its Subscriptions say so, and not that resolution failed.
+/// While a catalog starts, its Subscriptions say neither that it is unhealthy nor that resolution failed.
 #[test]
 fn a_starting_catalog_is_waited_for() {
     let mut env = TestEnv::new();
@@ -321,7 +321,7 @@ fn a_starting_catalog_is_waited_for() {
     env.settle();
     insta::assert_snapshot!(env.describe(), @r"
     demo-sub: state= installed=- current=- gen=0
-      CatalogSourcesUnhealthy=True/CatalogSourcesAdded targeted catalogsource ns/cat unhealthy: its registry server is starting
+      CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
     ");
     assert_eq!(env.writes.len(), 1);
     env.serve(NAMESPACE, "cat", demo());

@@ -17,9 +17,7 @@ fn a_crash_after_any_write_leads_to_the_same_end_with_one_plan() {
         env.settle();
         env.carry_out_plans();
         env.settle();
-        let end = env
-            .describe()
-            .replace("CatalogSourcesAdded", "AllCatalogSourcesHealthy");
+        let end = env.describe();
         (env, end)
     }
     let (reference, end) = run(None);
