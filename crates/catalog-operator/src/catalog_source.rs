@@ -20,6 +20,7 @@
 
 mod account;
 pub(crate) mod address;
+mod config_map_owner;
 pub(crate) mod connection;
 pub(crate) mod decide;
 pub(crate) mod image_polls;

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
@@ -20,7 +19,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::account;
-use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy, name};
+use super::config_map_owner;
+use super::objects::{
+    build_server_policy, build_service, build_service_account, build_unpack_policy, name, same_policy,
+    same_service,
+};
 use super::observed::Observed;
 use super::pod::{accept_any_content, build_config_map_pod, build_pod, is_of_config_map};
 use super::pod_state::{self, End};
@@ -52,6 +55,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 pub enum Purpose {
     /// Image of the spec, as its template says.
     Image,
+    /// Owner of the ConfigMap.
+    ConfigMapOwner,
     /// NetworkPolicy of the catalog's pods.
     ServerPolicy,
     /// NetworkPolicy of unpack pods.
@@ -90,9 +95,14 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         }
         Source::ConfigMap { name, config } => match &observed.config_map {
             ConfigMapState::Found(version) => {
-                let settings = &observed.settings;
-                let pod = build_config_map_pod(&observed.source, name, version, config, settings);
-                draft.serve(observed, &pod, now);
+                if let Some(patch) = config_map_owner::to_write(&observed.source, name, version) {
+                    // The pod is made for the version that comes of it; the watch tells when it is there.
+                    draft.actions.push((Purpose::ConfigMapOwner, patch));
+                } else {
+                    let settings = &observed.settings;
+                    let pod = build_config_map_pod(&observed.source, name, version, config, settings);
+                    draft.serve(observed, &pod, now);
+                }
             }
             // What was served goes on; a watch tells when there is one again.
             ConfigMapState::Missing | ConfigMapState::NotNamed => {}
@@ -539,10 +549,12 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
 
 /// Whether one of the object's owners has this uid.
 pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
-    meta.owner_references
-        .iter()
-        .flatten()
-        .any(|owner| Some(owner.uid.as_str()) == uid)
+    is_owner(meta.owner_references.as_deref().unwrap_or_default(), uid)
+}
+
+/// Whether one of the owners has this uid.
+pub(crate) fn is_owner(owners: &[OwnerReference], uid: Option<&str>) -> bool {
+    owners.iter().any(|owner| Some(owner.uid.as_str()) == uid)
 }
 
 fn has_labels(live: &ObjectMeta, wanted: &ObjectMeta) -> bool {
@@ -573,28 +585,4 @@ where
         let manager = labels::FIELD_MANAGER_REGISTRY;
         (!is_right).then(|| Action::apply(target_of(wanted), to_value(wanted), manager))
     }
-}
-
-fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
-    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else {
-        return false;
-    };
-    live.pod_selector == wanted.pod_selector
-        && live.policy_types == wanted.policy_types
-        // The server drops empty lists.
-        && live.ingress.as_deref().unwrap_or_default() == wanted.ingress.as_deref().unwrap_or_default()
-        && live.egress.as_deref().unwrap_or_default() == wanted.egress.as_deref().unwrap_or_default()
-}
-
-/// Ports that others add are theirs; the selector is one value to the server.
-fn same_service(live: &Service, wanted: &Service) -> bool {
-    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else {
-        return false;
-    };
-    let served = |port: &k8s_openapi::api::core::v1::ServicePort| {
-        live.ports.iter().flatten().any(|other| {
-            other.port == port.port && other.name == port.name && other.target_port == port.target_port
-        })
-    };
-    live.selector == wanted.selector && wanted.ports.iter().flatten().all(served)
 }

@@ -279,3 +279,28 @@ fn policy_port(port: i32, protocol: &str) -> NetworkPolicyPort {
         end_port: None,
     }
 }
+
+/// Whether the policy is as it is wanted.
+pub(crate) fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
+    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else {
+        return false;
+    };
+    live.pod_selector == wanted.pod_selector
+        && live.policy_types == wanted.policy_types
+        // The server drops empty lists.
+        && live.ingress.as_deref().unwrap_or_default() == wanted.ingress.as_deref().unwrap_or_default()
+        && live.egress.as_deref().unwrap_or_default() == wanted.egress.as_deref().unwrap_or_default()
+}
+
+/// Whether the Service is as it is wanted. Ports that others add are theirs; the selector is one value to the server.
+pub(crate) fn same_service(live: &Service, wanted: &Service) -> bool {
+    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else {
+        return false;
+    };
+    let served = |port: &ServicePort| {
+        live.ports.iter().flatten().any(|other| {
+            other.port == port.port && other.name == port.name && other.target_port == port.target_port
+        })
+    };
+    live.selector == wanted.selector && wanted.ports.iter().flatten().all(served)
+}

@@ -32,7 +32,9 @@ pub fn compose(
     now: Timestamp,
 ) -> CatalogSourceStatus {
     let mut status = observed.source.status.clone().unwrap_or_default();
-    if observed.config_map == ConfigMapState::Asked {
+    let is_owning = verdict.purposes.contains(&Purpose::ConfigMapOwner);
+    let is_refused = outcomes.failure().is_some_and(|(_, failure)| lasts(failure));
+    if observed.config_map == ConfigMapState::Asked || is_owning && !is_refused {
         // In a moment more is known.
         return status;
     }
@@ -43,6 +45,9 @@ pub fn compose(
     }
     status.reason = filled(reason.to_owned());
     status.message = filled(message);
+    if is_owning {
+        return status;
+    }
     let Some(address) = shown_address(&observed.source, &observed.parsed) else {
         return status;
     };
@@ -92,6 +97,13 @@ fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'stati
     }
     if let Some((index, failure)) = outcomes.failure().filter(|(_, failure)| lasts(failure)) {
         let purpose = verdict.purposes.get(index);
+        if purpose == Some(&Purpose::ConfigMapOwner) {
+            let text = format!(
+                "unable to write owner onto catalog source configmap - {}",
+                failure.message
+            );
+            return (reasons::CONFIG_MAP_ERROR, text);
+        }
         let text = format!(
             "couldn't ensure registry server - {}",
             failure_text(observed, purpose, failure)
@@ -149,7 +161,7 @@ fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failur
         Some(Purpose::NewPod) => format!("error ensuring pod: {name}-: error creating new pod: {name}-"),
         Some(Purpose::UpdatePod) => format!("error ensuring update pod for catalog source {name}"),
         Some(Purpose::OldPod(pod)) => format!("error ensuring pod: {name}-: error deleting old pod: {pod}"),
-        None => failure.action.clone(),
+        Some(Purpose::ConfigMapOwner) | None => failure.action.clone(),
     };
     format!("{step}: {}", failure.message)
 }

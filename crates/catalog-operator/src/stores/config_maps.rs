@@ -1,7 +1,6 @@
 //! The ConfigMaps that catalogs are made of, each watched by its name as long as a CatalogSource names it.
 //!
-//! Nothing is kept of them but a hash: the pod that serves a catalog reads the content. They belong to their authors, and are
-//! never written.
+//! Of each its owners and a hash are kept: the pod that serves a catalog reads the content.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use base64::Engine as _;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
 use kube::core::{ApiResource, DynamicObject};
-use olm_api::config_map_catalog::content_hash;
+use olm_api::config_map_catalog::{KEYS, content_hash};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::{Change, OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
 use tokio::task::AbortHandle;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const MAX_WATCHED: usize = 32;
 
 /// What is known of the ConfigMap of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ConfigMapState {
     /// The catalog is made of none.
     NotNamed,
@@ -41,7 +41,7 @@ pub enum ConfigMapState {
 }
 
 /// One version of a ConfigMap.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Version {
     /// Its uid.
     pub uid: String,
@@ -49,18 +49,25 @@ pub struct Version {
     pub resource_version: String,
     /// Hash of the catalog in it: changes of what is beside that are not served anew.
     pub content_hash: String,
+    /// Its owners; `None` for a ConfigMap that has no key of a catalog.
+    pub owners: Option<Vec<OwnerReference>>,
 }
 
-/// What is kept of a ConfigMap: the hash of its catalog.
+/// What is kept of a ConfigMap.
 #[derive(Debug, Clone)]
-pub(crate) struct ContentHash(String);
+pub(crate) struct CatalogContent {
+    /// The hash of its catalog.
+    hash: String,
+    /// See [`Version::owners`].
+    owners: Option<Vec<OwnerReference>>,
+}
 
-impl Projection for ContentHash {
+impl Projection for CatalogContent {
     type Object = DynamicObject;
 
     fn of(object: DynamicObject) -> Self {
         let data = &object.data;
-        Self(content_hash(|key| {
+        let text = |key: &str| {
             if let Some(text) = data["data"][key].as_str() {
                 return Some(Cow::Borrowed(text.as_bytes()));
             }
@@ -68,14 +75,19 @@ impl Projection for ContentHash {
             let binary = data["binaryData"][key].as_str()?;
             let decoded = base64::engine::general_purpose::STANDARD.decode(binary);
             Some(Cow::Owned(decoded.unwrap_or_default()))
-        }))
+        };
+        let is_catalog = KEYS.iter().any(|key| text(key).is_some());
+        Self {
+            hash: content_hash(text),
+            owners: is_catalog.then(|| object.metadata.owner_references.unwrap_or_default()),
+        }
     }
 }
 
 /// The watched ConfigMaps; a clone is another handle to the same.
 #[derive(Clone)]
 pub(crate) struct ConfigMaps {
-    watches: OnDemand<ContentHash>,
+    watches: OnDemand<CatalogContent>,
     /// By CatalogSource.
     watched: Arc<Mutex<BTreeMap<NamespacedName, Watched>>>,
     listeners: Arc<RwLock<Vec<Listener>>>,
@@ -96,7 +108,7 @@ impl Drop for FirstLook {
 #[derive(Clone)]
 struct Watched {
     name: String,
-    user: Arc<WatchUser<ContentHash>>,
+    user: Arc<WatchUser<CatalogContent>>,
     since: Instant,
     /// Tells that the first look is over: of what is not there no change tells.
     _first_look: Arc<FirstLook>,
@@ -118,7 +130,7 @@ impl ConfigMaps {
         let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
         listeners.push(Arc::clone(&listener));
         self.watches
-            .on_change(move |_, change: &Change<Projected<ContentHash>>| listener(&change.object().key()));
+            .on_change(move |_, change: &Change<Projected<CatalogContent>>| listener(&change.object().key()));
     }
 
     /// What is known of the ConfigMap `name` beside the CatalogSource `source`, which is watched from now on.
@@ -141,7 +153,8 @@ impl ConfigMaps {
             ConfigMapState::Found(Version {
                 uid: found.uid().unwrap_or_default(),
                 resource_version: found.resource_version().unwrap_or_default(),
-                content_hash: found.0.clone(),
+                content_hash: found.hash.clone(),
+                owners: found.owners.clone(),
             })
         })
     }
@@ -179,7 +192,7 @@ impl ConfigMaps {
         Some(new)
     }
 
-    fn first_look(&self, user: &Arc<WatchUser<ContentHash>>, config_map: NamespacedName) -> FirstLook {
+    fn first_look(&self, user: &Arc<WatchUser<CatalogContent>>, config_map: NamespacedName) -> FirstLook {
         let (user, listeners) = (Arc::clone(user), Arc::clone(&self.listeners));
         let task = tokio::spawn(async move {
             user.ready().await;

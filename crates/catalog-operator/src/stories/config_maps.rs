@@ -87,18 +87,47 @@ fn cat_009_a_catalog_follows_its_config_map() {
     assert_eq!(pod(&env), served, "the content is the same");
 }
 
+/// As upstream has it, so that a pair of the same names can follow.
 #[test]
-fn the_config_map_is_its_authors() {
+fn a_config_map_goes_with_its_catalog_and_a_new_pair_serves() {
     let mut env = TestEnv::new();
-    env.put(config_map("first"));
-    env.put(source("internal"));
-    let before = env.get("ConfigMap", "content");
-    env.settle_for(30);
-    assert_eq!(status(&env)["connectionState"]["lastObservedState"], "READY");
-    assert_eq!(env.get("ConfigMap", "content"), before);
-    for kind in ["Role", "RoleBinding"] {
-        assert!(env.all(kind).is_empty(), "{kind}");
+    for content in ["first", "second"] {
+        env.put(config_map(content));
+        env.put(source("internal"));
+        env.settle_for(30);
+        assert_eq!(status(&env)["connectionState"]["lastObservedState"], "READY");
+        let meta = env.get("ConfigMap", "content").unwrap()["metadata"].clone();
+        let owner = &meta["ownerReferences"][0];
+        let uid = env.only("CatalogSource")["metadata"]["uid"].clone();
+        assert_eq!((&owner["kind"], &owner["uid"]), (&json!("CatalogSource"), &uid));
+        assert_eq!(
+            (&owner["controller"], &owner["blockOwnerDeletion"]),
+            (&json!(false), &json!(false))
+        );
+        let version = &meta["resourceVersion"];
+        assert_eq!(&status(&env)["configMapReference"]["resourceVersion"], version);
+        let labels = env.only("Pod")["metadata"]["labels"].clone();
+        assert_eq!(&labels["olm.configMapResourceVersion"], version);
+        for kind in ["Role", "RoleBinding"] {
+            assert!(env.all(kind).is_empty(), "{kind}");
+        }
+        env.delete("CatalogSource", "cat");
+        env.settle_for(600);
+        assert_eq!(env.get("ConfigMap", "content"), None);
+        assert!(env.all("Pod").is_empty());
     }
+}
+
+/// Whoever may write CatalogSources is not to have any ConfigMap deleted.
+#[test]
+fn a_config_map_that_is_no_catalog_stays() {
+    let mut env = TestEnv::new();
+    let mut other = config_map("first");
+    other["data"] = json!({"settings": "x"});
+    env.put(other);
+    let before = env.get("ConfigMap", "content");
+    env.put(source("internal"));
+    env.settle_for(30);
     env.delete("CatalogSource", "cat");
     env.settle_for(600);
     assert_eq!(env.get("ConfigMap", "content"), before);

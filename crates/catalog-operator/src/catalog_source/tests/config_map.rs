@@ -1,5 +1,7 @@
 //! Catalogs that are made of a ConfigMap.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
 use super::*;
 use crate::stores::config_maps::Version;
 
@@ -8,7 +10,72 @@ fn version(number: u32, content: &str) -> ConfigMapState {
         uid: "cm-uid".to_owned(),
         resource_version: number.to_string(),
         content_hash: content.to_owned(),
+        owners: Some(vec![owner("u1")]),
     })
+}
+
+fn owner(uid: &str) -> OwnerReference {
+    let mut owner = objects::owner_reference(&image_source(), objects::Ownership::Plain);
+    owner.uid = uid.to_owned();
+    owner
+}
+
+fn owned_by(owners: Option<Vec<OwnerReference>>) -> Observed {
+    let ConfigMapState::Found(found) = version(7, "hash") else {
+        unreachable!()
+    };
+    with(ConfigMapState::Found(Version { owners, ..found }))
+}
+
+/// As upstream has it: a ConfigMap goes with its CatalogSource. The owners that it has stay.
+#[test]
+fn the_catalog_becomes_an_owner_of_its_config_map_and_then_serves() {
+    for others in [vec![], vec![owner("former"), owner("somebody")]] {
+        let observed = owned_by(Some(others.clone()));
+        let actions = decide::decide(&observed, now()).0.actions;
+        let [
+            Action::Patch {
+                target, patch, guard, ..
+            },
+        ] = &actions[..]
+        else {
+            unreachable!("{actions:?}")
+        };
+        assert_eq!(target.to_string(), "ConfigMap ns/content");
+        let owners: Vec<OwnerReference> =
+            serde_json::from_value(patch["metadata"]["ownerReferences"].clone()).unwrap();
+        assert_eq!(owners, [others, vec![owner("u1")]].concat());
+        assert_eq!(
+            (guard.uid.as_deref(), guard.resource_version.as_deref()),
+            (Some("cm-uid"), Some("7"))
+        );
+        // Nothing is told before it is there.
+        assert_eq!(status_of(&observed), CatalogSourceStatus::default());
+    }
+    // Whoever may write CatalogSources is not to have any ConfigMap deleted.
+    assert!(plan_text(&owned_by(None)).contains("create Pod"));
+}
+
+#[test]
+fn a_config_map_that_cannot_be_owned_is_told_in_upstreams_words() {
+    let observed = owned_by(Some(vec![]));
+    let told = |class: FailureClass| {
+        let (_, verdict) = decide::decide(&observed, now());
+        let failed = Outcome::Failed(Failure {
+            class,
+            code: 0,
+            message: "no".to_owned(),
+            action: String::new(),
+        });
+        let status = status::compose(&observed, &verdict, &outcomes_for_tests(vec![failed]), now());
+        (
+            status.reason.unwrap_or_default(),
+            status.message.unwrap_or_default(),
+        )
+    };
+    let text = "unable to write owner onto catalog source configmap - no".to_owned();
+    assert_eq!(told(FailureClass::Forbidden), ("ConfigMapError".to_owned(), text));
+    assert_eq!(told(FailureClass::Conflict), (String::new(), String::new()));
 }
 
 fn with(config_map: ConfigMapState) -> Observed {

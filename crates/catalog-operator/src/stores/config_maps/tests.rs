@@ -11,7 +11,7 @@ fn hash(fields: &Value) -> String {
         .as_object_mut()
         .unwrap()
         .extend(fields.as_object().unwrap().clone());
-    ContentHash::of(serde_json::from_value(object).unwrap()).0
+    CatalogContent::of(serde_json::from_value(object).unwrap()).hash
 }
 
 #[test]

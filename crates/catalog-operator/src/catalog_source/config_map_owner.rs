@@ -1,0 +1,34 @@
+//! The owner reference by which a catalog's ConfigMap goes with its CatalogSource, as upstream writes it. Pure.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::plan::{Action, Guard, Target};
+use serde_json::json;
+
+use super::decide::is_owner;
+use super::objects::{Ownership, owner_reference};
+use crate::stores::config_maps::Version;
+
+/// Adds `source` to the owners of its ConfigMap; `None` if it is one of them.
+///
+/// Only a ConfigMap that has a key of a catalog is owned: otherwise a user who may write CatalogSources, and no ConfigMaps, could
+/// have any ConfigMap of the namespace deleted.
+pub(crate) fn to_write(source: &CatalogSource, name: &str, version: &Version) -> Option<Action> {
+    let mut owners = version.owners.clone()?;
+    if is_owner(&owners, source.metadata.uid.as_deref()) {
+        return None;
+    }
+    owners.push(owner_reference(source, Ownership::Plain));
+    let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
+    let guard = Guard {
+        uid: Some(version.uid.clone()),
+        // The list is written whole: an owner that was added meanwhile must not be lost.
+        resource_version: Some(version.resource_version.clone()),
+    };
+    let patch = json!({"metadata": {"ownerReferences": owners}});
+    Some(Action::patch(
+        Target::of::<ConfigMap>(namespace, name),
+        patch,
+        guard,
+    ))
+}
