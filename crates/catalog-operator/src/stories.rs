@@ -1,6 +1,7 @@
 //! Whole stories on a cluster in memory: from a Subscription to what it installs, and the properties that hold for each.
 
 mod config_maps;
+mod health;
 mod image_templates;
 mod manifests;
 mod outages;

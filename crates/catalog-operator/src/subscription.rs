@@ -5,8 +5,8 @@
 //! the namespace is resolved, and all Subscriptions of a namespace change together. The list of conditions is one value
 //! to the API server, so two writers would erase each other's. Therefore the [resolution](crate::resolution) reconciler
 //! of the namespace is the only writer: it observes all four sides at once, composes the status of each Subscription
-//! here, and writes those that changed. A new Subscription is so written at most four times until `AtLatestKnown`:
-//! while its catalog starts, with its InstallPlan, with its ClusterServiceVersion, when the plan is complete.
+//! here, and writes those that changed. A new Subscription is so written at most four times until its operator runs:
+//! while its catalog starts, with its InstallPlan, with its ClusterServiceVersion, when that has succeeded.
 //!
 //! Rules: `docs/reference/resolution.md`, "Why a Subscription waits".
 
@@ -14,15 +14,19 @@ pub(crate) mod catalog_health;
 pub(crate) mod conditions;
 pub(crate) mod deprecation;
 pub(crate) mod install_plan;
+pub(crate) mod readiness;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription, SubscriptionState, SubscriptionStatus};
+use olm_api::v1alpha1::{
+    ClusterServiceVersionPhase, InstallPlan, InstallPlanPhase, Subscription, SubscriptionState,
+    SubscriptionStatus,
+};
 use olm_runtime::condition::stored_time;
 
 use self::catalog_health::CatalogFact;
@@ -32,13 +36,16 @@ use self::deprecation::DeprecationFact;
 /// InstallPlans of a namespace by name.
 pub(crate) type Plans = BTreeMap<String, Arc<InstallPlan>>;
 
+/// Phases of the ClusterServiceVersions of a namespace by name.
+pub(crate) type Phases = BTreeMap<String, ClusterServiceVersionPhase>;
+
 /// What the namespace of a Subscription is like.
 #[derive(Debug, Clone, Default)]
 pub struct NamespaceState {
     /// Its InstallPlans.
     pub plans: Plans,
-    /// Names of its ClusterServiceVersions, copies left out.
-    pub csvs: BTreeSet<String>,
+    /// Its ClusterServiceVersions, copies left out.
+    pub csvs: Phases,
     /// Its OperatorGroup allows to upgrade out of failure.
     pub fail_forward: bool,
 }
@@ -127,7 +134,7 @@ pub fn compose(
     catalog_health::put(&mut status, &subscription.spec, facts.catalogs, now);
     put_outcome(&mut status, facts.outcome, now);
     let plan = plan_of(&status, namespace_state);
-    install_plan::put_condition(&mut status, plan, facts.waits, now);
+    install_plan::put_conditions(&mut status, plan, facts.waits, &namespace_state.csvs, now);
     if let Some(fact) = facts.deprecation {
         let installed = status.installed_csv.clone().unwrap_or_default();
         let names = [
@@ -137,6 +144,13 @@ pub fn compose(
         ];
         deprecation::put(&mut status, fact, names, now);
     }
+    readiness::put(
+        &mut status,
+        &subscription.spec,
+        &namespace_state.csvs,
+        facts.catalogs,
+        now,
+    );
     let old = subscription.status.clone().unwrap_or_default();
     if status != old || old.last_updated.is_none() {
         status.last_updated = Some(stored_time(now));
@@ -206,7 +220,7 @@ fn follow_csv(status: &mut SubscriptionStatus, namespace_state: &NamespaceState)
     let Some(current) = status.current_csv.clone().filter(|name| !name.is_empty()) else {
         return;
     };
-    if namespace_state.csvs.contains(&current) {
+    if namespace_state.csvs.contains_key(&current) {
         status.state = SubscriptionState::AtLatestKnown;
         status.installed_csv = Some(current);
     } else {
@@ -247,5 +261,7 @@ fn put_outcome(status: &mut SubscriptionStatus, outcome: &ResolutionOutcome, now
 
 #[cfg(test)]
 mod golden_tests;
+#[cfg(test)]
+pub(crate) mod health_rules;
 #[cfg(test)]
 mod tests;

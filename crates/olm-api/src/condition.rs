@@ -121,8 +121,12 @@ pub mod requirement {
     pub const MISSING_RIGHTS: &str = "rights are missing ";
 }
 
-/// Condition types and reasons of a Subscription. All types are abnormal when true.
+/// Condition types and reasons of a Subscription. All types but [`READY`](subscription::READY) are abnormal when true.
 pub mod subscription {
+    /// Type (ours): the version that the Subscription asks for is installed and has succeeded.
+    pub const READY: &str = "Ready";
+    /// Reason of [`READY`] (ours): no version is installed yet, and nothing else is known to be in the way.
+    pub const NOT_INSTALLED: &str = "NotInstalled";
     /// Type: the catalog that the Subscription names is missing or not healthy.
     pub const CATALOG_SOURCES_UNHEALTHY: &str = "CatalogSourcesUnhealthy";
     /// Type: the InstallPlan the status refers to does not exist.

@@ -406,7 +406,8 @@ impl Draft<'_> {
         let known = state.plans.iter();
         let known = known.map(|(name, plan)| assigned.get(name).copied().unwrap_or(plan));
         let plans: Vec<Arc<InstallPlan>> = known.cloned().collect();
-        let surplus = find_surplus(&plans, &self.observed.subscriptions, &state.csvs);
+        let csvs = state.csvs.keys().cloned().collect();
+        let surplus = find_surplus(&plans, &self.observed.subscriptions, &csvs);
         let abandoned = plans
             .into_iter()
             .filter(|plan| creating && is_unadopted(plan, self.observed));

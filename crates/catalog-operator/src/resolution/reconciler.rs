@@ -145,7 +145,7 @@ impl ResolutionReconciler {
                 .collect(),
             csvs: csvs
                 .filter(|csv| !csv.is_copied())
-                .map(|csv| csv.name_any())
+                .map(|csv| (csv.name_any(), csv.phase().clone()))
                 .collect(),
             fail_forward,
         }

@@ -263,7 +263,7 @@ impl Waiting<'_> {
 
     /// How it stands with a ClusterServiceVersion in it.
     fn finding(&self, csv: &str, settled: &SettledIndex<'_>, observed: &Observed) -> Finding {
-        let is_there = observed.namespace_state.csvs.contains(csv);
+        let is_there = observed.namespace_state.csvs.contains_key(csv);
         match self.contents.brought.get(csv) {
             Some(brought) => self.of_dependency(csv, brought, is_there, settled, &observed.choices),
             None => of_taken(csv, is_there, settled, &observed.choices),

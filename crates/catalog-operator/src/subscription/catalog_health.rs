@@ -180,7 +180,9 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
 /// every Subscription.
 fn message_of_healthy(catalogs: &[CatalogFact]) -> String {
     let text = "all available catalogsources are healthy";
-    let broken = catalogs.iter().filter(|catalog| catalog.unhealthy_reason.is_some());
+    let broken = catalogs
+        .iter()
+        .filter(|catalog| catalog.unhealthy_reason.is_some());
     let names: Vec<String> = broken.map(CatalogFact::name).collect();
     match names.is_empty() {
         true => text.to_owned(),

@@ -26,11 +26,13 @@ fn typed<K: serde::de::DeserializeOwned>(path: &Path) -> Vec<K> {
 }
 
 /// What a comparison leaves out: times and versions, order of conditions, and what differs knowingly, that is
-/// `BundleUnpacking` of a plan long made.
+/// `BundleUnpacking` of a plan long made, and `Ready`.
 fn comparable(status: &SubscriptionStatus) -> Value {
     let mut value = serde_json::to_value(status).unwrap();
     let mut conditions: Vec<Value> = value["conditions"].as_array().cloned().unwrap_or_default();
-    conditions.retain(|condition| condition["type"] != reasons::BUNDLE_UNPACKING);
+    conditions.retain(|condition| {
+        condition["type"] != reasons::BUNDLE_UNPACKING && condition["type"] != reasons::READY
+    });
     for condition in &mut conditions {
         condition.as_object_mut().unwrap().remove("lastTransitionTime");
     }
@@ -108,7 +110,13 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
                 .collect(),
             csvs: csvs
                 .iter()
-                .map(|csv| csv["metadata"]["name"].as_str().unwrap().to_owned())
+                .map(|csv| {
+                    let name = csv["metadata"]["name"].as_str().unwrap().to_owned();
+                    (
+                        name,
+                        serde_json::from_value(csv["status"]["phase"].clone()).unwrap(),
+                    )
+                })
                 .collect(),
             fail_forward: false,
         };

@@ -1,16 +1,15 @@
 //! What a Subscription says about its InstallPlan (`docs/reference/resolution.md`).
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::condition::{FALSE, bundle_lookup, install_plan as plan_reasons, subscription as reasons};
 use olm_api::v1alpha1::{
-    API_VERSION, InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanReference,
-    SubscriptionCondition, SubscriptionState, SubscriptionStatus,
+    API_VERSION, ClusterServiceVersionPhase, InstallPlan, InstallPlanCondition, InstallPlanPhase,
+    InstallPlanReference, SubscriptionCondition, SubscriptionState, SubscriptionStatus,
 };
 
+use super::Phases;
 use super::conditions::{self, condition_true};
 
 /// Name of the plan that the status refers to.
@@ -51,29 +50,29 @@ pub(crate) fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
 ///
 /// Upstream computes this and then writes it only if a condition changed with it; without, the namespace is stuck. What is installed
 /// is current again, where that is there: nothing newer may be wanted.
-pub(crate) fn forget_lost(
-    status: &mut SubscriptionStatus,
-    plan: Option<&InstallPlan>,
-    csvs: &BTreeSet<String>,
-) {
+pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, csvs: &Phases) {
     let lost = status.install_plan_ref.is_some() && plan.is_none();
     if lost && status.state == SubscriptionState::UpgradePending {
         status.install_plan_ref = None;
         status.install_plan = None;
         let installed = status.installed_csv.clone();
-        status.current_csv = installed.filter(|csv| csvs.contains(csv));
+        status.current_csv = installed.filter(|csv| csvs.contains_key(csv));
         status.state = SubscriptionState::None;
     }
 }
 
-/// The one condition that fits the plan, in place of the three.
-pub(crate) fn put_condition(
+/// Puts the conditions that fit the plan and what it installed, and removes the others of the three.
+///
+/// Upstream reports the plan alone. Argo CD reads nothing but these conditions and the state, and so called a Subscription
+/// healthy whose ClusterServiceVersion was still being installed, or had failed.
+pub(crate) fn put_conditions(
     status: &mut SubscriptionStatus,
     plan: Option<&InstallPlan>,
     waits: Option<&str>,
+    csvs: &Phases,
     now: Timestamp,
 ) {
-    let wanted = match (status.install_plan_ref.is_some(), plan) {
+    let of_plan = match (status.install_plan_ref.is_some(), plan) {
         (false, _) => None,
         (true, None) => Some(condition_true(
             reasons::INSTALL_PLAN_MISSING,
@@ -82,18 +81,51 @@ pub(crate) fn put_condition(
         )),
         (true, Some(plan)) => condition(plan, waits),
     };
-    let kept = wanted.as_ref().map(|condition| condition.type_.clone());
+    let is_held = plan.is_some_and(|plan| plan.phase() == InstallPlanPhase::RequiresApproval);
+    let of_csv = condition_of_csv(status, is_held, csvs);
+    // Of one type, the plan's own says more.
+    let of_csv = of_csv.filter(|of_csv| {
+        of_plan
+            .as_ref()
+            .is_none_or(|of_plan| of_plan.type_ != of_csv.type_)
+    });
+    let wanted: Vec<SubscriptionCondition> = of_plan.into_iter().chain(of_csv).collect();
     for type_ in [
         reasons::INSTALL_PLAN_MISSING,
         reasons::INSTALL_PLAN_PENDING,
         reasons::INSTALL_PLAN_FAILED,
     ] {
-        if kept.as_deref() != Some(type_) {
+        if wanted.iter().all(|condition| condition.type_ != type_) {
             conditions::remove(&mut status.conditions, type_);
         }
     }
-    if let Some(condition) = wanted {
+    for condition in wanted {
         conditions::set(&mut status.conditions, condition, now);
+    }
+}
+
+/// How it stands with the installed ClusterServiceVersion, unless a plan is replacing it: `None` once it has succeeded.
+fn condition_of_csv(
+    status: &SubscriptionStatus,
+    is_held: bool,
+    csvs: &Phases,
+) -> Option<SubscriptionCondition> {
+    if status.state != SubscriptionState::AtLatestKnown && !is_held {
+        return None;
+    }
+    let name = status.installed_csv.as_deref()?;
+    match csvs.get(name)? {
+        ClusterServiceVersionPhase::Succeeded => None,
+        ClusterServiceVersionPhase::Failed => Some(condition_true(
+            reasons::INSTALL_PLAN_FAILED,
+            plan_reasons::INSTALL_COMPONENT_FAILED,
+            &format!("ClusterServiceVersion {name} has failed"),
+        )),
+        _ => Some(condition_true(
+            reasons::INSTALL_PLAN_PENDING,
+            InstallPlanPhase::Installing.as_str(),
+            &format!("waiting for ClusterServiceVersion {name} to succeed"),
+        )),
     }
 }
 
@@ -162,14 +194,6 @@ fn pending_bundles(plan: &InstallPlan) -> String {
     let messages = pending
         .filter_map(|condition| condition.message.as_deref())
         .filter(|message| !message.is_empty());
-    let sentences: Vec<String> = messages
-        .map(|message| {
-            if message.ends_with('.') {
-                message.to_owned()
-            } else {
-                format!("{message}.")
-            }
-        })
-        .collect();
+    let sentences: Vec<String> = messages.map(|message| format!("{message}.")).collect();
     sentences.join(" ")
 }

@@ -4,10 +4,11 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod catalogs;
+mod health;
 mod plans;
 mod resolution_state;
 
-use olm_api::v1alpha1::CatalogSource;
+use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersionPhase as Phase};
 use serde_json::{Value, json};
 
 use super::*;
@@ -50,7 +51,10 @@ fn namespace_state(plans: &[Arc<InstallPlan>], csvs: &[&str]) -> NamespaceState 
             .iter()
             .map(|plan| (plan.name_any(), Arc::clone(plan)))
             .collect(),
-        csvs: csvs.iter().map(|csv| (*csv).to_owned()).collect(),
+        csvs: csvs
+            .iter()
+            .map(|csv| ((*csv).to_owned(), Phase::Succeeded))
+            .collect(),
         fail_forward: false,
     }
 }
@@ -103,9 +107,13 @@ fn quiet<'a>(catalogs: &'a [CatalogFact]) -> Facts<'a> {
     }
 }
 
-/// `type=status/reason: message` of all conditions.
+/// `type=status/reason: message` of all conditions but `Ready`, which follows from them (`health.rs`).
 fn conditions_text(status: &SubscriptionStatus) -> String {
-    let lines = status.conditions.iter().map(|condition| {
+    let told = status
+        .conditions
+        .iter()
+        .filter(|condition| condition.type_ != reasons::READY);
+    let lines = told.map(|condition| {
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
         format!(
             "{}={}/{}: {}",

@@ -80,7 +80,7 @@ impl Operator<'_> {
             false => State::Installing,
         };
         if let Some(subscription) = self.subscription {
-            let of_subscription = failure(subscription)
+            let of_subscription = failure(subscription, self.current)
                 .or_else(|| self.plan.and_then(|plan| of_plan(plan, on_its_way)))
                 .or_else(|| waiting(subscription, self.current, on_its_way));
             if let Some(verdict) = of_subscription {
@@ -160,13 +160,17 @@ impl Operator<'_> {
     }
 }
 
-/// What OLM says went wrong.
-fn failure(subscription: &Subscription) -> Option<Verdict> {
+/// What OLM says went wrong. Of a failed ClusterServiceVersion its own message says more than the Subscription's.
+fn failure(subscription: &Subscription, current: Option<&ClusterServiceVersion>) -> Option<Verdict> {
+    let csv_failed = current.is_some_and(|csv| *csv.phase() == Phase::Failed);
     for (type_, state) in [
         (condition::BUNDLE_UNPACK_FAILED, State::Failed),
         (condition::RESOLUTION_FAILED, State::Unresolved),
         (condition::INSTALL_PLAN_FAILED, State::Failed),
     ] {
+        if csv_failed && type_ == condition::INSTALL_PLAN_FAILED {
+            continue;
+        }
         if let Some(text) = told(subscription, type_) {
             return Some(Verdict::new(state, text));
         }

@@ -33,11 +33,11 @@ open_enum! {
         None = "",
         /// The upgrade failed. Only where failing forward is allowed.
         UpgradeFailed = "UpgradeFailed",
-        /// Defined, never written.
+        /// A newer version is known that cannot be installed yet. Upstream never writes this state.
         UpgradeAvailable = "UpgradeAvailable",
         /// An InstallPlan waits or is being carried out.
         UpgradePending = "UpgradePending",
-        /// The newest version the catalogs offer is installed.
+        /// The current version exists, whatever its phase.
         AtLatestKnown = "AtLatestKnown",
     }
 }

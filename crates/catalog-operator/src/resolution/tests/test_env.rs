@@ -338,7 +338,12 @@ impl TestEnv {
                 text(&status.current_csv),
                 status.install_plan_generation.unwrap_or(0),
             ));
-            for condition in &status.conditions {
+            // `Ready` follows from the others.
+            let told = status
+                .conditions
+                .iter()
+                .filter(|condition| condition.type_ != "Ready");
+            for condition in told {
                 let reason = text(&condition.reason);
                 lines.push(format!(
                     "  {}={}/{reason} {}",

@@ -57,7 +57,11 @@ fn a_change_of_the_catalogs_is_written_once() {
         vec![healthy("cat")],
         vec![healthy("cat"), healthy("other")],
         vec![healthy("cat")],
-        vec![catalog("ns", "cat", json!({"reason": "SpecInvalidError", "message": "m"}))],
+        vec![catalog(
+            "ns",
+            "cat",
+            json!({"reason": "SpecInvalidError", "message": "m"}),
+        )],
         vec![healthy("other")],
         vec![],
     ];

@@ -208,7 +208,7 @@ fn the_plan_condition_follows_the_plan() {
         (
             json!({"phase": "Installing", "catalogSources": [], "bundleLookups": [
                 {"path": "a", "identifier": "a", "replaces": "", "catalogSourceRef": {}, "conditions": [{"type": "BundleLookupPending", "status": "True", "message": "unpacking a"}]},
-                {"path": "b", "identifier": "b", "replaces": "", "catalogSourceRef": {}, "conditions": [{"type": "BundleLookupPending", "status": "True", "message": "unpacking b."}]},
+                {"path": "b", "identifier": "b", "replaces": "", "catalogSourceRef": {}, "conditions": [{"type": "BundleLookupPending", "status": "True", "message": "unpacking b"}]},
             ]}),
             "InstallPlanPending=True/Installing: unpacking a. unpacking b.",
         ),

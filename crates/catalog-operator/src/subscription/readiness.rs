@@ -1,0 +1,110 @@
+//! Whether a Subscription has what it asks for, for programs that know nothing of OLM: the condition `Ready`, which Flux, `kubectl
+//! wait` and everything else with the rules of kstatus read, and the state `UpgradeAvailable`, which Argo CD reads.
+//!
+//! Both follow from the rest of the status and the phase of the installed ClusterServiceVersion (`docs/reference/resolution.md`).
+
+use jiff::Timestamp;
+use olm_api::condition::{TRUE, csv, subscription as reasons};
+use olm_api::v1alpha1::{
+    ClusterServiceVersionPhase, InstallPlanPhase, SubscriptionCondition, SubscriptionSpec, SubscriptionState,
+    SubscriptionStatus,
+};
+use olm_resolver::explain::{EVENT_LIMIT, cut};
+
+use super::Phases;
+use super::catalog_health::CatalogFact;
+use super::conditions::{self, condition_false, condition_true};
+
+/// Conditions that keep a Subscription from being ready while they are true, the gravest first.
+const OBSTACLES: [&str; 6] = [
+    reasons::INSTALL_PLAN_FAILED,
+    reasons::RESOLUTION_FAILED,
+    reasons::BUNDLE_UNPACK_FAILED,
+    reasons::CATALOG_SOURCES_UNHEALTHY,
+    reasons::INSTALL_PLAN_PENDING,
+    reasons::BUNDLE_UNPACKING,
+];
+
+/// Puts the state and the condition; called when all else of the status is known.
+pub(crate) fn put(
+    status: &mut SubscriptionStatus,
+    spec: &SubscriptionSpec,
+    csvs: &Phases,
+    catalogs: &[CatalogFact],
+    now: Timestamp,
+) {
+    let waits_for_user = waits_for_user(status, spec);
+    put_state(status, waits_for_user, csvs);
+    let condition = match obstacle(status, spec, waits_for_user, catalogs) {
+        None => condition_true(reasons::READY, csv::INSTALL_SUCCEEDED, ""),
+        Some((reason, message)) => {
+            let line = message.lines().next().unwrap_or_default();
+            condition_false(reasons::READY, &reason, &cut(line, EVENT_LIMIT))
+        }
+    };
+    conditions::set(&mut status.conditions, condition, now);
+}
+
+/// Whether an upgrade waits for the approval that the Subscription asks for: Argo CD then looks at what is installed.
+fn waits_for_user(status: &SubscriptionStatus, spec: &SubscriptionSpec) -> bool {
+    let waits = find(status, reasons::INSTALL_PLAN_PENDING).is_some_and(|pending| {
+        pending.reason.as_deref() == Some(InstallPlanPhase::RequiresApproval.as_str())
+    });
+    waits && spec.is_manual() && status.installed_csv.is_some()
+}
+
+/// `UpgradeAvailable` in place of a state by which Argo CD would call the Subscription healthy, while a newer bundle is not there
+/// yet, or while the next version waits for approval and what is installed has not succeeded. Upstream defines this state and
+/// never writes it.
+fn put_state(status: &mut SubscriptionStatus, waits_for_user: bool, csvs: &Phases) {
+    let has = |type_| find(status, type_).is_some();
+    let installed = status.installed_csv.as_ref().and_then(|name| csvs.get(name));
+    let counts_as_healthy = match status.state {
+        SubscriptionState::AtLatestKnown => true,
+        SubscriptionState::UpgradePending => waits_for_user,
+        _ => false,
+    };
+    let is_unsettled = waits_for_user && installed != Some(&ClusterServiceVersionPhase::Succeeded)
+        || has(reasons::BUNDLE_UNPACKING)
+        || has(reasons::BUNDLE_UNPACK_FAILED);
+    if counts_as_healthy && is_unsettled {
+        status.state = SubscriptionState::UpgradeAvailable;
+    }
+}
+
+/// Reason and message of what is in the way; `None` when what is asked for runs.
+fn obstacle(
+    status: &SubscriptionStatus,
+    spec: &SubscriptionSpec,
+    waits_for_user: bool,
+    catalogs: &[CatalogFact],
+) -> Option<(String, String)> {
+    let text = |part: &Option<String>| part.clone().unwrap_or_default();
+    let counts = |type_: &&str| !(waits_for_user && *type_ == reasons::INSTALL_PLAN_PENDING);
+    let mut found = OBSTACLES.into_iter().filter(counts);
+    if let Some(found) = found.find_map(|type_| find(status, type_)) {
+        let mut message = text(&found.message);
+        if found.type_ == reasons::CATALOG_SOURCES_UNHEALTHY {
+            let target = catalogs.iter().find(|catalog| catalog.is_target_of(spec));
+            if let Some(cause) = target.and_then(|target| target.unhealthy_reason.as_ref()) {
+                message = format!("{message}: {cause}");
+            }
+        }
+        return Some((text(&found.reason), message));
+    }
+    match &status.state {
+        SubscriptionState::AtLatestKnown => None,
+        SubscriptionState::UpgradePending if waits_for_user => None,
+        SubscriptionState::None => Some((
+            reasons::NOT_INSTALLED.to_owned(),
+            "no version is installed yet".to_owned(),
+        )),
+        state => Some((state.to_string(), String::new())),
+    }
+}
+
+/// The condition of a type, if it is true.
+fn find<'a>(status: &'a SubscriptionStatus, type_: &str) -> Option<&'a SubscriptionCondition> {
+    let mut conditions = status.conditions.iter();
+    conditions.find(|condition| condition.type_ == type_ && condition.status == TRUE)
+}
