@@ -104,8 +104,9 @@ fn stories() -> Vec<Story<Step>> {
                 vec![BreakImage("reg/demo:v1")],
                 begin("Automatic"),
                 vec![MendImages],
-                // Until the Job is gone that a node could not carry out either, and that nobody needs any more.
-                vec![Wait; 8],
+                // Until the Job is gone that a node could not carry out either, and that nobody needs any more: a process that is killed
+                // before it deletes the Job waits as long again.
+                vec![Wait; 14],
             ]
             .concat(),
         ),

@@ -33,7 +33,6 @@ pub(crate) mod status;
 pub(crate) mod strategy;
 pub(crate) mod triggers;
 pub(crate) mod upgrade;
-pub(crate) mod upkeep;
 
 #[cfg(test)]
 pub(crate) mod tests;

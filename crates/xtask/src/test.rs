@@ -121,7 +121,7 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
         passed &= fuzzing(&fuzz, options, runner, progress)?;
     }
     let Some(images) = images else {
-        return Ok(passed & of_the_code(&built, options, runner, progress)?);
+        return Ok(passed & of_the_code(&built, runner, progress)?);
     };
     let cluster = || {
         against_cluster(options, runner, progress, Some(&images), |environment| {
@@ -152,7 +152,7 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
         return cluster();
     }
     thread::scope(|scope| {
-        let code = scope.spawn(|| of_the_code(&built, options, runner, progress));
+        let code = scope.spawn(|| of_the_code(&built, runner, progress));
         let cluster = cluster();
         let code = code
             .join()
@@ -165,12 +165,7 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
 /// so this takes the processor when nobody else wants it.
 ///
 /// It is done by `xtask` as it was built with the tests: the file of this process may have been replaced by that.
-fn of_the_code(
-    built: &Built,
-    options: &TestOptions,
-    runner: &Runner<'_>,
-    progress: &Progress,
-) -> anyhow::Result<bool> {
+fn of_the_code(built: &Built, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
     let xtask = built
         .programs
         .get(env!("CARGO_PKG_NAME"))

@@ -103,8 +103,7 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
 pub(crate) fn installs(observed: &Observed, now: Timestamp) -> bool {
     let (_, verdict) = decide(observed, now);
     let is_install = |transition: &Transition| transition.phase == Phase::InstallReady;
-    let gets_there =
-        matches!(verdict.stage, Stage::Install | Stage::Upkeep) || verdict.transitions.iter().any(is_install);
+    let gets_there = verdict.stage == Stage::Install || verdict.transitions.iter().any(is_install);
     // Until Deployments have made way for others nothing else is written.
     gets_there && changeover::pending(observed).is_empty()
 }
@@ -213,7 +212,7 @@ fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
         Phase::Installing => installing::step(observed, position, now),
         Phase::Succeeded => succeeded::step(observed, now),
         Phase::Failed => failed::step(observed, position, now),
-        Phase::Replacing => replacing::step(observed, now),
+        Phase::Replacing => replacing::step(observed),
         Phase::Deleting => deleting::step(observed),
         // Declared by the API and never set; whoever wrote it has to take it back.
         Phase::Unknown | Phase::Other(_) => PhaseStep::stay(),

@@ -39,7 +39,7 @@ use olm_runtime::{
 };
 use tokio::time::Instant;
 
-pub(crate) use self::stored::{configuration, from_stores};
+pub(crate) use self::stored::{configured, from_stores};
 use self::{
     accounts::KnownAccounts,
     stored::{account_names, siblings},
@@ -55,7 +55,6 @@ use crate::{
         replacement, requirements,
         serving::{certificate::CertificateMaker, delegation},
         strategy::Strategy,
-        upkeep,
     },
     owner,
     stores::Stores,
@@ -222,7 +221,7 @@ impl Reader {
         let what = format!("the Subscriptions of namespace {namespace}");
         let list = deadline(&what, api.list(&ListParams::default())).await?;
         let list: Vec<_> = list.items.into_iter().map(Arc::new).collect();
-        observed.subscription = configuration(&list, &observed.csv, &observed.siblings);
+        observed.subscription = configured(&list, observed.name());
         Ok(())
     }
 
@@ -344,7 +343,6 @@ pub(crate) fn needs_subscription(observed: &Observed) -> bool {
             requirements::evaluate(observed).is_ok_and(|found| found.met)
         }
         Phase::InstallReady | Phase::Installing | Phase::Succeeded => true,
-        Phase::Replacing => !upkeep::is_handed_over(observed),
         _ => false,
     };
     observed.subscription.is_none()

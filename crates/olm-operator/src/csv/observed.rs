@@ -45,8 +45,6 @@ pub(crate) struct Observed {
     pub(crate) csv: Arc<ClusterServiceVersion>,
     /// The namespace is being deleted: nothing can be created in it any more.
     pub(crate) namespace_terminating: bool,
-    /// It ran once, as its history has it.
-    pub(crate) has_succeeded: bool,
     /// Its install strategy, or why that cannot be used.
     pub(crate) strategy: Result<Strategy, String>,
     /// Namespaces its group targets, other than its own, in which something can be created.

@@ -15,10 +15,6 @@ pub(crate) struct Sibling {
     pub(crate) uid: String,
     pub(crate) replaces: Option<String>,
     pub(crate) phase: Phase,
-    /// It has begun to install, now or before: what it names like another may be its own.
-    pub(crate) has_begun: bool,
-    /// Names of its Deployments.
-    pub(crate) deployments: BTreeSet<String>,
     /// Names of the CustomResourceDefinitions it owns.
     pub(crate) owned_crds: BTreeSet<String>,
     /// Names of the CustomResourceDefinitions whose objects it converts.
@@ -152,25 +148,6 @@ pub(crate) fn succeeded<'a>(
         at = &following.name;
     }
     None
-}
-
-/// All that replace this one, directly or through others.
-pub(crate) fn successors<'a>(
-    name: &'a str,
-    siblings: impl IntoIterator<Item = &'a Sibling>,
-) -> Vec<&'a Sibling> {
-    let index = Index::of(siblings);
-    let (mut seen, mut found) = (BTreeSet::from([name]), Vec::new());
-    let mut pending = vec![name];
-    while let Some(replaced) = pending.pop() {
-        for sibling in index.following(replaced) {
-            if seen.insert(&sibling.name) {
-                pending.push(&sibling.name);
-                found.push(*sibling);
-            }
-        }
-    }
-    found
 }
 
 /// Names of everything this one replaces, directly or through others; without itself.
@@ -315,8 +292,7 @@ mod tests {
             assert_eq!(ancestors("x", Some(&last_name), each()).len(), length);
             assert!(last(&first, each()).is_ok_and(is_last));
             assert_eq!(succeeded(&first, each()), None);
-            assert_eq!(successors(&first, each()).len(), length);
-            assert_eq!(looked.get(), 6 * length);
+            assert_eq!(looked.get(), 5 * length);
         }
     }
 
@@ -334,8 +310,5 @@ mod tests {
             BTreeSet::from(["a", "b", "b2", "c"])
         );
         assert_eq!(ancestors("c", Some("b"), &siblings), BTreeSet::from(["a", "b"]));
-        let after = successors("a", &siblings).into_iter();
-        let after: BTreeSet<&str> = after.map(|sibling| sibling.name.as_str()).collect();
-        assert_eq!(after, BTreeSet::from(["b", "b2", "c"]));
     }
 }

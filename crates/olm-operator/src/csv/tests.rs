@@ -11,6 +11,7 @@ mod hand_edits;
 mod held_up;
 mod install;
 mod intersection;
+mod make_way;
 mod membership;
 mod mends;
 mod mislabelled_csvs;
@@ -31,7 +32,6 @@ mod tenants;
 mod transitions;
 mod triggers;
 mod upgrades;
-mod upkeep;
 mod upstream;
 
 use serde_json::Value;

@@ -16,7 +16,7 @@ use olm_api::{
     api_key::{ApiSet, provided_apis},
     labels,
     v1::OperatorGroup,
-    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription},
+    v1alpha1::{ClusterServiceVersion, Subscription},
     v2::OperatorCondition,
 };
 use olm_runtime::{
@@ -205,9 +205,8 @@ pub(crate) fn by_condition(change: &Change<OperatorCondition>, in_namespace: &Cs
     select(in_namespace, |csv| csv.spec.replaces() == Some(name.as_str()))
 }
 
-/// A Subscription whose configuration or whose ClusterServiceVersion changed; with those it names, what they may replace, which runs as the
-/// Subscription says until they do.
-pub(crate) fn by_subscription(change: &Change<Subscription>, in_namespace: &Csvs) -> Keys {
+/// A Subscription whose configuration or whose ClusterServiceVersion changed.
+pub(crate) fn by_subscription(change: &Change<Subscription>) -> Keys {
     let named = |subscription: &Subscription| {
         let status = subscription.status.clone().unwrap_or_default();
         [status.installed_csv, status.current_csv]
@@ -220,11 +219,9 @@ pub(crate) fn by_subscription(change: &Change<Subscription>, in_namespace: &Csvs
     }
     let namespace = change.object().namespace().unwrap_or_default();
     let names = change.versions().flat_map(|version| named(version)).flatten();
-    let mut keys: Keys = names
+    names
         .map(|name| NamespacedName::new(namespace.as_str(), name))
-        .collect();
-    keys.extend(select(in_namespace, |csv| *csv.phase() == Phase::Replacing));
-    keys
+        .collect()
 }
 
 /// An OperatorGroup: the members, and whoever provides an API that it lists or listed.

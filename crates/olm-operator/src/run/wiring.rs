@@ -354,11 +354,10 @@ fn connect_others(stores: &Stores, queues: &Queues) {
     stores
         .api_services
         .on_change(move |change| add_all(&queue, csv::triggers::by_api_service(change, &csvs.list())));
-    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores.subscriptions.on_change(move |change| {
-        let in_namespace = csvs.list_in(&namespace_of(change.object()));
-        add_all(&queue, csv::triggers::by_subscription(change, &in_namespace));
-    });
+    let queue = queues.csvs.clone();
+    stores
+        .subscriptions
+        .on_change(move |change| add_all(&queue, csv::triggers::by_subscription(change)));
     let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
     stores.conditions.on_change(move |change| {
         let in_namespace = csvs.list_in(&namespace_of(change.object()));

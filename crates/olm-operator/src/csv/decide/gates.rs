@@ -1,8 +1,7 @@
 //! Checks that come before every phase: is this ClusterServiceVersion an active member of one OperatorGroup that it
 //! can work with? (`docs/reference/lifecycle.md`, `docs/reference/operator-groups.md`.)
 //!
-//! Replacing and Deleting pass: losing the group in the middle of an upgrade must not break the chain. One in Replacing follows its
-//! group all the same.
+//! Replacing and Deleting pass: losing the group in the middle of an upgrade must not break the chain.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +25,6 @@ use crate::{
         decide::transitions::{Position, Transition},
         install,
         observed::Observed,
-        upkeep,
     },
     operator_group::{
         Group, Targets,
@@ -77,22 +75,8 @@ pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
 }
 
 fn of_group(observed: &Observed, position: &Position) -> Gate {
-    if position.phase == Phase::Deleting {
+    if matches!(position.phase, Phase::Replacing | Phase::Deleting) {
         return Gate::Open;
-    }
-    if position.phase == Phase::Replacing {
-        return match observed.group().map(|group| (group, &group.targets)) {
-            // Where it is to work may change while it waits.
-            Some((group, Targets::Namespaces(targets))) if upkeep::is_member(observed) => {
-                let actions = membership(observed, group, Some(targets));
-                if actions.is_empty() {
-                    Gate::Open
-                } else {
-                    Gate::Write(actions)
-                }
-            }
-            _ => Gate::Open,
-        };
     }
     match observed.groups.as_slice() {
         [] => fail(

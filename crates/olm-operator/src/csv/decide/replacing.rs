@@ -1,21 +1,17 @@
-//! A successor exists: wait until it has succeeded, then go. Chains are collected oldest first. Until then the operator is kept as it
-//! should be.
+//! A successor exists: wait until it has succeeded, then go. Chains are collected oldest first.
 
-use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
-    decide::transitions::{PhaseStep, Stage, Transition},
-    install::serving,
+    decide::transitions::{PhaseStep, Transition},
     observed::Observed,
     replacement::{self, Cycle},
-    upkeep,
 };
 
-pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
+pub(super) fn step(observed: &Observed) -> PhaseStep {
     let (name, siblings) = (observed.name(), observed.siblings.as_slice());
     if replacement::previous(name, observed.replaces(), siblings).is_some() {
-        return keep(observed, now);
+        return PhaseStep::stay();
     }
     let Some(next) = replacement::next(name, siblings) else {
         // Upstream stays here for ever when the successor is deleted; this one runs on and is repaired again. That no
@@ -43,23 +39,11 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
         replacement::succeeded(name, siblings).is_some()
     };
     if !running {
-        return keep(observed, now);
+        return PhaseStep::stay();
     }
     PhaseStep::go(Transition::new(
         Phase::Deleting,
         reason::REPLACED,
         "has been replaced by a newer ClusterServiceVersion that has successfully installed.",
     ))
-}
-
-/// The phase stays, whatever is written: from outside it is that of one that waits.
-fn keep(observed: &Observed, now: Timestamp) -> PhaseStep {
-    let Some(writes) = upkeep::writes(observed, now) else {
-        return PhaseStep::stay();
-    };
-    let step = PhaseStep::install(Stage::Upkeep, writes, None);
-    match serving::wait(observed, now) {
-        Some(delay) => step.again(delay, "certificates end, and no watch tells"),
-        None => step,
-    }
 }

@@ -103,8 +103,6 @@ pub(crate) enum Stage {
     Install,
     /// Rights in other namespaces for an operator that runs.
     Grants,
-    /// An operator that runs until its successor does is kept as it should be.
-    Upkeep,
     /// What upstream's OLM made becomes ours; the operator runs without it as well.
     Adoption,
     /// The way out.

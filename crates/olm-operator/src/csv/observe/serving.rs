@@ -35,7 +35,6 @@ use crate::{
             webhook,
         },
         strategy::Strategy,
-        upkeep,
     },
     owner,
     stores::{ServingSecret, Stores},
@@ -344,7 +343,7 @@ fn is_owned_alone<K: Resource>(object: &K, uid: &str) -> bool {
 
 /// Looks at the certificates.
 pub(super) fn inspect(observed: &mut Observed, now: Timestamp) {
-    if *observed.csv.phase() == Phase::Deleting || upkeep::is_handed_over(observed) {
+    if matches!(observed.csv.phase(), Phase::Replacing | Phase::Deleting) {
         // Its successor sees to them.
         return;
     }

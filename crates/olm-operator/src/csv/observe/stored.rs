@@ -18,9 +18,7 @@ use kube::{
 };
 use olm_api::{
     labels,
-    v1alpha1::{
-        ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription, SubscriptionConfig,
-    },
+    v1alpha1::{ClusterServiceVersion, Subscription, SubscriptionConfig},
 };
 use olm_runtime::{NamespacedName, store::Store};
 
@@ -30,7 +28,7 @@ use crate::{
         deployment::overrides::Overrides,
         observe::{accounts::read_account, serving},
         observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, Rbac, RbacKey},
-        replacement::{self, Sibling},
+        replacement::Sibling,
         requirements,
         serving::{conversion, endpoint},
         strategy::{self, Strategy},
@@ -57,7 +55,6 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
     let groups: Vec<Group> = groups.collect();
     let replaces = csv.spec.replaces().filter(|replaces| *replaces != key.name);
     let strategy = strategy::read(&csv);
-    let siblings = siblings(&stores.csvs.list_in(&key.namespace), &key.name);
     let deployments = owned(stores.deployments.list_in(&key.namespace), key);
     let open_targets = open_targets(stores, &key.namespace, &groups);
     Some(Observed {
@@ -66,10 +63,10 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
             .get_key(&NamespacedName::cluster(&key.namespace))
             .is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()),
         rbac: own_rbac(stores, key, &open_targets),
-        has_succeeded: has_been(&csv, |phase| *phase == Phase::Succeeded),
         open_targets,
         groups,
         foreign_groups: foreign_groups(stores, &key.namespace),
+        siblings: siblings(&stores.csvs.list_in(&key.namespace), &key.name),
         previous_condition: replaces.and_then(|name| stores.conditions.get(&key.namespace, name)),
         deployments: deployments
             .into_iter()
@@ -79,8 +76,7 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
         replica_sets: None,
         left_behind: left_behind(stores, key),
         pod_troubles: None,
-        subscription: configuration(&stores.subscriptions.list_in(&key.namespace), &csv, &siblings),
-        siblings,
+        subscription: configured(&stores.subscriptions.list_in(&key.namespace), &key.name),
         cluster: cluster(stores, &csv),
         accounts: strategy
             .iter()
@@ -148,25 +144,8 @@ pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
         .collect()
 }
 
-/// What the Subscription of a ClusterServiceVersion configures. From when its successor is there that one is named, and it runs on as it
-/// was configured.
-pub(crate) fn configuration(
-    all: &[Arc<Subscription>],
-    csv: &ClusterServiceVersion,
-    siblings: &[Sibling],
-) -> Option<Result<Overrides, String>> {
-    let name = csv.metadata.name.as_deref().unwrap_or_default();
-    let by_successor = || {
-        let successors = replacement::successors(name, siblings).into_iter();
-        successors
-            .filter(|_| *csv.phase() == Phase::Replacing)
-            .find_map(|successor| configured(all, &successor.name))
-    };
-    configured(all, name).or_else(by_successor)
-}
-
 /// What the one of `all` that names the ClusterServiceVersion `csv` configures; `None` without such a Subscription.
-fn configured(all: &[Arc<Subscription>], csv: &str) -> Option<Result<Overrides, String>> {
+pub(crate) fn configured(all: &[Arc<Subscription>], csv: &str) -> Option<Result<Overrides, String>> {
     let named = |name: &Option<String>| name.as_deref() == Some(csv);
     let status = |subscription: &Subscription| subscription.status.clone().unwrap_or_default();
     // `installedCSV` comes late; the configuration must be there from the first pod on.
@@ -223,16 +202,6 @@ pub(super) fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Si
             uid: csv.uid().unwrap_or_default(),
             replaces: csv.spec.replaces().map(str::to_owned),
             phase: csv.phase().clone(),
-            has_begun: has_been(csv, |phase| {
-                matches!(phase, Phase::InstallReady | Phase::Installing | Phase::Succeeded)
-            }),
-            deployments: csv
-                .spec
-                .install
-                .deployments()
-                .iter()
-                .map(|entry| entry.name.clone())
-                .collect(),
             owned_crds: csv.spec.owned_crds().iter().map(|crd| crd.name.clone()).collect(),
             converted_crds: conversion::conversions(csv)
                 .map(|(_, crd)| crd.to_owned())
@@ -242,12 +211,6 @@ pub(super) fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Si
             created: csv.creation_timestamp().map(|time| time.0),
         })
         .collect()
-}
-
-/// True if such a phase is the present one or in the history.
-pub(crate) fn has_been(csv: &ClusterServiceVersion, is_such: impl Fn(&Phase) -> bool) -> bool {
-    let mut history = csv.status.iter().flat_map(|status| status.conditions.iter());
-    is_such(csv.phase()) || history.any(|entry| is_such(&entry.phase))
 }
 
 fn foreign_groups(stores: &Stores, namespace: &str) -> Vec<ForeignGroup> {

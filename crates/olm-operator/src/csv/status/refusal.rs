@@ -101,7 +101,7 @@ impl Refusal {
     pub(super) fn telling(&self, observed: &Observed, stage: Stage, lasted: Duration) -> Telling {
         let left = TELL_AFTER.checked_sub(lasted).filter(|left| !left.is_zero());
         match stage {
-            Stage::Removal | Stage::Upkeep => self.besides(left, String::new()),
+            Stage::Removal => self.besides(left, String::new()),
             Stage::Membership => self.besides(
                 left,
                 "membership in the OperatorGroup could not be written: ".to_owned(),

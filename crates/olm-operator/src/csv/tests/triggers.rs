@@ -132,23 +132,14 @@ fn a_crd_wakes_those_that_name_it_only_when_something_they_read_changes() {
 fn a_subscription_wakes_what_it_named_and_names() {
     let typed_sub = |csv: &str, config: Value| decode::<Subscription>(subscription(csv, config));
     let moved = applied(Some(typed_sub("a", json!({}))), typed_sub("b", json!({})));
-    assert_eq!(names(triggers::by_subscription(&moved, &[])), set(&["a", "b"]));
+    assert_eq!(names(triggers::by_subscription(&moved)), set(&["a", "b"]));
     let configured = applied(
         Some(typed_sub("a", json!({}))),
         typed_sub("a", json!({"nodeSelector": {}})),
     );
-    let phase = |name: &str, phase: &str| {
-        let mut csv = csv(name, "");
-        csv["status"] = json!({ "phase": phase });
-        typed(csv)
-    };
-    let others = [phase("old", "Replacing"), phase("other", "Succeeded")];
-    assert_eq!(
-        names(triggers::by_subscription(&configured, &others)),
-        set(&["a", "old"])
-    );
+    assert_eq!(names(triggers::by_subscription(&configured)), set(&["a"]));
     let same = applied(Some(typed_sub("a", json!({}))), typed_sub("a", json!({})));
-    assert!(triggers::by_subscription(&same, &[]).is_empty());
+    assert!(triggers::by_subscription(&same).is_empty());
 }
 
 #[test]
