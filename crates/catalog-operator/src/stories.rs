@@ -103,10 +103,10 @@ fn stories() -> Vec<Story<Step>> {
             [
                 vec![BreakImage("reg/demo:v1")],
                 begin("Automatic"),
-                vec![MendImages],
-                // Until the Job is gone that a node could not carry out either, and that nobody needs any more: a process that is killed
-                // before it deletes the Job waits as long again.
-                vec![Wait; 14],
+                vec![MendImages, Wait, Wait],
+                // With it goes what a node was asked for meanwhile: a process that is killed right after the ConfigMap of a Job is there
+                // leaves that, empty, to whoever wants the bundle next.
+                vec![Delete("CatalogSource", "cat"), Wait],
             ]
             .concat(),
         ),

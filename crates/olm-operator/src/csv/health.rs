@@ -114,10 +114,7 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
             "deployment {name} is not owned by this ClusterServiceVersion"
         ));
     }
-    // What others only add stays: whoever put it there would put it there again.
-    if let Some(ForeignChange { time, manager }) = stores::deployment::foreign_change(live)
-        && stores::deployment::has_lost(live, &wanted.spec)
-    {
+    if let Some(ForeignChange { time, manager }) = stores::deployment::foreign_change(live) {
         return Some(format!("deployment {name} was changed by {manager} at {time}"));
     }
     if let Some(field) = stores::deployment::lost_field(live, &wanted.spec) {

@@ -106,11 +106,6 @@ pub(crate) fn lost_field(deployment: &Deployment, spec: &Value) -> Option<String
     Some(lost.swap_remove(0))
 }
 
-/// True when others took away, or made theirs, a field of the applied `spec`.
-pub(crate) fn has_lost(deployment: &Deployment, spec: &Value) -> bool {
-    !lost_fields(deployment, spec).is_empty()
-}
-
 /// What the annotation about undone changes is to say once `spec`, which was applied before, is applied again; `None` when nobody ever
 /// changed it.
 pub(crate) fn undone_change(deployment: &Deployment, spec: &Value) -> Option<String> {

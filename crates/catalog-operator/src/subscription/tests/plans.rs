@@ -110,6 +110,12 @@ fn the_status_has_upstreams_fields() {
           "status": "True",
           "reason": "RequiresApproval",
           "lastTransitionTime": "2026-11-20T22:00:00Z"
+        },
+        {
+          "type": "Ready",
+          "status": "False",
+          "reason": "RequiresApproval",
+          "lastTransitionTime": "2026-11-20T22:00:00Z"
         }
       ],
       "lastUpdated": "2026-11-20T22:00:00Z"

@@ -143,7 +143,8 @@ fn two_edits_in_one_second_are_both_put_back() {
     let mut images = pod["containers"].clone();
     images[0]["image"] = json!("example.com/other:1");
     let mut more = pod["containers"].clone();
-    more[0]["image"] = json!("example.com/more:1");
+    let added = json!({"name": "more", "image": "example.com/more:1"});
+    more.as_array_mut().unwrap().push(added);
     for second in [images.clone(), more] {
         env.begin_second();
         edit_at_once(
@@ -214,7 +215,7 @@ fn what_was_put_into_the_place_of_something_goes_and_replicas_stay() {
     let mut env = installed();
     let before = deployment(&env)["spec"].clone();
     let mut containers = before["template"]["spec"]["containers"].clone();
-    containers[0]["livenessProbe"] = json!({"tcpSocket": {"port": 1}});
+    containers[1]["livenessProbe"] = json!({"tcpSocket": {"port": 1}});
     containers
         .as_array_mut()
         .unwrap()
@@ -235,47 +236,33 @@ fn what_was_put_into_the_place_of_something_goes_and_replicas_stay() {
     );
 }
 
-/// A platform, an injector or an annotator adds it again each time it is taken away.
+/// Whatever others set, and not only what is in the containers; in one rollout.
 #[test]
-fn what_others_add_stays_and_nothing_flaps() {
+fn what_was_added_by_hand_goes_wherever_it_is() {
     let pod = |more: Value| json!({"template": {"spec": more}});
-    let additions = [
+    let edits = [
         pod(json!({"hostNetwork": true})),
         pod(json!({"dnsConfig": {"nameservers": ["1.1.1.1"]}})),
         pod(json!({"affinity": {"podAntiAffinity": {}}, "runtimeClassName": "other"})),
+        pod(json!({"volumes": [{"name": "v", "emptyDir": {}, "persistentVolumeClaim": {"claimName": "c"}}]})),
         json!({"template": {"metadata": {"labels": {"more": "1"}, "annotations": {"more": "1"}}}}),
         json!({"minReadySeconds": 5}),
     ];
-    for spec in additions {
+    for spec in edits {
         let mut env = installed();
-        edit(&mut env, "platform", spec.clone());
-        let added = deployment(&env)["spec"].clone();
+        let before = deployment(&env)["spec"].clone();
+        edit(&mut env, "kubectl-edit", spec.clone());
+        assert_eq!(deployment(&env)["spec"], before, "{spec}");
+        assert_eq!(managers(&env), ["olm-operator/csv Apply"], "{spec}");
+        let patched = env
+            .writes
+            .iter()
+            .filter(|write| write.contains(" Deployment ns/demo"));
+        // One that says whose the fields are, and the apply.
+        assert_eq!((patched.count(), applied(&env)), (2, 1), "{:#?}", env.writes);
+        never_failed(&env);
         rests(&mut env);
-        assert_eq!(deployment(&env)["spec"], added, "{spec}");
-        assert_eq!(env.log, [""; 0], "{spec}");
     }
-}
-
-/// What others put in besides goes in the same rollout as what they changed, wherever in the spec it is.
-#[test]
-fn what_was_added_with_a_change_goes_with_it() {
-    let mut env = installed();
-    let before = deployment(&env)["spec"].clone();
-    let mut containers = before["template"]["spec"]["containers"].clone();
-    containers[0]["image"] = json!("example.com/other:1");
-    let spec =
-        json!({"minReadySeconds": 5, "template": {"spec": {"containers": containers, "hostNetwork": true}}});
-    edit(&mut env, "kubectl-edit", spec);
-    assert_eq!(deployment(&env)["spec"], before);
-    assert_eq!(managers(&env), ["olm-operator/csv Apply"]);
-    let patched = env
-        .writes
-        .iter()
-        .filter(|write| write.contains(" Deployment ns/demo"));
-    // One that says whose the fields are, and the apply.
-    assert_eq!((patched.count(), applied(&env)), (2, 1), "{:#?}", env.writes);
-    never_failed(&env);
-    rests(&mut env);
 }
 
 /// Between the patch that says whose the fields are and the apply anything may happen.
@@ -294,10 +281,7 @@ fn what_was_added_by_hand_goes_though_the_apply_fails_at_first() {
             failures -= 1;
             Some(Fault::LoseRequest)
         });
-        let mut containers = expected["template"]["spec"]["containers"].clone();
-        containers[0]["image"] = json!("example.com/other:1");
-        let spec =
-            json!({"replicas": 4, "template": {"spec": {"containers": containers, "hostNetwork": true}}});
+        let spec = json!({"replicas": 4, "template": {"spec": {"hostNetwork": true}}});
         env.edit_as("kubectl-edit", "Deployment", "ns", "demo", json!({"spec": spec}));
         for _ in 0..4 {
             env.settle_for(2);
@@ -413,7 +397,8 @@ fn a_forged_note_of_what_was_undone_hides_no_edit() {
     let mut env = installed();
     let before = deployment(&env)["spec"].clone();
     let mut containers = before["template"]["spec"]["containers"].clone();
-    containers[0]["image"] = json!("example.com/more:1");
+    let added = json!({"name": "more", "image": "example.com/more:1"});
+    containers.as_array_mut().unwrap().push(added);
     let forged = json!({"metadata": {"annotations": {labels::UNDONE_CHANGE: "2999-01-01T00:00:00Z"}},
         "spec": {"template": {"spec": {"containers": containers}}}});
     for time in ["first", "second"] {
