@@ -256,10 +256,11 @@ fn a_definition_keeps_the_versions_in_which_objects_are_stored() -> anyhow::Resu
     releases.install_first(&namespace)?;
     namespace.apply(&[releases.greeting("Ada")])?;
     let plan = releases.approve_upgrade(&namespace, "1.1.0")?;
-    let failed = namespace.wait_for("installplan", &plan, "its failure", |plan| {
-        text(plan, "/status/phase") == "Failed"
+    // It waits until what is stored has been moved, and says what for.
+    let waits = namespace.wait_for("installplan", &plan, "what it waits for", |plan| {
+        text(plan, "/status/message").contains("risk of data loss")
     })?;
-    let message = text(&failed, "/status/message");
+    let message = text(&waits, "/status/message");
     ensure!(
         message.contains(&releases.first.definition()) && message.contains("v1"),
         "{message}"
@@ -274,7 +275,7 @@ fn a_definition_keeps_the_versions_in_which_objects_are_stored() -> anyhow::Resu
         namespace.get(&releases.first.definition(), "ada")?.is_some(),
         "the object is gone"
     );
-    let told = namespace.wait_for_condition("wanted", "InstallPlanFailed")?;
+    let told = namespace.wait_for_condition("wanted", "InstallPlanPending")?;
     ensure!(told["status"] == "True", "{told}");
     Ok(())
 }

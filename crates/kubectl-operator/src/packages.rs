@@ -6,6 +6,7 @@ pub(crate) mod tests;
 use anyhow::bail;
 use kube::api::ListParams;
 use kube::{Client, Resource as _, ResourceExt as _};
+use olm_api::labels;
 use olm_api::labels::package_manifest;
 use olm_api::names::is_dns1123_subdomain;
 use olm_api::packages::{Deprecation, PackageManifest};
@@ -18,8 +19,6 @@ use crate::terminal::plain;
 
 /// Packages that are named where one is not found.
 const MAX_NAMED: usize = 5;
-/// Annotation by which a ClusterServiceVersion says where it wants to be installed.
-const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
 /// Versions that a line shows after the one that is installed, beside the head.
 const MAX_AHEAD: usize = 4;
 
@@ -189,7 +188,7 @@ impl From<olm_api::packages::PackageChannel> for Channel {
         let definitions = description.custom_resource_definitions.unwrap_or_default();
         let named = |crd: &olm_api::v1alpha1::CrdDescription| format!("{} ({})", crd.kind, crd.name);
         let entries = channel.entries.into_iter();
-        let suggested = description.annotations.get(SUGGESTED_NAMESPACE);
+        let suggested = description.annotations.get(labels::SUGGESTED_NAMESPACE);
         Self {
             suggested_namespace: suggested.cloned().unwrap_or_default(),
             install_modes: modes.map(|mode| mode.type_.as_str().to_owned()).collect(),

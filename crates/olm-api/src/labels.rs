@@ -63,6 +63,8 @@ pub const BUNDLE_UNPACK_MIN_RETRY_INTERVAL: &str = "operatorframework.io/bundle-
 
 // Upgrades by policy, all ours: docs/guides/upgrade-policies.md -------------------------------------------------------
 
+/// Annotation by which a ClusterServiceVersion names the namespace where it wants to be installed.
+pub const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
 /// Annotation of a Subscription: which upgrades are approved without a user, `patch`, `minor` or `all`.
 pub const UPGRADE_APPROVE: &str = "operatorframework.io/upgrade-approve";
 /// Annotation of a Subscription: range of versions outside of which nothing is installed for it.

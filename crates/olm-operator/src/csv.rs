@@ -22,6 +22,7 @@ mod failure_cause;
 pub(crate) mod health;
 pub(crate) mod held_up;
 pub(crate) mod install;
+pub(crate) mod missing_rights;
 pub(crate) mod observe;
 pub(crate) mod observed;
 pub(crate) mod rbac;

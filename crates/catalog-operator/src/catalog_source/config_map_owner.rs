@@ -5,7 +5,6 @@ use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::plan::{Action, Guard, Target};
 use serde_json::json;
 
-use super::decide::is_owner;
 use super::objects::{Ownership, owner_reference};
 use crate::stores::config_maps::Version;
 
@@ -15,7 +14,8 @@ use crate::stores::config_maps::Version;
 /// have any ConfigMap of the namespace deleted.
 pub(crate) fn to_write(source: &CatalogSource, name: &str, version: &Version) -> Option<Action> {
     let mut owners = version.owners.clone()?;
-    if is_owner(&owners, source.metadata.uid.as_deref()) {
+    let uid = source.metadata.uid.as_deref();
+    if owners.iter().any(|owner| Some(owner.uid.as_str()) == uid) {
         return None;
     }
     owners.push(owner_reference(source, Ownership::Plain));

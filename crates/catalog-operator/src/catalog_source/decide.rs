@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
@@ -549,12 +549,8 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
 
 /// Whether one of the object's owners has this uid.
 pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
-    is_owner(meta.owner_references.as_deref().unwrap_or_default(), uid)
-}
-
-/// Whether one of the owners has this uid.
-pub(crate) fn is_owner(owners: &[OwnerReference], uid: Option<&str>) -> bool {
-    owners.iter().any(|owner| Some(owner.uid.as_str()) == uid)
+    let mut owners = meta.owner_references.iter().flatten();
+    owners.any(|owner| Some(owner.uid.as_str()) == uid)
 }
 
 fn has_labels(live: &ObjectMeta, wanted: &ObjectMeta) -> bool {

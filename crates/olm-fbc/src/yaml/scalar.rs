@@ -133,7 +133,7 @@ pub fn written<'a>(text: &'a str, key: &str, value: &str) -> Option<&'a str> {
         Some(&rest[..end])
     });
     let mut found = tokens
-        .filter(|token| resolve(token).is_some_and(|read| !read.is_string() && read.to_string() == value));
+        .filter(|token| resolve(token).is_some_and(|read| !read.is_string() && format!("{read}") == value));
     found.next()
 }
 

@@ -18,9 +18,7 @@ use kube::Resource;
 use olm_api::{
     condition::requirement,
     permission,
-    v1alpha1::{
-        ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus, WebhookType,
-    },
+    v1alpha1::{ApiServiceDescription, CrdDescription, RequirementStatus, WebhookType},
 };
 
 use crate::csv::{
@@ -73,17 +71,6 @@ pub(crate) fn missing_rights(role: &str, places: &str, cause: &str) -> Requireme
         message: format!("{}{places}: {cause}", requirement::MISSING_RIGHTS),
         ..row_of::<Role>(role)
     }
-}
-
-/// True for such a row.
-pub(crate) fn is_missing_rights(row: &RequirementStatus) -> bool {
-    row.group == permission::API_GROUP && row.message.starts_with(requirement::MISSING_RIGHTS)
-}
-
-/// True when the stored status reports rights missing beyond the namespace.
-pub(crate) fn reports_missing_rights(csv: &ClusterServiceVersion) -> bool {
-    let status = csv.status.as_ref();
-    status.is_some_and(|status| status.requirement_status.iter().any(is_missing_rights))
 }
 
 /// The rows, and one for a webhook that may not be installed as it is described; `None` where the text of the phase says all.

@@ -31,8 +31,8 @@ use crate::csv::{
     },
     health, held_up,
     install::{self, serving},
+    missing_rights::is_missing_rights,
     observed::Observed,
-    requirements::is_missing_rights,
     serving::certificate::Validity,
     status::refusal::{MissingRights, Refusal, Telling},
 };

@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 use crate::{
     csv::{
         coverage::{self, Binding},
+        missing_rights,
         observed::{Observed, RbacKey},
         rbac::{Grant, Place, is_held, namespaced, objects::identity, places, same_rules},
-        requirements,
         strategy::{Scope, WantedRole},
     },
     owner,
@@ -338,7 +338,7 @@ pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
         return Vec::new();
     };
     // Who can have one target of a narrowed group refuse its counterparts does not keep what the operator had everywhere.
-    let is_refused = !group.targets_all() && requirements::reports_missing_rights(&observed.csv);
+    let is_refused = !group.targets_all() && missing_rights::reports_missing_rights(&observed.csv);
     if !is_refused && !grants(observed).is_empty() {
         return Vec::new();
     }
