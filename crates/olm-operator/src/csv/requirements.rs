@@ -17,8 +17,9 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Resource;
 use olm_api::{
     condition::requirement,
-    permission,
-    v1alpha1::{ApiServiceDescription, CrdDescription, RequirementStatus, WebhookType},
+    v1alpha1::{
+        ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus, WebhookType,
+    },
 };
 
 use crate::csv::{
