@@ -220,6 +220,7 @@ enum DirectoryCause {
 ///
 /// # Errors
 /// The directory is no valid catalog.
+#[expect(clippy::result_large_err, reason = "asked once for a catalog")]
 pub fn of_directory(directory: &Path) -> Result<(Index, Fetched), DirectoryError> {
     let read = || -> Result<_, DirectoryCause> {
         let index = cache::open_temporary(directory)?;

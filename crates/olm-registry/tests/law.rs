@@ -78,7 +78,7 @@ fn valid_catalogs_of_any_kind_are_served() {
         words: &WORDS,
         structured: Some(changed_documents),
     };
-    fuzz.run(|input| check_text(input));
+    fuzz.run(check_text);
 }
 
 /// Values that each type of property is given, good ones and odd ones.
@@ -182,7 +182,7 @@ fn odd_parts_of_valid_catalogs_are_served() {
         words: &WORDS,
         structured: Some(odd_catalog),
     };
-    fuzz.run(|input| check_text(input));
+    fuzz.run(check_text);
 }
 
 /// What validates though some of it is of no use, and what `validate` says of that.

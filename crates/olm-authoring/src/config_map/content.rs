@@ -111,7 +111,7 @@ impl Content {
         let mut csvs = BTreeMap::new();
         for (place, index, object) in typed(keys::CSVS, found[keys::CSVS], CSV_KIND, csv_type, &mut warnings)?
         {
-            let csv = Csv::read(place, index, object, &defined)?;
+            let csv = Csv::read(&place, index, object, &defined)?;
             if let Some(same) = csvs.insert(csv.name.clone(), csv) {
                 return Err(ConfigMapError::SameCsv(same.name));
             }
@@ -199,7 +199,7 @@ impl PackageList {
 
 impl Csv {
     fn read(
-        place: String,
+        place: &str,
         index: usize,
         object: Value,
         defined: &BTreeMap<CrdKey, usize>,
@@ -207,7 +207,7 @@ impl Csv {
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default().to_owned();
         let wrong = |reason: String| ConfigMapError::Item {
-            place: place.clone(),
+            place: place.to_owned(),
             reason,
         };
         if name.is_empty() {

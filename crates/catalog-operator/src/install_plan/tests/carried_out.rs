@@ -389,7 +389,7 @@ fn what_others_put_into_the_bundles_objects_survives_an_upgrade() {
     let mut env = TestEnv::with_plan(&[bundle("demo.v1", old)]);
     env.converge();
     env.change("ConfigMap ns/config", |config| {
-        config["data"]["ca-bundle.crt"] = json!("PEM")
+        config["data"]["ca-bundle.crt"] = json!("PEM");
     });
     env.change("Service ns/service", |service| {
         service["spec"]["externalTrafficPolicy"] = json!("Local");

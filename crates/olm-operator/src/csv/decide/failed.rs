@@ -143,7 +143,7 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
         PhaseStep::go(Transition::new(Phase::Pending, reason::NEEDS_REINSTALL, message))
     };
     let failed = |text: String| {
-        let message = installing::with_cause(observed, position, &found.deployment, text);
+        let message = installing::with_cause(observed, position, &found.deployment, &text);
         let failed = Transition::new(Phase::Failed, reason::INSTALL_CHECK_FAILED, message);
         PhaseStep::go(failed).again(POD_INTERVAL, "pods are not watched")
     };

@@ -44,7 +44,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
                 observed,
                 position,
                 &found.deployment,
-                format!("install failed: {text}"),
+                &format!("install failed: {text}"),
             ),
         )),
         // Upstream lets a Deployment that vanished here run into the timeout; putting it back is what it will do then.
@@ -73,7 +73,12 @@ fn waiting(
 ) -> PhaseStep {
     let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
     let Some(left) = INSTALL_TIMEOUT.checked_sub(waited).filter(|left| !left.is_zero()) else {
-        let message = with_cause(observed, position, deployment, format!("install timeout: {text}"));
+        let message = with_cause(
+            observed,
+            position,
+            deployment,
+            &format!("install timeout: {text}"),
+        );
         return PhaseStep::go(Transition::new(
             Phase::Failed,
             reason::INSTALL_CHECK_FAILED,
@@ -87,7 +92,7 @@ fn waiting(
             "the Deployment controller has not answered yet",
         );
     }
-    let message = with_cause(observed, position, deployment, install::told(text));
+    let message = with_cause(observed, position, deployment, &install::told(text));
     PhaseStep::go(Transition::new(
         Phase::Installing,
         reason::INSTALL_WAITING,
@@ -108,16 +113,16 @@ fn pod_interval(waited: Duration) -> Duration {
 }
 
 /// Upstream's text, and behind it what keeps the pods of the Deployment from running. While nobody could look, what was told of it stays.
-pub(super) fn with_cause(observed: &Observed, position: &Position, deployment: &str, text: String) -> String {
+pub(super) fn with_cause(observed: &Observed, position: &Position, deployment: &str, text: &str) -> String {
     let cause = install::cause(observed, deployment);
     if cause.is_none() && observed.pod_troubles.is_none() {
-        let told = position.message.strip_prefix(&text);
+        let told = position.message.strip_prefix(text);
         if told.is_some_and(|cause| cause.starts_with(BETWEEN)) {
             return position.message.clone();
         }
     }
     let rest =
         (!observed.left_behind.is_empty()).then_some("the pods of the replaced deployment run until then");
-    let parts = [Some(text.as_str()), cause, rest];
+    let parts = [Some(text), cause, rest];
     parts.into_iter().flatten().collect::<Vec<_>>().join(BETWEEN)
 }

@@ -54,6 +54,10 @@ use crate::{
 const MAX_WAIT: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// Why the webhooks of a ClusterServiceVersion cannot be installed as they are described.
+#[expect(
+    clippy::result_large_err,
+    reason = "the description that is refused comes along, once for a CSV"
+)]
 pub(crate) fn invalid_description(csv: &ClusterServiceVersion, strategy: &Strategy) -> Option<Refused> {
     rules::check(csv)
         .and_then(|()| endpoint::check(csv, strategy).map_err(Refused::from))

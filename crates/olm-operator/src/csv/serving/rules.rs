@@ -39,6 +39,10 @@ impl From<String> for Refused {
 ///
 /// # Errors
 /// The first that may not, and why.
+#[expect(
+    clippy::result_large_err,
+    reason = "the description that is refused comes along, once for a CSV"
+)]
 pub(crate) fn check(csv: &ClusterServiceVersion) -> Result<(), Refused> {
     let mut names = BTreeSet::new();
     for description in &csv.spec.webhook_definitions {
