@@ -230,6 +230,10 @@ mod tests {
         }
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "values of json! are written in the call"
+    )]
     fn role(version: &str, labels: Value, rules: Value) -> Value {
         json!({"apiVersion": format!("rbac.authorization.k8s.io/{version}"), "kind": "ClusterRole",
             "metadata": {"name": "r", "labels": labels}, "rules": rules})
