@@ -2,7 +2,7 @@
 //!
 //! A step's object is kept as JSON from the bundle to the API server, so nothing an operator's author wrote is lost on the way.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use olm_api::labels;
 use olm_api::v1alpha1::API_VERSION;
 use serde_json::{Map, Value, json};
@@ -114,6 +114,11 @@ pub(crate) fn set_owner_labels(object: &mut Value, csv_name: &str, csv_namespace
     map.insert(labels::OWNER.to_owned(), csv_name.into());
     map.insert(labels::OWNER_NAMESPACE.to_owned(), csv_namespace.into());
     map.insert(labels::OWNER_KIND.to_owned(), labels::OWNER_KIND_CSV.into());
+}
+
+/// True when one of the owners has this uid.
+pub(crate) fn has_owner<'a>(owners: impl IntoIterator<Item = &'a OwnerReference>, uid: Option<&str>) -> bool {
+    owners.into_iter().any(|owner| Some(owner.uid.as_str()) == uid)
 }
 
 /// Whether an object in the cluster was made for a ClusterServiceVersion: it is owned by one, or carries the labels of one. What

@@ -6,6 +6,7 @@ use olm_runtime::plan::{Action, Guard, Target};
 use serde_json::json;
 
 use super::objects::{Ownership, owner_reference};
+use crate::object;
 use crate::stores::config_maps::Version;
 
 /// Adds `source` to the owners of its ConfigMap; `None` if it is one of them.
@@ -14,8 +15,7 @@ use crate::stores::config_maps::Version;
 /// have any ConfigMap of the namespace deleted.
 pub(crate) fn to_write(source: &CatalogSource, name: &str, version: &Version) -> Option<Action> {
     let mut owners = version.owners.clone()?;
-    let uid = source.metadata.uid.as_deref();
-    if owners.iter().any(|owner| Some(owner.uid.as_str()) == uid) {
+    if object::has_owner(&owners, source.metadata.uid.as_deref()) {
         return None;
     }
     owners.push(owner_reference(source, Ownership::Plain));

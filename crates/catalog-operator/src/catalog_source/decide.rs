@@ -29,6 +29,7 @@ use super::pod::{accept_any_content, build_config_map_pod, build_pod, is_of_conf
 use super::pod_state::{self, End};
 use super::source::Source;
 use super::update::{self, Step};
+use crate::object;
 use crate::stores::config_maps::ConfigMapState;
 
 /// After this time a pod that is not ready is mentioned in the status, even if nothing is known to be wrong with it.
@@ -549,8 +550,7 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
 
 /// Whether one of the object's owners has this uid.
 pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
-    let mut owners = meta.owner_references.iter().flatten();
-    owners.any(|owner| Some(owner.uid.as_str()) == uid)
+    object::has_owner(meta.owner_references.iter().flatten(), uid)
 }
 
 fn has_labels(live: &ObjectMeta, wanted: &ObjectMeta) -> bool {

@@ -20,6 +20,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::component;
+use crate::object;
 
 /// Start of the name of every plan made here.
 pub(super) const GENERATE_NAME: &str = "install-";
@@ -54,8 +55,7 @@ pub(crate) fn last_generation(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<S
 /// Whether a plan was made for this Subscription, and not for an earlier one of its name.
 pub(crate) fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bool {
     let uid = subscription.metadata.uid.as_deref();
-    let mut owners = plan.metadata.owner_references.iter().flatten();
-    owners.any(|owner| Some(owner.uid.as_str()) == uid)
+    object::has_owner(plan.metadata.owner_references.iter().flatten(), uid)
 }
 
 /// Made here, by its name: what tells it from those of users may be taken away on its way in, as a webhook does.
