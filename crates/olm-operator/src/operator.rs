@@ -3,7 +3,7 @@
 //! # Expected flow
 //! `observe` finds the objects that bear the label by an index. Where one of them brings an Operator into being ([`founder`]) and
 //! there is none, it is made at once; the next round writes its status. Changes of an Operator that was made here are gathered for a
-//! while ([`triggers::GATHER`]), and nothing is written that says the same. It goes when for a while nothing has been there that would
+//! while ([`triggers::gather`]), and nothing is written that says the same. It goes when for a while nothing has been there that would
 //! bring it into being; deleted by somebody else, an Operator comes back while something bears its label.
 
 pub(crate) mod components;
