@@ -34,10 +34,9 @@ use crate::{Verdict, global, printer};
 /// From what was read to what is wrong, or why that cannot be said.
 type Check = for<'a> fn(&'a Observed) -> Result<Vec<Finding>, &'a Unread>;
 
-/// All checks, by what is so if they find nothing.
-const CHECKS: [(&str, Check); 23] = [
+/// The checks of a namespace and of a cluster, by what is so if they find nothing.
+const CHECKS: [(&str, Check); 22] = [
     ("OLM runs", cluster_parts::programs),
-    ("labels that OLM trusts are guarded", cluster_parts::guarded),
     ("catalogs are ready", catalogs::ready),
     (
         "namespaces with operators have one OperatorGroup",
@@ -146,5 +145,13 @@ fn told(
 
 /// Makes all checks.
 pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
-    assemble(CHECKS.map(|(name, check)| (name, check(observed))))
+    let checks = CHECKS.map(|(name, check)| (name, check(observed)));
+    let guard = observed.guard.as_ref();
+    let of_cluster = guard.map(|guard| {
+        (
+            "labels that OLM trusts are guarded",
+            cluster_parts::guarded(guard),
+        )
+    });
+    assemble(checks.into_iter().chain(of_cluster))
 }

@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use olm_api::{condition, labels};
 
 use super::finding::{Finding, Severity, object, word};
-use super::observed::{Observed, Unread};
+use super::observed::{Observed, Read, Unread};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
 
@@ -72,8 +72,8 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
 }
 
 /// Labels on Roles that OLM trusts are guarded.
-pub(super) fn guarded(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    if *observed.guard.as_ref()? {
+pub(super) fn guarded(guard: &Read<bool>) -> Result<Vec<Finding>, &Unread> {
+    if *guard.as_ref()? {
         return Ok(Vec::new());
     }
     Ok(vec![Finding::warning(

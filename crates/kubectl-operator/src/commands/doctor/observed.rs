@@ -30,8 +30,8 @@ pub(crate) struct Observed {
     pub(super) now: Timestamp,
     /// Deployments of OLM itself, in its namespace; elsewhere only if there is none.
     pub(super) programs: Read<Vec<Deployment>>,
-    /// Whether an admission policy guards the labels that OLM trusts; not asked for one namespace alone.
-    pub(super) guard: Read<bool>,
+    /// True if an admission policy guards the labels that OLM trusts; `None` for one namespace alone, whose users may not read policies.
+    pub(super) guard: Option<Read<bool>>,
     /// Objects that are not what their kinds should be.
     pub(super) unreadable: Vec<Unreadable>,
     pub(super) subscriptions: Read<Vec<Subscription>>,

@@ -106,8 +106,8 @@ pub(crate) async fn observe(
     let unpacked = reader.unpacked(jobs.as_deref().unwrap_or_default()).await;
     let programs = reader.programs(own.olm).await;
     let guard = match namespace {
-        Some(_) => Ok(true),
-        None => reader.guard().await,
+        Some(_) => None,
+        None => Some(reader.guard().await),
     };
     let mut observed = Observed {
         namespace: namespace.map(str::to_owned),
@@ -270,7 +270,6 @@ impl Reader<'_> {
         .await
     }
 
-    /// Whoever may make Deployments may label them so: those of other namespaces count where OLM's has none.
     /// A server that knows no such policies guards nothing.
     async fn guard(&self) -> Read<bool> {
         let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
@@ -280,6 +279,7 @@ impl Reader<'_> {
         Ok(found.is_some())
     }
 
+    /// Whoever may make Deployments may label them so: those of other namespaces count where OLM's has none.
     async fn programs(&self, olm: &str) -> Read<Vec<Deployment>> {
         let own: Vec<Deployment> = self.all(Some(olm), PROGRAMS).await?;
         match own.is_empty() {
