@@ -158,6 +158,17 @@ pub(crate) struct RbacKey {
     pub(crate) name: String,
 }
 
+impl RbacKey {
+    /// The key of an object; `namespace` is empty for cluster-scoped kinds.
+    pub(crate) fn new(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
 /// RBAC objects that concern a ClusterServiceVersion.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Rbac {

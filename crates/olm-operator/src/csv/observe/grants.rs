@@ -165,11 +165,8 @@ pub(super) async fn bound_by_others(
     let mut bound = BTreeSet::new();
     for (what, api) in apis {
         each_page(&api, &what, |binding: RoleBinding| {
-            let key = RbacKey {
-                kind: "Role",
-                namespace: binding.metadata.namespace.clone().unwrap_or_default(),
-                name: binding.role_ref.name.clone(),
-            };
+            let namespace = binding.metadata.namespace.as_deref().unwrap_or_default();
+            let key = RbacKey::new("Role", namespace, &binding.role_ref.name);
             if binding.role_ref.kind == "Role" && roles.contains(&key) && !is_replica(&binding.metadata, csv)
             {
                 bound.insert(key);

@@ -270,14 +270,14 @@ fn taken(
     let is_own = |found: &ObjectMeta| owner::is_labelled(found, &csv.namespace, &csv.name);
     let is_counterpart = |found: &ObjectMeta| is_replica(found, csv);
     for name in roles.iter().map(|role| role.name_any()) {
-        let key = |kind, namespace: &str| rbac_key(kind, namespace, &name);
+        let key = |kind, namespace: &str| RbacKey::new(kind, namespace, &name);
         add(&mut taken, &stores.cluster_roles, key("ClusterRole", ""), is_own);
         for target in targets {
             add(&mut taken, &stores.roles, key("Role", target), is_counterpart);
         }
     }
     for name in bindings.iter().map(|binding| binding.name_any()) {
-        let key = |kind, namespace: &str| rbac_key(kind, namespace, &name);
+        let key = |kind, namespace: &str| RbacKey::new(kind, namespace, &name);
         add(
             &mut taken,
             &stores.cluster_role_bindings,
@@ -294,14 +294,6 @@ fn taken(
         }
     }
     taken
-}
-
-fn rbac_key(kind: &'static str, namespace: &str, name: &str) -> RbacKey {
-    RbacKey {
-        kind,
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
 }
 
 /// Only what says that it was made for the namespace it is in: nobody else's object with these labels is touched.

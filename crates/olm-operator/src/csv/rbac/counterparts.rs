@@ -66,7 +66,7 @@ pub(crate) fn grants(observed: &Observed) -> Vec<Grant> {
     wanted(observed).into_iter().flat_map(granted).collect()
 }
 
-/// Roles that would be created in target namespaces: whether somebody has bound such a name before is looked at first.
+/// Roles that would be created in target namespaces. Existing bindings to such a name are looked up first.
 pub(crate) fn new_roles(observed: &Observed) -> BTreeSet<RbacKey> {
     let wanted = wanted(observed).into_iter().flat_map(|(_, wanted)| wanted);
     let new = wanted.filter(|one| one.key.kind == "Role" && find(observed, &one.key).is_none());
@@ -143,14 +143,10 @@ fn wanted_at(observed: &Observed, place: &Place) -> Vec<Counterpart> {
 
 fn key(observed: &Observed, place: &Place, kind: &'static str, name: &str) -> RbacKey {
     let namespace = match place {
-        Place::Everywhere => String::new(),
-        Place::Namespace(name) => name.clone(),
+        Place::Everywhere => "",
+        Place::Namespace(name) => name.as_str(),
     };
-    let own = RbacKey {
-        kind,
-        namespace,
-        name: name.to_owned(),
-    };
+    let own = RbacKey::new(kind, namespace, name);
     if !observed.rbac.taken.contains(&own) {
         return own;
     }
@@ -365,24 +361,19 @@ pub(crate) fn withdrawals(observed: &Observed) -> Vec<Action> {
     remove_where(observed, |_| true)
 }
 
-/// First go the bindings, without which a role grants nothing.
+/// Bindings are deleted first: without them a role grants nothing.
 fn remove_where(observed: &Observed, goes: impl Fn(&RbacKey) -> bool) -> Vec<Action> {
     let rbac = &observed.rbac;
     let promoted = rbac.cluster_roles.iter();
     let promoted: Vec<_> = promoted.filter(|role| !is_brought(observed, role)).collect();
-    let cluster_key = |kind, name: String| RbacKey {
-        kind,
-        namespace: String::new(),
-        name,
-    };
     let binds_promoted = |binding: &&Arc<ClusterRoleBinding>| {
         let to = &binding.role_ref;
         to.kind == "ClusterRole" && promoted.iter().any(|role| role.name_any() == to.name)
     };
     let bindings = rbac.cluster_role_bindings.iter().filter(binds_promoted);
-    let bindings = bindings.map(|it| (cluster_key("ClusterRoleBinding", it.name_any()), it.uid()));
+    let bindings = bindings.map(|it| (RbacKey::new("ClusterRoleBinding", "", it.name_any()), it.uid()));
     let roles = promoted.iter();
-    let roles = roles.map(|it| (cluster_key("ClusterRole", it.name_any()), it.uid()));
+    let roles = roles.map(|it| (RbacKey::new("ClusterRole", "", it.name_any()), it.uid()));
     let replicated_bindings = rbac.replicated_bindings.iter();
     let replicated_bindings = replicated_bindings.map(|it| within("RoleBinding", it.as_ref()));
     let replicated_roles = rbac.replicated_roles.iter();
@@ -400,10 +391,6 @@ fn within<K>(kind: &'static str, object: &K) -> (RbacKey, Option<String>)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    let key = RbacKey {
-        kind,
-        namespace: ResourceExt::namespace(object).unwrap_or_default(),
-        name: object.name_any(),
-    };
-    (key, object.uid())
+    let namespace = ResourceExt::namespace(object).unwrap_or_default();
+    (RbacKey::new(kind, namespace, object.name_any()), object.uid())
 }
