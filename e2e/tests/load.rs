@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use e2e::lab::Lab;
+use e2e::lab::{Lab, PATIENCE};
 use e2e::operator::Operator;
 use olm_testing::long;
 use serde_json::Value;
@@ -68,29 +68,27 @@ fn restarts(destination: &Destination) -> anyhow::Result<BTreeMap<String, u64>> 
     Ok(pods.iter().map(of).collect())
 }
 
-fn scale(destination: &Destination, replicas: u32) -> anyhow::Result<()> {
+/// Gives both operators so many pods, and waits until there are no others.
+fn scale(destination: &Destination, replicas: usize) -> anyhow::Result<()> {
     for program in OPERATORS {
-        let (name, replicas) = (format!("deployment/{program}"), format!("--replicas={replicas}"));
-        destination.run(&["scale", &name, "-n", "olm", &replicas])?;
-        let gone = format!("app={program}");
-        Operator::rolled_out(destination)?;
-        destination.wait(
-            &format!("{replicas} of {program}"),
-            Duration::from_secs(240),
-            |destination| {
-                let pods = destination
-                    .get(&["pods", "-n", "olm", "-l", &gone])?
-                    .unwrap_or_default();
-                let count = pods["items"].as_array().map_or(0, Vec::len);
-                let wanted = replicas.ends_with(&format!("={count}"));
-                Ok(wanted.then_some(()).ok_or_else(|| format!("there are {count}")))
-            },
-        )?;
+        let (name, wanted) = (format!("deployment/{program}"), format!("--replicas={replicas}"));
+        destination.run(&["scale", &name, "-n", "olm", &wanted])?;
+    }
+    Operator::rolled_out(destination)?;
+    for program in OPERATORS {
+        let (what, label) = (format!("{replicas} pods of {program}"), format!("app={program}"));
+        destination.wait(&what, PATIENCE, |destination| {
+            let pods = destination.get(&["pods", "-n", "olm", "-l", &label])?;
+            let count = pods.map_or(0, |pods| pods["items"].as_array().map_or(0, Vec::len));
+            Ok((count == replicas)
+                .then_some(())
+                .ok_or_else(|| format!("there are {count}")))
+        })?;
     }
     Ok(())
 }
 
-fn survives_load(destination: &Destination, replicas: u32, minutes: u32) -> anyhow::Result<()> {
+fn survives_load(destination: &Destination, replicas: usize, minutes: u32) -> anyhow::Result<()> {
     scale(destination, replicas)?;
     let before = restarts(destination)?;
     ensure!(
