@@ -75,7 +75,7 @@ impl UnpackClass {
         matches!(self, Self::Unreachable | Self::UnknownHost | Self::Untrusted)
     }
 
-    /// Whether a node may have at once what this process has not: other credentials, mirrors, names, authorities or room. A silent
+    /// True if a node may have at once what this process lacks: other credentials, mirrors, names, authorities or room. A silent
     /// registry is given some time first, see [`super::retry::is_for_nodes`].
     pub fn is_for_nodes(self) -> bool {
         matches!(

@@ -70,7 +70,7 @@ impl CrdUpgradeError {
         !matches!(self, Self::Unread { .. }) && !self.waits_for_people()
     }
 
-    /// Whether somebody can end it by an act of which the definition tells, which may take days.
+    /// True if a user can end it by a change of the definition, which may take days.
     pub(crate) fn waits_for_people(&self) -> bool {
         matches!(self, Self::StoredVersionRemoved { .. })
     }

@@ -97,7 +97,7 @@ impl StepError {
         }
     }
 
-    /// Whether somebody can end it by an act that a watch tells of.
+    /// True if a user can end it by a change that a watch reports.
     pub fn waits_for_people(&self) -> bool {
         matches!(self, Self::CrdUpgrade(error) if error.waits_for_people())
     }

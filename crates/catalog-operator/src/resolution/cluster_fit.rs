@@ -16,7 +16,7 @@ pub struct Cluster {
     pub targets: Option<GroupTargets>,
 }
 
-/// What will go wrong with the bundle `name` in a namespace of this cluster, each in one line.
+/// Returns the problems that the bundle `name` will have in a namespace of this cluster, one line each.
 pub fn obstacles(name: &str, bundle: &UnpackedBundle, namespace: &str, cluster: &Cluster) -> Vec<String> {
     let kubernetes = cluster.kubernetes.as_deref().and_then(|text| text.parse().ok());
     let too_old = kubernetes.and_then(|here: KubernetesVersion| here.too_old_for(name, &bundle.csv));

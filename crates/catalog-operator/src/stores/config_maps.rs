@@ -53,7 +53,7 @@ pub struct Version {
     pub owners: Option<Vec<OwnerReference>>,
 }
 
-/// What is kept of a ConfigMap.
+/// The parts of a ConfigMap that the store keeps.
 #[derive(Debug, Clone)]
 pub(crate) struct CatalogContent {
     /// The hash of its catalog.

@@ -118,7 +118,7 @@ fn a_config_map_goes_with_its_catalog_and_a_new_pair_serves() {
     }
 }
 
-/// Whoever may write CatalogSources is not to have any ConfigMap deleted.
+/// A user who may write CatalogSources must not be able to have any ConfigMap deleted.
 #[test]
 fn a_config_map_that_is_no_catalog_stays() {
     let mut env = TestEnv::new();

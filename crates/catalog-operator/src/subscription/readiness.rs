@@ -45,7 +45,7 @@ pub(crate) fn put(
     conditions::set(&mut status.conditions, condition, now);
 }
 
-/// Whether an upgrade waits for the approval that the Subscription asks for: Argo CD then looks at what is installed.
+/// True if an upgrade waits for the approval that the Subscription asks for: Argo CD then judges the installed version.
 fn waits_for_user(status: &SubscriptionStatus, spec: &SubscriptionSpec) -> bool {
     let waits = find(status, reasons::INSTALL_PLAN_PENDING).is_some_and(|pending| {
         pending.reason.as_deref() == Some(InstallPlanPhase::RequiresApproval.as_str())

@@ -176,7 +176,7 @@ impl UninstallArgs {
         self.delete_all || self.delete_operator_groups
     }
 
-    /// What happens to operands; none where nobody said.
+    /// How to treat operands; `None` if the user did not say.
     pub(crate) fn strategy(&self) -> Option<OperandStrategy> {
         match self.deletes_operator() {
             true => Some(OperandStrategy::Delete),

@@ -16,7 +16,7 @@ use crate::operators::{Node, flat, lines};
 use crate::reader::get;
 use crate::watch::{Look, Outcome, Screen, until};
 
-/// Whoever is asked about a plan.
+/// Asks the user about a plan.
 pub(super) type Ask<'a> = dyn FnMut(&Shown) -> anyhow::Result<bool> + Send + 'a;
 
 /// Waits for the first plan of a Subscription, approves it if `ask` says so of one that needs it, and waits until it is carried out. Returns

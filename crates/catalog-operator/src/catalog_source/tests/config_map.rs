@@ -52,7 +52,7 @@ fn the_catalog_becomes_an_owner_of_its_config_map_and_then_serves() {
         // Nothing is told before it is there.
         assert_eq!(status_of(&observed), CatalogSourceStatus::default());
     }
-    // Whoever may write CatalogSources is not to have any ConfigMap deleted.
+    // A user who may write CatalogSources must not be able to have any ConfigMap deleted.
     assert!(plan_text(&owned_by(None)).contains("create Pod"));
 }
 
