@@ -55,8 +55,11 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     rows.extend(api_services(observed));
     rows.extend(native_apis(observed));
     rows.extend(permissions::rows(observed, strategy)?);
-    rows.extend(permissions::missing_in_targets(observed, strategy));
     let met = rows.iter().all(|row| row.met);
+    // What is carried to other namespaces is made of what the operator has in its own.
+    if met {
+        rows.extend(permissions::missing_in_targets(observed, strategy));
+    }
     Ok(Requirements {
         met,
         lacking: lacking(&rows),
