@@ -80,7 +80,13 @@ fn cat_009_a_config_map_is_a_catalog_and_gains_a_version() -> anyhow::Result<()>
     namespace.wait_for_phase(SECOND, "Succeeded")?;
     greet(&namespace, "1.1.0")?;
     let content = namespace.get("configmap", "content")?.context("no ConfigMap")?;
-    assert_eq!(content["metadata"]["ownerReferences"], Value::Null);
+    // As upstream's: it goes with its catalog.
+    let source = namespace.get("catsrc", "catalog")?.context("no CatalogSource")?;
+    assert_eq!(
+        content["metadata"]["ownerReferences"],
+        json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": "catalog",
+            "uid": text(&source, "/metadata/uid"), "blockOwnerDeletion": false, "controller": false}])
+    );
     assert_eq!(content["metadata"]["labels"], Value::Null);
     let version = text(&content, "/metadata/resourceVersion");
     lab.kubectl().wait("one pod, of the new version", PATIENCE, |_| {

@@ -158,26 +158,9 @@ fn member(observed: &Observed, group: &Group) -> Gate {
         Err(error @ InstallModeError::Duplicate { .. }) => {
             return fail(reason::INVALID_INSTALL_MODES, error.to_string(), membership);
         }
-        Err(error) => {
-            let message = format!("{error}: {}", who_asks(observed, group));
-            return fail(reason::UNSUPPORTED_OPERATOR_GROUP, message, membership);
-        }
+        Err(error) => return fail(reason::UNSUPPORTED_OPERATOR_GROUP, error.to_string(), membership),
     }
     apis(observed, group, membership)
-}
-
-/// The objects of which one has to change, for people.
-fn who_asks(observed: &Observed, group: &Group) -> String {
-    let modes = observed.csv.spec.install_modes.iter();
-    let supported = modes
-        .filter(|mode| mode.supported)
-        .map(|mode| mode.type_.to_string());
-    let supported = match supported.collect::<Vec<_>>().join(", ") {
-        list if list.is_empty() => "none".to_owned(),
-        list => list,
-    };
-    let (namespace, name) = (&group.namespace, &group.name);
-    format!("OperatorGroup {namespace}/{name} selects it; supported install modes: {supported}")
 }
 
 /// Annotations and finalizer in one write, if anything of that is missing.

@@ -116,22 +116,22 @@ fn og_010_install_modes_that_do_not_fit_are_named() {
         (
             vec!["ns"],
             json!([]),
-            "UnsupportedOperatorGroup: OwnNamespace InstallModeType not supported, cannot configure to watch own namespace: OperatorGroup ns/og selects it; supported install modes: none",
+            "UnsupportedOperatorGroup: OwnNamespace InstallModeType not supported, cannot configure to watch own namespace",
         ),
         (
             vec!["x"],
             json!([]),
-            "UnsupportedOperatorGroup: SingleNamespace InstallModeType not supported, cannot configure to watch one namespace: OperatorGroup ns/og selects it; supported install modes: none",
+            "UnsupportedOperatorGroup: SingleNamespace InstallModeType not supported, cannot configure to watch one namespace",
         ),
         (
             vec!["x", "y"],
             json!([]),
-            "UnsupportedOperatorGroup: MultiNamespace InstallModeType not supported, cannot configure to watch 2 namespaces: OperatorGroup ns/og selects it; supported install modes: none",
+            "UnsupportedOperatorGroup: MultiNamespace InstallModeType not supported, cannot configure to watch 2 namespaces",
         ),
         (
             vec![],
             json!([]),
-            "UnsupportedOperatorGroup: AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces: OperatorGroup ns/og selects it; supported install modes: none",
+            "UnsupportedOperatorGroup: AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces",
         ),
         (
             vec!["ns"],
