@@ -190,6 +190,18 @@ impl Namespace<'_> {
         &self.name
     }
 
+    /// Removes what OLM works for in it and leaves the rest to stand: where there are hundreds of definitions, the API server is busy
+    /// for half a minute with each namespace that goes.
+    ///
+    /// # Errors
+    /// When the cluster does not answer.
+    pub fn leave(self) -> anyhow::Result<()> {
+        let this = std::mem::ManuallyDrop::new(self);
+        let kinds = "subscriptions.operators.coreos.com,csv,catalogsources,operatorgroups";
+        let words = ["delete", kinds, "--all", "-n", &this.name, "--wait=false"];
+        this.lab.destination.run(&words).map(drop)
+    }
+
     /// One object of the namespace as JSON.
     ///
     /// # Errors

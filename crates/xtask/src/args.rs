@@ -102,13 +102,10 @@ pub struct TestOptions {
     /// Of the tests against the embedded cluster only this program, for example `crash`; may be given several times
     #[arg(long = "program", value_name = "NAME", requires = "e2e_only")]
     pub programs: Vec<String>,
-    /// Everything: every kill, every case of the properties, a minute for each fuzz target; and each
+    /// Everything, with the images that are shipped: every kill, every case of the properties, a minute for each fuzz target; and each
     /// real bundle by itself. Otherwise a fixed fifth of each, and no bundle by itself
     #[arg(long)]
     pub long: bool,
-    /// Put the programs that are built beside the tests into the images, unoptimised: minutes quicker, not what is shipped
-    #[arg(long)]
-    pub dev_images: bool,
     /// Leave the cluster running afterwards
     #[arg(long)]
     pub keep: bool,

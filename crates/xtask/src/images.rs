@@ -60,8 +60,8 @@ pub struct BuiltImage {
 pub(crate) enum Profile {
     /// As they are shipped.
     Release,
-    /// The same but for optimising across crates, which takes minutes: for tests, which ask what programs do and not how fast.
-    Tested,
+    /// The same but for optimising across crates, which takes minutes: for the demo.
+    Quick,
 }
 
 impl Profile {
@@ -69,7 +69,7 @@ impl Profile {
     const fn name(self) -> &'static str {
         match self {
             Self::Release => "release",
-            Self::Tested => "tested",
+            Self::Quick => "quick",
         }
     }
 
@@ -134,7 +134,7 @@ impl Built {
     }
 }
 
-/// The images that [`VARIABLE`] names, else those that are built now.
+/// The images that [`VARIABLE`] names, else those that are built now, as they are shipped.
 ///
 /// # Errors
 /// Those of reading or building.
@@ -172,7 +172,7 @@ pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Bui
 /// Those of [`build`].
 pub(crate) fn build_for_demo(progress: &Progress) -> anyhow::Result<Built> {
     require_authorities()?;
-    let profile = Profile::Release;
+    let profile = Profile::Quick;
     progress.stage("opm and the demo operator built", || {
         compile(profile, &PROGRAMS_OF_DEMO, progress)
     })?;
@@ -201,12 +201,12 @@ pub(crate) fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>
     require_authorities()?;
     // Images of others have nothing but these programs.
     progress.stage("static programs for images of others built", || {
-        compile(Profile::Tested, &STATIC, progress)
+        compile(Profile::Quick, &STATIC, progress)
     })?;
     let copies = folder().join("programs");
     fs::create_dir_all(&copies)?;
     for name in STATIC {
-        let program = Profile::Tested.programs().join(name);
+        let program = Profile::Quick.programs().join(name);
         fs::copy(&program, copies.join(name))
             .with_context(|| format!("cannot copy {}", program.display()))?;
     }

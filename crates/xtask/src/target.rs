@@ -41,7 +41,7 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<ExitCode> {
             &progress,
         )?
     } else {
-        let images = publish_ours(&destination, target, &progress)?;
+        let images = publish_ours(&destination, built::Profile::Quick, target, &progress)?;
         installation::deploy(&destination, &images, registry, &progress)?;
         images
     };
@@ -69,7 +69,7 @@ pub(crate) fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();
     let destination = open(options, &progress)?;
-    let images = publish_ours(&destination, options, &progress)?;
+    let images = publish_ours(&destination, built::Profile::Release, options, &progress)?;
     installation::deploy(&destination, &images, options.registry.as_deref(), &progress)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -124,10 +124,11 @@ fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destinat
 
 fn publish_ours(
     destination: &Destination,
+    profile: built::Profile,
     options: &TargetOptions,
     progress: &Progress,
 ) -> anyhow::Result<Built> {
-    let images = built::build(built::Profile::Release, progress)?;
+    let images = built::build(profile, progress)?;
     publish(destination, options.registry.as_deref(), images, progress)
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: sets up what tests need and runs all of them.
 //!
 //! # Expected flow
-//! Three compilers work side by side: cargo for the tests, cargo for the programs in images, Go for the cluster. Then come the
+//! Two compilers work side by side: cargo for the tests and the programs in images, Go for the cluster. Then come the
 //! tests that need no cluster, fuzzing, and the tests against the cluster: those that share it side by side, those that want it
 //! for themselves one after the other; beside them, with what they leave of the processor, the checks of `cargo xtask check`.
 //! At the end stands where the time went, and last of all what each test
@@ -124,7 +124,7 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
         return Ok(passed & of_the_code(&built, runner, progress)?);
     };
     let cluster = || {
-        against_cluster(options, runner, progress, Some(&images), |environment| {
+        against_cluster(options, runner, progress, &images, |environment| {
             let alone = Manifest::read()?.alone;
             let (last, first): (Vec<&TestBinary>, Vec<&TestBinary>) =
                 e2e.iter().partition(|binary| alone.contains(&binary.target));
@@ -218,7 +218,11 @@ fn chosen(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> an
         })?;
     }
     if !options.unit_only {
-        passed &= against_cluster(options, runner, progress, None, |environment| {
+        let built = runner
+            .timing
+            .measure(Part::Compile, "programs", || binaries::build(Some(&[])))?;
+        let images = images_for(options, &built, runner.timing, progress)?;
+        passed &= against_cluster(options, runner, progress, &images, |environment| {
             let tests = Manifest::read()?.tests;
             let mut command = cargo_test(
                 &tests
@@ -251,11 +255,6 @@ fn compile(
             Ok(())
         })
     };
-    let programs = || {
-        timing.measure(Part::Compile, "programs for images, images", || {
-            images::build(profile(options), progress)
-        })
-    };
     let tests = || {
         let e2e = if options.e2e_only {
             Some(Manifest::read()?.chosen(&options.programs)?)
@@ -267,33 +266,31 @@ fn compile(
     if options.unit_only {
         return Ok((tests()?, None));
     }
-    if options.dev_images {
-        let built = tests()?;
-        go()?;
-        let images = timing.measure(Part::Compile, "images of the tests' programs", || {
-            images::of_tests(progress, &built.programs)
-        })?;
-        return Ok((built, Some(images)));
-    }
-    thread::scope(|scope| {
-        let (go, programs) = (scope.spawn(go), scope.spawn(programs));
+    let (tests, go) = thread::scope(|scope| {
+        let go = scope.spawn(go);
         let tests = tests();
-        go.join()
-            .map_err(|_| anyhow!("building the cluster panicked"))??;
-        let programs = programs
-            .join()
-            .map_err(|_| anyhow!("building images panicked"))??;
-        Ok((tests?, Some(programs)))
-    })
+        (tests, go.join())
+    });
+    go.map_err(|_| anyhow!("building the cluster panicked"))??;
+    let built = tests?;
+    let images = images_for(options, &built, timing, progress)?;
+    Ok((built, Some(images)))
 }
 
-/// The long form tests what is shipped.
-fn profile(options: &TestOptions) -> images::Profile {
-    if options.long {
-        images::Profile::Release
-    } else {
-        images::Profile::Tested
-    }
+/// Images of the programs that were built beside the tests; in the long form of those that are shipped.
+fn images_for(
+    options: &TestOptions,
+    built: &Built,
+    timing: &Timing,
+    progress: &Progress,
+) -> anyhow::Result<images::Built> {
+    timing.measure(Part::Compile, "images", || {
+        if options.long {
+            images::build(images::Profile::Release, progress)
+        } else {
+            images::of_tests(progress, &built.programs)
+        }
+    })
 }
 
 fn job<'a>(binary: &'a TestBinary, options: &TestOptions, environment: &[(&'static str, String)]) -> Job<'a> {
@@ -346,7 +343,7 @@ fn against_cluster(
     options: &TestOptions,
     runner: &Runner<'_>,
     progress: &Progress,
-    built: Option<&images::Built>,
+    built: &images::Built,
     tests: impl FnOnce(&[(&'static str, String)]) -> anyhow::Result<bool>,
 ) -> anyhow::Result<bool> {
     let name = &options.name;
@@ -354,12 +351,8 @@ fn against_cluster(
         let cluster = Cluster::up(name, UpOptions::default(), progress).context(
             "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
         )?;
-        let built = match built {
-            Some(built) => built.clone(),
-            None => images::build(profile(options), progress)?,
-        };
         built.load(&cluster, progress)?;
-        deploy::deploy(&Destination::Embedded(cluster), &built, None, progress)?;
+        deploy::deploy(&Destination::Embedded(cluster), built, None, progress)?;
         built.note()
     });
     let outcome = ready.and_then(|images| {

@@ -141,10 +141,15 @@ fn real_operators_end_as_their_bundles_say() -> anyhow::Result<()> {
         .zip(candidates)
         .map(|(journey, candidate)| row(lab, journey, candidate, looks.get(candidate.choice.site)))
         .collect();
-    verdict(&rows)
+    let verdict = verdict(&rows);
+    for namespace in namespaces {
+        namespace.leave()?;
+    }
+    target.leave()?;
+    verdict
 }
 
-/// Bundles one after the other, some at a time: each namespace is removed when what must come of its bundle has come.
+/// Bundles one after the other, some at a time: each is removed when what must come of it has come.
 #[test]
 fn real_bundles_end_as_the_table_says() -> anyhow::Result<()> {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {
@@ -178,7 +183,11 @@ fn real_bundles_end_as_the_table_says() -> anyhow::Result<()> {
                 install.journey.follow(look, install.began.elapsed());
             }
         }
-        active.retain(|install| !install.is_told);
+        for over in active.extract_if(.., |install| install.is_told) {
+            for namespace in over.namespaces.into_iter().flatten() {
+                namespace.leave()?;
+            }
+        }
     }
     let verdict = verdict(&rows);
     nothing_is_left(lab)?;
@@ -191,7 +200,7 @@ struct Install<'a> {
     journey: Journey,
     began: Instant,
     is_told: bool,
-    _namespaces: [Option<Namespace<'a>>; 2],
+    namespaces: [Option<Namespace<'a>>; 2],
 }
 
 impl<'a> Install<'a> {
@@ -229,7 +238,7 @@ impl<'a> Install<'a> {
             journey: Journey::new("sample", false, vec![leg]),
             began: Instant::now(),
             is_told: false,
-            _namespaces: [Some(namespace), target],
+            namespaces: [Some(namespace), target],
         })
     }
 
