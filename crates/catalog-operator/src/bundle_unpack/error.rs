@@ -134,7 +134,10 @@ impl UnpackClass {
             Self::JobHeldUp => {
                 "it goes on by itself once that is over; `kubectl describe jobs,pods` in the CatalogSource's namespace shows more"
             }
-            Self::DeadlineExceeded | Self::BackoffLimitExceeded | Self::JobFailed => {
+            Self::DeadlineExceeded => {
+                "it is tried again; check the registry, the network and mirrors; where a node pulled it, `kubectl describe jobs,pods` in the CatalogSource's namespace shows the Job for some minutes"
+            }
+            Self::BackoffLimitExceeded | Self::JobFailed => {
                 "it is tried again; `kubectl describe jobs,pods` in the CatalogSource's namespace shows the Job for some minutes"
             }
         }
@@ -185,6 +188,18 @@ impl UnpackError {
             bundle: bundle.to_owned(),
             ..self
         }
+    }
+
+    /// What is told when no more attempts follow: nothing but the deadline ends those that may still succeed, and upstream calls that
+    /// by the word of its Jobs.
+    #[must_use]
+    pub fn at_the_end(self) -> Self {
+        let class = if self.class.is_passing() {
+            UnpackClass::DeadlineExceeded
+        } else {
+            self.class
+        };
+        Self { class, ..self }
     }
 }
 

@@ -79,8 +79,8 @@ pub enum StepState {
         /// False when waiting can help.
         lasting: bool,
     },
-    /// The cluster does not serve the kind.
-    NotServed,
+    /// The cluster does not serve the kind in this group and version.
+    NotServed(String),
     /// Its object, and the object of that name in the cluster.
     Known(Box<KnownStep>),
 }
@@ -362,12 +362,13 @@ async fn observe_step(
         Err(state) => return Ok(state),
     };
     let resource = &step.resource;
+    let api_version = api_version(resource, &object);
     let Some(kind) = StepKind::of(&resource.kind) else {
         // Whether plans may contain the kind is not decided here.
-        return Ok(StepState::NotServed);
+        return Ok(StepState::NotServed(api_version));
     };
-    let Some((api, namespaced)) = find_api(reads, kind, resource).await? else {
-        return Ok(StepState::NotServed);
+    let Some((api, namespaced)) = find_api(reads, kind, resource, &api_version).await? else {
+        return Ok(StepState::NotServed(api_version));
     };
     let waits_for_owner = horizon == Horizon::Round
         && kind.has_owner()
@@ -398,18 +399,27 @@ async fn observe_step(
     })))
 }
 
+/// Those of the object, as for upstream: a step made by hand may have others, or none.
+fn api_version(resource: &StepResource, object: &Value) -> String {
+    match (object::api_version(object), resource.group.as_str()) {
+        ("", "") => resource.version.clone(),
+        ("", group) => format!("{group}/{}", resource.version),
+        (of_object, _) => of_object.to_owned(),
+    }
+}
+
 /// API resource and scope of a step's kind; none when the cluster does not serve it.
 async fn find_api(
     reads: &impl Reads,
     kind: StepKind,
     resource: &StepResource,
+    api_version: &str,
 ) -> Result<Option<(ApiResource, bool)>, ObserveError> {
     if let (Some(api), Some(cluster_scoped)) = (kind.api_resource(), kind.is_cluster_scoped()) {
         return Ok(Some((api, !cluster_scoped)));
     }
-    let served = reads
-        .find_kind(&resource.group, &resource.version, &resource.kind)
-        .await?;
+    let (group, version) = object::group_version(api_version);
+    let served = reads.find_kind(group, version, &resource.kind).await?;
     Ok(served.map(|served| (served.api, served.namespaced)))
 }
 

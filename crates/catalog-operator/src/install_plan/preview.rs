@@ -164,7 +164,7 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
             Some(StepState::Broken { message, .. } | StepState::Fetching { message, .. }) => {
                 preview.unknown.push(format!("{resource}: {message}"));
             }
-            Some(StepState::NotServed) => {
+            Some(StepState::NotServed(_)) => {
                 preview.unknown.push(format!("{resource}: its API is not served"));
             }
             Some(StepState::Done | StepState::OwnerPending) | None => {}

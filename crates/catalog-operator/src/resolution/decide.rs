@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
+use olm_api::v1alpha1::{BundleLookup, InstallPlan, InstallPlanPhase, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch, to_value};
 
@@ -32,6 +32,7 @@ use super::outcome::{
 use super::plan_object::{Terms, WantedPlan, counted, deletion, plan_name, waits_by_policy};
 use super::waiting::waiting_plans;
 use crate::install_plan::retention::find_surplus;
+use crate::step_kind::StepKind;
 use crate::subscription::ResolutionOutcome;
 
 /// Plans that wait and are made in one round, so that what begins to wait together has its plans before the driver takes so many rounds
@@ -480,14 +481,27 @@ fn wanted_plan(
         steps: Vec::new(),
         lookups: Vec::new(),
     };
+    let mut subscriptions = Vec::new();
+    let (mut inline, mut unpacked) = (Vec::new(), Vec::new());
     for (_, bundles) in components {
         wanted.csv_names.extend(bundles.csv_names.iter().cloned());
-        wanted.steps.extend(bundles.subscription_steps.iter().cloned());
+        subscriptions.extend(bundles.subscription_steps.iter().cloned());
         wanted.lookups.extend(bundles.lookups.iter().cloned());
+        for step in &bundles.steps {
+            let of_image = |lookup: &BundleLookup| lookup.identifier == step.resolving;
+            let of_image = bundles.lookups.iter().any(of_image);
+            let steps = if of_image { &mut unpacked } else { &mut inline };
+            steps.push(step.clone());
+        }
     }
-    wanted
-        .steps
-        .extend(components.iter().flat_map(|(_, bundles)| &bundles.steps).cloned());
+    // As upstream orders what catalogs carry themselves: a Subscription that the API server refuses, for example for the capitals in
+    // the package's name, comes after them.
+    inline.sort_by_key(|step| match StepKind::of(&step.resource.kind) {
+        Some(StepKind::ClusterServiceVersion) => 0,
+        Some(StepKind::CustomResourceDefinition) => 1,
+        _ => 2,
+    });
+    wanted.steps = [inline, subscriptions, unpacked].concat();
     let updates = components.iter().flat_map(|(component, _)| &component.updates);
     let mut updates: Vec<_> = updates.cloned().collect();
     if updates.is_empty() {

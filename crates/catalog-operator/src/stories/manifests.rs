@@ -30,6 +30,46 @@ fn manifests_in_a_catalog_become_a_plan() {
     assert_eq!(csv["spec"]["displayName"], "as resolved");
 }
 
+/// What catalogs carry themselves comes before the Subscriptions of dependencies: the API server may refuse those, for example for capitals
+/// in the name of a package, and the operators are there all the same.
+#[test]
+fn manifests_in_a_catalog_come_before_the_subscriptions_of_their_plan() {
+    let mut env = TestEnv::new();
+    let csv = |name: &str| {
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
+            "spec": {"install": {"strategy": "deployment", "spec": {"deployments": []}}}})
+        .to_string()
+    };
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "extra"}}).to_string();
+    let rows = [
+        bundle("demo.v1")
+            .requires("Dep")
+            .inline(&[account, csv("demo.v1")]),
+        bundle("dep.v1").provides("Dep").inline(&[csv("dep.v1")]),
+    ];
+    tell(
+        &mut env,
+        &[Serve(rows.to_vec()), Put(catalog()), Put(subscription("Manual"))],
+    );
+    let subscription = env.get("Subscription", "demo").unwrap();
+    let plan = subscription["status"]["installPlanRef"]["name"].as_str().unwrap();
+    let plan = env.get("InstallPlan", plan).unwrap();
+    let steps = plan["status"]["plan"].as_array().unwrap().iter();
+    let kinds: Vec<_> = steps
+        .map(|step| step["resource"]["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "ClusterServiceVersion",
+            "ClusterServiceVersion",
+            "ServiceAccount",
+            "Subscription"
+        ]
+    );
+}
+
 /// `olm.maxOpenShiftVersion` counts for the ClusterServiceVersion that is installed, where the catalog has it from the bundle.
 #[test]
 fn ocp_001_the_last_version_of_openshift_goes_from_the_catalog_to_the_csv() {

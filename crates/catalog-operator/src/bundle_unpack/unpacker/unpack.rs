@@ -116,7 +116,7 @@ impl Unpack {
                 }
                 Next::GiveUp => {
                     self.shared.figures.unpacked(elapsed(), false);
-                    return self.give_up(error).await;
+                    return self.give_up(error.at_the_end()).await;
                 }
             }
         }

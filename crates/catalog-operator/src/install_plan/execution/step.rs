@@ -81,13 +81,10 @@ impl<'a> StepDecider<'a> {
                 message: message.clone(),
                 lasting: *lasting,
             }),
-            StepState::NotServed => Err(StepError::ApiNotServed {
+            StepState::NotServed(api_version) => Err(StepError::ApiNotServed {
                 kind: resource.kind.clone(),
                 name: resource.name.clone(),
-                api_version: match resource.group.as_str() {
-                    "" => resource.version.clone(),
-                    group => format!("{group}/{}", resource.version),
-                },
+                api_version: api_version.clone(),
             }),
             StepState::Done => Ok(Decision::Settled(step.status.clone())),
         }

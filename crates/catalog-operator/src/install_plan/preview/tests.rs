@@ -101,7 +101,11 @@ fn objects_are_told_by_name_and_field() {
                 Some(config(json!({"a": "1"}))),
             ),
         ),
-        ("ServiceMonitor", "m", StepState::NotServed),
+        (
+            "ServiceMonitor",
+            "m",
+            StepState::NotServed("monitoring.coreos.com/v1".to_owned()),
+        ),
     ]);
     assert_eq!(
         lines(&preview),

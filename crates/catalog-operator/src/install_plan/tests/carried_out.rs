@@ -243,6 +243,21 @@ fn generated_subscription_says_who_made_it() {
     assert!(subscription.get("status").is_none() && object::owner_references(&subscription).is_empty());
 }
 
+/// Upstream takes both from the object; who makes a plan by hand may leave them out of the step.
+#[test]
+fn group_and_version_of_a_step_are_those_of_its_object() {
+    let mut env = TestEnv::with_plan(&[small()]);
+    let manifest = r#"{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"by-hand"},"spec":{"minAvailable":1}}"#;
+    let step = json!({"resolving": "demo.v1", "status": "Unknown", "resource": {"sourceName": "cat", "sourceNamespace": "ns",
+        "group": "", "version": "v1", "kind": "PodDisruptionBudget", "name": "by-hand", "manifest": manifest}});
+    env.change_plan(PLAN, |plan| {
+        plan["status"]["plan"].as_array_mut().unwrap().push(step);
+    });
+    env.converge();
+    env.object("PodDisruptionBudget ns/by-hand");
+    env.assert_summary(PLAN, "Complete");
+}
+
 /// Everything but CustomResourceDefinitions is written in the ServiceAccount's name.
 #[test]
 fn scoped_plan_is_written_in_the_service_accounts_name() {
