@@ -26,6 +26,7 @@ use super::custom_resources::{CheckRequest, CheckState};
 use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
 use crate::manifest::{BundleImageReference, Manifest};
+use crate::object;
 use crate::previewed::Looks;
 use crate::step_kind::StepKind;
 
