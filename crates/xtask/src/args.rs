@@ -149,14 +149,6 @@ pub enum BenchCommand {
     Catalogs(CatalogBenchOptions),
     /// Measure whether memory comes back: both operators before, during and a minute after many installs and removals
     Churn(ChurnOptions),
-    /// Measure copies of operators for all namespaces: time, requests and memory (targets P7 and P8)
-    Copies(CopiesOptions),
-    /// Measure an install beside a namespace that misbehaves in every way, and on an idle cluster
-    Fairness {
-        /// The embedded cluster to use; it is started if need be.
-        #[command(flatten)]
-        cluster: ClusterName,
-    },
     /// Measure package-server with 125 packages: until it serves, until all are there, and its memory
     Packages,
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
@@ -177,20 +169,6 @@ pub struct ChurnOptions {
     /// How many of them at a time
     #[arg(long, default_value_t = 5)]
     pub at_once: usize,
-}
-
-/// How to measure copies.
-#[derive(Debug, Clone, Args)]
-pub struct CopiesOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
-    /// How many namespaces there are; 10000 with 5 operators for target P8
-    #[arg(long, default_value_t = 500)]
-    pub namespaces: usize,
-    /// How many operators for all namespaces
-    #[arg(long, default_value_t = 1)]
-    pub operators: usize,
 }
 
 /// How to measure opm.

@@ -1,11 +1,9 @@
-//! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs, of copies, of
-//! tenants beside each other, of contents in memory, of PackageManifests.
+//! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs, of contents in memory, of
+//! PackageManifests.
 
 mod catalogs;
 mod churn;
-mod copies;
 mod deployed;
-mod fairness;
 mod main_job;
 mod memory;
 mod packages;
@@ -26,8 +24,6 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     match &options.what {
         Some(BenchCommand::Catalogs(catalogs)) => catalogs::run(catalogs),
         Some(BenchCommand::Churn(churn)) => churn::run(churn),
-        Some(BenchCommand::Copies(copies)) => copies::run(copies),
-        Some(BenchCommand::Fairness { cluster }) => fairness::run(cluster),
         Some(BenchCommand::Packages) => packages::run(),
         Some(BenchCommand::Resolver) => resolver::run(),
         Some(BenchCommand::Snapshots) => snapshots::run(),
