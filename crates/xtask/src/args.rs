@@ -47,7 +47,7 @@ pub enum Command {
     /// Make a release: programs, images, chart, manifests, bills of materials, licences, checksums
     #[command(long_about = RELEASE_ABOUT, after_long_help = RELEASE_EXAMPLES)]
     Release(ReleaseOptions),
-    /// Check what holds for all of the code: dependencies, circles, formatting, lints, generated files, licences
+    /// Check what holds for all of the code: dependencies, formatting, lints, generated files, links, licences
     ///
     /// The table of who may depend on whom is crates/structure.yaml. `cargo xtask test` makes these checks too.
     Check,

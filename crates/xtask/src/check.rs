@@ -1,18 +1,12 @@
 //! `cargo xtask check`: what holds for all of the code, whatever it does.
 //!
-//! `crates/structure.yaml` says who may depend on whom and which circles of modules are still there; the other checks are
-//! tools. Each is seconds long once the workspace is compiled. `cargo xtask test` runs them too.
+//! `crates/structure.yaml` says who may depend on whom; most other checks are tools. Each is seconds long once the workspace is compiled. `cargo xtask test` runs them too.
 
-mod circles;
 mod documents;
-mod events;
 mod manifests;
-mod names;
-mod wire_strings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -32,16 +26,8 @@ const STRUCTURE: &str = "crates/structure.yaml";
 struct Structure {
     /// For each package those of this workspace that it may be built with; what tests need in addition is free.
     depends: BTreeMap<String, BTreeSet<String>>,
-    /// Circles of modules that are still there, by package. None may be added; one that is untied is taken out.
-    #[serde(default)]
-    circles: BTreeMap<String, Vec<BTreeSet<String>>>,
     /// What packages are not built with.
     never: Vec<manifests::Ban>,
-    /// What names modules do not use.
-    names: Vec<names::Rule>,
-    /// Strings of the wire that stand outside olm-api all the same, by package.
-    #[serde(default)]
-    wire_strings: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Where nobody watches, this names the checks that may be left out, with commas between them.
@@ -93,7 +79,7 @@ const SUPPLY: [Check; 4] = [
     },
 ];
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 7] = [
     Check {
         name: "packages depend on those they may",
         run: dependencies,
@@ -101,22 +87,6 @@ const CHECKS: [Check; 13] = [
     Check {
         name: "nothing is built in that may not be",
         run: || Ok(faults(manifests::banned(&structure()?.never)?)),
-    },
-    Check {
-        name: "modules use the names they may",
-        run: names_used,
-    },
-    Check {
-        name: "no dependency is unused",
-        run: || Ok(faults(manifests::unused(&manifests::packages()?)?)),
-    },
-    Check {
-        name: "no circle of modules",
-        run: no_circles,
-    },
-    Check {
-        name: "strings of the wire stand in olm-api",
-        run: wire_strings_once,
     },
     Check {
         name: "formatted",
@@ -147,14 +117,6 @@ const CHECKS: [Check; 13] = [
     Check {
         name: "links in Markdown lead somewhere",
         run: || Ok(faults(documents::dead_links()?)),
-    },
-    Check {
-        name: "each warning Event is in the reference",
-        run: || Ok(faults(events::unlisted()?)),
-    },
-    Check {
-        name: "no example in doc comments that no test runs",
-        run: || Ok(faults(documents::examples()?)),
     },
     Check {
         name: "documentation has no dead links",
@@ -276,70 +238,6 @@ fn dependencies() -> anyhow::Result<Outcome> {
         &manifests::packages()?,
         &structure()?.depends,
     )))
-}
-
-fn no_circles() -> anyhow::Result<Outcome> {
-    let mut known = structure()?.circles;
-    let mut found = Vec::new();
-    for package in manifests::packages()? {
-        let known = known.remove(&package.name).unwrap_or_default();
-        let circles = circles::of_crate(&package.folder.join("src"))
-            .with_context(|| format!("modules of {}", package.name))?;
-        found.extend(
-            circles
-                .iter()
-                .filter(|circle| !known.contains(&circle.modules))
-                .map(|circle| format!("{}: {circle}", package.name)),
-        );
-        found.extend(
-            known
-                .iter()
-                .filter(|known| circles.iter().all(|circle| circle.modules != **known))
-                .map(|known| {
-                    format!(
-                        "{}: no circle any more, take it out of {STRUCTURE}: {known:?}",
-                        package.name
-                    )
-                }),
-        );
-    }
-    found.extend(known.keys().map(|name| format!("there is no package {name}")));
-    Ok(faults(found))
-}
-
-fn names_used() -> anyhow::Result<Outcome> {
-    let packages = manifests::packages()?;
-    let mut found = Vec::new();
-    for rule in structure()?.names {
-        for name in &rule.packages {
-            let faults = names::of_crate(&sources(&packages, name)?, &rule)
-                .with_context(|| format!("names in {name}"))?;
-            found.extend(faults.iter().map(|fault| format!("{name}: {fault}")));
-        }
-    }
-    Ok(faults(found))
-}
-
-fn sources(packages: &[manifests::Package], name: &str) -> anyhow::Result<PathBuf> {
-    let package = packages.iter().find(|package| package.name == name);
-    let package = package.with_context(|| format!("there is no package {name}"))?;
-    Ok(package.folder.join("src"))
-}
-
-/// Looks at every package that may use olm-api.
-fn wire_strings_once() -> anyhow::Result<Outcome> {
-    const API: &str = "olm-api";
-    let structure = structure()?;
-    let packages = manifests::packages()?;
-    let words = wire_strings::Words::read(&sources(&packages, API)?)?;
-    let mut found = Vec::new();
-    for (name, _) in structure.depends.iter().filter(|(_, uses)| uses.contains(API)) {
-        let excepted = structure.wire_strings.get(name).cloned().unwrap_or_default();
-        let faults = wire_strings::of_crate(&sources(&packages, name)?, &words, &excepted)
-            .with_context(|| format!("strings of {name}"))?;
-        found.extend(faults.iter().map(|fault| format!("{name}: {fault}")));
-    }
-    Ok(faults(found))
 }
 
 /// What cargo says, if it is not content.
