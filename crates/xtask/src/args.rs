@@ -228,13 +228,9 @@ pub struct ImageOptions {
 const RELEASE_ABOUT: &str = "\
 Make a release: programs, images, chart, manifests, bills of materials, licences, checksums.
 
-Everything is made of the commit that is checked out, and of nothing else that could differ: its files and the packages of Cargo.lock, each by its \
-checksum, are unpacked into a new folder below TMPDIR and compiled there with no environment and no settings of yours and without a cache; nothing in programs or archives \
-tells place, time or user, and all of it has the time of the commit \
-(or SOURCE_DATE_EPOCH). So another machine with the same toolchain, C compiler and C library, all of which release-linux-ARCH.json names, makes the same bytes.
-
-Before that come the checks of what is built in: licences, sources, versions that were taken back, advisories. A fault ends it; with CI set, so does a check that \
-cannot be made, unless OLM_MAY_BE_LEFT_OUT names it.
+Everything is made of the commit that is checked out and of the packages of Cargo.lock, in a new folder below TMPDIR, with no environment of yours and without a cache of compilers; nothing in \
+programs or archives names place, time or user, and all of it has the time of the commit. So another machine with the same toolchain, C compiler and C library, all of which \
+release-linux-ARCH.json names, makes the same bytes. `cargo xtask check` says whether what is built in may be.
 
 The release is for the architecture of this machine. It needs Debian or what derives from it, git, a C compiler, Go (for helm, which renders the chart) and ca-certificates. \
 docs/reference/releases.md says what each file is and how users check it.";
