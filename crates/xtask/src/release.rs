@@ -44,11 +44,9 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
     let source = source::read(&root, options.version.as_deref(), options.allow_dirty, is_trial)?;
     let out = match &options.out {
         Some(out) => std::path::absolute(out).context("--out")?,
-        None => workspace::root().join(format!(
-            "target/releases/{}-{}",
-            source.version,
-            contents::system()
-        )),
+        None => root
+            .join("target/releases")
+            .join(format!("{}-{}", source.version, contents::system())),
     };
     may_be_replaced(&out)?;
     progress.note(&format!(
@@ -101,17 +99,18 @@ fn make(
 ) -> anyhow::Result<()> {
     remove(out)?;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let folder = tempfile::Builder::new().prefix(place).tempdir()?;
+    let temporary = tempfile::Builder::new().prefix(place).tempdir()?;
     // As compilers see it, which resolve links.
-    let folder = folder.path().canonicalize().map(|path| (folder, path))?;
-    let sources = folder.1.join("sources");
+    let folder = temporary.path().canonicalize()?;
+    let sources = folder.join("sources");
     progress.stage("sources of the commit written", || {
         source::export(&workspace::root(), &setting.source, &sources)
     })?;
     let programs = match programs {
-        Some(given) => progress.stage("programs stripped", || strip(given, &folder.1))?,
+        Some(given) => progress.stage("programs stripped", || strip(given, &folder))?,
         None => progress.stage("programs compiled", || {
-            compile::compile(&folder.1, &sources, &setting.source, progress)
+            packages::fetch(&sources)?;
+            compile::compile(&folder, &sources, &setting.source, progress)
         })?,
     };
     progress.stage("files of the release written", || {

@@ -106,7 +106,7 @@ pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Pa
     )?;
     put(DEFINITIONS, installation::definitions(&chart).as_bytes())?;
     let scratch = tempfile::tempdir().context("cannot make a folder for the chart")?;
-    let manifest = installation::manifest(&setting.helm, &chart, &pinned, scratch.path())?;
+    let manifest = installation::manifest(&setting.helm, &chart, scratch.path())?;
     put(&format!("{}.yaml", stem("olm")), manifest.as_bytes())?;
     let summary = json!({
         "version": source.version,

@@ -19,7 +19,19 @@ pub(super) struct Package {
     pub(super) is_ours: bool,
 }
 
-/// The packages of `program`, itself and procedural macros among them. Cargo downloads those that are missing.
+/// Has cargo download the packages that are missing, with the user's settings.
+///
+/// # Errors
+/// When cargo cannot.
+pub(super) fn fetch(sources: &Path) -> anyhow::Result<()> {
+    let mut command = workspace::cargo();
+    command
+        .args(["fetch", "--locked", "--target", &images::target()])
+        .current_dir(sources);
+    process::output(command, None, "cargo fetch").map(drop)
+}
+
+/// The packages of `program`, itself and procedural macros among them.
 ///
 /// # Errors
 /// When cargo cannot tell.

@@ -82,13 +82,10 @@ pub(super) fn read(
 /// The version with marks for what is no release.
 fn full_version(wanted: &str, is_dirty: bool, is_trial: bool) -> anyhow::Result<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-    let fits = wanted.strip_prefix(VERSION).is_some_and(|rest| {
-        rest.is_empty()
-            || rest
-                .strip_prefix('-')
-                .is_some_and(|rest| !rest.is_empty() && rest.chars().all(is_word))
-    });
-    if !fits {
+    let pre_release = wanted
+        .strip_prefix(VERSION)
+        .filter(|rest| rest.chars().all(is_word));
+    if !pre_release.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
         bail!(
             "version {wanted:?} is not {VERSION}, which the programs report, nor a pre-release of it such as {VERSION}-rc.1; change `version` in \
              Cargo.toml and charts/olm/Chart.yaml, and run `cargo xtask gen`"
@@ -131,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sources_are_those_of_the_commit_or_with_leave_those_that_git_knows() {
+    fn the_sources_are_those_of_the_commit_or_when_allowed_those_that_git_knows() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let run = |arguments: &[&str]| {
