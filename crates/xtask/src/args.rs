@@ -47,7 +47,7 @@ pub enum Command {
     /// Make a release: programs, images, chart, manifests, bills of materials, licences, checksums
     #[command(long_about = RELEASE_ABOUT, after_long_help = RELEASE_EXAMPLES)]
     Release(ReleaseOptions),
-    /// Check what holds for all of the code: dependencies, circles, formatting, lints, generated files, licences
+    /// Check what holds for all of the code: dependencies, formatting, lints, generated files, links, licences
     ///
     /// The table of who may depend on whom is crates/structure.yaml. `cargo xtask test` makes these checks too.
     Check,
@@ -149,14 +149,6 @@ pub enum BenchCommand {
     Catalogs(CatalogBenchOptions),
     /// Measure whether memory comes back: both operators before, during and a minute after many installs and removals
     Churn(ChurnOptions),
-    /// Measure copies of operators for all namespaces: time, requests and memory (targets P7 and P8)
-    Copies(CopiesOptions),
-    /// Measure an install beside a namespace that misbehaves in every way, and on an idle cluster
-    Fairness {
-        /// The embedded cluster to use; it is started if need be.
-        #[command(flatten)]
-        cluster: ClusterName,
-    },
     /// Measure package-server with 125 packages: until it serves, until all are there, and its memory
     Packages,
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
@@ -177,20 +169,6 @@ pub struct ChurnOptions {
     /// How many of them at a time
     #[arg(long, default_value_t = 5)]
     pub at_once: usize,
-}
-
-/// How to measure copies.
-#[derive(Debug, Clone, Args)]
-pub struct CopiesOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
-    /// How many namespaces there are; 10000 with 5 operators for target P8
-    #[arg(long, default_value_t = 500)]
-    pub namespaces: usize,
-    /// How many operators for all namespaces
-    #[arg(long, default_value_t = 1)]
-    pub operators: usize,
 }
 
 /// How to measure opm.
@@ -250,13 +228,9 @@ pub struct ImageOptions {
 const RELEASE_ABOUT: &str = "\
 Make a release: programs, images, chart, manifests, bills of materials, licences, checksums.
 
-Everything is made of the commit that is checked out, and of nothing else that could differ: its files and the packages of Cargo.lock, each by its \
-checksum, are unpacked into a new folder below TMPDIR and compiled there with no environment and no settings of yours and without a cache; nothing in programs or archives \
-tells place, time or user, and all of it has the time of the commit \
-(or SOURCE_DATE_EPOCH). So another machine with the same toolchain, C compiler and C library, all of which release-linux-ARCH.json names, makes the same bytes.
-
-Before that come the checks of what is built in: licences, sources, versions that were taken back, advisories. A fault ends it; with CI set, so does a check that \
-cannot be made, unless OLM_MAY_BE_LEFT_OUT names it.
+Everything is made of the commit that is checked out and of the packages of Cargo.lock, in a new folder below TMPDIR, with no environment of yours and without a cache of compilers; nothing in \
+programs or archives names place, time or user, and all of it has the time of the commit. So another machine with the same toolchain, C compiler and C library, all of which \
+release-linux-ARCH.json names, makes the same bytes. `cargo xtask check` says whether what is built in may be.
 
 The release is for the architecture of this machine. It needs Debian or what derives from it, git, a C compiler, Go (for helm, which renders the chart) and ca-certificates. \
 docs/reference/releases.md says what each file is and how users check it.";

@@ -1,26 +1,21 @@
 //! `cargo xtask check`: what holds for all of the code, whatever it does.
 //!
-//! `crates/structure.yaml` says who may depend on whom and which circles of modules are still there; the other checks are
-//! tools. Each is seconds long once the workspace is compiled. `cargo xtask test` runs them too.
+//! `crates/structure.yaml` says who may depend on whom; most other checks are tools. Each is seconds long once the workspace
+//! is compiled. `cargo xtask test` runs them too.
 
-mod circles;
 mod documents;
-mod events;
+mod licences;
 mod manifests;
-mod names;
-mod wire_strings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
 use crate::progress::Progress;
-use crate::release::supply;
 use crate::{r#gen, workspace};
 
 /// The table of who may depend on whom.
@@ -32,68 +27,25 @@ const STRUCTURE: &str = "crates/structure.yaml";
 struct Structure {
     /// For each package those of this workspace that it may be built with; what tests need in addition is free.
     depends: BTreeMap<String, BTreeSet<String>>,
-    /// Circles of modules that are still there, by package. None may be added; one that is untied is taken out.
-    #[serde(default)]
-    circles: BTreeMap<String, Vec<BTreeSet<String>>>,
     /// What packages are not built with.
     never: Vec<manifests::Ban>,
-    /// What names modules do not use.
-    names: Vec<names::Rule>,
-    /// Strings of the wire that stand outside olm-api all the same, by package.
-    #[serde(default)]
-    wire_strings: BTreeMap<String, BTreeSet<String>>,
 }
-
-/// Where nobody watches, this names the checks that may be left out, with commas between them.
-const MAY_BE_LEFT_OUT: &str = "OLM_MAY_BE_LEFT_OUT";
 
 /// What a check found: nothing, faults, or that it could not be made here and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Holds,
     Faults(Vec<String>),
-    LeftOut(Left),
+    LeftOut(String),
 }
 
-/// A check that could not be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Left {
-    /// What [`MAY_BE_LEFT_OUT`] calls it.
-    what: &'static str,
-    why: String,
-}
-
-/// What [`MAY_BE_LEFT_OUT`] may name.
-const YANKED: &str = "yanked";
-const ADVISORIES: &str = "advisories";
-
-/// A check and how it is told.
+/// A check and its name in the output.
 struct Check {
     name: &'static str,
     run: fn() -> anyhow::Result<Outcome>,
 }
 
-/// What holds for what comes from others, which a release asks, too.
-const SUPPLY: [Check; 4] = [
-    Check {
-        name: "licences are allowed",
-        run: || Ok(faults(supply::licences()?)),
-    },
-    Check {
-        name: "packages come from the registry, with checksums",
-        run: || Ok(faults(supply::sources()?)),
-    },
-    Check {
-        name: "no package was taken back by its authors",
-        run: yanked,
-    },
-    Check {
-        name: "advisories, by cargo-deny",
-        run: deny,
-    },
-];
-
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 9] = [
     Check {
         name: "packages depend on those they may",
         run: dependencies,
@@ -101,22 +53,6 @@ const CHECKS: [Check; 13] = [
     Check {
         name: "nothing is built in that may not be",
         run: || Ok(faults(manifests::banned(&structure()?.never)?)),
-    },
-    Check {
-        name: "modules use the names they may",
-        run: names_used,
-    },
-    Check {
-        name: "no dependency is unused",
-        run: || Ok(faults(manifests::unused(&manifests::packages()?)?)),
-    },
-    Check {
-        name: "no circle of modules",
-        run: no_circles,
-    },
-    Check {
-        name: "strings of the wire stand in olm-api",
-        run: wire_strings_once,
     },
     Check {
         name: "formatted",
@@ -149,14 +85,6 @@ const CHECKS: [Check; 13] = [
         run: || Ok(faults(documents::dead_links()?)),
     },
     Check {
-        name: "each warning Event is in the reference",
-        run: || Ok(faults(events::unlisted()?)),
-    },
-    Check {
-        name: "no example in doc comments that no test runs",
-        run: || Ok(faults(documents::examples()?)),
-    },
-    Check {
         name: "documentation has no dead links",
         run: || {
             tool(
@@ -171,6 +99,14 @@ const CHECKS: [Check; 13] = [
             )
         },
     },
+    Check {
+        name: "licences and sources of packages are allowed",
+        run: || Ok(faults(licences::faults()?)),
+    },
+    Check {
+        name: "advisories, by cargo-deny",
+        run: deny,
+    },
 ];
 
 /// Makes all checks, prints each with the time it took, and fails if one found a fault.
@@ -178,41 +114,15 @@ const CHECKS: [Check; 13] = [
 /// # Errors
 /// When a check cannot be made.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    Ok(if all(&Progress::start())? {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-/// Makes all checks; true if each holds.
-///
-/// # Errors
-/// When a check cannot be made.
-pub(crate) fn all(progress: &Progress) -> anyhow::Result<bool> {
-    make(CHECKS.iter().chain(&SUPPLY), progress)
-}
-
-/// Makes those of what comes from others; true if each holds.
-///
-/// # Errors
-/// When a check cannot be made.
-pub(crate) fn supply(progress: &Progress) -> anyhow::Result<bool> {
-    make(SUPPLY.iter(), progress)
-}
-
-fn make<'a>(checks: impl Iterator<Item = &'a Check>, progress: &Progress) -> anyhow::Result<bool> {
-    let is_watched = std::env::var_os("CI").is_none();
-    let text = std::env::var(MAY_BE_LEFT_OUT).unwrap_or_default();
-    let named = named(&text)?;
+    let progress = Progress::start();
     let mut holds = true;
-    for check in checks {
+    for check in &CHECKS {
         crate::interrupt::check()?;
         let began = Instant::now();
         let outcome = (check.run)().with_context(|| format!("check `{}`", check.name))?;
-        match judged(outcome, is_watched, &named) {
+        match outcome {
             Outcome::Holds => progress.done(check.name, began.elapsed()),
-            Outcome::LeftOut(left) => progress.note(&format!("LEFT OUT: {}: {}", check.name, left.why)),
+            Outcome::LeftOut(why) => progress.note(&format!("LEFT OUT: {}: {why}", check.name)),
             Outcome::Faults(faults) => {
                 holds = false;
                 progress.note(&format!("DOES NOT HOLD: {}", check.name));
@@ -222,39 +132,11 @@ fn make<'a>(checks: impl Iterator<Item = &'a Check>, progress: &Progress) -> any
             }
         }
     }
-    Ok(holds)
-}
-
-/// Reads names of checks.
-///
-/// # Errors
-/// When one is no check that can be left out: it would be a slip.
-fn named(text: &str) -> anyhow::Result<BTreeSet<&str>> {
-    let names: BTreeSet<&str> = text
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .collect();
-    for name in &names {
-        anyhow::ensure!(
-            [YANKED, ADVISORIES].contains(name),
-            "{MAY_BE_LEFT_OUT} names {name:?}; only {YANKED} and {ADVISORIES} may be left out"
-        );
-    }
-    Ok(names)
-}
-
-/// What an outcome counts for: where nobody watches, only what is named may be left out.
-fn judged(outcome: Outcome, is_watched: bool, named: &BTreeSet<&str>) -> Outcome {
-    match outcome {
-        Outcome::LeftOut(Left { what, why }) if !is_watched && !named.contains(what) => {
-            Outcome::Faults(vec![
-                format!("it was left out, and CI is set: {why}"),
-                format!("{MAY_BE_LEFT_OUT}={what} has it left out all the same"),
-            ])
-        }
-        outcome => outcome,
-    }
+    Ok(if holds {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn faults(faults: Vec<String>) -> Outcome {
@@ -276,70 +158,6 @@ fn dependencies() -> anyhow::Result<Outcome> {
         &manifests::packages()?,
         &structure()?.depends,
     )))
-}
-
-fn no_circles() -> anyhow::Result<Outcome> {
-    let mut known = structure()?.circles;
-    let mut found = Vec::new();
-    for package in manifests::packages()? {
-        let known = known.remove(&package.name).unwrap_or_default();
-        let circles = circles::of_crate(&package.folder.join("src"))
-            .with_context(|| format!("modules of {}", package.name))?;
-        found.extend(
-            circles
-                .iter()
-                .filter(|circle| !known.contains(&circle.modules))
-                .map(|circle| format!("{}: {circle}", package.name)),
-        );
-        found.extend(
-            known
-                .iter()
-                .filter(|known| circles.iter().all(|circle| circle.modules != **known))
-                .map(|known| {
-                    format!(
-                        "{}: no circle any more, take it out of {STRUCTURE}: {known:?}",
-                        package.name
-                    )
-                }),
-        );
-    }
-    found.extend(known.keys().map(|name| format!("there is no package {name}")));
-    Ok(faults(found))
-}
-
-fn names_used() -> anyhow::Result<Outcome> {
-    let packages = manifests::packages()?;
-    let mut found = Vec::new();
-    for rule in structure()?.names {
-        for name in &rule.packages {
-            let faults = names::of_crate(&sources(&packages, name)?, &rule)
-                .with_context(|| format!("names in {name}"))?;
-            found.extend(faults.iter().map(|fault| format!("{name}: {fault}")));
-        }
-    }
-    Ok(faults(found))
-}
-
-fn sources(packages: &[manifests::Package], name: &str) -> anyhow::Result<PathBuf> {
-    let package = packages.iter().find(|package| package.name == name);
-    let package = package.with_context(|| format!("there is no package {name}"))?;
-    Ok(package.folder.join("src"))
-}
-
-/// Looks at every package that may use olm-api.
-fn wire_strings_once() -> anyhow::Result<Outcome> {
-    const API: &str = "olm-api";
-    let structure = structure()?;
-    let packages = manifests::packages()?;
-    let words = wire_strings::Words::read(&sources(&packages, API)?)?;
-    let mut found = Vec::new();
-    for (name, _) in structure.depends.iter().filter(|(_, uses)| uses.contains(API)) {
-        let excepted = structure.wire_strings.get(name).cloned().unwrap_or_default();
-        let faults = wire_strings::of_crate(&sources(&packages, name)?, &words, &excepted)
-            .with_context(|| format!("strings of {name}"))?;
-        found.extend(faults.iter().map(|fault| format!("{name}: {fault}")));
-    }
-    Ok(faults(found))
 }
 
 /// What cargo says, if it is not content.
@@ -369,111 +187,24 @@ fn generated() -> anyhow::Result<Outcome> {
     })
 }
 
-/// Held against cargo's copy of the index: what that does not have is told.
-fn yanked() -> anyhow::Result<Outcome> {
-    let supply::Yanked {
-        faults: found,
-        unknown,
-    } = supply::yanked()?;
-    if found.is_empty() && !unknown.is_empty() {
-        return Ok(Outcome::LeftOut(Left {
-            what: YANKED,
-            why: format!(
-                "cargo's index on this machine does not have {} versions in use, {} the first; `cargo fetch` has it look",
-                unknown.len(),
-                unknown[0]
-            ),
-        }));
-    }
-    Ok(faults(found))
-}
-
-/// May be left out: the tool is no part of a toolchain, and its database of advisories, which is
-/// newer than any release, may be out of reach. What was left out is printed, and how to have it.
+/// Advisories are newer than any release, so they need a tool and its database, which are not everywhere.
 fn deny() -> anyhow::Result<Outcome> {
-    let is_there = Command::new("cargo-deny")
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !is_there {
-        return Ok(Outcome::LeftOut(Left {
-            what: ADVISORIES,
-            why: "cargo-deny is not on this machine; `cargo install --locked cargo-deny` and check again. Licences, sources and versions that were taken back were checked without it"
-                .to_owned(),
-        }));
-    }
-    match tool(&["deny", "check"], &[])? {
-        Outcome::Faults(printed)
-            if printed
-                .iter()
-                .any(|line| line.contains("failed to fetch advisory database")) =>
-        {
-            // What needs no database is not left out with it.
-            Ok(match tool(&["deny", "check", "bans", "licenses", "sources"], &[])? {
-                Outcome::Holds => Outcome::LeftOut(Left {
-                    what: ADVISORIES,
-                    why: "the database of advisories is out of reach; check again with https://github.com/rustsec within reach".to_owned(),
-                }),
-                outcome => outcome,
-            })
-        }
-        outcome => Ok(outcome),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_left_out_where_nobody_watches_is_a_fault_unless_it_is_named() {
-        let left = || {
-            Outcome::LeftOut(Left {
-                what: ADVISORIES,
-                why: "no tool".into(),
-            })
-        };
-        let none = BTreeSet::new();
-        assert_eq!(judged(left(), true, &none), left());
-        let Outcome::Faults(faults) = judged(left(), false, &none) else {
-            panic!("passes in CI");
-        };
-        assert!(
-            faults[0].contains("no tool") && faults[1].contains("OLM_MAY_BE_LEFT_OUT=advisories"),
-            "{faults:?}"
-        );
-        assert_eq!(
-            judged(left(), false, &named("yanked, advisories").unwrap()),
-            left()
-        );
-        assert!(matches!(
-            judged(left(), false, &named("yanked").unwrap()),
-            Outcome::Faults(_)
-        ));
-        let faults = || Outcome::Faults(vec!["x".into()]);
-        assert_eq!(judged(faults(), false, &named("advisories").unwrap()), faults());
-        let error = named("licences").unwrap_err().to_string();
-        assert!(
-            error.contains("\"licences\"") && error.contains("yanked and advisories"),
-            "{error}"
-        );
-        assert_eq!(named(" ,").unwrap(), none);
-    }
-
-    #[test]
-    fn a_release_asks_what_comes_from_others() {
-        let names: Vec<&str> = SUPPLY.iter().map(|check| check.name).collect();
-        assert_eq!(
-            names,
-            [
-                "licences are allowed",
-                "packages come from the registry, with checksums",
-                "no package was taken back by its authors",
-                "advisories, by cargo-deny",
-            ]
-        );
-    }
+    let outcome = tool(&["deny", "check"], &[])?;
+    let Outcome::Faults(printed) = &outcome else {
+        return Ok(outcome);
+    };
+    let excuses = [
+        (
+            "no such command",
+            "cargo-deny is not on this machine; `cargo install --locked cargo-deny` and check again",
+        ),
+        (
+            "failed to fetch advisory database",
+            "the database of advisories is out of reach; check again with https://github.com/rustsec within reach",
+        ),
+    ];
+    let excuse = excuses
+        .iter()
+        .find(|(said, _)| printed.iter().any(|line| line.contains(said)));
+    Ok(excuse.map_or_else(|| outcome.clone(), |(_, why)| Outcome::LeftOut((*why).to_owned())))
 }

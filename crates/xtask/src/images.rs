@@ -369,18 +369,14 @@ fn compile(profile: Profile, packages: &[&str], progress: &Progress) -> anyhow::
     for program in packages {
         command.args(["--package", program]);
     }
-    run_cargo(command, progress, |_| {})
+    run_cargo(command, progress)
 }
 
-/// Runs a cargo that builds and prints messages as JSON: each goes to `note`, and people hear now and then how far it is.
+/// Runs a cargo that builds and prints messages as JSON, and shows now and then how far it is.
 ///
 /// # Errors
 /// When something does not compile; the compiler's words have then been printed.
-pub(crate) fn run_cargo(
-    mut command: Command,
-    progress: &Progress,
-    mut note: impl FnMut(&str),
-) -> anyhow::Result<()> {
+pub(crate) fn run_cargo(mut command: Command, progress: &Progress) -> anyhow::Result<()> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot run cargo")?;
     let output = child.stdout.take().context("cargo's output was not captured")?;
@@ -388,7 +384,6 @@ pub(crate) fn run_cargo(
     for line in BufReader::new(output).lines() {
         let line = line.context("cargo's output broke off")?;
         compiled += usize::from(line.contains(r#""reason":"compiler-artifact""#));
-        note(&line);
         if told.elapsed() >= TELL_EVERY {
             progress.note(&format!(
                 "still compiling: {compiled} crates are done (some 400, optimised; the first time takes minutes)"

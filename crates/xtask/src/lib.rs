@@ -46,7 +46,7 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Bench(options) => bench::run(&options),
         args::Command::Gen { check } => r#gen::run(check),
         args::Command::Rights(options) => rights::run(&options),
-        args::Command::Release(options) => release::run(&options, check::supply),
+        args::Command::Release(options) => release::run(&options),
         args::Command::Check => check::run(),
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
+use super::memory::field;
 use crate::args::CatalogBenchOptions;
 use crate::progress::Progress;
 use crate::test::shared_folder;
@@ -81,28 +82,22 @@ fn corpus() -> anyhow::Result<PathBuf> {
             archive.display()
         );
     }
-    unpack(&archive, &catalog)?;
-    Ok(catalog)
-}
-
-/// Unpacks beside `folder` and gives it that name at the end, so that what bears it is whole.
-fn unpack(archive: &Path, folder: &Path) -> anyhow::Result<()> {
-    let partial = folder.with_extension("partial");
-    if partial.exists() {
-        fs::remove_dir_all(&partial).with_context(|| format!("cannot remove {}", partial.display()))?;
-    }
-    fs::create_dir_all(&partial).with_context(|| format!("cannot make {}", partial.display()))?;
+    fs::create_dir_all(&catalog).with_context(|| format!("cannot make {}", catalog.display()))?;
     let status = Command::new("tar")
         .arg("-xf")
-        .arg(archive)
+        .arg(&archive)
         .arg("-C")
-        .arg(&partial)
+        .arg(&catalog)
         .status()
         .context("cannot run tar")?;
     if !status.success() {
-        bail!("tar failed on {}", archive.display());
+        bail!(
+            "tar failed on {}; remove {} and try again",
+            archive.display(),
+            catalog.display()
+        );
     }
-    fs::rename(&partial, folder).with_context(|| format!("cannot make {}", folder.display()))
+    Ok(catalog)
 }
 
 fn build(options: &CatalogBenchOptions) -> anyhow::Result<(PathBuf, PathBuf)> {
@@ -204,16 +199,9 @@ impl Drop for Server {
     }
 }
 
-/// A field of `/proc/<process>/status` in MiB, 0 when the process is gone.
-fn memory(process: u32, field: &str) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    let kib: f64 = line
-        .and_then(|line| line.split_whitespace().next()?.parse().ok())
-        .unwrap_or_default();
-    kib / 1024.0
+/// A field of a process's status in MiB, 0 when the process is gone.
+fn memory(process: u32, name: &str) -> f64 {
+    field(Path::new(&format!("/proc/{process}")), name).unwrap_or_default()
 }
 
 fn wait_for_answer(load: &Path) -> anyhow::Result<()> {
@@ -373,39 +361,5 @@ fn print_table(ours: &Figures, theirs: Option<&Figures>) {
     for (what, recorded, target, ours, now, is_met) in rows {
         let verdict = if is_met { "" } else { "miss" };
         println!("| {what} | {recorded} | {now} | {target} | {ours} | {verdict} |");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_corpus_is_there_whole_or_not_at_all() {
-        let folder = tempfile::tempdir().unwrap();
-        let (archive, target) = (folder.path().join("a.tar"), folder.path().join("fbc"));
-        let mut builder = tar::Builder::new(File::create(&archive).unwrap());
-        let mut add = |path: &str, size: usize| {
-            let mut header = tar::Header::new_ustar();
-            header.set_size(size as u64);
-            header.set_mode(0o644);
-            builder
-                .append_data(&mut header, path, vec![b'x'; size].as_slice())
-                .unwrap();
-        };
-        add("one/catalog.yaml", 10);
-        add("two/catalog.yaml", 100_000);
-        builder.into_inner().unwrap();
-        let whole = fs::read(&archive).unwrap();
-
-        // As if it had been cut short, after one file.
-        fs::write(&archive, &whole[..5_000]).unwrap();
-        unpack(&archive, &target).unwrap_err();
-        assert!(!target.exists());
-
-        fs::write(&archive, &whole).unwrap();
-        unpack(&archive, &target).unwrap();
-        assert_eq!(fs::read(target.join("two/catalog.yaml")).unwrap().len(), 100_000);
-        assert_eq!(fs::read(target.join("one/catalog.yaml")).unwrap().len(), 10);
     }
 }

@@ -1,8 +1,7 @@
-//! What the packages' manifests say: who depends on whom, and whether they need it.
+//! What the packages' manifests say: who depends on whom.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use serde::Deserialize;
@@ -13,11 +12,8 @@ use crate::workspace;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Package {
     pub(super) name: String,
-    pub(super) folder: PathBuf,
     /// Packages of this workspace that it is built with, tests left out.
     pub(super) needs: BTreeSet<String>,
-    /// Everything it names as a dependency: the name in code, and the package's.
-    pub(super) dependencies: Vec<(String, String)>,
 }
 
 /// All packages, by name.
@@ -40,14 +36,12 @@ fn parse(metadata: &[u8]) -> anyhow::Result<Vec<Package>> {
     #[derive(Deserialize)]
     struct Described {
         name: String,
-        manifest_path: PathBuf,
         dependencies: Vec<Dependency>,
     }
     #[derive(Deserialize)]
     struct Dependency {
         name: String,
         kind: Option<String>,
-        rename: Option<String>,
         path: Option<PathBuf>,
     }
     let metadata: Metadata = serde_json::from_slice(metadata).context("cargo metadata did not print JSON")?;
@@ -56,24 +50,11 @@ fn parse(metadata: &[u8]) -> anyhow::Result<Vec<Package>> {
         .into_iter()
         .map(|package| Package {
             name: package.name,
-            folder: package
-                .manifest_path
-                .parent()
-                .unwrap_or(Path::new("."))
-                .to_path_buf(),
             needs: package
                 .dependencies
                 .iter()
                 .filter(|dependency| dependency.path.is_some() && dependency.kind.as_deref() != Some("dev"))
                 .map(|dependency| dependency.name.clone())
-                .collect(),
-            dependencies: package
-                .dependencies
-                .into_iter()
-                .map(|dependency| {
-                    let known_as = dependency.rename.unwrap_or_else(|| dependency.name.clone());
-                    (known_as.replace('-', "_"), dependency.name)
-                })
                 .collect(),
         })
         .collect())
@@ -169,48 +150,6 @@ fn built_with(whom: &[&str]) -> anyhow::Result<BTreeSet<String>> {
         .collect())
 }
 
-/// Dependencies whose name stands nowhere in their package's code.
-///
-/// # Errors
-/// When a file cannot be read.
-pub(super) fn unused(packages: &[Package]) -> anyhow::Result<Vec<String>> {
-    let mut faults = Vec::new();
-    for package in packages {
-        let mut code = String::new();
-        for folder in ["src", "tests", "benches", "examples", "build.rs"] {
-            read(&package.folder.join(folder), &mut code)?;
-        }
-        faults.extend(
-            package
-                .dependencies
-                .iter()
-                .filter(|(known_as, _)| !has_word(&code, known_as))
-                .map(|(_, name)| format!("{} does not use {name}", package.name)),
-        );
-    }
-    Ok(faults)
-}
-
-fn read(path: &Path, code: &mut String) -> anyhow::Result<()> {
-    if path.is_dir() {
-        for entry in fs::read_dir(path).with_context(|| format!("list {}", path.display()))? {
-            read(&entry?.path(), code)?;
-        }
-    } else if path.extension().is_some_and(|extension| extension == "rs") && path.exists() {
-        code.push_str(&fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?);
-    }
-    Ok(())
-}
-
-fn has_word(text: &str, word: &str) -> bool {
-    let is_part =
-        |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
-    text.match_indices(word).any(|(at, _)| {
-        let (before, after) = text.split_at(at);
-        !is_part(before.chars().next_back()) && !is_part(after.chars().nth(word.len()))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,10 +183,6 @@ mod tests {
                 "there is no package d"
             ]
         );
-        assert_eq!(
-            packages.first().unwrap().dependencies.last().unwrap().0,
-            "out_side"
-        );
     }
 
     #[test]
@@ -263,13 +198,5 @@ mod tests {
         );
         assert_eq!(ban("", "insta"), [""; 0]);
         assert_eq!(ban("", "serde_derive").len(), 1);
-    }
-
-    #[test]
-    fn names_are_looked_for_as_whole_words() {
-        assert!(has_word("use tar::Builder;", "tar"));
-        assert!(has_word("tar", "tar"));
-        assert!(!has_word("start(target)", "tar"));
-        assert!(!has_word("tar_gz", "tar"));
     }
 }
