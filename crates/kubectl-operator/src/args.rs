@@ -212,17 +212,19 @@ pub(crate) enum Command {
         kubectl operator status db --watch --timeout 2m || kubectl operator explain db\n  \
         kubectl operator status db -o json")]
     Status(StatusArgs),
-    /// Collect what a maintainer needs to see into one file, without secrets
+    /// Collect what a maintainer needs to see into one file
     ///
-    /// Objects of OLM, Deployments, pods, Jobs and events of operators, the last 2 MiB of each log of OLM's own pods, what doctor and status say,
-    /// versions, and a list of all that and of what could not be read. Secrets are not read at all. Values of environment variables and of
-    /// ConfigMaps, arguments and fields that sound like a secret, user info in URLs, tokens and keys are taken out; how many of what is told.
-    /// Look through it all the same before you give it away. The file is for its owner alone, and none is written over without --force.
+    /// The file has objects of OLM, Deployments, pods, Jobs and events of operators, the output of doctor and status, versions, and a list of
+    /// what could not be read. --logs adds the last 2 MiB of each log of OLM's own pods.
+    ///
+    /// Secrets are not read at all. Values below data, stringData, binaryData, env, httpHeaders, args and command are removed, also in the manifests
+    /// of InstallPlans. Nothing else is removed: messages, events, annotations and logs may contain a secret, so look through the file before you share
+    /// it. Only its owner may read the file, and no file is overwritten without --force.
     ///
     /// Exit codes: 0 for a file with everything, 2 for one that lacks what could not be read, 1 if there is none.
     #[command(after_help = "Examples:\n  \
         kubectl operator support-bundle -n shop                         # olm-support-bundle.tar.gz\n  \
-        kubectl operator support-bundle -A --output case-17.tar.gz\n  \
+        kubectl operator support-bundle -A --logs --output case-17.tar.gz\n  \
         tar -xzOf case-17.tar.gz olm-support-bundle/manifest.json       # what is in it, and what is not")]
     SupportBundle(SupportBundleArgs),
     /// Serve pages on which operators, plans and catalogs can be looked at, and plans be approved

@@ -113,8 +113,8 @@ mod tests {
     #[test]
     fn talk_of_several_lines_stays_lines_and_none_of_others_looks_like_ours() {
         assert_eq!(
-            talk("17 files\n redacted: 3\nLook"),
-            "17 files\n  redacted: 3\n  Look"
+            talk("17 files\n not read: 3\nLook"),
+            "17 files\n  not read: 3\n  Look"
         );
         assert_eq!(talk("waits:\nError: \u{1b}[2J"), "waits:\n  Error: \\u{1b}[2J");
         assert_eq!(talk(&"x\n".repeat(10_000)).lines().count(), MAX_LINES);

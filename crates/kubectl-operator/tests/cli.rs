@@ -213,6 +213,10 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["doctor"], "never as fine"),
         (&["graph"], "-o svg > etcd.svg"),
         (&["support-bundle"], "Secrets are not read at all"),
+        (
+            &["support-bundle"],
+            "messages, events, annotations and logs may contain a secret",
+        ),
         (&["uninstall"], "--delete-crd etcds.example.com --yes"),
         (&["ui"], "ssh -t -L 8001:127.0.0.1:8001"),
     ] {

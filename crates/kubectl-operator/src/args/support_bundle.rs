@@ -19,6 +19,9 @@ pub(crate) struct SupportBundleArgs {
     /// Write over a file that is there
     #[arg(long)]
     pub force: bool,
+    /// Add the logs of OLM's own pods, as they are: nothing is removed from them
+    #[arg(long)]
+    pub logs: bool,
     #[command(flatten)]
     pub reads: ReadArgs,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `kubectl operator support-bundle`: what a maintainer needs to see, in one file, without secrets.
+//! `kubectl operator support-bundle`: what a maintainer needs to see, in one file.
 
 mod archive;
 mod collect;
@@ -26,13 +26,14 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let reader = Reader::new(&cluster.client, args.reads.timeout);
-    let mut archive = Archive::new()?;
+    let mut archive = Archive::default();
     let given = args.reads.global_catalog_namespace.as_deref();
     let found = global::find(&cluster.client, given, namespace).await;
     Box::pin(collect(
         &reader,
         namespace,
         args.reads.namespaces(&found),
+        args.logs,
         &mut archive,
     ))
     .await;
@@ -42,7 +43,8 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     let summary = archive.finish()?;
     archive.write(&args.output, args.force)?;
     summary.lines().for_each(printer::progress);
-    printer::progress("Look through it before you give it away.");
+    printer::progress(redact::NOTE);
+    printer::progress("Look through the file before you share it.");
     printer::data(&format!("{}\n", args.output.display()))?;
     Ok(Verdict::when(archive.is_whole()))
 }

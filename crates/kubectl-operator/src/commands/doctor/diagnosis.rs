@@ -64,13 +64,6 @@ pub(super) fn assemble<'a>(
 }
 
 impl Diagnosis {
-    /// Says every cause in other words, made of all of it and not of what is left when it is cut.
-    pub(crate) fn map_causes(&mut self, mut map: impl FnMut(&str) -> String) {
-        self.findings
-            .iter_mut()
-            .for_each(|finding| finding.map_cause(&mut map));
-    }
-
     /// Why nothing is known, if nothing is.
     pub(super) fn no_answer(&self) -> Option<&str> {
         let unknown = |finding: &Finding| finding.severity == Severity::NotChecked;

@@ -41,9 +41,6 @@ pub(crate) struct Finding {
     pub object: String,
     /// Why it is not well, in a line.
     pub cause: String,
-    /// The same before it was cut.
-    #[serde(skip)]
-    whole: String,
     /// The command or the edit that mends it.
     pub remedy: String,
 }
@@ -68,21 +65,13 @@ impl Finding {
         cause: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        let whole = cause.into();
         Self {
             severity,
             check: "",
             object,
-            cause: first_line(&whole),
-            whole,
+            cause: first_line(&cause.into()),
             remedy: remedy.into(),
         }
-    }
-
-    /// Says the cause in other words, made of all of it.
-    pub(super) fn map_cause(&mut self, map: impl FnOnce(&str) -> String) {
-        self.whole = map(&self.whole);
-        self.cause = first_line(&self.whole);
     }
 
     /// Namespace of what it is about; empty where it has none.

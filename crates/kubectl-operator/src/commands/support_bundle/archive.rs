@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use super::redact::Redactor;
+use super::redact::{NOTE, redact};
 use crate::terminal::{escape, escape_json};
 
 /// Bytes of all parts together, before they are packed.
@@ -21,51 +21,32 @@ const FOLDER: &str = "olm-support-bundle";
 const MANIFEST: &str = "manifest.json";
 
 /// What goes into the file.
+#[derive(Default)]
 pub(super) struct Archive {
     parts: Vec<(String, Vec<u8>)>,
     bytes: usize,
-    redactor: Redactor,
     unread: Vec<(String, String)>,
     /// Whether anything was read.
     has_read: bool,
 }
 
 impl Archive {
-    /// An empty one.
-    ///
-    /// # Errors
-    /// There is nothing that takes out secrets.
-    pub(super) fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            parts: Vec::new(),
-            bytes: 0,
-            redactor: Redactor::new()?,
-            unread: Vec::new(),
-            has_read: false,
-        })
-    }
-
     /// Something was read, even if it was nothing.
     pub(super) fn answered(&mut self) {
         self.has_read = true;
     }
 
-    /// Objects, without secrets.
+    /// Adds objects without the values that are removed.
     pub(super) fn objects(&mut self, path: &str, mut objects: Vec<Value>) {
         if objects.is_empty() {
             return;
         }
-        objects.iter_mut().for_each(|object| self.clean(object));
-        self.cleaned(path, &objects);
+        objects.iter_mut().for_each(redact);
+        self.redacted(path, &objects);
     }
 
-    /// An object without secrets.
-    pub(super) fn clean(&mut self, object: &mut Value) {
-        self.redactor.object(object);
-    }
-
-    /// Objects from which secrets were taken out.
-    pub(super) fn cleaned(&mut self, path: &str, objects: &[Value]) {
+    /// Adds objects that are redacted already.
+    pub(super) fn redacted(&mut self, path: &str, objects: &[Value]) {
         if objects.is_empty() {
             return;
         }
@@ -73,9 +54,9 @@ impl Archive {
         self.part(path, escape_json(&text));
     }
 
-    /// Lines of a log or a report, without secrets and without what a terminal obeys: somebody will print them.
+    /// Adds a log or a report as it is, with control characters escaped: somebody will print it on a terminal.
     pub(super) fn lines(&mut self, path: &str, text: &str) {
-        let mut text = escape(&self.redactor.lines(text));
+        let mut text = escape(text);
         if text.len() > MAX_LINES {
             let at = text.floor_char_boundary(MAX_LINES);
             let end = text
@@ -86,11 +67,6 @@ impl Archive {
             self.unread(path, &format!("it has more than {MAX_LINES} bytes, and was cut"));
         }
         self.part(path, text);
-    }
-
-    /// A text of somebody that is going to be cut, without secrets: what is left of one is not known for it.
-    pub(super) fn redacted(&mut self, text: &str) -> String {
-        self.redactor.text(text)
     }
 
     /// A text as it is.
@@ -107,8 +83,7 @@ impl Archive {
 
     /// Something that is missing.
     pub(super) fn unread(&mut self, what: &str, cause: &str) {
-        let cause = self.redactor.text(cause);
-        self.unread.push((what.to_owned(), cause));
+        self.unread.push((what.to_owned(), cause.to_owned()));
     }
 
     /// Why there is nothing, if there is nothing.
@@ -127,7 +102,6 @@ impl Archive {
     /// # Errors
     /// It cannot be written as JSON.
     pub(super) fn finish(&mut self) -> anyhow::Result<String> {
-        let counts = self.redactor.counts().clone();
         let files: Vec<Value> = self
             .parts
             .iter()
@@ -138,16 +112,9 @@ impl Archive {
             .iter()
             .map(|(what, cause)| json!({"what": what, "cause": cause}))
             .collect();
-        let manifest = json!({"files": files, "notRead": unread, "redacted": counts, "version": env!("CARGO_PKG_VERSION")});
+        let manifest =
+            json!({"files": files, "notRead": unread, "note": NOTE, "version": env!("CARGO_PKG_VERSION")});
         let mut summary = format!("{} files, {} bytes\n", self.parts.len(), self.bytes);
-        let redacted: Vec<String> = counts
-            .iter()
-            .map(|(what, count)| format!("{count} {what}"))
-            .collect();
-        match redacted.is_empty() {
-            true => summary.push_str("redacted: nothing was found\n"),
-            false => summary.push_str(&format!("redacted: {}\n", redacted.join(", "))),
-        }
         for (what, cause) in &self.unread {
             summary.push_str(&format!("not read: {what}: {cause}\n"));
         }

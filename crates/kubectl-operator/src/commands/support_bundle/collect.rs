@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::archive::Archive;
 use super::logs::{LINES, MAX_LOG, MAX_LOGS, MAX_READ, Tail};
+use super::redact::redact;
 use super::shares::Shares;
 use crate::args::doctor::OlmNamespaces;
 use crate::command_line::CommandLine;
@@ -59,6 +60,7 @@ pub(super) async fn collect(
     reader: &Reader<'_>,
     namespace: Option<&str>,
     own: OlmNamespaces<'_>,
+    with_logs: bool,
     archive: &mut Archive,
 ) {
     versions(reader, namespace, own, archive).await;
@@ -68,7 +70,9 @@ pub(super) async fn collect(
         olm = objects::<Deployment>(reader, archive, &[None], PROGRAMS).await;
     }
     let of_olm = pods(reader, archive, &olm).await;
-    logs(reader, archive, &of_olm).await;
+    if with_logs {
+        logs(reader, archive, &of_olm).await;
+    }
     reports(&reader.half(), namespace, own, archive).await;
     let places = places(namespace, own);
     let originals = gather::originals();
@@ -218,8 +222,8 @@ async fn config_maps(reader: &Reader<'_>, archive: &mut Archive, jobs: &[Value])
             Ok(Some(map)) => {
                 let mut map = serde_json::to_value(map).unwrap_or_default();
                 map["kind"] = "ConfigMap".into();
-                // What it holds is not kept until all are read.
-                archive.clean(&mut map);
+                // Contents are not kept in memory until all are read.
+                redact(&mut map);
                 let cost = cost(&map, share);
                 shares.push(map, cost);
             }
@@ -227,7 +231,7 @@ async fn config_maps(reader: &Reader<'_>, archive: &mut Archive, jobs: &[Value])
             Err(cause) => archive.unread(&format!("ConfigMap {namespace}/{name}"), &cause),
         }
     }
-    archive.cleaned("objects/configmaps.json", &shares.into_objects());
+    archive.redacted("objects/configmaps.json", &shares.into_objects());
 }
 
 /// Pods that Deployments select.
@@ -369,7 +373,7 @@ async fn versions(
     archive.lines("versions.json", &format!("{versions:#}\n"));
 }
 
-/// What the other commands say. They cut long texts, of which what is left may not be known for a secret any more.
+/// Adds what `doctor` and `status` say.
 async fn reports(
     reader: &Reader<'_>,
     namespace: Option<&str>,
@@ -377,8 +381,7 @@ async fn reports(
     archive: &mut Archive,
 ) {
     let observed = Box::pin(observe(reader, namespace, own)).await;
-    let mut diagnosis = diagnose(&observed);
-    diagnosis.map_causes(|cause| archive.redacted(cause));
+    let diagnosis = diagnose(&observed);
     archive.lines("doctor.txt", &diagnosis.text(true, Colours(false)));
     archive.objects(
         "doctor.json",
@@ -396,18 +399,12 @@ async fn reports(
             let operators = gathered.operators();
             // Who reads it is elsewhere.
             let line = CommandLine::default();
-            let mut trees: Vec<Node> = operators
+            let trees: Vec<Node> = operators
                 .iter()
                 .map(|operator| gathered.tree(operator, &line))
                 .collect();
-            trees.iter_mut().for_each(|tree| redact(tree, archive));
             archive.lines("status.txt", &(lines(&trees, Colours(false)).join("\n") + "\n"));
         }
         Err(cause) => archive.unread("status", &cause),
     }
-}
-
-fn redact(node: &mut Node, archive: &mut Archive) {
-    node.message = archive.redacted(&node.message);
-    node.objects.iter_mut().for_each(|node| redact(node, archive));
 }

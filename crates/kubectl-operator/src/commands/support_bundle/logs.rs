@@ -29,7 +29,7 @@ impl Tail {
         }
     }
 
-    /// Whole lines of it. What is left of a line that was cut may hide what would be taken out of the whole one.
+    /// Returns the whole lines of it.
     pub(super) fn text(self) -> String {
         let bytes: Vec<u8> = self.kept.into();
         let text = String::from_utf8_lossy(&bytes);
