@@ -3,11 +3,11 @@
 //! ```text
 //! Explanation ──▶ candidates ──▶ trials, the gentlest first ──▶ Advice
 //!                 changes of     on a copy of the region,       at most five alternatives,
-//!                 who takes part which is all they can reach    or a pair, or that nothing helps
+//!                 who takes part which is all they can reach    or that none helps
 //! ```
 //!
 //! A change that helps has to touch the contradiction, so only who takes part in it is changed: what touches no constraint
-//! of a minimal contradiction leaves it standing. For pairs the same holds for the first change, and for the second after it.
+//! of a minimal contradiction leaves it standing.
 
 mod candidates;
 mod change;
@@ -26,7 +26,7 @@ use crate::explain::Explanation;
 use crate::installed::Readings;
 use crate::names::{COMPARED_NAMES, Names};
 use crate::problem::Problem;
-use crate::resolve::{ResolveError, failing, resolve_within};
+use crate::resolve::failing;
 use crate::work::Work;
 
 /// Most alternatives listed.
@@ -43,34 +43,31 @@ pub const SHARED_WORK: usize = 3_000_000;
 /// costs no more than both, however many of its Subscriptions fail.
 pub const SPARE_WORK: usize = 3_000_000;
 
-/// Pairs of changes that are thought of for one explanation.
-const MAX_PAIRS: usize = 1000;
-
 /// What it costs to copy a Subscription or an installed operator, and to look for who is meant.
 const COPY: usize = 5;
 
 /// What a trial costs beside what it looks at.
 const OVERHEAD: usize = 50;
 
-/// One way out: changes that end the failure when all of them are made.
+/// One way out: a change that ends the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {
-    /// One change, or two where no single one helps.
-    pub changes: Vec<Change>,
-    /// The worst any of them does.
+    /// The change.
+    pub change: Change,
+    /// What it does to what runs.
     pub harm: Harm,
 }
 
 /// What can be done about one failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
-    /// Alternatives, the gentlest first, at most [`MAX_FIXES`]. A pair stands here only where no single change helps.
+    /// Alternatives, the gentlest first, at most [`MAX_FIXES`].
     pub fixes: Vec<Fix>,
     /// Alternatives as gentle as the last one listed that were found to work and are not listed.
     pub more: usize,
     /// Whether nothing was found although a change of objects is what the failure asks for.
     pub is_stuck: bool,
-    /// Changes, and pairs of them, that were tried.
+    /// Changes that were tried.
     pub tried: usize,
     /// Those that were not, as that would have been too much work. Where there are any, what is not listed may help all the same.
     pub untried: usize,
@@ -175,13 +172,7 @@ impl<'p> Advisor<'p> {
         trials.expected -= trials.copying;
         let found = trials.singles(&region, explanation);
         let mut advice = listed(found);
-        if advice.fixes.is_empty() && explanation.is_unsatisfiable() {
-            // What single changes were too much work for, pairs would be.
-            if trials.untried == 0 {
-                advice.fixes.extend(trials.pair(&region, explanation));
-            }
-            advice.is_stuck = advice.fixes.is_empty();
-        }
+        advice.is_stuck = advice.fixes.is_empty() && explanation.is_unsatisfiable();
         (advice.tried, advice.untried) = (trials.tried, trials.untried);
         advice
     }
@@ -190,12 +181,9 @@ impl<'p> Advisor<'p> {
 /// What works as advice: all of the gentlest kinds of harm that there is room for.
 fn listed(found: Vec<(Change, Harm)>) -> Advice {
     let more = found.len().saturating_sub(MAX_FIXES);
-    let fixes = found.into_iter().take(MAX_FIXES).map(|(change, harm)| Fix {
-        changes: vec![change],
-        harm,
-    });
+    let fixes = found.into_iter().take(MAX_FIXES);
     Advice {
-        fixes: fixes.collect(),
+        fixes: fixes.map(|(change, harm)| Fix { change, harm }).collect(),
         more,
         ..Advice::default()
     }
@@ -211,7 +199,7 @@ struct Trials<'a, 'p> {
     expected: usize,
     /// Trials made.
     trials: usize,
-    /// Changes and pairs of them that were tried.
+    /// Changes that were tried.
     tried: usize,
     /// What is left of the explanation's own share.
     share: usize,
@@ -235,66 +223,26 @@ impl Trials<'_, '_> {
         found
     }
 
-    /// The gentlest pair that helps.
-    fn pair(&mut self, region: &Problem, explanation: &Explanation) -> Option<Fix> {
-        let mut firsts: Vec<Change> = Vec::new();
-        let mut pairs: Vec<(Harm, Harm, usize, usize, Change)> = Vec::new();
-        for (first, first_harm) in candidates::of(region, explanation, self.advisor.bounds()) {
-            if !self.may_try() {
-                continue;
-            }
-            let changed = first.applied(region);
-            // What the first change leaves unresolved names those who can still be changed.
-            let Some(rest) = self.rest(&changed) else { continue };
-            let seconds = candidates::of(&changed, &rest, self.advisor.bounds());
-            for (place, (second, second_harm)) in seconds.into_iter().enumerate() {
-                let (worst, least) = (first_harm.max(second_harm), first_harm.min(second_harm));
-                pairs.push((worst, least, place, firsts.len(), second));
-            }
-            firsts.push(first);
-            if pairs.len() > 2 * MAX_PAIRS {
-                self.keep_gentlest(&mut pairs);
-            }
-        }
-        self.keep_gentlest(&mut pairs);
-        let helping = pairs
-            .into_iter()
-            .find(|(_, _, _, first, second)| self.helps(|| second.applied(&firsts[*first].applied(region))));
-        let (harm, _, _, first, second) = helping?;
-        let first = firsts.swap_remove(first);
-        Some(Fix {
-            changes: vec![first, second],
-            harm,
-        })
-    }
-
-    /// The pairs that may be tried, in the order in which they are.
-    fn keep_gentlest(&mut self, pairs: &mut Vec<(Harm, Harm, usize, usize, Change)>) {
-        pairs.sort_by_key(|&(worst, least, place, first, _)| (worst, least, place, first));
-        self.untried += pairs.len().saturating_sub(MAX_PAIRS);
-        pairs.truncate(MAX_PAIRS);
-    }
-
-    /// The first failure that is left for those concerned.
-    fn rest(&mut self, changed: &Problem) -> Option<Explanation> {
-        let resolution = self
-            .attempt(|readings, work| resolve_within(changed, readings, work))?
-            .ok()?;
-        let mut failures = resolution.failures.into_iter();
-        failures.find(|failure| {
-            let mut names = failure.subscriptions.iter().chain(&failure.installed);
-            names.any(|name| self.concerned.contains(name))
-        })
-    }
-
+    /// Tries a change, at the cost of the own share and then of what all have to spare.
     fn helps(&mut self, changed: impl FnOnce() -> Problem) -> bool {
-        if !self.may_try() {
+        if !self.has_room() {
+            self.untried += 1;
             return false;
         }
-        let changed = changed();
-        let Some(answer) = self.attempt(|readings, work| failing(&changed, readings, work)) else {
-            return false;
+        let spare = if self.has_spare_trials() {
+            self.advisor.spare.get()
+        } else {
+            0
         };
+        let work = Work::within(self.share + spare);
+        work.add(self.copying);
+        let answer = failing(&changed(), &self.advisor.readings, &work);
+        self.trials += 1;
+        self.pay(work.done());
+        if answer.is_err() && work.is_spent() {
+            self.untried += 1;
+            return false;
+        }
         self.tried += 1;
         answer.is_ok_and(|still| {
             still
@@ -311,35 +259,6 @@ impl Trials<'_, '_> {
         self.share >= self.expected || (self.has_spare_trials() && self.advisor.spare.get() >= self.expected)
     }
 
-    /// Whether there is work left for a trial; what is not tried is counted.
-    fn may_try(&mut self) -> bool {
-        let may = self.has_room();
-        self.untried += usize::from(!may);
-        may
-    }
-
-    /// One trial, from the own share and then from what all have to spare. None if that was not enough for it.
-    fn attempt<T>(
-        &mut self,
-        ask: impl FnOnce(&Readings, &Work) -> Result<T, ResolveError>,
-    ) -> Option<Result<T, ResolveError>> {
-        let spare = if self.has_spare_trials() {
-            self.advisor.spare.get()
-        } else {
-            0
-        };
-        let work = Work::within(self.share + spare);
-        work.add(self.copying);
-        let answer = ask(&self.advisor.readings, &work);
-        self.trials += 1;
-        self.pay(work.done());
-        if answer.is_err() && work.is_spent() {
-            self.untried += 1;
-            return None;
-        }
-        Some(answer)
-    }
-
     fn pay(&mut self, work: usize) {
         let own = work.min(self.share);
         self.share -= own;
@@ -352,10 +271,6 @@ impl Advice {
     /// The advice as lines for people. `namespace` is that of the objects.
     pub fn lines(&self, namespace: &str) -> Vec<String> {
         let mut lines = Vec::new();
-        let is_pair = self.fixes.first().is_some_and(|fix| fix.changes.len() > 1);
-        if is_pair {
-            lines.push("no single change helps; these two together do".to_owned());
-        }
         lines.extend(
             self.fixes
                 .iter()
@@ -365,7 +280,7 @@ impl Advice {
             lines.push(format!("… {} more changes of this kind would do", self.more));
         }
         match (self.is_stuck, self.untried) {
-            (true, 0) => lines.push("no single change helps, and no two together".to_owned()),
+            (true, 0) => lines.push("no single change helps".to_owned()),
             (true, untried) => {
                 let (tried, all) = (self.tried, self.tried + untried);
                 lines.push(format!(
@@ -387,8 +302,7 @@ impl Advice {
 impl Fix {
     /// What to do in one line, with what it destroys.
     pub fn text(&self, namespace: &str) -> String {
-        let changes: Vec<String> = self.changes.iter().map(|change| change.text(namespace)).collect();
-        let destroyed: Vec<&str> = self.changes.iter().filter_map(Change::destroys).collect();
-        format!("{}{}", changes.join("; and "), destroys_mark(&destroyed))
+        let mark = self.change.destroys().map(destroys_mark);
+        format!("{}{}", self.change.text(namespace), mark.unwrap_or_default())
     }
 }

@@ -7,7 +7,6 @@ mod notes;
 mod question;
 mod target;
 mod text;
-mod unreachable;
 mod way;
 
 use std::collections::BTreeSet;

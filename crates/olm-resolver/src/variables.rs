@@ -3,8 +3,6 @@
 mod guards;
 mod subscriptions;
 
-pub(crate) use self::subscriptions::is_upgrade;
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

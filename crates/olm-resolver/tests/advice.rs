@@ -12,7 +12,7 @@ use go_compat::semver::Version;
 use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_resolver::{
-    Advisor, Catalog, CatalogKey, Change, Explanation, Failure, Harm, InstalledCsv, Problem, Snapshot,
+    Advisor, Catalog, CatalogKey, Change, Explanation, Failure, Fix, Harm, InstalledCsv, Problem, Snapshot,
     Subscription, resolve,
 };
 use olm_testing::long::count_or;
@@ -342,10 +342,7 @@ fn check(problem: &Problem) -> Result<(), TestCaseError> {
         let is_unsatisfiable = matches!(explanation.failure, Failure::Unsatisfiable(_));
         prop_assert_eq!(advice.untried, 0);
         for fix in &advice.fixes {
-            let mut changed = problem.clone();
-            for change in &fix.changes {
-                changed = change.applied(&changed);
-            }
+            let changed = fix.change.applied(problem);
             prop_assert!(helps(&before, explanation, &changed), "{:?} does not help", fix);
         }
         let mut singles: Vec<(Harm, Change)> = everything(problem, explanation, is_unsatisfiable)
@@ -354,35 +351,16 @@ fn check(problem: &Problem) -> Result<(), TestCaseError> {
             .map(|change| (harm(problem, &change), change))
             .collect();
         singles.sort();
-        if !singles.is_empty() || !is_unsatisfiable {
-            let found: Vec<Harm> = advice.fixes.iter().map(|fix| fix.harm).collect();
-            let best: Vec<Harm> = singles.iter().map(|(harm, _)| *harm).take(5).collect();
-            prop_assert_eq!(&found, &best, "{:?}\nwould do: {:?}", advice, singles);
-            for fix in &advice.fixes {
-                let change = &fix.changes[0];
-                prop_assert!(
-                    singles.contains(&(harm(problem, change), change.clone())),
-                    "{:?}",
-                    fix
-                );
-            }
-            let distinct: BTreeSet<&Change> = advice.fixes.iter().map(|fix| &fix.changes[0]).collect();
-            prop_assert_eq!(distinct.len(), advice.fixes.len());
-            continue;
+        let found: Vec<Harm> = advice.fixes.iter().map(|fix| fix.harm).collect();
+        let best: Vec<Harm> = singles.iter().map(|(harm, _)| *harm).take(5).collect();
+        prop_assert_eq!(&found, &best, "{:?}\nwould do: {:?}", advice, singles);
+        for Fix { change, .. } in &advice.fixes {
+            let expected = (harm(problem, change), change.clone());
+            prop_assert!(singles.contains(&expected), "{:?}", change);
         }
-        let mut best: Option<Harm> = None;
-        for first in everything(problem, explanation, true) {
-            let changed = first.applied(problem);
-            for second in everything(&changed, explanation, true) {
-                let worst = harm(problem, &first).max(harm(&changed, &second));
-                let is_better = best.is_none_or(|best| worst < best);
-                if is_better && helps(&before, explanation, &second.applied(&changed)) {
-                    best = Some(worst);
-                }
-            }
-        }
-        prop_assert_eq!(advice.fixes.first().map(|fix| fix.harm), best, "{:?}", advice);
-        prop_assert_eq!(advice.is_stuck, best.is_none());
+        let distinct: BTreeSet<&Change> = advice.fixes.iter().map(|fix| &fix.change).collect();
+        prop_assert_eq!(distinct.len(), advice.fixes.len());
+        prop_assert_eq!(advice.is_stuck, singles.is_empty() && is_unsatisfiable);
     }
     Ok(())
 }
@@ -413,9 +391,9 @@ fn told(problem: &Problem, turn: bool) -> BTreeSet<(Vec<String>, String, bool)> 
             told.insert((names, format!("{} and more", advice.fixes.len()), true));
             continue;
         }
-        for fix in advice.fixes.iter().filter(|fix| fix.changes.len() == 1) {
-            let mut text = format!("{:?}", fix.changes[0]);
-            if turn && let Some(name) = fix.changes[0].subscription() {
+        for Fix { change, .. } in &advice.fixes {
+            let mut text = format!("{change:?}");
+            if turn && let Some(name) = change.subscription() {
                 let field = |name: &str| format!("subscription: {name:?}");
                 text = text.replace(&field(name), &field(&renamed(name)));
             }

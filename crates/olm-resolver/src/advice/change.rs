@@ -342,18 +342,13 @@ impl<'p> Running<'p> {
     }
 }
 
-/// The mark of what cannot be undone: ClusterServiceVersions that go, with what they run; empty for none.
-pub(crate) fn destroys_mark(csvs: &[&str]) -> String {
-    if csvs.is_empty() {
-        return String::new();
-    }
-    format!(" [destroys what runs: {}]", csvs.join(", "))
+/// Marks text about a change that removes a ClusterServiceVersion with what it runs.
+pub(crate) fn destroys_mark(csv: &str) -> String {
+    format!(" [destroys what runs: {csv}]")
 }
 
-/// To begin anew with a Subscription, at the price of what it installed; `with` is what is different then, if anything.
-pub(crate) fn anew_text(subscription: &str, csv: &str, with: &str) -> String {
-    let mark = destroys_mark(&[csv]);
-    format!(
-        "delete subscription {subscription} and clusterserviceversion {csv}, and subscribe again{with}{mark}"
-    )
+/// Text about beginning anew with a Subscription, at the price of what it installed.
+pub(crate) fn anew_text(subscription: &str, csv: &str) -> String {
+    let mark = destroys_mark(csv);
+    format!("delete subscription {subscription} and clusterserviceversion {csv}, and subscribe again{mark}")
 }

@@ -141,8 +141,6 @@ struct UnsatisfiableRow {
     summary: String,
     /// The reasons.
     tree: Vec<Tree>,
-    /// Whether some single change resolves it; `fixes` has pairs otherwise, or nothing.
-    single_change_helps: bool,
     /// How many fixes were found beyond those listed.
     more_fixes: usize,
     /// How many possible changes were tried.
@@ -159,12 +157,13 @@ struct FixRow {
     subscriptions: Vec<String>,
     /// What it does to what runs: `none`, `running` (something running is treated otherwise) or `destroys`.
     harm: Harm,
-    /// ClusterServiceVersions that it removes.
-    destroys: Vec<String>,
+    /// The running ClusterServiceVersion that it removes, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    destroys: Option<String>,
     /// What to do, in words.
     text: String,
-    /// The changes to make, all of them.
-    changes: Vec<ChangeRow>,
+    /// The change to make.
+    change: ChangeRow,
 }
 
 /// One change of the objects.
@@ -334,7 +333,6 @@ impl From<&Unsatisfiable> for UnsatisfiableRow {
             message,
             summary,
             tree,
-            single_change_helps: advice.fixes.first().is_some_and(|fix| fix.changes.len() == 1),
             more_fixes: advice.more,
             tried_changes: advice.tried,
             untried_changes: advice.untried,
@@ -344,17 +342,12 @@ impl From<&Unsatisfiable> for UnsatisfiableRow {
 
 impl FixRow {
     fn new(namespace: &str, part: &Unsatisfiable, fix: &Fix) -> Self {
-        let destroyed = fix.changes.iter().filter_map(Change::destroys);
         FixRow {
             subscriptions: part.subscriptions.clone(),
             harm: fix.harm,
-            destroys: destroyed.map(str::to_owned).collect(),
+            destroys: fix.change.destroys().map(str::to_owned),
             text: fix.text(namespace),
-            changes: fix
-                .changes
-                .iter()
-                .map(|change| ChangeRow::new(namespace, change))
-                .collect(),
+            change: ChangeRow::new(namespace, &fix.change),
         }
     }
 }

@@ -128,7 +128,7 @@ fn without_a_way(
             Tree::leaf(format!(
                 "another channel may lead on: see --target of `kubectl operator plan` and `opm plan`; else the publisher of the \
                  catalog has to add the way, or {}",
-                anew_text(name, installed, "")
+                anew_text(name, installed)
             )),
         ],
     })

@@ -1,8 +1,8 @@
 //! The question how to get to one version.
 
-use super::unreachable::no_way;
 use super::way::{MAX_TRIALS, Target, is_at, search, versions_text};
-use super::{Plan, Question};
+use super::{MAX_STEPS, Plan, Question, Unsatisfiable};
+use crate::explain::Tree;
 use crate::problem::{Problem, Subscription};
 use crate::resolve::ResolveError;
 
@@ -35,7 +35,7 @@ pub enum TargetError {
     Resolve(#[from] ResolveError),
 }
 
-/// Plans the way to a version. If there is none, the plan says so among what is unsatisfiable, with the reasons.
+/// Plans the way to a version. If there is none, the plan has that among what is unsatisfiable, with the versions there are.
 ///
 /// Of several ways, the one with the fewest changes of channel is taken, then the one with the fewest steps.
 ///
@@ -57,10 +57,58 @@ fn plan_within(question: &Question, target: &Target, max_trials: usize) -> Resul
             ..Plan::default()
         });
     }
-    let mut searched = search(&question.problem, &subscription.name, target, max_trials)?;
-    match searched.way.take() {
-        Some(way) => Ok(way.told(question, &subscription, target)),
-        None => Ok(no_way(question, &subscription, target, &searched, max_trials)?),
+    let searched = search(&question.problem, &subscription.name, target, max_trials)?;
+    Ok(match searched.way {
+        Some(way) => way.told(question, &subscription, target),
+        None => no_way(
+            question,
+            &subscription,
+            target,
+            searched.gave_up.then_some(max_trials),
+        ),
+    })
+}
+
+/// Returns the plan that says that there is no way; `given_up` is the number of resolutions after which the search ended early.
+fn no_way(
+    question: &Question,
+    subscription: &Subscription,
+    target: &Target,
+    given_up: Option<usize>,
+) -> Plan {
+    let from = match subscription.installed_csv.as_str() {
+        "" => "nothing installed",
+        installed => installed,
+    };
+    let mut message = format!(
+        "no way from {from} to {} for subscription {}",
+        target.version, subscription.name
+    );
+    let mut tree = vec![
+        Tree::leaf(versions_text(&question.problem, subscription)),
+        Tree::leaf("without --target the plan shows where the channel leads".to_owned()),
+    ];
+    if let Some(trials) = given_up {
+        message.push_str(" was found before the search was given up");
+        tree.insert(
+            0,
+            Tree::leaf(format!(
+                "the search was given up after {trials} resolutions or {MAX_STEPS} steps, so there may be a way all the same: name \
+                 a version on the way with --target, and go on from there"
+            )),
+        );
+    }
+    Plan {
+        namespace: question.problem.namespace.clone(),
+        unsatisfiable: vec![Unsatisfiable {
+            subscriptions: vec![subscription.name.clone()],
+            summary: message.clone(),
+            message,
+            tree,
+            ..Unsatisfiable::default()
+        }],
+        notes: question.opening_notes(),
+        ..Plan::default()
     }
 }
 
@@ -190,7 +238,7 @@ mod tests {
           - the search was given up after 3 resolutions or 1000 steps, so there may be a way all the same: name a version on the
             way with --target, and go on from there
           - package p of subscription s has 9.0.0, 8.0.0, 7.0.0, 6.0.0, 5.0.0, 4.0.0, 3.0.0, 2.0.0, 1.0.0
-          - the channel leads to p.v2, then p.v3, then p.v4, then p.v5, then p.v6, then p.v7, then p.v8 instead
+          - without --target the plan shows where the channel leads
         ");
         let told_whole = told(&unreachable, MAX_TRIALS);
         assert!(

@@ -62,8 +62,6 @@ type Queued = Reverse<(usize, usize, usize)>;
 pub(super) struct Searched {
     /// The way, if there is one.
     pub(super) way: Option<Way>,
-    /// The namespace at every place that was reached, the beginning first.
-    pub(super) reached: Vec<Problem>,
     /// Whether the search ended before all was tried, so that there may be a way all the same.
     pub(super) gave_up: bool,
 }
@@ -87,7 +85,6 @@ pub(super) fn search(
         if is_at(&problem, &subscription, target) {
             return Ok(Searched {
                 way: Some(way),
-                reached: Vec::new(),
                 gave_up,
             });
         }
@@ -119,11 +116,7 @@ pub(super) fn search(
             queue.push(Reverse((changes + price, steps + 1, states.len() - 1)));
         }
     }
-    Ok(Searched {
-        way: None,
-        reached: states.into_iter().map(|(problem, _)| problem).collect(),
-        gave_up,
-    })
+    Ok(Searched { way: None, gave_up })
 }
 
 /// Whether the Subscription has the target.
@@ -136,13 +129,13 @@ pub(super) fn is_at(problem: &Problem, subscription: &Subscription, target: &Tar
 }
 
 /// A namespace to resolve next, and what was changed in it.
-pub(super) struct Move {
-    pub(super) edit: Option<Edit>,
-    pub(super) changed: Problem,
+struct Move {
+    edit: Option<Edit>,
+    changed: Problem,
 }
 
 /// What may be tried next: nothing changed, another channel, and for a first installation the version itself.
-pub(super) fn moves(problem: &Problem, subscription: &Subscription, target: &Target) -> Vec<Move> {
+fn moves(problem: &Problem, subscription: &Subscription, target: &Target) -> Vec<Move> {
     let with =
         |fields: Vec<(&'static str, String, String)>, recreate: bool, edit: &dyn Fn(&mut Subscription)| {
             let mut changed = problem.clone();

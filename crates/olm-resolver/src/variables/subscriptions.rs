@@ -178,7 +178,7 @@ fn gather_names(snapshot: &Snapshot, entries: Vec<usize>) -> Vec<usize> {
 }
 
 /// Whether an entry may directly follow what is installed.
-pub(crate) fn is_upgrade(entry: &Entry, installed: &str, version: Option<&Version>) -> bool {
+fn is_upgrade(entry: &Entry, installed: &str, version: Option<&Version>) -> bool {
     let is_it = |name: &Arc<str>| **name == *installed;
     entry.replaces.as_ref().is_some_and(is_it)
         || entry.skips.iter().any(is_it)

@@ -33,9 +33,9 @@ fn as_json_the_documented_keys_stay_and_the_rest_is_there() {
     );
     assert_eq!(json["fixes"][0]["harm"], "none");
     assert_eq!(
-        json["fixes"][0]["changes"],
-        serde_json::json!([{"kind": "package", "subscription": "bad", "from": "etdc", "to": "etcd",
-            "text": "set spec.name of subscription bad to etcd (now etdc)"}])
+        json["fixes"][0]["change"],
+        serde_json::json!({"kind": "package", "subscription": "bad", "from": "etdc", "to": "etcd",
+            "text": "set spec.name of subscription bad to etcd (now etdc)"})
     );
     assert!(
         !json.to_string().contains("to resolve:"),
@@ -191,7 +191,7 @@ fn an_explanation_as_json_has_reasons_fixes_and_standings() {
         json["unsatisfiable"][0]["subscriptions"],
         serde_json::json!(["bad"])
     );
-    assert_eq!(json["fixes"][0]["changes"][0]["to"], "etcd");
+    assert_eq!(json["fixes"][0]["change"]["to"], "etcd");
     assert_eq!(
         json["subscriptions"],
         serde_json::json!([{"subscription": "s", "installed": "etcd.v1.0.0", "next": "etcd.v1.1.0",

@@ -231,78 +231,8 @@ fn there_is_no_way_back() {
     cannot be resolved: s
       no way from etcd.v1.1.0 to 0.9.0 for subscription s
       - package etcd of subscription s has 2.0.0, 1.2.0, 1.1.0, 1.0.0, 0.9.0
-      - the channel leads to etcd.v1.2.0 instead
-      - no entry of any channel leads from etcd.v1.1.0 to it by replaces, skips or skipRange
-      - to get there, delete subscription s and clusterserviceversion etcd.v1.1.0, and subscribe again with spec.channel old
-        [destroys what runs: etcd.v1.1.0]
+      - without --target the plan shows where the channel leads
     ");
-}
-
-/// Entries lead to the target, and what it requires is nowhere: to destroy what runs would not help, either.
-#[test]
-fn a_target_that_lacks_something_is_told_with_what_it_lacks() {
-    let way = |objects: &str| {
-        let catalog = CATALOG.replace("  - {csv: disk.v1.0.0, provides: [Disk.v1.example.com]}\n", "");
-        let target = Target {
-            version: "1.2.0".to_owned(),
-            subscription: None,
-        };
-        plan_to(
-            &scenario(&format!(
-                "{}{objects}",
-                catalog.split_once("dependency\n").unwrap().1
-            )),
-            &target,
-        )
-        .unwrap()
-    };
-    insta::assert_snapshot!(way(&installed("1.0.0")), @r"
-    namespace ns
-
-    cannot be resolved: s
-      no way from etcd.v1.0.0 to 1.2.0 for subscription s
-      - package etcd of subscription s has 2.0.0, 1.2.0, 1.1.0, 1.0.0, 0.9.0
-      - the channel leads to etcd.v1.1.0 instead
-      - entries lead to it by way of etcd.v1.1.0, and what follows there cannot be installed
-        - subscription s asks for package etcd, channel stable of catalog ns/cat, with etcd.v1.1.0 installed
-          - etcd.v1.2.0 (channel stable of catalog ns/cat)
-            - requires an operator providing an API with group: example.com, version: v1, kind: Disk
-              - nothing installed and no catalog in reach offers that: add a catalog that does
-    ");
-    let fresh = way(FRESH).to_string();
-    for part in [
-        "it cannot be installed first with spec.startingCSV etcd.v1.2.0",
-        "kind: Disk",
-    ] {
-        assert!(fresh.contains(part), "{fresh}");
-    }
-}
-
-/// Where nothing leads on and subscribing anew would fail, or take something from others, it is not advised.
-#[test]
-fn subscribing_anew_is_advised_only_where_it_gets_there() {
-    let lacking = CATALOG.replace(
-        "{csv: etcd.v0.9.0, ",
-        "{csv: etcd.v0.9.0, requires: [{api: Gone.v1.example.com}], ",
-    );
-    let needed = "{csv: app.v1.0.0, package: app, requires: [{package: etcd, range: '>=1.1.0'}]}";
-    let with_app = installed("1.1.0").replace("installed:\n", &format!("installed:\n- {needed}\n"));
-    for (catalog, objects) in [(lacking.as_str(), installed("1.1.0")), (CATALOG, with_app)] {
-        let asked = scenario(&format!(
-            "{}{objects}",
-            catalog.split_once("dependency\n").unwrap().1
-        ));
-        let target = Target {
-            version: "0.9.0".to_owned(),
-            subscription: None,
-        };
-        let plan = plan_to(&asked, &target).unwrap().to_string();
-        assert!(
-            plan.contains("no entry of any channel leads from etcd.v1.1.0 to it"),
-            "{plan}"
-        );
-        assert!(!plan.contains("destroys"), "{plan}");
-    }
 }
 
 #[test]
@@ -572,19 +502,10 @@ fn rivals(names: &[&str]) -> Question {
 }
 
 #[test]
-fn where_no_single_change_helps_that_is_told_with_a_pair() {
+fn where_no_single_change_helps_that_is_told() {
     let (part, text) = told(&rivals(&["a", "b", "c"]));
-    assert!(
-        text.contains("no single change helps; these two together do"),
-        "{text}"
-    );
-    assert_eq!(part.advice.fixes[0].changes.len(), 2);
-    let (part, text) = told(&rivals(&["a", "b", "c", "d"]));
-    assert!(part.advice.is_stuck);
-    assert!(
-        text.ends_with("no single change helps, and no two together"),
-        "{text}"
-    );
+    assert!(part.advice.is_stuck && part.advice.fixes.is_empty());
+    assert!(text.ends_with("no single change helps"), "{text}");
 }
 
 #[test]
