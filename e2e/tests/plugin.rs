@@ -250,12 +250,7 @@ fn sick_and_well(namespace: &Namespace<'_>) -> anyhow::Result<()> {
     assert_eq!(said(namespace)?, [""; 0]);
     namespace.apply(&[subscription("twin", PACKAGE, "stable", "no-such-catalog", name)])?;
     let sick = said(namespace)?.join("\n");
-    for part in [
-        "no-such-catalog does not exist",
-        "one namespace can have an operator once",
-    ] {
-        assert!(sick.contains(part), "{sick}");
-    }
+    assert!(sick.contains("no-such-catalog does not exist"), "{sick}");
 
     let hidden = "h1dden-in-a-secret";
     namespace.apply(&[

@@ -101,9 +101,9 @@ pub(crate) enum Command {
     Describe(DescribeArgs),
     /// Look for what makes OLM stick, and tell what mends it
     ///
-    /// It looks at OLM itself, catalogs, OperatorGroups, Subscriptions, InstallPlans, ClusterServiceVersions and their copies, at webhooks,
-    /// APIServices, conversions and their certificates, at what was unpacked, and at what was left behind. Each line is an object and what is
-    /// wrong with it; below it is the command or the edit that mends it. It only reads. What your rights do not let it read, or what
+    /// It looks at what status cannot see: OLM itself, catalogs, OperatorGroups, copies of ClusterServiceVersions, webhooks, APIServices,
+    /// conversions and their certificates, what was unpacked, and what was left behind; and names each operator that is not ready, about which
+    /// status says more. Each line is an object and what is wrong with it; below it is the command or the edit that mends it. It only reads. What your rights do not let it read, or what
     /// could not be read in time, is told as not checked, never as fine.
     ///
     /// Exit codes: 0 if everything was checked and is fine, 2 if something is not, or was not checked, 1 if nothing could be checked.

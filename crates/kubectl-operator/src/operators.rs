@@ -20,7 +20,7 @@ use crate::printer;
 use crate::reader::Unreadable;
 
 pub(crate) use self::state::{State, Verdict};
-pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, unmet};
+pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
 
 /// A namespace and a name.
 pub(crate) type Key = (String, String);
@@ -85,54 +85,9 @@ impl Gathered {
 
     /// All operators by namespace and name, those with Subscriptions first.
     pub(crate) fn operators(&self) -> Vec<Operator<'_>> {
-        let mut subscriptions: Vec<&Subscription> = self.subscriptions.iter().collect();
-        subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
-        let mut of_subscriptions = BTreeSet::new();
-        let mut operators = Vec::new();
-        for subscription in subscriptions {
-            let namespace = subscription.namespace().unwrap_or_default();
-            let status = subscription.status.as_ref();
-            let mut csv = |name: Option<&String>| {
-                let key = (namespace.clone(), name?.clone());
-                let found = self.csvs.get(&key);
-                of_subscriptions.insert(key);
-                found
-            };
-            let installed = csv(status.and_then(|status| status.installed_csv.as_ref()));
-            let current = csv(status.and_then(|status| status.current_csv.as_ref()));
-            let plan = status.and_then(plan_name);
-            let replaced = current.and_then(|csv| {
-                self.csvs
-                    .get(&(namespace.clone(), csv.spec.replaces()?.to_owned()))
-            });
-            operators.push(Operator {
-                subscription: Some(subscription),
-                plan: plan.and_then(|plan| self.plans.get(&(namespace, plan.to_owned()))),
-                installed,
-                current,
-                replaced,
-            });
-        }
-        // What is replaced goes by itself and is a step of the operator that replaces it.
-        let replaced: BTreeSet<Key> = self
-            .csvs
-            .iter()
-            .filter(|(key, _)| of_subscriptions.contains(*key))
-            .filter_map(|((namespace, _), csv)| Some((namespace.clone(), csv.spec.replaces()?.to_owned())))
-            .collect();
-        let others = self.csvs.iter();
-        operators.extend(
-            others
-                .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key))
-                .map(|(_, csv)| Operator {
-                    subscription: None,
-                    plan: None,
-                    installed: Some(csv),
-                    current: Some(csv),
-                    replaced: None,
-                }),
-        );
-        operators
+        let plans = self.plans.iter().map(|(key, plan)| (key.clone(), plan));
+        let csvs = self.csvs.iter().map(|(key, csv)| (key.clone(), csv));
+        operators(&self.subscriptions, &plans.collect(), &csvs.collect())
     }
 
     /// The name of the operator that is meant where a package is named, as with upstream's plugin: that of its Subscription; else the name as it is.
@@ -177,6 +132,59 @@ impl Gathered {
         };
         bail!("namespace {namespace} has no operator {name}: {known}")
     }
+}
+
+/// Returns all operators by namespace and name, those with Subscriptions first. `csvs` are those that are no copies.
+pub(crate) fn operators<'a>(
+    subscriptions: &'a [Subscription],
+    plans: &BTreeMap<Key, &'a InstallPlan>,
+    csvs: &BTreeMap<Key, &'a ClusterServiceVersion>,
+) -> Vec<Operator<'a>> {
+    let mut subscriptions: Vec<&Subscription> = subscriptions.iter().collect();
+    subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
+    let mut of_subscriptions = BTreeSet::new();
+    let mut operators = Vec::new();
+    for subscription in subscriptions {
+        let namespace = subscription.namespace().unwrap_or_default();
+        let status = subscription.status.as_ref();
+        let mut csv = |name: Option<&String>| {
+            let key = (namespace.clone(), name?.clone());
+            let found = csvs.get(&key).copied();
+            of_subscriptions.insert(key);
+            found
+        };
+        let installed = csv(status.and_then(|status| status.installed_csv.as_ref()));
+        let current = csv(status.and_then(|status| status.current_csv.as_ref()));
+        let plan = status.and_then(plan_name);
+        let replaced = current.and_then(|csv| {
+            let key = (namespace.clone(), csv.spec.replaces()?.to_owned());
+            csvs.get(&key).copied()
+        });
+        operators.push(Operator {
+            subscription: Some(subscription),
+            plan: plan.and_then(|plan| plans.get(&(namespace, plan.to_owned())).copied()),
+            installed,
+            current,
+            replaced,
+        });
+    }
+    // What is replaced goes by itself and is a step of the operator that replaces it.
+    let replaced: BTreeSet<Key> = csvs
+        .iter()
+        .filter(|(key, _)| of_subscriptions.contains(*key))
+        .filter_map(|((namespace, _), csv)| Some((namespace.clone(), csv.spec.replaces()?.to_owned())))
+        .collect();
+    let others = csvs
+        .iter()
+        .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key));
+    operators.extend(others.map(|(_, csv)| Operator {
+        subscription: None,
+        plan: None,
+        installed: Some(csv),
+        current: Some(csv),
+        replaced: None,
+    }));
+    operators
 }
 
 /// The InstallPlan that a Subscription refers to.

@@ -270,7 +270,7 @@ impl Gathered {
         };
         let message = match mark {
             Mark::Fine => String::new(),
-            _ => match unmet(csv, MAX_REQUIREMENTS) {
+            _ => match unmet(csv) {
                 Some(unmet) => format!("waits for {unmet}"),
                 None => {
                     let message = status.and_then(|status| status.message.clone());
@@ -300,8 +300,8 @@ pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &
         .map(|deployment| deployment.name.as_str())
 }
 
-/// The requirements that are not met, up to `most` by name; none where OLM does not wait for any.
-pub(crate) fn unmet(csv: &ClusterServiceVersion, most: usize) -> Option<String> {
+/// Returns the first [`MAX_REQUIREMENTS`] requirements that are not met; `None` if OLM does not wait for any.
+fn unmet(csv: &ClusterServiceVersion) -> Option<String> {
     if *csv.phase() != Phase::Pending {
         return None;
     }
@@ -322,8 +322,8 @@ pub(crate) fn unmet(csv: &ClusterServiceVersion, most: usize) -> Option<String> 
             message => format!("{} {} ({message})", found.kind, found.name),
         })
         .collect();
-    let more = unmet.len().saturating_sub(most);
-    let named = unmet.get(..most).unwrap_or(&unmet).join("; ");
+    let more = unmet.len().saturating_sub(MAX_REQUIREMENTS);
+    let named = unmet.get(..MAX_REQUIREMENTS).unwrap_or(&unmet).join("; ");
     match (unmet.is_empty(), more) {
         (true, _) => None,
         (false, 0) => Some(named),

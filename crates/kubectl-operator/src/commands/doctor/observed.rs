@@ -41,8 +41,6 @@ pub(crate) struct Observed {
     pub(super) unlisted_catalogs: Vec<(String, Unread)>,
     /// Pods of catalogs that are not well; missing where they may not be read.
     pub(super) catalog_pods: BTreeMap<Key, Vec<Pod>>,
-    /// Channels of packages that Subscriptions name, by catalog and package; none where the catalog has no such package.
-    pub(super) packages: BTreeMap<(Key, String), Read<Option<BTreeSet<String>>>>,
     pub(super) groups: Read<Vec<OperatorGroup>>,
     /// OperatorGroups of all namespaces.
     pub(super) all_groups: Read<Vec<OperatorGroup>>,

@@ -32,7 +32,6 @@ use crate::reader::{Unreadable, answer, api, get, has_namespace, list_readable, 
 use crate::turns::{in_turn, keys_in_turn};
 
 mod again;
-mod packages;
 mod serving;
 
 /// Objects that are asked for at once.
@@ -64,7 +63,6 @@ pub(crate) async fn observe(
     let known: &[Subscription] = subscriptions.as_deref().unwrap_or_default();
     let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, known).await;
     let catalog_pods = reader.catalog_pods(&catalogs).await;
-    let packages = reader.packages(known, &catalogs).await;
     let all_groups = reader.all::<OperatorGroup>(None, "").await;
     let groups = match (&all_groups, namespace) {
         (Ok(groups), Some(namespace)) => Ok(groups
@@ -122,7 +120,6 @@ pub(crate) async fn observe(
         catalogs,
         unlisted_catalogs,
         catalog_pods,
-        packages,
         groups,
         all_groups,
         accounts,

@@ -1,0 +1,68 @@
+//! Operators that are not ready, by the model of `status`. Pure.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt as _;
+use olm_api::labels::OWNER_KIND_CSV;
+
+use super::finding::{Finding, Severity, object, word};
+use super::observed::{Observed, Unread};
+use crate::operators::{Operator, State, operators};
+use crate::terminal::Mark;
+
+/// Operators are ready.
+pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
+    let subscriptions = observed.subscriptions.as_ref()?;
+    let csvs = observed.csvs.as_ref()?.iter();
+    let csvs = csvs.map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv));
+    let mut findings = Vec::new();
+    let mut plans = BTreeMap::new();
+    for (key, read) in &observed.plans {
+        match read {
+            Ok(plan) => plans.extend(plan.as_ref().map(|plan| (key.clone(), plan))),
+            Err(cause) => findings.push(Finding::not_checked(object("InstallPlan", &key.0, &key.1), cause)),
+        }
+    }
+    let all = operators(subscriptions, &plans, &csvs.collect());
+    findings.extend(all.iter().filter_map(of_operator));
+    Ok(findings)
+}
+
+fn of_operator(operator: &Operator<'_>) -> Option<Finding> {
+    // Whether its version is gone, or was upgraded while lists were read, is another check's.
+    let status = operator
+        .subscription
+        .and_then(|subscription| subscription.status.as_ref());
+    let names_csv = status
+        .and_then(|status| status.installed_csv.as_ref())
+        .is_some_and(|csv| !csv.is_empty());
+    if names_csv && operator.installed.is_none() {
+        return None;
+    }
+    let verdict = operator.verdict();
+    let severity = match verdict.state.mark() {
+        Mark::Fine => return None,
+        Mark::Waits => Severity::Warning,
+        Mark::Bad => Severity::Error,
+    };
+    let kind = match operator.subscription {
+        Some(_) => "Subscription",
+        None => OWNER_KIND_CSV,
+    };
+    let command = match verdict.state {
+        State::Unresolved => "explain",
+        State::RequiresApproval => "approve",
+        _ => "status",
+    };
+    let (namespace, name) = (operator.namespace(), operator.name());
+    Some(Finding::new(
+        severity,
+        object(kind, &namespace, &name),
+        format!("{}: {}", verdict.state.as_str(), verdict.message),
+        format!(
+            "kubectl operator {command} {} -n {}",
+            word(&name),
+            word(&namespace)
+        ),
+    ))
+}
