@@ -41,6 +41,7 @@ use self::ui::UiArgs;
     bin_name = "kubectl operator",
     version,
     max_term_width = 100,
+    args_override_self = true,
     after_help = "Examples:\n  \
         kubectl operator list -A                                          # what is installed\n  \
         kubectl operator install etcd -n shop --create-operator-group --wait\n  \

@@ -19,9 +19,9 @@ use tower::util::MapErrLayer;
 
 use crate::args::ConnectionArgs;
 use crate::command_line::CommandLine;
-use crate::printer;
 use crate::reader::{answer, list_readable};
 use crate::terminal::first_line;
+use crate::{printer, proxy};
 
 /// Where kubectl finds the names of kubeconfig files.
 const KUBECONFIG: &str = "KUBECONFIG";
@@ -128,21 +128,26 @@ impl Cluster {
     /// There is no usable kubeconfig.
     pub(crate) async fn connect(args: &ConnectionArgs) -> anyhow::Result<Self> {
         let options = KubeConfigOptions {
-            context: args.context.clone(),
+            context: args.context.clone().filter(|context| !context.is_empty()),
             ..KubeConfigOptions::default()
         };
         let kubeconfig = kubeconfig(
             args.kubeconfig.as_deref(),
             std::env::var_os(KUBECONFIG).as_deref(),
         )?;
+        let is_proxy_named = proxy::is_named(&kubeconfig, options.context.as_deref());
         // The text of these errors holds their causes already.
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .map_err(|error| no_cluster(&error))?;
+        if !is_proxy_named && proxy::goes_around(&proxy::exceptions(), &config.cluster_url) {
+            config.proxy_url = None;
+        }
         act_as(&mut config.auth_info, args);
         let namespace = args
             .namespace
             .clone()
+            .filter(|namespace| !namespace.is_empty())
             .unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
         let client = client(config, &server).context("cannot set up a connection to the cluster")?;

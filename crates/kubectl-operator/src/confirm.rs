@@ -13,14 +13,14 @@ use crate::terminal::escape;
 /// The answer cannot be read.
 pub(crate) fn confirm(question: &str, yes: bool) -> anyhow::Result<bool> {
     let stdin = io::stdin();
-    let mut terminal = stdin.is_terminal().then(|| stdin.lock());
+    let mut terminal = has_terminal().then(|| stdin.lock());
     let terminal = terminal.as_mut().map(|lock| lock as &mut dyn BufRead);
     asked(question, yes, terminal, &mut io::stderr())
 }
 
-/// Whether somebody can be asked.
+/// Whether somebody can be asked: sees the question, and can answer it.
 pub(crate) fn has_terminal() -> bool {
-    io::stdin().is_terminal()
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// The same for commands that scripts call as they call upstream's plugin: where nobody can be asked it is done.

@@ -18,6 +18,7 @@ mod operators;
 mod packages;
 mod preview;
 mod printer;
+mod proxy;
 mod reader;
 mod table;
 mod terminal;
@@ -30,6 +31,7 @@ mod writer;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use clap::error::ErrorKind;
 
 use self::commands::completion;
 
@@ -69,6 +71,11 @@ fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
+            // As upstream has it, a command that has commands of its own and is given none shows its help.
+            if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                let _ = printer::data(&error.render().to_string());
+                return ExitCode::SUCCESS;
+            }
             // Help and version are no errors for clap's printing, but for its type.
             let _ = error.print();
             return if error.use_stderr() {

@@ -1,16 +1,17 @@
 //! `list` and `status`.
 
-use clap::Args as ClapArgs;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Args as ClapArgs};
 
 use super::ConnectionArgs;
-use super::shared::{Document, Format, WaitArgs};
+use super::shared::{Document, Format, WaitArgs, boolean};
 
 /// `list` and `catalog list`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
     /// Of all namespaces
-    #[arg(short = 'A', long)]
+    #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+        hide_default_value = true, value_name = "BOOL", value_parser = boolean, action = ArgAction::Set)]
     pub all_namespaces: bool,
     /// How to print them [default: a table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]

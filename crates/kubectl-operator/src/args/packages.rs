@@ -1,10 +1,10 @@
 //! `list-available` and `describe`.
 
-use clap::Args as ClapArgs;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Args as ClapArgs};
 
 use super::ConnectionArgs;
-use super::shared::{Document, Format};
+use super::shared::{Document, Format, boolean};
 
 /// `list-available`
 #[derive(Debug, ClapArgs)]
@@ -45,7 +45,8 @@ pub(crate) struct DescribeArgs {
     #[arg(short = 'C', long, value_name = "NAME")]
     pub channel: Option<String>,
     /// All of the description, not only its beginning
-    #[arg(short = 'L', long)]
+    #[arg(short = 'L', long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+        hide_default_value = true, value_name = "BOOL", value_parser = boolean, action = ArgAction::Set)]
     pub with_long_description: bool,
     /// How to print it [default: for people]
     #[arg(short, long, value_enum, value_name = "FORMAT")]

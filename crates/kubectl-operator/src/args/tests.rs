@@ -185,6 +185,7 @@ fn what_upstreams_plugin_refuses_is_refused() {
         "uninstall",
         "uninstall etcd -s keep",
         "uninstall etcd -X=maybe",
+        "list -A=maybe",
         "upgrade",
         "list etcd",
         "list-available a b",
@@ -198,4 +199,33 @@ fn what_upstreams_plugin_refuses_is_refused() {
         let words = std::iter::once("kubectl-operator").chain(line.split_whitespace());
         assert!(Args::try_parse_from(words).is_err(), "{line}");
     }
+}
+
+/// As upstream's flags: switches take values, and of a flag given twice the last one counts.
+#[test]
+fn switches_take_values_and_the_last_of_two_flags_counts() {
+    let all = |line: &str| {
+        let words = std::iter::once("kubectl-operator").chain(line.split_whitespace());
+        let Command::List(args) = Args::try_parse_from(words).unwrap().command else {
+            panic!("{line}");
+        };
+        args.all_namespaces
+    };
+    for (line, expected) in [
+        ("list", false),
+        ("list -A", true),
+        ("list -A=true", true),
+        ("list --all-namespaces=false", false),
+        ("list -A -A", true),
+        ("list -A=false --all-namespaces", true),
+        ("list -Aojson", true),
+    ] {
+        assert_eq!(all(line), expected, "{line}");
+    }
+    let words = "kubectl-operator install etcd -c a -n one -n two --channel b".split(' ');
+    let Command::Install(args) = Args::try_parse_from(words).unwrap().command else {
+        panic!("install");
+    };
+    assert_eq!(args.channel.as_deref(), Some("b"));
+    assert_eq!(args.connection.namespace.as_deref(), Some("two"));
 }

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::Subscription;
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 
 use super::{approve, rollout, status};
 use crate::args::change::UpgradeArgs;
@@ -116,6 +116,12 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
     // What explain prints whole.
     let message = first_line(&verdict.message);
     let explain = || commands.told("explain {}", &[name], Some(namespace));
+    let is_waiting =
+        |plan: &InstallPlan| !plan.spec.approved && plan.phase() == InstallPlanPhase::RequiresApproval;
+    if operator.plan.is_some_and(is_waiting) {
+        // Whatever else is told, such as what does not resolve beside it: this version can be had.
+        return Step::Approve;
+    }
     let plan = operator.plan.map(|plan| plan.name_any());
     match verdict.state {
         State::RequiresApproval => Step::Approve,
@@ -169,6 +175,18 @@ mod tests {
         assert!(
             text.contains("explain wrong -n shop") && text.contains("operators found"),
             "{text}"
+        );
+        // What waits is approved also where something else of the namespace does not resolve.
+        let mut status = json!({"state": "UpgradePending", "currentCSV": "etcd.v1.0.0", "installPlanRef": {"name": "install-1"}});
+        status["conditions"] =
+            json!([{"type": "ResolutionFailed", "status": "True", "message": "another one"}]);
+        let both = gathered_of([
+            subscription("db", &status),
+            plan("install-1", "RequiresApproval", false),
+        ]);
+        assert_eq!(
+            super::step(&both, "shop", "db", &CommandLine::default()),
+            Step::Approve
         );
         // A plan by its name, and what is not there.
         for name in ["install-1", "installplan/install-1", "nope"] {
