@@ -52,7 +52,7 @@ impl BundleSource for BundleSources {
 /// The objects as a bundle.
 pub(crate) fn read_manifests(objects: &[String]) -> Result<UnpackedBundle, UnpackError> {
     let names: Vec<String> = (0..objects.len())
-        .map(|index| format!("object {index:04}"))
+        .map(|index| format!("object {index:04}.json"))
         .collect();
     let files = names
         .iter()

@@ -1,5 +1,7 @@
 //! What stores keep of InstallPlans, and of accounts and RBAC that plans restore. Pure.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
@@ -38,8 +40,12 @@ pub fn prune(install_plan: &mut InstallPlan) {
     }
     let restores = install_plan.phase() == InstallPlanPhase::Complete;
     let steps = install_plan.status.iter().flat_map(|status| status.plan.iter());
+    let labels = match restores {
+        true => component::labels_of_plan(install_plan),
+        false => BTreeMap::new(),
+    };
     let kept: Vec<Option<String>> = steps
-        .map(|step| fingerprint(install_plan, step).filter(|_| restores))
+        .map(|step| restores.then(|| fingerprint(&labels, step)).flatten())
         .collect();
     if let Some(status) = &mut install_plan.status {
         for (step, kept) in status.plan.iter_mut().zip(kept) {
@@ -55,11 +61,13 @@ pub fn prune(install_plan: &mut InstallPlan) {
 /// it, for ServiceAccounts the label of components that they are to bear, nothing but its presence for other RBAC that the step
 /// carries whole, and none for everything else.
 ///
+/// `component_labels` are those of the plan, by ClusterServiceVersion.
+///
 /// Two operators of a namespace may bring RBAC of one name with different rules. Their plans would overwrite each other's for
 /// ever, so that such objects are only made again when they are gone. Of derived ones of one name, which bundles may have, too, the
 /// plan of the latest generation says what is in them. The label that derived ones have proves nothing by its
 /// presence, since bundles may have it, too: it has to say what is in the object.
-pub(crate) fn fingerprint(plan: &InstallPlan, step: &Step) -> Option<String> {
+pub(crate) fn fingerprint(component_labels: &BTreeMap<String, String>, step: &Step) -> Option<String> {
     let kind = StepKind::of(&step.resource.kind)?;
     if !kind.is_account_or_rbac() {
         return None;
@@ -68,8 +76,7 @@ pub(crate) fn fingerprint(plan: &InstallPlan, step: &Step) -> Option<String> {
         return None;
     };
     if kind == StepKind::ServiceAccount {
-        let label = component::labels_of_plan(plan).remove(&step.resolving);
-        return Some(label.unwrap_or_default());
+        return Some(component_labels.get(&step.resolving).cloned().unwrap_or_default());
     }
     let hash = hash_of_value(kind, &object);
     let is_derived = object::metadata_entries(&object, "labels")

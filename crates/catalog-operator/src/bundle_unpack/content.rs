@@ -1,6 +1,6 @@
 //! The objects of a bundle, read from its files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::labels;
 use olm_api::manifest::mend_rbac_manifest;
@@ -121,14 +121,18 @@ pub fn read_files<'a>(
         )));
     }
     let lacking = |what: String| {
-        let texts: Vec<String> = std::iter::once(what).chain(skipped.iter().cloned()).collect();
+        let mut texts = vec![what];
+        texts.extend(skipped.iter().take(MOST_TOLD).cloned());
+        if let Some(more) = skipped.len().checked_sub(MOST_TOLD).filter(|more| *more > 0) {
+            texts.push(format!("{more} more are skipped"));
+        }
         invalid(texts.join("; "))
     };
     let csv = csvs
         .pop()
         .ok_or_else(|| lacking("no file holds a ClusterServiceVersion".to_owned()))?;
     // What cannot be read was meant to be this; the operator would wait for it for good.
-    if let Some(name) = missing_definition(&csv.object, &objects).filter(|_| is_one_broken) {
+    if is_one_broken && let Some(name) = missing_definition(&csv.object, &objects) {
         return Err(lacking(format!(
             "no file holds CustomResourceDefinition {name}, which the ClusterServiceVersion owns"
         )));
@@ -140,18 +144,20 @@ pub fn read_files<'a>(
     })
 }
 
+/// So many of the files that were skipped are named in a message: it goes into conditions.
+const MOST_TOLD: usize = 5;
+
 /// The first CustomResourceDefinition that a ClusterServiceVersion owns and that is not among the objects.
 fn missing_definition<'a>(csv: &'a Value, objects: &[BundleFile]) -> Option<&'a str> {
     let owned = csv.pointer("/spec/customresourcedefinitions/owned")?.as_array()?;
-    let is_there = |name: &str| {
-        objects
-            .iter()
-            .any(|file| object::kind(&file.object) == CRD_KIND && object::name(&file.object) == name)
-    };
+    let definitions = objects
+        .iter()
+        .filter(|file| object::kind(&file.object) == CRD_KIND);
+    let there: BTreeSet<&str> = definitions.map(|file| object::name(&file.object)).collect();
     owned
         .iter()
         .filter_map(|owned| owned.get("name")?.as_str())
-        .find(|name| !is_there(name))
+        .find(|name| !there.contains(name))
 }
 
 /// Kinds whose version is not in doubt need none: what upstream's typed clients make of a manifest without `apiVersion`. Of a

@@ -134,10 +134,7 @@ impl UnpackClass {
             Self::JobHeldUp => {
                 "it goes on by itself once that is over; `kubectl describe jobs,pods` in the CatalogSource's namespace shows more"
             }
-            Self::DeadlineExceeded => {
-                "it is tried again; check the registry, the network and mirrors; where a node pulled it, `kubectl describe jobs,pods` in the CatalogSource's namespace shows the Job for some minutes"
-            }
-            Self::BackoffLimitExceeded | Self::JobFailed => {
+            Self::DeadlineExceeded | Self::BackoffLimitExceeded | Self::JobFailed => {
                 "it is tried again; `kubectl describe jobs,pods` in the CatalogSource's namespace shows the Job for some minutes"
             }
         }
@@ -194,12 +191,11 @@ impl UnpackError {
     /// by the word of its Jobs.
     #[must_use]
     pub fn at_the_end(self) -> Self {
-        let class = if self.class.is_passing() {
-            UnpackClass::DeadlineExceeded
-        } else {
-            self.class
-        };
-        Self { class, ..self }
+        if !self.class.is_passing() {
+            return self;
+        }
+        let cause = format!("DeadlineExceeded: {}", self.cause);
+        Self { cause, ..self }
     }
 }
 

@@ -17,6 +17,7 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
 
 use super::observe::{KnownStep, Observed, Reads, StepState, steps};
+use crate::component;
 use crate::manifest::Manifest;
 use crate::object;
 use crate::pruning::{bears_label, fingerprint};
@@ -208,7 +209,7 @@ async fn missing_object(
     step: &Step,
     is_outranked: impl Fn(&Step) -> bool,
 ) -> Result<StepState, ObserveError> {
-    let Some(fingerprint) = fingerprint(plan, step) else {
+    let Some(fingerprint) = fingerprint(&component::labels_of_plan(plan), step) else {
         return Ok(StepState::Done);
     };
     let mut known = step.clone();

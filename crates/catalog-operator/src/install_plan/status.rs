@@ -103,8 +103,9 @@ pub fn status(
             round,
             refusals,
         } => {
-            let refused =
-                is_refused(outcomes) || round.error.iter().any(|(_, error)| error.waits_for_people());
+            let waits =
+                |(_, error): &(usize, StepError)| error.waits_for_people() && !fails_forward(observed);
+            let refused = is_refused(outcomes) || round.error.iter().any(waits);
             // What a plan that waits for a permission needs in between, its bundle, says nothing about the permission.
             let refusals_then = if refused {
                 refusals.saturating_add(1)
@@ -276,7 +277,7 @@ fn installing(
         }
         return Requeue::AwaitChange;
     }
-    let error = write_error(observed, round, outcomes).or_else(|| decided_error(round, new));
+    let error = write_error(observed, round, outcomes).or_else(|| decided_error(observed, round, new));
     match error {
         Some(error) if error.lasting => lasting_error(observed, &error, new, now),
         passing => {
@@ -440,7 +441,13 @@ fn taken_name(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> O
     })
 }
 
-fn decided_error(round: &StepWrites, new: &mut InstallPlanStatus) -> Option<RoundError> {
+/// Whether the next version may take the place of one that failed: then a plan fails also for what somebody could mend, as upstream's.
+fn fails_forward(observed: &Observed) -> bool {
+    let mut groups = observed.operator_groups.iter();
+    groups.any(|group| group.spec.allows_fail_forward())
+}
+
+fn decided_error(observed: &Observed, round: &StepWrites, new: &mut InstallPlanStatus) -> Option<RoundError> {
     let (index, error) = round.error.as_ref()?;
     if matches!(error, StepError::UnsupportedKind { .. })
         && let Some(step) = new.plan.get_mut(*index)
@@ -449,7 +456,7 @@ fn decided_error(round: &StepWrites, new: &mut InstallPlanStatus) -> Option<Roun
     }
     Some(RoundError {
         message: error.to_string(),
-        lasting: error.is_lasting(),
+        lasting: error.is_lasting() || (error.waits_for_people() && fails_forward(observed)),
     })
 }
 

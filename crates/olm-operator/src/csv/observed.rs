@@ -17,7 +17,11 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use olm_api::{api_key::ApiKey, v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
+use olm_api::{
+    api_key::ApiKey,
+    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
+    v2::OperatorCondition,
+};
 use olm_runtime::plan::Target;
 use serde_json::Value;
 
@@ -264,6 +268,10 @@ impl Observed {
     /// Until then what they make is not looked for by live reads. A creation time in the future, by a clock that is ahead, is no
     /// reason to wait.
     pub(crate) fn plan_grace(&self, now: Timestamp) -> Option<Duration> {
+        // It had all it needs before a Subscription came to it.
+        if *self.csv.phase() == Phase::Succeeded {
+            return None;
+        }
         let grace = if self.subscription.is_some() {
             PLAN_GRACE
         } else {

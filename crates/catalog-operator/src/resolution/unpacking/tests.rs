@@ -75,7 +75,7 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
         ),
         (
             vec![csv("a.v1"), object("iam.services.k8s.aws/v1alpha1", "Role")],
-            "object 0001: Role.iam.services.k8s.aws x cannot be part of a bundle",
+            "object 0001.json: Role.iam.services.k8s.aws x cannot be part of a bundle",
         ),
         (
             vec![csv(&"a".repeat(64))],
@@ -90,7 +90,7 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
         ),
         (
             vec![csv("a.v1"), object("v1", "ConfigMap"), with_data("1")],
-            "object 0001 and object 0002 both hold ConfigMap x, each with another content",
+            "object 0001.json and object 0002.json both hold ConfigMap x, each with another content",
         ),
         (
             vec![object("v1", "ConfigMap")],
@@ -187,5 +187,22 @@ fn two_bundles_that_bring_different_objects_of_one_name_are_refused() {
     assert_eq!(
         together(&[with_data("1")], &[with_data("2")]).as_deref(),
         Some("bundles a.v1 and b.v1 both hold ConfigMap x, each with another content")
+    );
+}
+
+/// The operator would wait for what was to be its definition for good.
+#[test]
+fn an_object_in_a_catalog_that_cannot_be_read_is_missed_where_it_was_to_be_a_definition() {
+    let mut owner = csv("a.v1");
+    owner["spec"]["customresourcedefinitions"] =
+        json!({"owned": [{"name": "as.example.com", "kind": "A", "version": "v1"}]});
+    let objects = [owner.to_string(), r#"{"kind": "#.to_owned()];
+    let error = crate::catalog_manifests::read_manifests(&objects)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("CustomResourceDefinition as.example.com")
+            && error.contains("`object 0001.json` is skipped"),
+        "{error}"
     );
 }
