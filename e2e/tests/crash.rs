@@ -4,7 +4,7 @@
 //! writes each operator made. Then it runs again and again, each time in a new namespace, and SIGKILL follows a write:
 //! in run k the catalog operator is killed after its k-th write and the OLM operator after another one of its own, half
 //! its way apart, so that every write of both is followed by a kill in some run. [`e2e::normalise`] says what is
-//! compared. The short form takes every fifth of these runs, as in memory every write of every story is interrupted
+//! compared. The short form takes every tenth of these runs, as in memory every write of every story is interrupted
 //! anyway, by the tests of the operators themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,9 @@ use e2e::demo::{FIRST, SECOND, install};
 use e2e::lab::{Lab, Namespace};
 use e2e::normalise::{State, differences, normalise};
 use e2e::operator::Operator;
+use e2e::share;
 use e2e::short_leases::ShortLeases;
 use e2e::writes::Writes;
-use olm_testing::long;
 use serde_json::{Value, json};
 use xtask::cluster::audit::AuditTail;
 use xtask::deploy::OPERATORS;
@@ -40,6 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// answer was lost is made again, and a status is written in two parts. While the other operator is away, it tells of
 /// states it would not have seen, at most one write for each phase of each of the two versions; the longer it takes, the more.
 const EXTRA_WRITES: usize = 10;
+/// One in so many kills happens in the short form.
+const SHARE: usize = 10;
 /// A series with so many failed runs is given up.
 const ENOUGH: usize = 6;
 
@@ -91,7 +93,8 @@ fn series(prefix: &str, approval: &'static str, step: usize) -> anyhow::Result<(
     }
     let rounds = counts.values().copied().max().unwrap_or_default();
     let (mut runs, mut failures) = (0, Vec::new());
-    let picked = long::pick(
+    let picked = share::one_in(
+        SHARE,
         &format!("kills on the way with plans approved {approval}"),
         (0..rounds).step_by(step),
     );

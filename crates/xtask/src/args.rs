@@ -103,7 +103,7 @@ pub struct TestOptions {
     #[arg(long = "program", value_name = "NAME", requires = "e2e_only")]
     pub programs: Vec<String>,
     /// Everything, with the images that are shipped: every kill, every case of the properties, a minute for each fuzz target; and each
-    /// real bundle by itself. Otherwise a fixed fifth of each, and no bundle by itself
+    /// real bundle by itself. Otherwise a fixed share of each, a fifth of most
     #[arg(long)]
     pub long: bool,
     /// Leave the cluster running afterwards

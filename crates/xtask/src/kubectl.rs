@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::{interrupt, process};
 
 /// Time between two looks at something that is waited for.
-const POLL: Duration = Duration::from_millis(300);
+const POLL: Duration = Duration::from_millis(500);
 
 /// For so long on end kubectl may fail while something is waited for: an API server that has much to do answers late, or begins anew.
 const HICCUP: Duration = Duration::from_secs(30);

@@ -15,7 +15,7 @@ use e2e::corpus::expectation::{Expectation, Surroundings, Targets};
 use e2e::corpus::journey::{Journey, Leg, Look};
 use e2e::corpus::table::{Row, Table};
 use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
-use olm_testing::long;
+use e2e::share;
 use serde_json::{Value, json};
 use xtask::kubectl::text;
 
@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 const SAMPLE_PATIENCE: Duration = Duration::from_secs(1200);
 /// Samples that are installed at a time: what their pods ask for must fit the node, and their definitions the API server.
 const AT_ONCE: usize = 5;
+/// One in so many is installed by itself in the short form.
+const SHARE: usize = 9;
 /// Time between two looks at the cluster.
 const POLL: Duration = Duration::from_millis(1000);
 
@@ -80,7 +82,7 @@ impl Stage {
             let around = surroundings(lab)?;
             let candidates = candidates(corpus, &around)?;
             let samples = sample::read(corpus, &around)?;
-            let samples = long::pick("real bundles, each by itself", samples);
+            let samples = share::one_in(SHARE, "real bundles, each by itself", samples);
             publish(lab, corpus, &candidates, &samples)?;
             Ok(Self {
                 lab,
