@@ -42,11 +42,12 @@ fn manifests_in_a_catalog_come_before_the_subscriptions_of_their_plan() {
     };
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "extra"}}).to_string();
+    let (demo, dep) = ([account, csv("demo.v1")], [csv("dep.v1")]);
+    env.outside.carry("demo.v1", &demo);
+    env.outside.carry("dep.v1", &dep);
     let rows = [
-        bundle("demo.v1")
-            .requires("Dep")
-            .inline(&[account, csv("demo.v1")]),
-        bundle("dep.v1").provides("Dep").inline(&[csv("dep.v1")]),
+        bundle("demo.v1").requires("Dep").inline(&demo),
+        bundle("dep.v1").provides("Dep").inline(&dep),
     ];
     tell(
         &mut env,

@@ -52,11 +52,7 @@ pub(crate) fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
 /// is current again, where that is there: nothing newer may be wanted.
 pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, csvs: &Phases) {
     let lost = status.install_plan_ref.is_some() && plan.is_none();
-    let waited = matches!(
-        status.state,
-        SubscriptionState::UpgradePending | SubscriptionState::UpgradeAvailable
-    );
-    if lost && waited {
+    if lost && status.state == SubscriptionState::UpgradePending {
         status.install_plan_ref = None;
         status.install_plan = None;
         let installed = status.installed_csv.clone();

@@ -240,7 +240,10 @@ fn lines_have_nothing_that_a_terminal_obeys_and_an_end() {
     archive.lines("long", &format!("{}\n", "x".repeat(99)).repeat(90_000));
     archive.objects("objects", vec![json!({"a": "\u{9b}x\u{202e}"})]);
     let parts = unpacked(&archive.packed().unwrap());
-    assert_eq!(part(&parts, "log"), "red \\u{1b}]0;title\\u{7} \\u{202e}x\n2\n");
+    assert_eq!(
+        part(&parts, "log"),
+        "\\u{1b}[31mred\\u{1b}[0m \\u{1b}]0;title\\u{7} \\u{202e}x\n2\n"
+    );
     let long = part(&parts, "long");
     assert!(long.ends_with("x\n") && long.len() <= 8 * 1024 * 1024 && long.len() > 8_000_000);
     assert!(!archive.is_whole());
