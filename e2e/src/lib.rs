@@ -14,7 +14,6 @@ pub mod normalise;
 pub mod operator;
 pub mod phases;
 pub mod plugin;
-pub mod share;
 pub mod short_leases;
 pub mod terminal;
 pub mod trial;

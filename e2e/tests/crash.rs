@@ -18,9 +18,9 @@ use e2e::demo::{FIRST, SECOND, install};
 use e2e::lab::{Lab, Namespace};
 use e2e::normalise::{State, differences, normalise};
 use e2e::operator::Operator;
-use e2e::share;
 use e2e::short_leases::ShortLeases;
 use e2e::writes::Writes;
+use olm_testing::long;
 use serde_json::{Value, json};
 use xtask::cluster::audit::AuditTail;
 use xtask::deploy::OPERATORS;
@@ -93,7 +93,7 @@ fn series(prefix: &str, approval: &'static str, step: usize) -> anyhow::Result<(
     }
     let rounds = counts.values().copied().max().unwrap_or_default();
     let (mut runs, mut failures) = (0, Vec::new());
-    let picked = share::one_in(
+    let picked = long::one_in(
         SHARE,
         &format!("kills on the way with plans approved {approval}"),
         (0..rounds).step_by(step),

@@ -21,7 +21,7 @@ pub(crate) fn is_named(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
         .is_some_and(|cluster| cluster.proxy_url.as_deref().is_some_and(|url| !url.is_empty()))
 }
 
-/// What `NO_PROXY`, else `no_proxy` holds.
+/// Returns the value of `NO_PROXY`, or of `no_proxy` where that is unset or empty.
 pub(crate) fn exceptions() -> String {
     let of = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
     of("NO_PROXY").or_else(|| of("no_proxy")).unwrap_or_default()

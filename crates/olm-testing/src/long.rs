@@ -33,15 +33,20 @@ pub fn count_or(what: &str, short: u32, all: u32) -> u32 {
 
 /// Those of `all` to do, in their order: all of them, or every fifth beginning with the first.
 pub fn pick<T>(what: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
+    one_in(SHARE, what, all)
+}
+
+/// The same with a share of its own, where even a fifth takes too long for every run.
+pub fn one_in<T>(share: usize, what: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
     let all: Vec<T> = all.into_iter().collect();
     let total = all.len();
-    let picked = pick_in(is_long(), all);
+    let picked = pick_in(is_long(), share, all);
     tell(what, picked.len(), total);
     picked
 }
 
-fn pick_in<T>(long: bool, all: Vec<T>) -> Vec<T> {
-    all.into_iter().step_by(if long { 1 } else { SHARE }).collect()
+fn pick_in<T>(long: bool, share: usize, all: Vec<T>) -> Vec<T> {
+    all.into_iter().step_by(if long { 1 } else { share }).collect()
 }
 
 fn count_in(long: bool, all: usize) -> usize {
@@ -75,7 +80,7 @@ mod tests {
     #[test]
     fn what_is_picked_is_in_order_and_begins_with_the_first() {
         let all: Vec<u32> = (1..=7).collect();
-        assert_eq!(pick_in(false, all.clone()), [1, 6]);
-        assert_eq!(pick_in(true, all.clone()), all);
+        assert_eq!(pick_in(false, SHARE, all.clone()), [1, 6]);
+        assert_eq!(pick_in(true, SHARE, all.clone()), all);
     }
 }

@@ -15,7 +15,7 @@ use e2e::corpus::expectation::{Expectation, Surroundings, Targets};
 use e2e::corpus::journey::{Journey, Leg, Look};
 use e2e::corpus::table::{Row, Table};
 use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
-use e2e::share;
+use olm_testing::long;
 use serde_json::{Value, json};
 use xtask::kubectl::text;
 
@@ -82,7 +82,7 @@ impl Stage {
             let around = surroundings(lab)?;
             let candidates = candidates(corpus, &around)?;
             let samples = sample::read(corpus, &around)?;
-            let samples = share::one_in(SHARE, "real bundles, each by itself", samples);
+            let samples = long::one_in(SHARE, "real bundles, each by itself", samples);
             publish(lab, corpus, &candidates, &samples)?;
             Ok(Self {
                 lab,

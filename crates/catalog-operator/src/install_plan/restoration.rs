@@ -187,9 +187,11 @@ pub(crate) async fn observe(
     else {
         return Ok(None);
     };
+    let component_labels = component::labels_of_plan(&whole);
     for step in steps(&whole) {
         let state = if lacking.contains(&step.resolving) {
-            missing_object(reads, inventory, &whole, step, |step| {
+            let fingerprint = fingerprint(&component_labels, step);
+            missing_object(reads, inventory, &whole, (step, fingerprint), |step| {
                 is_outranked(&whole, step, plans, &observed.csvs)
             })
             .await?
@@ -206,10 +208,10 @@ async fn missing_object(
     reads: &impl Reads,
     inventory: &impl Inventory,
     plan: &InstallPlan,
-    step: &Step,
+    (step, fingerprint): (&Step, Option<String>),
     is_outranked: impl Fn(&Step) -> bool,
 ) -> Result<StepState, ObserveError> {
-    let Some(fingerprint) = fingerprint(&component::labels_of_plan(plan), step) else {
+    let Some(fingerprint) = fingerprint else {
         return Ok(StepState::Done);
     };
     let mut known = step.clone();
