@@ -135,14 +135,14 @@ impl Cluster {
             args.kubeconfig.as_deref(),
             std::env::var_os(KUBECONFIG).as_deref(),
         )?;
-        let is_proxy_named = proxy::is_named(&kubeconfig, options.context.as_deref());
+        let named = proxy::named(&kubeconfig, options.context.as_deref());
         // The text of these errors holds their causes already.
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .map_err(|error| no_cluster(&error))?;
-        if !is_proxy_named && proxy::goes_around(&proxy::exceptions(), &config.cluster_url) {
-            config.proxy_url = None;
-        }
+        // The client holds `NO_PROXY` against the proxy, not against the cluster.
+        config.proxy_url = proxy::of(named, &config.cluster_url)
+            .context("cannot connect to the cluster: the address of the proxy (HTTPS_PROXY, or proxy-url of the kubeconfig)")?;
         act_as(&mut config.auth_info, args);
         let namespace = args
             .namespace

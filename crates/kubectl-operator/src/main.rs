@@ -28,6 +28,7 @@ mod upstream_tests;
 mod watch;
 mod writer;
 
+use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -56,7 +57,29 @@ impl Verdict {
 
 const UNRESOLVED: u8 = 2;
 
+/// Becomes the same program with another `NO_PROXY`; comes back with the error if it cannot.
+fn again_with(no_proxy: &str) -> std::io::Error {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return error,
+    };
+    let mut words = std::env::args_os();
+    let mut command = std::process::Command::new(program);
+    if let Some(name) = words.next() {
+        command.arg0(name);
+    }
+    command
+        .args(words)
+        .env("NO_PROXY", no_proxy)
+        .env_remove("no_proxy")
+        .exec()
+}
+
 fn main() -> ExitCode {
+    if let Some(readable) = proxy::readable_no_proxy() {
+        let error = again_with(&readable);
+        printer::warning(&format!("NO_PROXY is left as it is: {error}"));
+    }
     let mut words = std::env::args_os();
     if words
         .next()

@@ -1,35 +1,73 @@
-//! Which connections go around the proxy of the environment, as Go's programs decide it, kubectl among them.
+//! The proxy of a connection, chosen as Go's programs do, kubectl among them.
 
 use std::net::IpAddr;
 
 use http::Uri;
+use http::uri::InvalidUri;
 use ipnet::IpNet;
 use kube::config::Kubeconfig;
 
-/// Whether the kubeconfig itself names a proxy for the cluster of its context: that one is always taken.
-pub(crate) fn is_named(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
+/// Returns the proxy for `server`: the one that the kubeconfig names for the cluster of its context, whatever the exceptions; else that of
+/// the environment, unless `server` is an exception.
+///
+/// # Errors
+/// The proxy's address is none.
+pub(crate) fn of(named: Option<String>, server: &Uri) -> Result<Option<Uri>, InvalidUri> {
+    let of_environment = || {
+        let variable = match server.scheme_str() {
+            Some("http") => "HTTP_PROXY",
+            _ => "HTTPS_PROXY",
+        };
+        variable_of_either_case(variable).filter(|_| !bypasses_proxy(&no_proxy(), server))
+    };
+    named.or_else(of_environment).map(|url| url.parse()).transpose()
+}
+
+/// Returns the proxy that the kubeconfig names for the cluster of its context.
+pub(crate) fn named(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let context = context.or(kubeconfig.current_context.as_deref());
     let of_context = kubeconfig
         .contexts
         .iter()
-        .find(|named| Some(named.name.as_str()) == context)
-        .and_then(|named| named.context.as_ref());
+        .find(|named| Some(named.name.as_str()) == context)?
+        .context
+        .as_ref()?;
     let mut clusters = kubeconfig.clusters.iter();
-    of_context
-        .and_then(|context| clusters.find(|named| named.name == context.cluster))
-        .and_then(|named| named.cluster.as_ref())
-        .is_some_and(|cluster| cluster.proxy_url.as_deref().is_some_and(|url| !url.is_empty()))
+    let cluster = clusters.find(|named| named.name == of_context.cluster)?;
+    let url = cluster.cluster.as_ref()?.proxy_url.clone();
+    url.filter(|url| !url.is_empty())
+}
+
+/// Returns what `NO_PROXY` has to be for this program where it is not so yet: the Kubernetes client fails on empty words and on `*`
+/// beside others, which Go accepts.
+pub(crate) fn readable_no_proxy() -> Option<String> {
+    let now = no_proxy();
+    let readable = readable(&now);
+    (now != readable).then_some(readable)
+}
+
+fn readable(no_proxy: &str) -> String {
+    let words: Vec<&str> = no_proxy.split(',').map(str::trim).collect();
+    if words.contains(&"*") {
+        return "*".to_owned();
+    }
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    words.join(",")
 }
 
 /// Returns the value of `NO_PROXY`, or of `no_proxy` where that is unset or empty.
-pub(crate) fn exceptions() -> String {
-    let of = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
-    of("NO_PROXY").or_else(|| of("no_proxy")).unwrap_or_default()
+fn no_proxy() -> String {
+    variable_of_either_case("NO_PROXY").unwrap_or_default()
 }
 
-/// Whether `server` is among the `exceptions`: names with their subdomains (only those after a dot), addresses, networks, each with or
+fn variable_of_either_case(name: &str) -> Option<String> {
+    let of = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    of(name).or_else(|| of(&name.to_ascii_lowercase()))
+}
+
+/// Returns whether `server` is among the exceptions of `no_proxy`: names with their subdomains (only those after a dot), addresses, networks, each with or
 /// without a port, or `*`. This machine always is.
-pub(crate) fn goes_around(exceptions: &str, server: &Uri) -> bool {
+fn bypasses_proxy(no_proxy: &str, server: &Uri) -> bool {
     let Some(host) = server.host().map(|host| host.trim_matches(['[', ']'])) else {
         return false;
     };
@@ -38,7 +76,7 @@ pub(crate) fn goes_around(exceptions: &str, server: &Uri) -> bool {
         return true;
     }
     let port = server.port_u16().unwrap_or(443);
-    exceptions.split(',').map(str::trim).any(|word| {
+    no_proxy.split(',').map(str::trim).any(|word| {
         let (name, is_port) = match word.rsplit_once(':') {
             Some((name, number)) if !name.contains(':') || name.ends_with(']') => {
                 (name, number.parse() == Ok(port))
@@ -46,11 +84,11 @@ pub(crate) fn goes_around(exceptions: &str, server: &Uri) -> bool {
             _ => (word, true),
         };
         let name = name.trim_matches(['[', ']']);
-        is_port && covers(name, host, address)
+        is_port && matches(name, host, address)
     })
 }
 
-fn covers(name: &str, host: &str, address: Option<IpAddr>) -> bool {
+fn matches(name: &str, host: &str, address: Option<IpAddr>) -> bool {
     if name == "*" {
         return true;
     }
@@ -100,10 +138,45 @@ mod tests {
         ] {
             let server = server.parse().unwrap();
             assert_eq!(
-                goes_around(exceptions, &server),
+                bypasses_proxy(exceptions, &server),
                 expected,
                 "{exceptions:?} {server}"
             );
+        }
+    }
+    #[test]
+    fn a_proxy_of_the_kubeconfig_is_taken_whatever_no_proxy_says() {
+        let kubeconfig: Kubeconfig = serde_json::from_value(serde_json::json!({
+            "current-context": "c",
+            "contexts": [
+                {"name": "c", "context": {"cluster": "near", "user": "u"}},
+                {"name": "d", "context": {"cluster": "far", "user": "u"}}
+            ],
+            "clusters": [
+                {"name": "near", "cluster": {"server": "https://127.0.0.1:6443", "proxy-url": "http://10.1.2.3:3128"}},
+                {"name": "far", "cluster": {"server": "https://127.0.0.1:6443", "proxy-url": ""}}
+            ]
+        }))
+        .unwrap();
+        assert_eq!(named(&kubeconfig, None).as_deref(), Some("http://10.1.2.3:3128"));
+        assert_eq!(named(&kubeconfig, Some("d")), None);
+        let server = "https://127.0.0.1:6443".parse().unwrap();
+        let proxy = of(named(&kubeconfig, None), &server).unwrap();
+        assert_eq!(proxy, Some("http://10.1.2.3:3128".parse().unwrap()));
+        assert!(of(Some("http://[".to_owned()), &server).is_err());
+    }
+
+    #[test]
+    fn words_that_go_accepts_are_readable_for_the_client() {
+        for (given, expected) in [
+            ("localhost,", "localhost"),
+            ("a,,b", "a,b"),
+            ("a, b", "a,b"),
+            ("a,*", "*"),
+            (",", ""),
+            ("a,b", "a,b"),
+        ] {
+            assert_eq!(readable(given), expected, "{given:?}");
         }
     }
 }

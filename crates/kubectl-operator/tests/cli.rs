@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it is")]
 
+use std::io::Read as _;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
 
 use olm_testing::samples::ETCD_CATALOG as CATALOG;
@@ -37,6 +39,45 @@ fn a_cluster_that_cannot_be_found_is_told_by_its_file() {
     assert!(missing.stdout.is_empty());
     let error = text(&missing.stderr);
     assert!(error.contains("/no/such/kubeconfig"), "{error}");
+}
+
+/// Such words of `NO_PROXY` are in many environments: neither an empty one nor the proxy's own network keeps a cluster from its proxy.
+#[test]
+fn a_cluster_is_reached_through_the_proxy_of_the_environment() {
+    for no_proxy in ["localhost,", "127.0.0.0/8", ".example.org,,10.0.0.0/8"] {
+        let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = proxy.local_addr().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("config");
+        let context = "{name: c, context: {cluster: c, user: u}}";
+        let cluster = "{name: c, cluster: {server: 'https://api.example.com:6443'}}";
+        std::fs::write(
+            &kubeconfig,
+            format!("current-context: c\ncontexts: [{context}]\nclusters: [{cluster}]\nusers: [{{name: u, user: {{}}}}]\n"),
+        )
+        .unwrap();
+        let asked = std::thread::spawn(move || {
+            let (mut stream, _) = proxy.accept().unwrap();
+            let mut begin = [0; 7];
+            stream.read_exact(&mut begin).unwrap();
+            begin
+        });
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-operator"))
+            .args(["list", "--kubeconfig"])
+            .arg(&kubeconfig)
+            .env("HTTPS_PROXY", format!("http://{address}"))
+            .env("NO_PROXY", no_proxy)
+            .output()
+            .unwrap();
+        // Nobody asked: the test ends all the same.
+        drop(TcpStream::connect(address));
+        assert_eq!(
+            asked.join().ok().as_ref(),
+            Some(b"CONNECT"),
+            "{no_proxy}: {}",
+            text(&output.stderr)
+        );
+    }
 }
 
 /// A CustomResourceDefinition `etcds.example.com` of `apiextensions.k8s.io/v1beta1`.
