@@ -195,7 +195,7 @@ impl Namespace<'_> {
     ///
     /// # Errors
     /// When the cluster does not answer.
-    pub fn leave(self) -> anyhow::Result<()> {
+    pub fn delete_olm_objects(self) -> anyhow::Result<()> {
         let this = std::mem::ManuallyDrop::new(self);
         let kinds = "subscriptions.operators.coreos.com,csv,catalogsources,operatorgroups";
         let words = ["delete", kinds, "--all", "-n", &this.name, "--wait=false"];

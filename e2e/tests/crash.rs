@@ -4,8 +4,8 @@
 //! writes each operator made. Then it runs again and again, each time in a new namespace, and SIGKILL follows a write:
 //! in run k the catalog operator is killed after its k-th write and the OLM operator after another one of its own, half
 //! its way apart, so that every write of both is followed by a kill in some run. [`e2e::normalise`] says what is
-//! compared. The short form takes every tenth of these runs, as in memory every write of every story is interrupted
-//! anyway, by the tests of the operators themselves.
+//! compared. The short form takes every tenth of these runs: the operators' own tests interrupt writes of whole stories, too, on the
+//! cluster in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,7 +93,7 @@ fn series(prefix: &str, approval: &'static str, step: usize) -> anyhow::Result<(
     }
     let rounds = counts.values().copied().max().unwrap_or_default();
     let (mut runs, mut failures) = (0, Vec::new());
-    let picked = long::one_in(
+    let picked = long::every_nth(
         SHARE,
         &format!("kills on the way with plans approved {approval}"),
         (0..rounds).step_by(step),

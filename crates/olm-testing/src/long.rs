@@ -1,6 +1,6 @@
 //! The short and the long form of tests that could go on for ever: laws with many steps, lists of many cases.
 //!
-//! `cargo xtask test --long` sets [`VARIABLE`] and everything is done. Otherwise a fixed fifth is, always the same, and a
+//! `cargo xtask test --long` sets [`VARIABLE`] and everything is done. Otherwise a fixed share is, always the same, a fifth unless the test says another, and a
 //! line on stderr says so, which `cargo xtask test` repeats at its end.
 
 use std::io::Write as _;
@@ -33,7 +33,7 @@ pub fn count_or(what: &str, short: u32, all: u32) -> u32 {
 
 /// Those of `all` to do, in their order: all of them, or every fifth beginning with the first.
 pub fn pick<T>(what: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
-    one_in(SHARE, what, all)
+    every_nth(SHARE, what, all)
 }
 
 /// The same with a share of its own, where even a fifth takes too long for every run.

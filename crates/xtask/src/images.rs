@@ -197,7 +197,10 @@ pub(crate) fn require_authorities() -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When a program is missing or cannot be copied.
-pub(crate) fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>) -> anyhow::Result<Built> {
+pub(crate) fn build_for_tests(
+    progress: &Progress,
+    programs: &BTreeMap<String, PathBuf>,
+) -> anyhow::Result<Built> {
     require_authorities()?;
     // Images of others have nothing but these programs.
     progress.stage("static programs for images of others built", || {

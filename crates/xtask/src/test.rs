@@ -103,11 +103,6 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
 
 /// All tests of the workspace, or those of one kind.
 fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
-    if !options.long {
-        progress.note(&format!(
-            "the short form: of fuzzing, crashes and long properties a fixed fifth (1/{SHARE}); `--long` does all"
-        ));
-    }
     let (built, images) = compile(options, runner.timing, progress)?;
     let (e2e, unit): (Vec<&TestBinary>, Vec<&TestBinary>) =
         built.tests.iter().partition(|binary| binary.package == E2E);
@@ -288,7 +283,7 @@ fn images_for(
         if options.long {
             images::build(images::Profile::Release, progress)
         } else {
-            images::of_tests(progress, &built.programs)
+            images::build_for_tests(progress, &built.programs)
         }
     })
 }

@@ -82,7 +82,7 @@ impl Stage {
             let around = surroundings(lab)?;
             let candidates = candidates(corpus, &around)?;
             let samples = sample::read(corpus, &around)?;
-            let samples = long::one_in(SHARE, "real bundles, each by itself", samples);
+            let samples = long::every_nth(SHARE, "real bundles, each by itself", samples);
             publish(lab, corpus, &candidates, &samples)?;
             Ok(Self {
                 lab,
@@ -145,9 +145,9 @@ fn real_operators_end_as_their_bundles_say() -> anyhow::Result<()> {
         .collect();
     let verdict = verdict(&rows);
     for namespace in namespaces {
-        namespace.leave()?;
+        namespace.delete_olm_objects()?;
     }
-    target.leave()?;
+    target.delete_olm_objects()?;
     verdict
 }
 
@@ -187,7 +187,7 @@ fn real_bundles_end_as_the_table_says() -> anyhow::Result<()> {
         }
         for over in active.extract_if(.., |install| install.is_told) {
             for namespace in over.namespaces.into_iter().flatten() {
-                namespace.leave()?;
+                namespace.delete_olm_objects()?;
             }
         }
     }

@@ -190,7 +190,7 @@ impl UnpackError {
     /// What is told when no more attempts follow: nothing but the deadline ends those that may still succeed, and upstream calls that
     /// by the word of its Jobs.
     #[must_use]
-    pub fn at_the_end(self) -> Self {
+    pub fn after_deadline(self) -> Self {
         if !self.class.is_passing() {
             return self;
         }
@@ -229,6 +229,14 @@ mod tests {
         assert_eq!(of(PullErrorClass::DigestMismatch), (true, false));
         assert_eq!(of(PullErrorClass::Storage), (true, false));
         assert_eq!(of(PullErrorClass::TooLarge), (false, false));
+    }
+
+    #[test]
+    fn what_the_deadline_ended_says_so() {
+        let cause = |class| UnpackError::new(class, "no answer").after_deadline().cause;
+        assert_eq!(cause(UnpackClass::Unreachable), "DeadlineExceeded: no answer");
+        // More attempts would not have helped.
+        assert_eq!(cause(UnpackClass::NotFound), "no answer");
     }
 
     #[test]

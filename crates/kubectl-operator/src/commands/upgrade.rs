@@ -124,7 +124,6 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
     }
     let plan = operator.plan.map(|plan| plan.name_any());
     match verdict.state {
-        State::RequiresApproval => Step::Approve,
         State::Ready => match operator.unhealthy_catalog() {
             Some(catalog) => Step::Nothing(format!(
                 "{name} has {}, and whether there is anything newer is not known: {catalog}; `{}` shows all catalogs",
@@ -137,7 +136,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
                 explain()
             )),
         },
-        State::Installing | State::Upgrading | State::Pending => match plan {
+        State::RequiresApproval | State::Installing | State::Upgrading | State::Pending => match plan {
             Some(plan) => Step::Follow(plan),
             None => Step::Nothing(format!(
                 "subscription does not reference an install plan: {name}: {message}; `{}` tells more",

@@ -163,9 +163,4 @@ mod tests {
             ]
         );
     }
-
-    #[test]
-    fn this_repository_has_none() {
-        assert_eq!(dead_links().unwrap(), [""; 0]);
-    }
 }

@@ -168,7 +168,14 @@ fn go_build(target: &Target, sources: &Path, version: &Version, progress: &Progr
     let mut go = Command::new("go");
     go.current_dir(sources.join(target.module))
         .env("CGO_ENABLED", "0")
-        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags"])
+        // Without debug information a tenth of the compiler's time is saved.
+        .args([
+            "build",
+            "-trimpath",
+            "-buildvcs=false",
+            "-gcflags=all=-dwarf=false",
+            "-ldflags",
+        ])
         .arg(version.linker_flags())
         .arg("-o")
         .arg(target.path())

@@ -139,7 +139,7 @@ fn libraries(sources: &Path) -> anyhow::Result<Vec<(Package, PathBuf)>> {
         name: name.to_owned(),
         version: version.to_owned(),
         licence: licence.to_owned(),
-        is_ours: true,
+        is_without_registry: true,
     };
     Ok(vec![
         (

@@ -33,7 +33,7 @@ pub(super) fn notices(
 ) -> anyhow::Result<String> {
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut list = String::new();
-    let others = packages.iter().filter(|package| !package.is_ours);
+    let others = packages.iter().filter(|package| !package.is_without_registry);
     let others = others.map(|package| (package, None));
     for (package, file) in libraries.iter().map(|(it, file)| (it, Some(file))).chain(others) {
         let Package {
@@ -135,7 +135,7 @@ mod tests {
             name: name.into(),
             version: "1.0.0".into(),
             licence: licence.into(),
-            is_ours: name == "ours",
+            is_without_registry: name == "ours",
         };
         let packages = ["a", "b", "c", "ours"].map(|name| package(name, "MIT")).into();
         let library = (package("lib", "0BSD"), folder.path().join("copyright"));

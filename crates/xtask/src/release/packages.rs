@@ -15,8 +15,8 @@ pub(super) struct Package {
     pub(super) version: String,
     /// SPDX expression as its author wrote it; empty where there is none.
     pub(super) licence: String,
-    /// Whether it is of this workspace.
-    pub(super) is_ours: bool,
+    /// Comes from no registry of crates: a package of this workspace, or a library of this machine.
+    pub(super) is_without_registry: bool,
 }
 
 /// Has cargo download the packages that are missing, with the user's settings.
@@ -55,7 +55,7 @@ fn parse(line: &str) -> Option<Package> {
         name: name.to_owned(),
         version: rest.split(' ').next()?.to_owned(),
         licence: licence.trim_end_matches(" (*)").to_owned(),
-        is_ours: rest.contains("(/"),
+        is_without_registry: rest.contains("(/"),
     })
 }
 

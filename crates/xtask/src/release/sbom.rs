@@ -42,7 +42,11 @@ pub(super) fn bill(
 fn described(package: &Package) -> Value {
     let Package { name, version, .. } = package;
     // Packages of this workspace are in no registry, where somebody else may have one of the name.
-    let kind = if package.is_ours { "generic" } else { "cargo" };
+    let kind = if package.is_without_registry {
+        "generic"
+    } else {
+        "cargo"
+    };
     // Of what versions have only `+` has to be escaped.
     let purl = format!("pkg:{kind}/{name}@{}", version.replace('+', "%2B"));
     let mut described =

@@ -207,11 +207,11 @@ async fn silence_beyond_the_deadline_is_a_failure() {
         ..request("one")
     });
     wait(60).await;
-    assert!(
-        rig.ask("one").starts_with("failed Unreachable"),
-        "{}",
-        rig.ask("one")
-    );
+    let UnpackState::Failed { error } = rig.unpacker.request(&request("one")) else {
+        panic!("{}", rig.ask("one"));
+    };
+    assert_eq!(error.class, UnpackClass::Unreachable);
+    assert_eq!(error.cause, "DeadlineExceeded: cause");
 }
 
 #[tokio::test(start_paused = true)]

@@ -116,7 +116,7 @@ impl Unpack {
                 }
                 Next::GiveUp => {
                     self.shared.figures.unpacked(elapsed(), false);
-                    return self.give_up(error.at_the_end()).await;
+                    return self.give_up(error.after_deadline()).await;
                 }
             }
         }
