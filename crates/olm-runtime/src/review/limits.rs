@@ -1,4 +1,4 @@
-//! What strangers may cost who answers them, and the API server behind that. `docs/reference/limits.md` lists it.
+//! What strangers may cost who answers them, and the API server behind that. `docs/reference/limits.md` lists what users meet.
 
 use std::time::Duration;
 
@@ -25,30 +25,18 @@ pub const KNOWN_TIME: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {
-    use olm_testing::limits::{assert_listed, bytes, seconds};
+    use olm_testing::limits::{assert_listed, seconds};
 
     use super::*;
 
-    /// The page has one row per constant of this file, with the values as they are.
     #[test]
-    fn the_reference_page_lists_every_limit_of_reviews() {
-        let rows = [
-            ("REVIEW_AGE", seconds(REVIEW_AGE)),
-            ("KEPT_REVIEWS", KEPT_REVIEWS.to_string()),
-            ("PARALLEL_REVIEWS", PARALLEL_REVIEWS.to_string()),
-            ("REVIEW_TIME", seconds(REVIEW_TIME)),
-            ("TOKEN_BYTES", bytes(TOKEN_BYTES as u64)),
-            ("PARALLEL_STRANGERS", PARALLEL_STRANGERS.to_string()),
-            ("STRANGER_TIME", format!("{} ms", STRANGER_TIME.as_millis())),
-            ("KNOWN_TOKENS", KNOWN_TOKENS.to_string()),
-            ("KNOWN_TOKENS_EACH", KNOWN_TOKENS_EACH.to_string()),
-            ("KNOWN_TIME", seconds(KNOWN_TIME)),
-        ];
+    fn the_reference_page_has_this_figure() {
         assert_listed(
             include_str!("../../../../docs/reference/limits.md"),
-            include_str!("limits.rs"),
-            &[],
-            &rows.map(|(name, value)| (name, vec![value])),
+            &[(
+                "Age of an answer about a token or a right",
+                vec![seconds(REVIEW_AGE)],
+            )],
         );
     }
 }
