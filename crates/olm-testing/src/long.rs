@@ -37,7 +37,7 @@ pub fn pick<T>(what: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
 }
 
 /// The same with a share of its own, where even a fifth takes too long for every run.
-pub fn one_in<T>(share: usize, what: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
+pub fn every_nth<T>(share: usize, what: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
     let all: Vec<T> = all.into_iter().collect();
     let total = all.len();
     let picked = pick_in(is_long(), share, all);
