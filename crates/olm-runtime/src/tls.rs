@@ -1,4 +1,4 @@
-//! Certificates that are served with: files that may be replaced at any time.
+//! TLS certificates of a server, in files that may be replaced at any time.
 
 #[cfg(test)]
 pub(crate) mod authority;
@@ -19,51 +19,51 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio::sync::watch;
 
-/// How often the files are looked at. A mounted Secret is replaced within a minute or so of its change.
+/// Interval of checking the files. A mounted Secret is replaced within about a minute of its change.
 pub const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Bytes of one of these files; a Secret has no room for more.
+/// Maximum bytes of one of these files; a Secret cannot be larger.
 const FILE_BYTES: u64 = 1 << 20;
-/// The versions of TLS that are spoken.
+/// Supported TLS versions.
 pub static VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 
-/// Why there is nothing to serve with.
+/// Reason why there is no usable TLS configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// A file is no PEM of what it should be.
+    /// A file does not contain the expected PEM content.
     #[error("{path} has no {what} in PEM form")]
     Pem {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it should have.
+        /// Expected content.
         what: &'static str,
     },
-    /// They do not fit each other, or cannot be used.
+    /// Certificate and key do not match, or cannot be used.
     #[error("the certificate cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
-    /// The authorities of clients cannot be used.
+    /// The client authorities cannot be used.
     #[error("certificates of clients cannot be verified: {0}")]
     Authorities(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// A certificate, with those between it and its authority, and its key, both as PEM, and where they come from.
+/// Certificate chain and key as PEM, with their paths.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyPair {
-    /// The certificate.
+    /// Certificate with its intermediates, as PEM.
     pub certificate: Vec<u8>,
-    /// Its key.
+    /// Private key, as PEM.
     pub key: Vec<u8>,
-    /// Where the certificate is.
+    /// Path of the certificate.
     pub certificate_path: PathBuf,
-    /// Where the key is.
+    /// Path of the key.
     pub key_path: PathBuf,
 }
 
