@@ -3,8 +3,8 @@
 //!
 //! `/healthz` answers 200 as long as the process schedules work. Upstream's `/healthz` answers 200 even when nothing ever started.
 //! `/readyz` answers 503 and names the stores that wait for their initial list. A standby that waits to be elected is ready and names the
-//! leader. A new leader is not ready until it has listed all stores again. `/metrics` serves the metrics of the process, at most
-//! a second old; see [`crate::metrics`].
+//! leader. A new leader is not ready until it has listed all stores again. `/metrics` serves the metrics of the process, at most a second
+//! old; see [`crate::metrics`].
 
 pub mod secure;
 
@@ -42,7 +42,7 @@ pub struct Endpoints {
     pub secure: Option<SecureEndpoint>,
 }
 
-/// An endpoint that has a certificate.
+/// Address and TLS files of the secure endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecureEndpoint {
     /// Address to listen on.
@@ -207,7 +207,7 @@ fn readiness(
 /// HTTP answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
-    /// Status code and its name.
+    /// Status code with its phrase.
     code: &'static str,
     media_type: &'static str,
     body: Arc<str>,

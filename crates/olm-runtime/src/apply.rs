@@ -45,8 +45,7 @@ enum Server {
 /// - Actions run in order. All independent actions of a plan are attempted, as long as the server answers. The others stop at their first
 ///   failure.
 /// - Every request has a deadline ([`REQUEST_DEADLINE`]). A request without an answer is a [`FailureClass::Retry`], because it may have
-///   been
-///   applied. After that, and after a 5xx, the object is read once, so that the next reconcile sees the result. If that read is not
+///   been applied. After that, and after a 5xx, the object is read once, so that the next reconcile sees the result. If that read is not
 ///   answered either, no other action of the plan is attempted, because each would wait as long.
 /// - Returned objects go into the stores before the outcome is reported.
 /// - While the [`WriteGate`] is shut, nothing is sent: each attempted action is a [`FailureClass::Retry`]. If the gate is open for a
@@ -162,9 +161,8 @@ impl Executor {
     }
 
     /// Reads the object back after a write that may have been executed although its answer does not say so. Without that, the next
-    /// reconcile
-    /// would decide on a state older than its own last write and compute its patch against it. Any answer, also "not found", counts as
-    /// [`Server::Answers`], and so does a target that cannot be read.
+    /// reconcile would decide on a state older than its own last write and compute its patch against it. Any answer, also "not found",
+    /// counts as [`Server::Answers`], and so does a target that cannot be read.
     async fn look_again(&self, action: &Action) -> Server {
         let target = action.target();
         if target.name.is_empty() {
@@ -210,8 +208,7 @@ fn is_about_labels(action: &Action) -> bool {
 }
 
 /// Removes the parts that no status needs and that may be a MiB, since outcomes are kept until the end of a reconcile. The data of
-/// Secrets
-/// is removed as well.
+/// Secrets is removed as well.
 fn without_bulk(mut object: Value) -> Value {
     let left_out: &[&str] = match object.get("kind").and_then(Value::as_str) {
         Some("CustomResourceDefinition") => &["spec"],
@@ -228,8 +225,8 @@ fn without_bulk(mut object: Value) -> Value {
     object
 }
 
-/// True if the write may have been executed despite the failure: no answer, or a server that gave up on it. A timeout of etcd is a
-/// 500, one of the API server a 504, and a proxy in between may answer with any 5xx.
+/// True if the write may have been executed despite the failure: no answer, or a server that gave up on it. A timeout of etcd is a 500,
+/// one of the API server a 504, and a proxy in between may answer with any 5xx.
 fn may_be_carried_out(failure: &Failure) -> bool {
     failure.class == FailureClass::Retry && (failure.code == 0 || failure.code >= 500)
 }
@@ -261,8 +258,8 @@ fn outcome_of_error(action: &Action, error: &kube::Error) -> Outcome {
             FailureClass::AlreadyExists,
         ) => Outcome::Kept,
         (Action::Delete { .. }, FailureClass::NotFound) => Outcome::Gone,
-        // Conflict of the uid: the object to delete is gone and a new one has its name. If the resource version is guarded too, it may
-        // be the same object, changed since it was read.
+        // Conflict of the uid: the object to delete is gone and a new one has its name. If the resource version is guarded too, it may be
+        // the same object, changed since it was read.
         (Action::Delete { guard, .. }, FailureClass::Conflict) if is_of_uid_alone(guard) => Outcome::Gone,
         _ => failed(action, class, status.code, status.message.clone()),
     }
@@ -270,8 +267,8 @@ fn outcome_of_error(action: &Action, error: &kube::Error) -> Outcome {
 
 /// Class of an API server's refusal.
 ///
-/// 401 means that the server did not recognize our token: it was just renewed, or its key is not known there yet. A missing
-/// permission is a 403, also under impersonation.
+/// 401 means that the server did not recognize our token: it was just renewed, or its key is not known there yet. A missing permission is
+/// a 403, also under impersonation.
 pub fn classify(status: &kube::core::Status) -> FailureClass {
     let terminating = status.details.as_ref().is_some_and(|details| {
         details

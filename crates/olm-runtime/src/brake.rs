@@ -1,14 +1,11 @@
 //! Rate limiter that slows down a key whose reconciles keep writing without a request.
 //!
-//! A controller may write again and again: a policy reverts what it applies, two objects each want another form of a third, or there
-//! is a bug. Each such reconcile writes and is requeued by its own write. So reconciles that wrote are counted per key. Some are free,
-//! since
+//! A controller may write again and again: a policy reverts what it applies, two objects each want another form of a third, or it has a
+//! bug. Each such reconcile writes and is requeued by its own write. So reconciles that wrote are counted per key. Some are free, since
 //! normal progress writes several times. After that each pause is 1.5 times as long as the one before, up to [`CEILING`]. Reconciles that
 //! wrote only a status have a free number of their own. Reconciles that write nothing and requeues by statuses do not count, as every
-//! loop
-//! has them. The count falls by one per [`CEILING`] of time. It is reset when a user wants something new: an object was created, deleted
-//! or
-//! got another spec, and the key itself did not cause it.
+//! loop has them. The count falls by one per [`CEILING`] of time. It is reset when a user wants something new: an object was created,
+//! deleted or got another spec. Changes by the key itself do not reset it.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -39,7 +36,7 @@ const TIDYING: Duration = Duration::from_secs(2 * CEILING.as_secs());
 /// How much a reconcile wrote.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
-    /// Nothing.
+    /// No write.
     #[default]
     Nothing,
     /// The status of the key's own object, and nothing else.
@@ -54,8 +51,7 @@ pub struct Written {
     /// Amount that was written.
     pub extent: Extent,
     /// Written objects that have names. Objects whose status alone was written are left out: a status requests nothing, so a request by
-    /// such an
-    /// object comes from another client.
+    /// such an object comes from another client.
     pub objects: Vec<ObjectId>,
 }
 
@@ -85,8 +81,7 @@ struct Series {
 /// Rate limiter of one queue. No I/O: the time is an argument.
 ///
 /// A user who changes fifty thousand objects in a minute adds as many keys. So keys and the objects they wrote are remembered by hash,
-/// with a
-/// random seed that nobody can predict. Two keys whose hashes collide share a count, which is negligibly rare.
+/// with a random seed that nobody can predict. Two keys whose hashes collide share a count, which is negligibly rare.
 #[derive(Debug, Default)]
 pub(crate) struct Brake {
     series: BTreeMap<u64, Series>,

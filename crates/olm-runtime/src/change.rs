@@ -17,8 +17,7 @@ pub struct ObjectState<'a> {
     /// The uid, if the server has set it.
     pub uid: Option<Uid>,
     /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None` if it is missing
-    /// or
-    /// not a number; such a state always counts as the newest.
+    /// or not a number; such a state always counts as the newest.
     pub version: Option<u64>,
     /// Increases with each change of the spec; `None` for kinds without it.
     pub generation: Option<i64>,

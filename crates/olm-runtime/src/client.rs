@@ -22,9 +22,8 @@ use crate::metrics::Metrics;
 /// Target of request spans, which tells them apart from other spans.
 pub(crate) const REQUESTS: &str = "olm_runtime::requests";
 
-/// Deadline for the API server to start its answer to any request, and then for each further chunk of an answer that is not a watch.
-/// Writes
-/// and reads of reconciles must finish within it.
+/// Deadline for the API server to start its answer to any request. Except for watches, it also applies to each further chunk. Writes and
+/// reads of reconciles must finish within it.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Reason why no connection could be configured.
@@ -38,7 +37,7 @@ pub enum ClientError {
     Kubeconfig {
         /// Path of the kubeconfig.
         path: String,
-        /// The cause.
+        /// Cause of the failure.
         #[source]
         source: kube::config::KubeconfigError,
     },
@@ -48,14 +47,12 @@ pub enum ClientError {
 }
 
 /// Connects with the kubeconfig at `path`. Without one it uses `KUBECONFIG` or the in-cluster environment. An empty path counts as none,
-/// as
-/// in upstream's programs.
+/// as in upstream's programs.
 ///
 /// kube's default retry of refused requests is off: a create that is repeated blindly could run twice, and the driver retries whole
 /// reconciles anyway. Answers are bounded, see [`bounded`], and requests are counted in `metrics`. Warnings about writes are collected
-/// for
-/// the executor. Requests without an answer time out ([`REQUEST_DEADLINE`]). A connection is closed if sent data stays unacknowledged for
-/// `unacknowledged`, or if its other end is gone. These two do not apply if the kubeconfig names a proxy or a login program; inside a
+/// for the executor. Requests without an answer time out ([`REQUEST_DEADLINE`]). A connection is closed if sent data stays unacknowledged
+/// for `unacknowledged`, or if its other end is gone. These two do not apply if the kubeconfig names a proxy or a login program; inside a
 /// cluster neither occurs.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! The only wall clock of the operators.
 //!
 //! Delays and deadlines use tokio's clock, which a test may pause; times in objects are wall time. Both must agree. Otherwise a test that
-//! advances the paused clock by an hour would see conditions that are no older. So wall time is read only here, and it follows
-//! tokio's clock.
+//! advances the paused clock by an hour would see conditions that are no older. So wall time is read only here, and it follows tokio's
+//! clock.
 
 use std::cell::Cell;
 
@@ -28,8 +28,7 @@ pub fn now() -> Timestamp {
 }
 
 /// Makes [`now`] return `start` plus the progress of tokio's clock, on this thread; for tests that must be repeatable. Other threads,
-/// also
-/// those of `spawn_blocking`, keep the system's clock.
+/// also those of `spawn_blocking`, keep the system's clock.
 #[doc(hidden)]
 pub fn start_at(start: Timestamp) {
     START.set(Some((start, Instant::now())));

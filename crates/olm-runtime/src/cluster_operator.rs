@@ -27,7 +27,7 @@ use crate::{
 
 /// Maximum time that a reconcile waits for the first list.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval of retries while a ClusterOperator cannot be read.
+/// Requeue interval while a ClusterOperator has not been read.
 const READ_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Status of a ClusterOperator; the store keeps nothing else of it.

@@ -4,8 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Adds or replaces `condition` in `conditions`. The transition time is kept if the status stays the same. Other conditions and the order
-/// of
-/// the list do not change.
+/// of the list do not change.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) {
     match conditions
         .iter_mut()

@@ -143,8 +143,7 @@ impl Discovery {
     }
 
     /// Returns which of `kinds` of a group and version the cluster serves. It never fails, because one unavailable aggregated API server
-    /// must
-    /// not block everything else. The reason is part of the result, and the last known kinds still count.
+    /// must not block everything else. The reason is part of the result, and the last known kinds still count.
     pub async fn find_served(&self, group: &str, version: &str, kinds: &BTreeSet<&str>) -> Served {
         let Some(api_version) = api_version(group, version) else {
             return Served::default();

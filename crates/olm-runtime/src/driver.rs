@@ -40,9 +40,8 @@ const LONGEST_BACKOFF: Duration = CEILING;
 /// Minimum interval, in the long run, of a failing reconcile that asks for an earlier retry because of a deadline.
 const SOONEST_ASKED: Duration = Duration::from_secs(5);
 
-/// Time that reads or writes of a key may fail before its status reports it. Users look after about five seconds. This is less, because
-/// reads
-/// take time and reconciles use whole seconds.
+/// Time that reads or writes of a key may fail before its status reports it. The report is due within five seconds. This is less, because
+/// reads take time and reconciles use whole seconds.
 pub const TELL_AFTER: Duration = Duration::from_secs(4);
 
 /// Result of `status`: the patches, events, the requeue, and the memory for the next reconcile. `M` is [`Reconciler::Memory`].
@@ -51,8 +50,7 @@ pub struct StatusUpdate<M = ()> {
     /// One status patch per object whose status changed. Each is attempted even if others fail, as long as the server answers.
     pub patches: Vec<Action>,
     /// Events to send after the statuses are written. An event about an object whose status was not written is dropped; the reconcile
-    /// that
-    /// writes the status sends it again.
+    /// that writes the status sends it again.
     pub events: Vec<EventDraft>,
     /// Requeue of the key; of this and the plan's the earlier wins.
     pub requeue: Requeue,
@@ -79,21 +77,17 @@ impl<M> Default for StatusUpdate<M> {
 ///
 /// # Guarantees
 /// A key is never in two reconciles at once. A reconcile that could not observe, whose write failed, or that panicked is retried with
-/// exponential backoff from 100 ms to 60 s; success resets it. Statuses are written last, each once, even if an action failed, so that
-/// they
-/// can report the failure. A key that keeps writing without any request is slowed down, see [`crate::brake`]. Reads that have failed for
-/// [`TELL_AFTER`] are reported by [`Reconciler::unobserved`].
+/// exponential backoff. It grows from 100 ms to 60 s, and success resets it. Statuses are written last, each once, even if an action
+/// failed, so that they can report the failure. A key that keeps writing without any request is slowed down, see [`crate::brake`]. Reads
+/// that have failed for [`TELL_AFTER`] are reported by [`Reconciler::unobserved`].
 ///
 /// # Memory
 /// A reconciler has no state of its own that reconciles change. Results that no object holds go through the driver. Examples are the text
-/// of
-/// the last refusal, or what was already reported. `status` sees the failures ([`Outcomes::failures`]) and puts the state for the next
+/// of the last refusal, or what was already reported. `status` sees the failures ([`Outcomes::failures`]) and puts the state for the next
 /// reconcile into [`StatusUpdate::memory`]; the next `decide` gets it. To keep the old state, `decide` passes it to `status` in the
-/// verdict.
-/// The driver keeps one value per key. A reconcile whose `observe`, `decide` or `status` fails or panics leaves it unchanged. `None` from
-/// `observe` clears it, and so does a restart of the process. After a restart everything starts from the state of the cluster, so only
-/// the
-/// content and timing of messages may depend on it.
+/// verdict. The driver keeps one value per key. A reconcile whose `observe`, `decide` or `status` fails or panics leaves it unchanged.
+/// `None` from `observe` clears it, and so does a restart of the process. After a restart everything starts from the state of the
+/// cluster, so only the content and timing of messages may depend on it.
 #[async_trait]
 pub trait Reconciler: Send + Sync + 'static {
     /// Key type of the queue.
@@ -107,9 +101,8 @@ pub trait Reconciler: Send + Sync + 'static {
 
     /// Name in logs, for example `csv`.
     const NAME: &'static str;
-    /// First delay after a reconcile whose write was refused ([`Failure::is_refusal`]). It is longer for kinds of which a cluster has so
-    /// many
-    /// that a component that refuses all of them would be called too often.
+    /// First delay after a reconcile whose write was refused ([`Failure::is_refusal`]). Reconcilers of numerous objects override it, so
+    /// that a component that refuses all of them is not called too often.
     const FIRST_BACKOFF_OF_REFUSED: Duration = FIRST_BACKOFF;
 
     /// Returns the object of a key, for the driver's own Events; `None` if no object can carry them.
@@ -117,9 +110,8 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Reads the state of the key. Must not write.
     async fn observe(&self, key: &Self::Key) -> Result<Option<Self::Observed>, ObserveError>;
     /// Returns a status patch that reports reads that keep failing, in addition to the existing status. It may only read data in memory
-    /// and
-    /// should be `None` if this was already reported, since every failing reconcile calls it. The next reconcile that reaches `status`
-    /// reverts it.
+    /// and should be `None` if this was already reported, since every failing reconcile calls it. The next reconcile that reaches
+    /// `status` reverts it.
     fn unobserved(&self, _key: &Self::Key, _error: &ObserveError) -> Option<Action> {
         None
     }
@@ -154,8 +146,7 @@ pub struct Runner {
 }
 
 /// Controllers of this process with at least one successful reconcile. Clones share the same state. A reconcile whose object does not
-/// exist
-/// does not count.
+/// exist does not count.
 #[derive(Clone, Default)]
 pub struct FirstRounds(Arc<Mutex<Firsts>>);
 
@@ -337,8 +328,7 @@ impl<R: Reconciler> Worker<R> {
                 let backoff = self.backoff(&key, first);
                 let delay = match requeue {
                     // A deadline may be earlier than the end of the backoff. But a stale observation asks for an immediate retry every
-                    // time, which must
-                    // not become a hot loop.
+                    // time, which must not become a hot loop.
                     Requeue::After { delay, .. } => delay.clamp((backoff / 2).min(SOONEST_ASKED), backoff),
                     Requeue::AwaitChange => backoff,
                 };
@@ -372,8 +362,7 @@ impl<R: Reconciler> Worker<R> {
         self.remember(key, update.memory);
         let mut failed = outcomes.failure().map(|(_, failure)| Why::of(failure));
         // A warning reports what was found, so it is valid even if writes fail. It may not be repeated, since a write before the refused
-        // one can
-        // record that it was reported.
+        // one can record that it was reported.
         let mut events = plan.events;
         events.retain(|event| event.warning || failed.is_none());
         let mut untold = Vec::new();

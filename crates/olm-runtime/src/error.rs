@@ -5,8 +5,7 @@ use std::error::Error as StdError;
 use thiserror::Error;
 
 /// Returns the text of `error` and its causes, without repetition. Many errors include their cause in their text, and those of
-/// connections
-/// have no other information.
+/// connections have no other information.
 pub fn with_causes(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -25,8 +25,7 @@ pub const COMPONENT: &str = "operator-lifecycle-manager";
 /// Maximum bytes of an Event's text.
 const NOTE_LIMIT: usize = 1024;
 /// Maximum number of remembered events; repetitions of these become series. kube's recorder remembers all events of the last six minutes,
-/// and
-/// removes old ones only when it sends another.
+/// and removes old ones only when it sends another.
 const REMEMBERED_EVENTS: usize = 64;
 /// Timeout for sending one event. The others wait for it.
 const SEND_DEADLINE: Duration = Duration::from_secs(10);
@@ -50,8 +49,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Returns a recorder and the task that sends its events while `gate` is open. Repetitions of an event become a series. Must be
-    /// called inside
-    /// a runtime.
+    /// called inside a runtime.
     #[expect(clippy::disallowed_methods, reason = "the one place that sends events")]
     pub fn new(client: Client, gate: WriteGate, metrics: Metrics) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, mut receiver) = mpsc::channel::<EventDraft>(WAITING_LIMIT);
@@ -62,8 +60,7 @@ impl Recorder {
         let client = gated(client, &gate);
         let sending = async move {
             // kube's recorder merges two events with the same reason on the same object, even if their texts differ, and shows the text
-            // of the
-            // first. So each text has its own recorder.
+            // of the first. So each text has its own recorder.
             let mut recorders = HashMap::new();
             let mut known = 0;
             while let Some(draft) = receiver.recv().await {
@@ -142,8 +139,7 @@ mod tests {
     use super::*;
 
     /// Sends events about the objects `names`, each with its text. The server never answers request number `silent`. Returns the methods
-    /// of all
-    /// requests.
+    /// of all requests.
     async fn methods(names: &[(&str, &str)], silent: usize) -> Vec<http::Method> {
         methods_through(WriteGate::default(), names, silent).await
     }

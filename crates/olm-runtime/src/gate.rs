@@ -11,10 +11,8 @@ use tokio::time::Instant;
 /// # Expected flow
 /// [`Executor`](crate::apply::Executor) and [`Recorder`](crate::event::Recorder) write with a client whose requests check the gate right
 /// before they are sent (`client/gated.rs`). They check again when the body goes to the connection. A write that is held back is never
-/// sent.
-/// In a plan it is a failure of class [`Retry`](crate::outcome::FailureClass::Retry), so the reconcile is retried with backoff. An Event
-/// is
-/// dropped.
+/// sent. In a plan it is a failure of class [`Retry`](crate::outcome::FailureClass::Retry), so the reconcile is retried with backoff. An
+/// Event is dropped.
 ///
 /// # Guarantees
 /// Once [`WriteGate::shut`] has returned, no write starts. An earlier write cannot be recalled. Until its answer arrives or its deadline

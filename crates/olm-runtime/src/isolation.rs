@@ -1,9 +1,8 @@
 //! Isolation of panics: a panic in a reconcile affects only its key; any other panic ends the process.
 //!
 //! A panic is a bug. Input that triggers one in a decision must not affect other keys. So the driver runs reconciles [`isolated`], and
-//! stores
-//! call their listeners the same way. Any other panic ends a task that others still wait for. In that case the process aborts at once, as
-//! [`end_process_on_panic`] arranges, and is restarted. See `docs/decisions/0018-panics.md`.
+//! stores call their listeners the same way. Any other panic ends a task that others still wait for. In that case the process aborts at
+//! once, as [`end_process_on_panic`] arranges, and is restarted. See `docs/decisions/0018-panics.md`.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -45,8 +44,7 @@ impl Panicked {
 /// Runs `work` and returns a panic in it as an error.
 ///
 /// A panic must not leave state that `work` shares with others half changed. Poisoned locks are recovered here, so code that changes
-/// state
-/// under a lock must not panic in between.
+/// state under a lock must not panic in between.
 ///
 /// # Errors
 /// If `work` panics.
@@ -93,8 +91,7 @@ pub async fn blocking_in_round<R: Send + 'static>(work: impl FnOnce() -> R + Sen
 }
 
 /// Makes the process abort on any panic on this thread that is not isolated, after printing its message. The runtime and its tasks must
-/// run
-/// on this thread. Panics on other threads (`spawn_blocking`) are returned as errors.
+/// run on this thread. Panics on other threads (`spawn_blocking`) are returned as errors.
 ///
 /// Each panic is printed to stderr on one line, escaped like log lines, because it may contain text of a registry or a user. With
 /// `RUST_BACKTRACE` a backtrace follows.

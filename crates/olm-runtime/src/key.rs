@@ -70,8 +70,8 @@ pub(crate) fn kind_of<K: Resource<DynamicType = ()>>() -> GroupVersionKind {
     GroupVersionKind::gvk(&K::group(&()), &K::version(&()), &K::kind(&()))
 }
 
-/// True if the text can be a name in the path of a request. Manifests of users may contain any name. A text with a space, a slash or
-/// a question mark is never the name of an object.
+/// True if the text can be a name in the path of a request. Manifests of users may contain any name. A text with a space, a slash or a
+/// question mark is never the name of an object.
 pub fn is_path_segment(name: &str) -> bool {
     const SPECIAL: &[u8] = b"/?#%\"<>\\^`{|}";
     let plain = |byte: u8| byte.is_ascii_graphic() && !SPECIAL.contains(&byte);

@@ -2,11 +2,9 @@
 //!
 //! # Expected flow
 //! A process becomes a candidate once its stores are ready ([`Elector::acquire`]). It reads the Lease every retry period. It takes the
-//! Lease
-//! if there is no holder, or if the Lease has not changed for its duration. Each renewal ([`Elector::renew`]) then opens the
-//! [`WriteGate`]
-//! for a [`WriteWindow`](crate::gate::WriteWindow). At shutdown, once its writes are settled, the process removes its name from the Lease
-//! ([`Elector::release`]), so that the next holder need not wait.
+//! Lease if there is no holder, or if the Lease has not changed for its duration. Each renewal ([`Elector::renew`]) then opens the
+//! [`WriteGate`] for a [`WriteWindow`](crate::gate::WriteWindow). At shutdown, once its writes are settled, the process removes its name
+//! from the Lease ([`Elector::release`]), so that the next holder need not wait.
 //!
 //! # Guarantees
 //! Once another process holds the Lease, no write of this process is sent or executed ([`LeaseTimes`]). Decision record 0036 lists the
@@ -15,9 +13,8 @@
 //!
 //! # Errors
 //! A leader that cannot renew the Lease in time sends no writes until it can. [`Elector::renew`] continues as long as no other process
-//! has
-//! taken the Lease. It returns when another process has. Then this process has to exit, since its memory may contradict the writes of the
-//! next holder.
+//! has taken the Lease. It returns when another process has. Then this process has to exit, since its memory may contradict the writes of
+//! the next holder.
 
 mod candidate;
 #[cfg(test)]
@@ -212,8 +209,7 @@ impl Elector {
     }
 
     /// Reads the Lease once, within 5 s. If this runs before the stores start to list, [`Elector::acquire`] can tell whether another
-    /// process
-    /// wrote since. A missing answer is no error; the Lease then counts as held.
+    /// process wrote since. A missing answer is no error; the Lease then counts as held.
     pub async fn look(&mut self) {
         let sent = Instant::now();
         if tokio::time::timeout(FIRST_LOOK, self.read()).await.is_err() {
@@ -223,8 +219,7 @@ impl Elector {
     }
 
     /// Waits until this process leads; the gate is open then. Returns true if another process may have written since [`Elector::look`],
-    /// or ever if
-    /// that was not called. In that case the stores may lack its last writes, even if their watches work.
+    /// or ever if that was not called. In that case the stores may lack its last writes, even if their watches work.
     ///
     /// # Errors
     /// If another process took the Lease before this one learned that it held it.

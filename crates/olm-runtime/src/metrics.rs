@@ -35,8 +35,7 @@ const ROUND_SECONDS: [f64; 9] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 
 /// Metrics of a process. Clones share the same registry. The default counts nothing, for tests and models.
 ///
 /// Counting is a lookup by labels and an addition; it allocates only for a new combination of labels. Values that are available at any
-/// time
-/// (queue depths, objects in stores) are read when the metrics are collected.
+/// time (queue depths, objects in stores) are read when the metrics are collected.
 #[derive(Clone, Default)]
 pub struct Metrics {
     registered: Option<Arc<Registered>>,
@@ -239,8 +238,8 @@ impl Metrics {
         summary
     }
 
-    /// Registers CPU time, memory, open files and start time of this process, under the names that all exporters use. Without
-    /// `/proc` they are missing.
+    /// Registers CPU time, memory, open files and start time of this process, under the names that all exporters use. Without `/proc`
+    /// they are missing.
     pub(crate) fn of_the_process(&self) {
         #[cfg(target_os = "linux")]
         self.register(

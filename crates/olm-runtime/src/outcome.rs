@@ -48,7 +48,7 @@ pub struct Failure {
     pub code: u16,
     /// Message of the API server or the transport.
     pub message: String,
-    /// The write, for example `create Deployment ns/name`.
+    /// Description of the write, for example `create Deployment ns/name`.
     pub action: String,
 }
 
@@ -58,9 +58,8 @@ impl Failure {
         self.class == FailureClass::Retry && self.code == 0
     }
 
-    /// True if the server refused it for a reason that lasts: a missing permission, a quota, an admission webhook, the object itself, or
-    /// a
-    /// namespace that is being deleted.
+    /// True if the server refused it for a reason that lasts. Examples are a missing permission, a quota, an admission webhook, the
+    /// object itself, or a namespace that is being deleted.
     pub fn is_refusal(&self) -> bool {
         let class = self.class;
         matches!(

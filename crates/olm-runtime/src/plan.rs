@@ -432,8 +432,7 @@ impl Requeue {
 }
 
 /// Writes and events of one reconcile. Actions run in order. The first [`independent`](Plan::independent) ones do not affect each other;
-/// the
-/// others stop at their first failure.
+/// the others stop at their first failure.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// The writes, in order.

@@ -31,12 +31,11 @@ use crate::{args, isolation, telemetry};
 const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
 /// Shutdown grace period for reconciles in progress.
 const LAST_ROUNDS: Duration = Duration::from_secs(20);
-/// Maximum number of keys added to the queues of a standby. A standby holds each key once until it leads. But keys of deleted objects,
-/// or of labels that have changed, add up. Beyond this limit the standby restarts, which affects no one.
+/// Maximum number of keys added to the queues of a standby. A standby holds each key once until it leads. But keys of deleted objects, or
+/// of labels that have changed, add up. Beyond this limit the standby restarts, which affects no one.
 const MOST_ADDED: usize = 100_000;
 /// Time without progress after which a new leader gives up its lists. No process writes until the lists are complete. A list that
-/// progresses is
-/// never given up, because the next leader would have to start it again.
+/// progresses is never given up, because the next leader would have to start it again.
 const LISTING: Duration = Duration::from_secs(120);
 /// Interval at which a standby counts its keys.
 const COUNTING: Duration = Duration::from_secs(60);
@@ -56,7 +55,7 @@ pub struct Start {
     pub without_effect: Vec<&'static str>,
 }
 
-/// Runs `work` on one thread and returns the exit code: 0, 1 after logging an error of `work`, or 2 for an error in the flags.
+/// Runs `work` on one thread and returns the exit code. It is 0, 1 after logging an error of `work`, or 2 for an error in the flags.
 pub fn main<E>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>) -> ExitCode
 where
     E: AsRef<dyn Error>,
@@ -156,10 +155,8 @@ pub enum RunError {
 /// Runs a process of controllers until SIGTERM or SIGINT.
 ///
 /// It starts the watches of `set` and waits until all stores are ready. With a `candidacy` it also waits until this process leads. Then
-/// it
-/// starts the controllers with `start`. At a signal, reconciles in progress are finished first. Health and `metrics` are served at
-/// `endpoints`
-/// all the time.
+/// it starts the controllers with `start`. At a signal, reconciles in progress are finished first. Health and `metrics` are served at
+/// `endpoints` all the time.
 ///
 /// # Errors
 /// If health or metrics cannot be served, if a permanent task ends, if leadership is lost, or if a new leader cannot list.
@@ -177,8 +174,7 @@ pub async fn run(
     let mut stop = std::pin::pin!(stop_signal());
     if let Some(elector) = &mut elector {
         // The Lease is read before the stores list: if it is free now and unchanged later, no process wrote in between. The timeout is
-        // short, because
-        // probes get no answer meanwhile.
+        // short, because probes get no answer meanwhile.
         tokio::select! {
             () = elector.look() => {}
             () = &mut stop => return Ok(()),
@@ -244,9 +240,9 @@ async fn usable(
 /// Runs the controllers: the part of [`run`] without signals and network.
 ///
 /// It waits until the stores that `watches` feed are ready and, with an `elector`, until this process leads. If another process led
-/// meanwhile,
-/// all stores list again, because they may lack its last writes. Then it starts the controllers with `start`. At `stop` it finishes the
-/// reconciles in progress and releases the Lease. If the future is dropped, everything stays as it is, as in a killed process.
+/// meanwhile, all stores list again, because they may lack its last writes. Then it starts the controllers with `start`. At `stop` it
+/// finishes the reconciles in progress and releases the Lease. If the future is dropped, everything stays as it is, as in a killed
+/// process.
 ///
 /// # Errors
 /// If a watch, a worker or the event sender ends, if leadership is lost, or if a new leader cannot list.

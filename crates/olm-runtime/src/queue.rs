@@ -23,8 +23,8 @@ const REMEMBERED_REQUESTS: usize = 256;
 /// - A waiting key is held once, however often it is added.
 /// - A key in progress is returned again only after [`Queue::done`].
 /// - `add_after` keeps the earlier of two delays; `add` overrides any delay.
-/// - In a [fair](Queue::fair) queue the classes take turns. A key waits for at most one key of each other class, and for
-///   the keys of its own class that were added before.
+/// - In a [fair](Queue::fair) queue the classes take turns. A key waits for at most one key of each other class, and for the keys of its
+///   own class that were added before.
 /// - A key that keeps writing without a request is delayed however it is added, see [`crate::brake`].
 #[derive(Debug)]
 pub struct Queue<T> {
@@ -91,8 +91,7 @@ impl<T: Clone + Ord + Hash> Queue<T> {
     }
 
     /// Creates an empty queue whose classes of keys, such as namespaces, take turns. At most `share` keys of a class (at least one) are
-    /// in
-    /// progress at once. If `share` is less than the number of workers, one class never occupies all of them.
+    /// in progress at once. If `share` is less than the number of workers, one class never occupies all of them.
     pub fn fair(class: fn(&T) -> &str, share: usize) -> Self {
         Self::with_classes(class, share.max(1))
     }
@@ -172,8 +171,7 @@ impl<T: Clone + Ord + Hash> Queue<T> {
     }
 
     /// Returns the object whose change first requested the current reconcile of `key`: it was created, deleted or got another spec.
-    /// `None` for
-    /// other changes, such as a status, and for timers.
+    /// `None` for other changes, such as a status, and for timers.
     pub(crate) fn trigger(&self, key: &T) -> Option<Arc<ObjectId>> {
         self.lock().running.get(key)?.trigger.clone()
     }

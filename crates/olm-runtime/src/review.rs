@@ -4,9 +4,9 @@
 //! - An answer is cached for [`REVIEW_AGE`], positive or negative; a missing answer never counts as one.
 //! - At most [`KEPT_REVIEWS`] answers of each kind are cached, each with only a hash of its question.
 //! - At most [`PARALLEL_REVIEWS`] questions of each kind are in progress at a time, each for at most [`REVIEW_TIME`].
-//! - Unknown tokens, whose owners were not admitted lately, wait for one of [`PARALLEL_STRANGERS`] slots. Each slot is occupied for
-//!   at least [`STRANGER_TIME`]. So a client that sends random tokens cannot block known clients, and costs the API server at most
-//!   20 requests a second.
+//! - Unknown tokens, whose owners were not admitted lately, wait for one of [`PARALLEL_STRANGERS`] slots. Each slot is occupied for at
+//!   least [`STRANGER_TIME`]. So a client that sends random tokens cannot block known clients, and costs the API server at most 20
+//!   requests a second.
 
 mod admission;
 mod attributes;
@@ -117,8 +117,7 @@ impl Reviews {
     }
 
     /// Records that `user` was admitted, with `token` if they used one. For [`KNOWN_TIME`] the token then does not wait behind unknown
-    /// ones. At
-    /// most [`KNOWN_TOKENS_EACH`] tokens per owner are known; all ServiceAccounts of a namespace are one owner.
+    /// ones. At most [`KNOWN_TOKENS_EACH`] tokens per owner are known; all ServiceAccounts of a namespace are one owner.
     fn let_in(&self, user: &User, token: Option<&str>) {
         self.is_unanswered.store(false, Ordering::Relaxed);
         if let Some(token) = token {

@@ -1,9 +1,8 @@
 //! Stores: copies of the API server's objects, kept current by watches, as immutable `Arc` values.
 //!
 //! kube's watcher implements the list/watch protocol. The store on top is our own for two reasons. It passes the old and the new object
-//! of
-//! each change to its listeners, which the `triggers` of a controller need. And it takes in the results of our own writes
-//! ([`StoreSetHandle::absorb`]), so that a controller never decides on a state older than its own last write.
+//! of each change to its listeners, which the `triggers` of a controller need. And it takes in the results of our own writes
+//! ([`StoreSetHandle::absorb`]). So a controller never decides on a state older than its own last write.
 
 mod absorb;
 mod contents;
@@ -145,8 +144,7 @@ impl<K: Object> Store<K> {
     }
 
     /// Returns the objects for which `wanted` is true, ordered by namespace and name. Only these are cloned, so this is the way to find a
-    /// few
-    /// among many. `wanted` must be fast and must not access this store, because changes wait for it.
+    /// few among many. `wanted` must be fast and must not access this store, because changes wait for it.
     pub fn list_where(&self, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         self.read(|contents| {
             let objects = contents.iter();
@@ -218,8 +216,7 @@ impl<K: Object> Store<K> {
     }
 
     /// Returns the objects whose newest JSON cannot be parsed, with the decoder's message. The last readable form stays in the store,
-    /// because
-    /// treating it as deleted would delete its dependents.
+    /// because treating it as deleted would delete its dependents.
     pub fn unreadable(&self) -> BTreeMap<NamespacedName, String> {
         let unreadable = self.shared.unreadable.read();
         let unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
@@ -230,9 +227,8 @@ impl<K: Object> Store<K> {
     }
 
     /// Calls `listener` on every later change, in order. It must be fast, since it runs on the watch's task. It may read stores but must
-    /// not put
-    /// anything into one. A panic of a listener is logged and reported by an Event on the object, and the other listeners still run. The
-    /// rest of the failed listener's work for this change is lost.
+    /// not put anything into one. A panic of a listener is logged and reported by an Event on the object, and the other listeners still
+    /// run. The rest of the failed listener's work for this change is lost.
     pub fn on_change(&self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) {
         self.shared
             .listeners

@@ -31,8 +31,7 @@ const ANSWERS: &str = "kube_client::client";
 
 /// Starts logging. `debug` logs the work of each reconcile. The environment variable `OLM_LOG` takes a filter such as
 /// `info,olm_runtime=debug` and takes precedence. `OLM_LOG_FORMAT` is `text` or `json`. Colours are used only on a terminal. Answers of
-/// the
-/// API server are never logged, whatever the filter is.
+/// the API server are never logged, whatever the filter is.
 ///
 /// Spans of `program` are exported as OpenTelemetry's variables configure, with connections that run on `runtime`.
 ///

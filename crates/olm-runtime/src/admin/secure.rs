@@ -2,15 +2,13 @@
 //! identified by a bearer token, or else by a certificate signed by the client authority.
 //!
 //! # Guarantees
-//! - Metrics are served only if the API server allows it. If the API server does not answer, the client gets 503 without details.
-//!   The cause is logged once until the next client is admitted.
+//! - Metrics are served only if the API server allows it. If the API server does not answer, the client gets 503 without details. The
+//!   cause is logged once until the next client is admitted.
 //! - One request per connection, HTTP/1.1 only. Handshake, request and answer share one deadline, [`PATIENCE`].
-//! - Connections are accepted at once, but at most 50 handshakes start per second, in the order of their connections. Handshakes use
-//!   the thread that does everything else. Beyond the limit of open connections, those of the client with the most connections are
-//!   closed.
-//!   A flood therefore delays only itself.
+//! - Connections are accepted at once, but at most 50 handshakes start per second, in the order of their connections. Handshakes use the
+//!   thread that does everything else. Beyond the limit of open connections, those of the client with the most connections are closed. A
+//!   flood therefore delays only itself.
 //! - Frequent requests cost the API server no more than [`crate::review`] states.
-//! - Who asks often costs the API server no more than [`crate::review`] says.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -130,8 +128,7 @@ pub async fn serve(
         async move {
             let answered = async {
                 // The handshake waits only after the connection is accepted. Connections in the listener's backlog have no owner and no
-                // limit, so a flood
-                // would keep everyone out.
+                // limit, so a flood would keep everyone out.
                 turns.next().await;
                 let tls = TlsAcceptor::from(config).accept(stream).await?;
                 let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();

@@ -21,8 +21,8 @@ fn target() -> Target {
     Target::of::<ConfigMap>("ns", "name")
 }
 
-/// Covers every code that Kubernetes and HTTP know, with the API server's reason. Unlisted codes are retried: an unknown code is never
-/// a permanent refusal.
+/// Covers every code that Kubernetes and HTTP know, with the API server's reason. Unlisted codes are retried: an unknown code is never a
+/// permanent refusal.
 #[test]
 fn every_refusal_has_its_class() {
     let told = [
@@ -129,8 +129,8 @@ fn an_existing_object_is_kept_and_a_missing_one_is_gone() {
     assert_eq!(failure.class, FailureClass::Conflict);
 }
 
-/// A write may have been executed although its answer says that the server gave up. Otherwise the next reconcile would create an
-/// existing object, or compute a patch against an older status.
+/// A write may have been executed although its answer says that the server gave up. Otherwise the next reconcile would create an existing
+/// object, or compute a patch against an older status.
 #[tokio::test]
 async fn after_an_answer_that_says_nothing_the_object_is_looked_at() {
     for (code, is_looked_at) in [

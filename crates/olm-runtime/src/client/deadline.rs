@@ -19,8 +19,7 @@ use tower::{BoxError, Layer, Service};
 use super::{REQUEST_DEADLINE, is_watch};
 
 /// Times out answers: the head has [`REQUEST_DEADLINE`], and so has each further chunk. A large page of a list may take longer in total,
-/// as
-/// long as data keeps coming. Events of a watch have no deadline; there the connection checks whether the other machine is alive.
+/// as long as data keeps coming. Events of a watch have no deadline; there the connection checks whether the other machine is alive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerInTime;
 

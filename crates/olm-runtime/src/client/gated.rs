@@ -26,8 +26,8 @@ struct HeldBack;
 #[error("no answer in the time that there was for it")]
 struct NoAnswer;
 
-/// Wraps `client` so that each request that may change something passes `gate`, which tracks it until it is settled. With a write
-/// window, the server gets the remaining time as `timeout`, as with `kubectl --request-timeout`. Must be called inside a runtime.
+/// Wraps `client` so that each request that may change something passes `gate`, which tracks it until it is settled. With a write window,
+/// the server gets the remaining time as `timeout`, as with `kubectl --request-timeout`. Must be called inside a runtime.
 pub(crate) fn gated(client: Client, gate: &WriteGate) -> Client {
     let namespace = client.default_namespace().to_owned();
     let gate = gate.clone();
@@ -70,8 +70,7 @@ fn with_timeout(uri: &Uri, time: Duration) -> Result<Uri, BoxError> {
 }
 
 /// Request body that checks the gate again just before it is sent. A handshake, or a suspended process, may delay it after the gate
-/// admitted
-/// the request. While the gate is shut, the body of a write is an error, and the server gets no complete request.
+/// admitted the request. While the gate is shut, the body of a write is an error, and the server gets no complete request.
 #[derive(Debug)]
 pub(super) struct LastLook {
     body: Body,

@@ -2,8 +2,7 @@
 //!
 //! It is built as kube would, except that dead connections are detected and connections use less memory. Each watch has its own
 //! connection for the life of the process. hyper lets the buffer of each grow to 400 KiB with the largest answer, and keeps it. A write
-//! that
-//! finds all connections in use opens another, and without a timer hyper closes none of them until the next request.
+//! that finds all connections in use opens another, and without a timer hyper closes none of them until the next request.
 
 use std::time::Duration;
 
@@ -30,8 +29,8 @@ const IDLE: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(30);
 /// Interval between keepalive probes.
 const ASK_EVERY: Duration = Duration::from_secs(5);
-/// Number of unanswered probes that close the connection. With a limit for unacknowledged data that limit applies instead, because
-/// the system uses it for both.
+/// Number of unanswered probes that close the connection. With a limit for unacknowledged data that limit applies instead, because the
+/// system uses it for both.
 const QUESTIONS: u32 = 3;
 
 type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;

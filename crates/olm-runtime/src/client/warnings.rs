@@ -1,7 +1,7 @@
 //! Collects the warnings that the API server sends with its answers, per request.
 //!
-//! The layer sees answers but not actions, and the executor sees actions but not headers. Both run in one task, so they share
-//! a task-local variable.
+//! The layer sees answers but not actions, and the executor sees actions but not headers. Both run in one task, so they share a
+//! task-local variable.
 
 use std::cell::RefCell;
 use std::task::{Context, Poll};

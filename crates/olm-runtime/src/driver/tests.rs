@@ -362,8 +362,7 @@ async fn minutes(count: u64) {
 }
 
 /// Writers that never end because each requeues itself. They write their own status, an object that never becomes what was applied, an
-/// object
-/// that two keys want differently, and ever new objects.
+/// object that two keys want differently, and ever new objects.
 fn endless_writers() -> Vec<(&'static str, Vec<&'static str>, Decide, Decide)> {
     let shared = || patch(Target::of::<ConfigMap>("ns", "shared"), None);
     let fresh = AtomicU64::new(0);
@@ -571,8 +570,8 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
     assert!(after > patches.len() as u64);
 }
 
-/// The memory of a reconcile reaches the key's next one and survives a reconcile that could not observe. A key with nothing to do
-/// loses its memory.
+/// The memory of a reconcile reaches the key's next one and survives a reconcile that could not observe. A key with nothing to do loses
+/// its memory.
 #[tokio::test(start_paused = true)]
 async fn the_next_round_gets_what_the_last_one_left() {
     let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
@@ -663,8 +662,7 @@ async fn after_a_write_that_nobody_answers_no_status_is_tried() {
 }
 
 /// The gate shuts between two writes of one plan. Later writes and the status are not sent, and the reconcile is retried until the gate
-/// is
-/// open.
+/// is open.
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
     let services = || ["one", "two", "three"].map(|name| patch(Target::of::<Service>("ns", name), None));

@@ -17,13 +17,11 @@ const RELEASED_SECONDS: i32 = 1;
 /// Times of an election.
 ///
 /// A holder renews the Lease every `retry_period`. Its times count from when it sent the last answered renewal. It starts no write after
-/// `renew_deadline`. It has abandoned each unanswered write half-way between `renew_deadline` and `lease_duration`. Another process takes
-/// the
-/// Lease `lease_duration` after it saw the last renewal, which is later than the sending. The connection gives up unacknowledged data
-/// half-way to that point ([`LeaseTimes::unacknowledged`]), so the server starts a write no later, and it gets a timeout. So every write
-/// is
-/// finished before another process starts, as long as the clock rates of the machines differ by at most a twentieth. The wall times of
-/// the clocks do not matter.
+/// `renew_deadline`. It has abandoned each unanswered write half-way between `renew_deadline` and `lease_duration`. The connection gives
+/// up unacknowledged data within half of the time left after that ([`LeaseTimes::unacknowledged`]). The server starts a write no later,
+/// and gets a timeout for it. Another process takes the Lease `lease_duration` after it saw the last renewal, which is later than the
+/// sending. So every write is finished before another process starts, as long as the clock rates of the machines differ by at most a
+/// twentieth. The wall times of the clocks do not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseTimes {
     lease_duration: Duration,
@@ -173,8 +171,8 @@ impl Candidate {
     }
 
     /// Remembers the Lease if it has no holder. Call it before the stores list. If this candidate takes that very version later, no other
-    /// process
-    /// wrote in between. An expired Lease is not free, since writes under it may be in progress. A missing one may have been deleted.
+    /// process wrote in between. An expired Lease is not free, since writes under it may be in progress. A missing one may have been
+    /// deleted.
     pub fn remember_if_free(&mut self) {
         let lease = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
         self.was_free = lease.filter(|lease| holder_of(lease).is_empty()).map(version_of);
@@ -202,8 +200,8 @@ impl Candidate {
     }
 
     /// Returns the reason why this candidate lost leadership, if it did. A Lease that was not renewed in time is still its own until
-    /// another holder
-    /// is seen. The write gate has shut meanwhile, and renewing the very version that was seen proves that no other process held it.
+    /// another holder is seen. The write gate has shut meanwhile, and renewing the very version that was seen proves that no other
+    /// process held it.
     fn loss(&self) -> Option<Loss> {
         self.held_since?;
         let lease = self.seen.as_ref()?.lease.as_ref().filter(|_| !self.is_stale)?;

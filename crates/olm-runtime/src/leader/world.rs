@@ -1,6 +1,5 @@
 //! Property test of candidates under faults. Requests are slow, get lost, or are executed after the client gave up. Processes are
-//! suspended,
-//! resumed, killed and restarted. Each process has its own times and an inaccurate clock.
+//! suspended, resumed, killed and restarted. Each process has its own times and an inaccurate clock.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,8 +20,7 @@ const TROUBLE: u64 = 150_000;
 const CALM: u64 = 120_000;
 
 /// Delays of a request and of its answer, in milliseconds. `lands` is the time until it is executed, `answers` the time from then to its
-/// answer;
-/// `None` is never.
+/// answer; `None` is never.
 #[derive(Debug, Clone, Copy)]
 struct Fate {
     lands: Option<u64>,
@@ -341,8 +339,7 @@ impl World {
     }
 
     /// Checks that no write is in progress when another process gets the Lease, and that no two gates are open at once. In the end
-    /// exactly
-    /// one process must lead.
+    /// exactly one process must lead.
     fn check(&self) {
         let spans: Vec<&Span> = self.spans.iter().filter(|span| !span.open.is_empty()).collect();
         for span in &spans {

@@ -8,8 +8,7 @@ use super::{Action, Guard, Identity, Target};
 /// Returns the JSON form of an API object.
 ///
 /// Types of `k8s-openapi` and `olm-api` always serialize. A failure means that the value is not an API object; it yields `null`, which
-/// every
-/// API server refuses.
+/// every API server refuses.
 pub fn to_value(object: &impl Serialize) -> Value {
     serde_json::to_value(object).unwrap_or(Value::Null)
 }

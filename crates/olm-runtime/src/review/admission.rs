@@ -49,8 +49,7 @@ impl fmt::Display for Question {
 
 impl Reviews {
     /// Admits `caller` or returns the refusal. `needs` returns the permission that a user must have; with `None` a known identity is
-    /// enough.
-    /// `unanswered` starts the log line if the API server does not answer.
+    /// enough. `unanswered` starts the log line if the API server does not answer.
     ///
     /// # Errors
     /// If the caller is refused.

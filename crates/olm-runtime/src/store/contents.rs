@@ -1,9 +1,8 @@
 //! Contents of a store, and the memory that keeps stale updates from changing them.
 //!
 //! Updates come from two independent sources: the watch, and the answers to our own writes, which may be ahead of the watch or far
-//! behind. A
-//! `resourceVersion` orders two states of an object. It cannot tell whether a missing object was never seen or was deleted. Two memories
-//! do: a [`Tombstone`] per deletion, and [`Contents::complete_to`], the version up to which the watch has reported everything.
+//! behind. A `resourceVersion` orders two states of an object. It cannot tell whether a missing object was never seen or was deleted. Two
+//! memories do: a [`Tombstone`] per deletion, and [`Contents::complete_to`], the version up to which the watch has reported everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -17,8 +16,7 @@ use crate::key::NamespacedName;
 use crate::uid::Uid;
 
 /// Maximum number of remembered deletions that the watch has reported. It covers the answers that can be late while the watch reports
-/// others.
-/// Older deletions are merged into one version, which is as safe.
+/// others. Older deletions are merged into one version, which is as safe.
 const REMEMBERED_DELETIONS: usize = 64;
 /// Maximum number of additional deletions that the watch has not reported. These cannot be merged into a version. If one is dropped too
 /// early, older events of the watch revive the object for a moment.
@@ -30,8 +28,7 @@ pub(super) struct Revision {
     pub(super) key: NamespacedName,
     pub(super) uid: Option<Uid>,
     /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None` if it is missing
-    /// or
-    /// not a number; such an update always counts as the newest.
+    /// or not a number; such an update always counts as the newest.
     pub(super) version: Option<u64>,
 }
 
@@ -73,8 +70,7 @@ pub(super) enum WatchStart<T> {
     /// Normal start; these objects turned out to be deleted.
     Settled(Vec<Change<T>>),
     /// The server's history is older than what we have seen, as after a restored backup. Known versions are invalid, and everything has
-    /// to
-    /// be listed again.
+    /// to be listed again.
     HistoryRestarted,
 }
 
@@ -275,8 +271,7 @@ impl<T: Object> Contents<T> {
     }
 
     /// Ends the list. Its version is unknown until the watch starts. So far, only objects older than the request for the list, or older
-    /// than
-    /// a listed object, are known to be deleted.
+    /// than a listed object, are known to be deleted.
     pub(super) fn relist_ends(&mut self) -> Vec<Change<T>> {
         let Some(relist) = &mut self.relist else {
             return Vec::new();
@@ -307,8 +302,7 @@ impl<T: Object> Contents<T> {
     }
 
     /// Deletes objects that were not listed, unless they are newer than `version`, which the list includes. `is_exact` is true if
-    /// `version` is the
-    /// list's own.
+    /// `version` is the list's own.
     fn settle(&mut self, version: u64, is_exact: bool) -> Vec<Change<T>> {
         let Some(relist) = &self.relist else {
             return Vec::new();
@@ -325,8 +319,7 @@ impl<T: Object> Contents<T> {
             .collect();
         self.complete_to = self.complete_to.max(Some(version));
         // Updates up to `version` no longer count. For our own deletions before the list request, this covers late answers to our writes,
-        // too. That
-        // holds only if `version` is the list's own, and so not older than the deletion.
+        // too. That holds only if `version` is the list's own, and so not older than the deletion.
         let relists = self.relists;
         let is_over = |tombstone: &Tombstone| {
             let passed = !tombstone.is_dead || (is_exact && tombstone.relist < relists);

@@ -161,8 +161,7 @@ fn interruption_text(error: &watcher::Error) -> String {
 }
 
 /// Wraps `client` to report to `store` the version from which each watch starts. kube's watcher does not expose the list's version, but
-/// its
-/// next watch request contains it.
+/// its next watch request contains it.
 #[expect(clippy::disallowed_methods, reason = "passes on what a watch asks")]
 pub(super) fn noting_versions<S>(client: &Client, store: &Store<S>) -> Client
 where

@@ -1,8 +1,7 @@
 //! Entry of a store.
 //!
 //! A store may have tens of thousands of objects, so an entry keeps nothing that the object itself contains. Entries are in a set ordered
-//! by
-//! their names and are found by name.
+//! by their names and are found by name.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;

@@ -7,8 +7,7 @@ use super::{Change, Store, stamp_of};
 use crate::NamespacedName;
 use crate::change::Object;
 
-/// Finds objects of a store by keyword. Clones share the same index. Its memory holds the keywords of the current objects and their
-/// keys.
+/// Finds objects of a store by keyword. Clones share the same index. Its memory holds the keywords of the current objects and their keys.
 pub struct Index<K> {
     store: Store<K>,
     keys: Arc<RwLock<Keys>>,
@@ -27,8 +26,7 @@ impl<K> Clone for Index<K> {
 
 impl<K: Object + Send + Sync + 'static> Store<K> {
     /// Creates an index by the keywords that `words` returns for an object. Create it before the store is fed, and before listeners that
-    /// use it
-    /// for the changes they receive.
+    /// use it for the changes they receive.
     pub fn index(&self, words: fn(&K) -> BTreeSet<String>) -> Index<K> {
         let index = Index {
             store: self.clone(),

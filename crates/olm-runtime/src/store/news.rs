@@ -63,8 +63,7 @@ impl<K> Default for News<K> {
 
 impl<K> News<K> {
     /// Calls `listener` with every later notification. It must be fast. A panic in it is logged and reported by an Event on the object,
-    /// as with
-    /// [`super::Store::on_change`].
+    /// as with [`super::Store::on_change`].
     pub fn on_news(&self, listener: impl Fn(&NewsItem<K>) + Send + Sync + 'static) {
         let listeners = self.shared.listeners.write();
         listeners

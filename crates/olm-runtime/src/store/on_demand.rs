@@ -1,10 +1,8 @@
 //! Watches that exist only as long as they have users.
 //!
-//! Some objects matter only while something refers to them: a ConfigMap that a catalog is built from, or the Roles of a namespace whose
-//! permissions are checked. Others are of a kind that only a bundle names. Watching the whole kind would hold far more than is read. A
-//! watch here covers one namespace, or one object by name. The first user starts it. Some time after the last user is gone it ends and
-//! its
-//! memory is freed.
+//! Some objects matter only while something refers to them: a ConfigMap that a catalog is built from, or Roles whose permissions are
+//! checked. Others are of a kind that only a bundle names. Watching the whole kind would hold far more than is read. A watch here covers
+//! one namespace, or one object by name. The first user starts it. Some time after the last user is gone it ends and its memory is freed.
 
 #[cfg(test)]
 mod tests;
@@ -57,8 +55,8 @@ type Listener<P> = Arc<dyn Fn(&Scope, &Change<Projected<P>>) + Send + Sync>;
 /// # Guarantees
 /// - A scope with users has exactly one watch.
 /// - Its store has the guarantees of [`Store`]; the results of our own writes are in it at once.
-/// - After its last user is dropped, a watch continues for the linger time, and a user who comes meanwhile gets it. Then
-///   its connection is closed and its store dropped.
+/// - After its last user is dropped, a watch continues for the linger time, and a user who comes meanwhile gets it. Then its connection
+///   is closed and its store dropped.
 pub struct OnDemand<P: Projection> {
     shared: Arc<Shared<P>>,
 }

@@ -1,8 +1,8 @@
 //! Stores of projections, which are computed while an object is decoded.
 //!
 //! A watch decodes a list page of a hundred complete objects before any part can be dropped. Here the projection runs within the decoding
-//! of
-//! each object. So of each page only the projections stay in memory, with the names, uid and version that a store and its listeners need.
+//! of each object. So of each page only the projections stay in memory, with the names, uid and version that a store and its listeners
+//! need.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -25,8 +25,7 @@ use crate::uid::Uid;
 /// Part that a reader keeps of each object of a kind.
 pub trait Projection: Clone + Debug + Send + Sync + 'static {
     /// Type that is decoded; [`PartialObjectMeta`] to receive only metadata, [`DynamicObject`](kube::core::DynamicObject) for kinds known
-    /// only
-    /// at run time.
+    /// only at run time.
     type Object: Resource + Clone + Debug + DeserializeOwned + Send;
 
     /// Returns the part of `object` that is kept. A panic makes the object unreadable and is reported on it.

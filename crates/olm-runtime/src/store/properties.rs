@@ -1,8 +1,7 @@
 //! Guarantees of stores as properties, tested by a random walk against a model of the API server and its watch.
 //!
 //! The walk uses stores only through [`WatchedStore`], so every store must keep the same guarantees, whatever it stores of its objects.
-//! The
-//! seed is that of `olm_testing::properties`, and it is printed.
+//! The seed is that of `olm_testing::properties`, and it is printed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -129,8 +129,7 @@ impl StoreSet {
     }
 
     /// Adds `store`, whose watch sends objects of kind `K` as `E`. `decode` converts each of them to the stored form, and `read` the
-    /// results of our
-    /// own writes.
+    /// results of our own writes.
     fn add_decoded<K, E, S>(
         &mut self,
         watch: Watch<K>,
@@ -253,8 +252,7 @@ impl StoreSetHandle {
     }
 
     /// Lists every store again. Afterwards the stores hold the server's content at this call or later, however late their watches are.
-    /// The server
-    /// answers such a list with the latest content. Notifications and watches on demand are not listed.
+    /// The server answers such a list with the latest content. Notifications and watches on demand are not listed.
     ///
     /// Returns false if none of these lists made progress for `patience`, see [`StoreSetHandle::unlisted`].
     pub async fn list_again(&self, patience: Duration) -> bool {
@@ -283,8 +281,7 @@ impl StoreSetHandle {
     }
 
     /// Returns the receiver of Events about unreadable objects and failed listeners. Only the first caller gets it; later ones get a
-    /// closed
-    /// channel.
+    /// closed channel.
     pub fn take_events(&self) -> mpsc::Receiver<EventDraft> {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.take().unwrap_or_else(|| mpsc::channel(1).1)
@@ -315,9 +312,9 @@ impl StoreSetHandle {
             .announce(group, text("kind"), &OwnWrite::Written(object));
     }
 
-    /// Applies the answer to a deletion of `target`: a `Status` if the object is deleted, else the object, which is deleted as well or
-    /// waits for
-    /// finalizers or its grace period. `uid` is that of the deleted object, if the deletion was limited to it.
+    /// Applies the answer to a deletion of `target`. The answer is a `Status` if the object is deleted, else the object. The latter is
+    /// deleted as well, or waits for finalizers or its grace period. `uid` is that of the deleted object, if the deletion was limited to
+    /// it.
     pub fn absorb_deletion(&self, target: &Target, uid: Option<&str>, answer: &Value) {
         let api = &target.api;
         if answer.get("kind").and_then(Value::as_str) != Some("Status") {

@@ -345,8 +345,7 @@ impl Projection for Entries {
 }
 
 /// The projection runs while the watch decodes. Unreadable objects are reported and the others are stored. The results of our own writes
-/// take
-/// the same path, and are selected by labels that are not stored.
+/// take the same path, and are selected by labels that are not stored.
 #[tokio::test(start_paused = true)]
 async fn a_store_keeps_what_its_reader_makes_of_objects_and_nothing_else() {
     let full = |name: &str, version: u64, label: &str| {

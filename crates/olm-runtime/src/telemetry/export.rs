@@ -1,9 +1,8 @@
 //! Exports spans to an OpenTelemetry collector if the environment names one: OTLP over HTTP, as protobuf.
 //!
 //! Names and meaning of the variables are OpenTelemetry's, except for the default: without an endpoint nothing is exported. A separate
-//! thread
-//! sends spans in batches. While the collector is unavailable, spans beyond 2048 are dropped, and no reconcile waits for the export. Lost
-//! spans are logged ([`losses`]).
+//! thread sends spans in batches. While the collector is unavailable, spans beyond 2048 are dropped, and no reconcile waits for the
+//! export. Lost spans are logged ([`losses`]).
 
 mod losses;
 
@@ -212,8 +211,7 @@ impl Export {
     }
 
     /// Returns the layer that records spans of reconciles and of requests to the API server, with the log lines inside them. Other crates
-    /// are
-    /// excluded.
+    /// are excluded.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -260,7 +258,7 @@ fn unusable_header(text: &str) -> Option<usize> {
     found.map(|position| position + 1)
 }
 
-/// Reads the CA certificates in the file at `path`; `None` if it is empty.
+/// Reads the CA certificates in the file at `path`; `None` if the path is empty.
 fn authorities(path: &str) -> Result<Option<Vec<Vec<u8>>>, String> {
     if path.is_empty() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Spans that do not reach the collector, because the queue was full or the collector refused them. The library reports only the
-//! former, once, when the process ends. Here both are logged, at most once a minute.
+//! Spans that do not reach the collector, because the queue was full or the collector refused them. The library reports only the former,
+//! once, when the process ends. Here both are logged, at most once a minute.
 
 use std::{
     sync::{
