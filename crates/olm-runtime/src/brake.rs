@@ -33,7 +33,7 @@ const REMEMBERED_OBJECTS: usize = 256;
 /// Interval of the removal of idle keys, as long as any are remembered: tens of thousands may have been written once.
 const TIDYING: Duration = Duration::from_secs(2 * CEILING.as_secs());
 
-/// How much a reconcile wrote.
+/// Extent of the writes of one reconcile.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
     /// No write.
