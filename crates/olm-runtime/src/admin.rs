@@ -1,9 +1,10 @@
-//! Health and metrics, over HTTP/1.1: plain, and with a certificate over TLS ([`secure`]), which then alone serves the metrics.
+//! Health and metrics endpoints over HTTP/1.1, in plain text and with TLS ([`secure`]). With a TLS endpoint, only that one serves
+//! metrics.
 //!
-//! `/healthz` answers 200 as long as the process schedules work; `/readyz` answers 503 and names the
-//! stores whose initial list is missing until all are there (upstream's `/healthz` answers 200 even
-//! when nothing ever started). A standby that waits to be elected is ready, and says who leads; who leads and has not listed all
-//! stores anew yet is not. `/metrics` tells what the process counted, see [`crate::metrics`]; the text is at most a second old.
+//! `/healthz` answers 200 as long as the process schedules work. Upstream's `/healthz` answers 200 even when nothing ever started.
+//! `/readyz` answers 503 and names the stores that wait for their initial list. A standby that waits to be elected is ready and names the
+//! leader. A new leader is not ready until it has listed all stores again. `/metrics` serves the metrics of the process, at most a second
+//! old; see [`crate::metrics`].
 
 pub mod secure;
 
@@ -20,48 +21,48 @@ use crate::{
     tls::TlsFiles,
 };
 
-/// The request line and headers of a probe or a scrape fit in this.
+/// Maximum size in bytes of the request line and headers of a probe or a scrape.
 const REQUEST_LIMIT: usize = 4096;
-/// How long a client may take to send its request and to take the answer.
+/// Time a client has to send its request and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections at a time; beyond it the oldest of whoever has most is closed, since a probe is over in milliseconds and whoever holds
-/// connections is none.
+/// Maximum number of open connections. Beyond it, the oldest connection of the client with the most connections is closed. A probe takes
+/// milliseconds, so long-lived connections are no probes.
 const CONNECTIONS: usize = 64;
-/// Pause after a connection could not be taken, for example because no file descriptor is free.
+/// Pause after `accept` failed, for example because no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Media type of all that is said but metrics.
+/// Media type of all answers except metrics.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Where a process serves what it tells of itself.
+/// Addresses on which a process serves health and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoints {
-    /// Health and, where there is no other endpoint, metrics, over plain HTTP.
+    /// Health over plain HTTP, and metrics if there is no secure endpoint.
     pub health: SocketAddr,
-    /// Health, and metrics to whoever may read them, over TLS.
+    /// Health, and metrics for authorized clients, over TLS.
     pub secure: Option<SecureEndpoint>,
 }
 
-/// An endpoint that has a certificate.
+/// Address and TLS files of the secure endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecureEndpoint {
-    /// Where.
+    /// Address to listen on.
     pub address: SocketAddr,
-    /// What it is served with.
+    /// Certificate, key and client authority.
     pub files: TlsFiles,
 }
 
-/// What is told of a process; a clone tells of the same.
+/// Health and metrics of a process. Clones share the same state.
 #[derive(Clone)]
 pub struct Admin {
     stores: StoreSetHandle,
     leadership: Leadership,
     page: Arc<Page>,
-    /// Whether metrics are served by [`secure`] alone.
+    /// True if only [`secure`] serves metrics.
     is_secured: bool,
 }
 
 impl Admin {
-    /// Tells of `stores`, of what they count in, and where an election stands. With `is_secured` metrics are served over TLS alone.
+    /// Reports on `stores`, their metrics and the state of the leader election. With `is_secured`, metrics are served over TLS only.
     pub fn new(stores: StoreSetHandle, leadership: Leadership, is_secured: bool) -> Self {
         Self {
             stores,
@@ -71,17 +72,17 @@ impl Admin {
         }
     }
 
-    /// Serves it on `address` until the task is dropped.
+    /// Serves health and metrics on `address` until the task is dropped.
     ///
     /// # Errors
-    /// When the address cannot be bound.
+    /// If the address cannot be bound.
     pub async fn serve(self, address: SocketAddr) -> io::Result<()> {
         let listener = listener::bind(address).await?;
         self.answer_all(|| async { listener.accept().await }).await;
         Ok(())
     }
 
-    /// Answers every connection that `accept` gives, for ever.
+    /// Answers every connection that `accept` returns, forever.
     async fn answer_all<S, F>(&self, accept: impl Fn() -> F)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -117,8 +118,8 @@ impl Admin {
     }
 }
 
-/// Has every connection that `accept` gives answered, for ever. A connection that could not be taken is the client's loss, or
-/// passes with the load that caused it: it is no reason to end.
+/// Answers every connection that `accept` returns, forever. A failed `accept` does not end the loop: either the client lost its
+/// connection, or the cause passes with the load.
 async fn take_all<S, F, A>(accept: impl Fn() -> F, answer: impl Fn(S) -> A) -> Infallible
 where
     F: Future<Output = io::Result<(S, SocketAddr)>>,
@@ -143,11 +144,11 @@ where
     }
 }
 
-/// The request line and the headers; `None` when they do not come, or are longer than `limit`.
+/// Reads the request line and the headers. `None` if the client closes the connection first or they exceed `limit` bytes.
 async fn read_head(stream: &mut (impl AsyncRead + Unpin), limit: usize) -> io::Result<Option<Vec<u8>>> {
     let mut request = Vec::with_capacity(512);
     let mut seen = 0_usize;
-    // The end may lie across two pieces.
+    // The end of the headers may be split across two chunks.
     while !request[seen.saturating_sub(3)..]
         .windows(4)
         .any(|window| window == b"\r\n\r\n")
@@ -171,20 +172,20 @@ fn request_line(head: &[u8]) -> String {
 /// Path of the metrics.
 const METRICS: &str = "/metrics";
 
-/// Where programs in Go have profiles.
+/// Path of the profiles in Go programs.
 const PROFILES: &str = "/debug/pprof";
-/// What who looks for them is told.
+/// Body of the answer to requests for profiles.
 pub const NO_PROFILES: &str = "this program is not written in Go and has no profiles; /metrics has process_resident_memory_bytes, process_cpu_seconds_total, \
      process_threads and olm_store_objects, and traces tell where time goes (OTEL_EXPORTER_OTLP_ENDPOINT)\n";
 
-/// The path in a request line.
+/// Returns the path of a request line, without the query.
 fn path(request_line: &str) -> &str {
     let path = request_line.split(' ').nth(1).unwrap_or_default();
     path.split('?').next().unwrap_or_default()
 }
 
-/// What is to be said of a process that is ready, or why it is not: these stores are `missing`, or are `unlisted` since it leads, or the
-/// Lease of an election.
+/// Body of the `/readyz` answer if the process is ready, else the reason why it is not. Reasons are `missing` stores, stores that are
+/// `unlisted` since the process leads, or the election.
 fn readiness(
     missing: &[&str],
     unlisted: &[&str],
@@ -203,10 +204,10 @@ fn readiness(
     }
 }
 
-/// An answer to a request.
+/// HTTP answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
-    /// Status code and its name.
+    /// Status code with its phrase.
     code: &'static str,
     media_type: &'static str,
     body: Arc<str>,
@@ -221,7 +222,7 @@ impl Answer {
         }
     }
 
-    /// Writes it as one to `request_line`, and ends the connection.
+    /// Writes the answer to `request_line` and closes the connection.
     async fn write(&self, request_line: &str, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let (head, body) = self.parts(request_line);
         stream.write_all(head.as_bytes()).await?;
@@ -229,7 +230,7 @@ impl Answer {
         stream.shutdown().await
     }
 
-    /// Its head, and what is behind that.
+    /// Returns the head and the body.
     fn parts(&self, request_line: &str) -> (String, Arc<str>) {
         let Self {
             code,
@@ -237,7 +238,7 @@ impl Answer {
             body,
         } = self;
         let length = body.len();
-        // Whoever has to say who they are is told how.
+        // A 401 must name the authentication scheme.
         let how = if code.starts_with("401") {
             "WWW-Authenticate: Bearer\r\n"
         } else {
@@ -246,13 +247,13 @@ impl Answer {
         let head = format!(
             "HTTP/1.1 {code}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\n{how}Connection: close\r\n\r\n"
         );
-        // Whoever asks for the head gets it as it would be, and nothing behind it.
+        // HEAD gets the same headers as GET, without the body.
         let is_head = request_line.starts_with("HEAD ");
         (head, if is_head { "".into() } else { Arc::clone(body) })
     }
 }
 
-/// The answer to a request line.
+/// Returns the answer to a request line.
 fn content(request_line: &str, readiness: Result<String, String>, metrics: &Metrics, page: &Page) -> Answer {
     let method = request_line.split(' ').next().unwrap_or_default();
     match (method, path(request_line)) {

@@ -23,33 +23,33 @@ use crate::{
     store::StoreSetHandle,
 };
 
-/// How long may be looked for what became of a write without an answer.
+/// Deadline for reading an object back after a write without an answer.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
-/// What tells a write of ours from one of the account itself: only who may impersonate with it, which is OLM, can have it.
+/// Header that marks a write as OLM's. Impersonating with this extra needs a right that only OLM has, so the account itself cannot set
+/// it.
 const IMPERSONATE_MARKS: HeaderName = HeaderName::from_static(labels::IMPERSONATE_EXTRA);
 
-/// Whether the API server is there.
+/// State of the API server as the last request saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Server {
-    /// It answers, or nothing else is known.
+    /// It answers, or nothing is known.
     Answers,
-    /// Neither a write nor the look after it had an answer.
+    /// Neither a write nor the read after it was answered.
     Silent,
 }
 
-/// Carries out plans against the API server.
+/// Executes plans against the API server.
 ///
 /// # Guarantees
-/// - Actions run in their order. The plan's independent ones are all attempted, as long as the server answers; the others stop at their
-///   first failure.
-/// - Every request has a deadline ([`REQUEST_DEADLINE`]); one without an answer is a
-///   [`FailureClass::Retry`], because it may or may not have been applied. After that, and after a 5xx, the object is read
-///   once, so that the next round sees what became of it. Where that look has no answer either, nobody is there: no other action of
-///   the plan is attempted, as each would wait as long.
-/// - What the server returns goes into the stores before the outcome is reported.
-/// - While the [`WriteGate`] is shut nothing is sent: each action attempted is a [`FailureClass::Retry`]. Where the gate is open for a
-///   term, a write without an answer is given up at its end.
+/// - Actions run in order. All independent actions of a plan are attempted, as long as the server answers. The others stop at their first
+///   failure.
+/// - Every request has a deadline ([`REQUEST_DEADLINE`]). A request without an answer is a [`FailureClass::Retry`], because it may have
+///   been applied. After that, and after a 5xx, the object is read once, so that the next reconcile sees the result. If that read is not
+///   answered either, no other action of the plan is attempted, because each would wait as long.
+/// - Returned objects go into the stores before the outcome is reported.
+/// - While the [`WriteGate`] is shut, nothing is sent: each attempted action is a [`FailureClass::Retry`]. If the gate is open for a
+///   term, a write without an answer is abandoned at the end of the term.
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
@@ -64,8 +64,8 @@ impl Debug for Executor {
 }
 
 impl Executor {
-    /// An executor that writes with `client` as long as `gate` is open, feeds `stores`, and counts where they do. Call it inside
-    /// a runtime.
+    /// Creates an executor that writes with `client` while `gate` is open, and feeds `stores` and their metrics. Must be called inside a
+    /// runtime.
     pub fn new(client: Client, stores: StoreSetHandle, gate: WriteGate) -> Self {
         Self {
             client: gated(client, &gate),
@@ -74,12 +74,12 @@ impl Executor {
         }
     }
 
-    /// Where writes are counted.
+    /// Returns the metrics in which writes are counted.
     pub fn metrics(&self) -> &Metrics {
         self.stores.metrics()
     }
 
-    /// Carries out the actions of `plan`.
+    /// Executes the actions of `plan`.
     pub async fn act(&self, plan: &Plan) -> Outcomes {
         let mut results = Vec::with_capacity(plan.actions.len());
         let mut warnings = BTreeMap::new();
@@ -102,16 +102,16 @@ impl Executor {
             .of_silent_server(server == Server::Silent)
     }
 
-    /// Carries out one action.
+    /// Executes one action.
     pub async fn perform(&self, action: &Action) -> Outcome {
         self.attempt(action).await.0
     }
 
-    /// The same, with whether the API server is there.
+    /// Executes one action and reports whether the API server answered.
     async fn attempt(&self, action: &Action) -> (Outcome, Server) {
         if !self.gate.admits() {
             self.metrics().held_back(action.verb());
-            // Nothing was sent, so there is nothing to look for either.
+            // Nothing was sent, so there is nothing to read back.
             let message = "writes are held back at present".to_owned();
             return (failed(action, FailureClass::Retry, 0, message), Server::Answers);
         }
@@ -141,7 +141,7 @@ impl Executor {
             tracing::info!(action = %failure.action, class = ?failure.class, message = %failure.message, "refused");
             if may_be_carried_out(failure) {
                 let seen = self.look_again(action).await;
-                // A write that was answered, if with an error, may fail for a reason of its own: a webhook, a slow store.
+                // An answered write, even a failed one, may have a cause of its own: a webhook, a slow store.
                 if failure.is_unanswered() {
                     server = seen;
                 }
@@ -150,7 +150,7 @@ impl Executor {
         (outcome, server)
     }
 
-    /// Gives the stores what a write returned.
+    /// Passes the result of a write to the stores.
     fn absorb(&self, action: &Action, object: &Value) {
         match action {
             Action::Delete { target, guard, .. } => {
@@ -160,9 +160,9 @@ impl Executor {
         }
     }
 
-    /// After a write that may have been carried out although its answer does not say so: the stores take in what has become of the object,
-    /// or the next round would decide on a state older than its own last write and compute its patch against that. Says whether anybody
-    /// answered, be it that there is no such object; where nothing could be asked, that is not known, and is taken for a yes.
+    /// Reads the object back after a write that may have been executed although its answer does not say so. Without that, the next
+    /// reconcile would decide on a state older than its own last write and compute its patch against it. Any answer, also "not found",
+    /// counts as [`Server::Answers`], and so does a target that cannot be read.
     async fn look_again(&self, action: &Action) -> Server {
         let target = action.target();
         if target.name.is_empty() {
@@ -183,8 +183,8 @@ impl Executor {
     }
 }
 
-/// What is kept of what a write returned. Of an object that was only labelled nobody asks for more than its metadata, and a round may
-/// label many of them, of any size.
+/// Returns the part of a written object that is kept. After a patch of labels only the metadata is needed, and a reconcile may label many
+/// objects of any size.
 fn kept(action: &Action, object: Value) -> Value {
     let mut object = without_bulk(object);
     if is_about_labels(action)
@@ -195,7 +195,7 @@ fn kept(action: &Action, object: Value) -> Value {
     object
 }
 
-/// True for a patch of nothing but labels.
+/// True for a patch of labels only.
 fn is_about_labels(action: &Action) -> bool {
     let Action::Patch { patch, .. } = action else {
         return false;
@@ -207,8 +207,8 @@ fn is_about_labels(action: &Action) -> bool {
     is_all(patch, "metadata") && is_all(&patch["metadata"], "labels")
 }
 
-/// What a write returned, without what no status is made of and may be a MiB, as the outcomes of a round are kept to its end; and
-/// without what a Secret holds.
+/// Removes the parts that no status needs and that may be a MiB, since outcomes are kept until the end of a reconcile. The data of
+/// Secrets is removed as well.
 fn without_bulk(mut object: Value) -> Value {
     let left_out: &[&str] = match object.get("kind").and_then(Value::as_str) {
         Some("CustomResourceDefinition") => &["spec"],
@@ -225,8 +225,8 @@ fn without_bulk(mut object: Value) -> Value {
     object
 }
 
-/// True when the write may have been carried out all the same: there was no answer, or one of a server that gave up on it
-/// (a timeout of etcd is a 500, one of the API server a 504, and a proxy in between answers with any of them).
+/// True if the write may have been executed despite the failure: no answer, or a server that gave up on it. A timeout of etcd is a 500,
+/// one of the API server a 504, and a proxy in between may answer with any 5xx.
 fn may_be_carried_out(failure: &Failure) -> bool {
     failure.class == FailureClass::Retry && (failure.code == 0 || failure.code >= 500)
 }
@@ -240,7 +240,7 @@ fn failed(action: &Action, class: FailureClass, code: u16, message: String) -> O
     })
 }
 
-/// Whether nothing but another uid can be in the way.
+/// True if only another uid can cause a conflict.
 fn is_of_uid_alone(guard: &Guard) -> bool {
     guard.uid.is_some() && guard.resource_version.is_none()
 }
@@ -258,17 +258,17 @@ fn outcome_of_error(action: &Action, error: &kube::Error) -> Outcome {
             FailureClass::AlreadyExists,
         ) => Outcome::Kept,
         (Action::Delete { .. }, FailureClass::NotFound) => Outcome::Gone,
-        // Another uid: what was to be deleted is gone, a namesake stands in its place. Where the version counts as well, it may be
-        // the same object, changed since it was looked at.
+        // Conflict of the uid: the object to delete is gone and a new one has its name. If the resource version is guarded too, it may be
+        // the same object, changed since it was read.
         (Action::Delete { guard, .. }, FailureClass::Conflict) if is_of_uid_alone(guard) => Outcome::Gone,
         _ => failed(action, class, status.code, status.message.clone()),
     }
 }
 
-/// The class of an API server's refusal.
+/// Class of an API server's refusal.
 ///
-/// 401 says that the server did not recognize our token (it was just renewed, or its key is not known there yet), not
-/// that something is forbidden; a right that is missing is a 403, under impersonation too.
+/// 401 means that the server did not recognize our token: it was just renewed, or its key is not known there yet. A missing permission is
+/// a 403, also under impersonation.
 pub fn classify(status: &kube::core::Status) -> FailureClass {
     let terminating = status.details.as_ref().is_some_and(|details| {
         details
@@ -278,14 +278,14 @@ pub fn classify(status: &kube::core::Status) -> FailureClass {
     });
     match (status.code, status.reason.as_str()) {
         (403, _) if terminating => FailureClass::Terminating,
-        // A quota can free up at any time; admission answers it with 403.
+        // Quota can become free at any time; admission answers with 403.
         (403, _) if status.message.contains("exceeded quota") => FailureClass::Retry,
         (403, _) => FailureClass::Forbidden,
         (404, _) => FailureClass::NotFound,
         (409, "AlreadyExists") => FailureClass::AlreadyExists,
         (409, _) => FailureClass::Conflict,
         (400 | 405 | 406 | 413 | 415 | 422, _) => FailureClass::Invalid,
-        // What server-side apply says of a field that the kind does not have: the same each time.
+        // Server-side apply answers so for a field that the kind does not have; a retry does not help.
         (500, _) if status.message.contains("field not declared in schema") => FailureClass::Invalid,
         _ => FailureClass::Retry,
     }
@@ -356,7 +356,7 @@ fn collection(target: &Target) -> Request {
     Request::new(target.collection_path())
 }
 
-/// The name, unless it would lead the request to some other path.
+/// Returns the name, unless it would change the path of the request.
 fn name_of(target: &Target) -> Result<&str, String> {
     if is_path_segment(&target.name) {
         Ok(&target.name)
@@ -397,7 +397,7 @@ fn patch_request(
     .map_err(|error| error.to_string())
 }
 
-/// Who owns the fields of what is written whole: without a name it would be nobody that is known.
+/// Sets the field manager of complete writes; without it the API server calls the manager `unknown`.
 fn written() -> PostParams {
     PostParams {
         field_manager: Some(labels::FIELD_MANAGER_PATCH.to_owned()),
@@ -419,8 +419,8 @@ fn replace_request(
     .map_err(|error| error.to_string())
 }
 
-/// Adds the header with which the API server authorizes the request as the tenant's account. The account's groups come with it; to name them
-/// would need the right to act as any group.
+/// Adds the headers with which the API server authorizes the request as the tenant's ServiceAccount. The account's groups are implied.
+/// Naming them would need the right to impersonate any group.
 fn impersonate(request: &mut http::Request<Vec<u8>>, identity: &Identity) -> Result<(), String> {
     let Identity::ServiceAccount { namespace, name } = identity else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What the command lines of the operators have in common.
+//! Command-line flags that the operators share.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -34,13 +34,13 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// What is wrong with flags that are fine one by one.
+    /// Returns the error of flags that are each valid but do not fit together.
     pub fn usage_error(&self) -> Option<String> {
         (self.tls_cert.is_empty() != self.tls_key.is_empty())
             .then(|| "both --tls-key and --tls-cert must be provided for TLS to be enabled".to_owned())
     }
 
-    /// Flags that were given and have no effect, as texts for the log.
+    /// Returns the given flags that have no effect, as texts for the log.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = !self.client_ca.is_empty() && self.tls_cert.is_empty();
         given
@@ -51,7 +51,7 @@ impl Serving {
             .collect()
     }
 
-    /// Where what is served.
+    /// Returns the addresses to serve health and metrics on.
     pub fn endpoints(&self) -> Endpoints {
         let secure = SecureEndpoint {
             address: self.metrics_addr,
@@ -106,7 +106,7 @@ pub struct Release {
 }
 
 impl LeaderElection {
-    /// What is wrong with flags that are fine one by one. Where nobody is elected nothing is.
+    /// Returns the error of flags that are each valid but do not fit together. Always `None` without leader election.
     pub fn usage_error(&self) -> Option<String> {
         if !self.leader_elect {
             return None;
@@ -125,19 +125,19 @@ impl LeaderElection {
         self.times().err()
     }
 
-    /// For what this process stands: the Lease `name` in `namespace` where the flags say no other; none where nobody is elected.
+    /// Returns the Lease to compete for: `name` in `namespace` unless the flags name another. `None` without leader election.
     pub fn candidacy(&self, name: &str, namespace: &str) -> Option<Candidacy> {
         let or = |given: &str, default: &str| if given.is_empty() { default } else { given }.to_owned();
         let lease = NamespacedName {
             namespace: or(&self.leader_elect_resource_namespace, namespace),
             name: or(&self.leader_elect_resource_name, name),
         };
-        // `usage_error` has ended the process where they do not fit together.
+        // `usage_error` has already ended the process if the times do not fit together.
         let times = self.times().ok().filter(|_| self.leader_elect)?;
         Some(Candidacy::new(lease, times))
     }
 
-    /// How long what was sent to the API server may stay unacknowledged; none where nobody is elected.
+    /// Maximum time that data sent to the API server may stay unacknowledged; `None` without leader election.
     pub fn unacknowledged(&self) -> Option<Duration> {
         let times = self.times().ok().filter(|_| self.leader_elect)?;
         Some(times.unacknowledged())
@@ -152,13 +152,13 @@ impl LeaderElection {
     }
 }
 
-/// The two lines upstream's binaries print for `--version`.
+/// Returns the two lines that upstream's binaries print for `--version`.
 pub fn version_text(version: &str, commit: &str) -> String {
     format!("OLM version: {version}\ngit commit: {commit}\n")
 }
 
-/// Flags of the logging library of upstream's programs, which stand in the arguments of Deployments; whether each takes a value that
-/// is an argument of its own. What is logged here is said by `--debug` and by `OLM_LOG`.
+/// Flags of the logging library of upstream's programs, which existing Deployments pass. The boolean is true if the flag takes its value
+/// as a separate argument. Logging here is configured with `--debug` and `OLM_LOG`.
 const OF_UPSTREAMS_LOG: [(&str, bool); 14] = [
     ("--add_dir_header", false),
     ("--alsologtostderr", false),
@@ -175,22 +175,21 @@ const OF_UPSTREAMS_LOG: [(&str, bool); 14] = [
     ("--v", true),
     ("--vmodule", true),
 ];
-/// Short for `--v`; its value may follow at once.
+/// Short form of `--v`; its value may follow directly.
 const VERBOSITY: &str = "-v";
 
-/// Whether it is `-v`, or that with a level.
+/// True for `-v`, alone or followed by a level.
 fn is_verbosity(name: &str) -> bool {
     let level = name.strip_prefix(VERBOSITY);
     level.is_some_and(|level| level.bytes().all(|letter| letter.is_ascii_digit()))
 }
 
-/// Arguments without the flags of upstream's logging library, and which of these were given.
+/// Removes the flags of upstream's logging library. Returns the other arguments and the removed flags.
 pub fn without_log_flags(all: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<&'static str>) {
     without_flags(all, &OF_UPSTREAMS_LOG, true)
 }
 
-/// Arguments without flags that have no meaning here, each with whether it takes a value that may be an argument of its own, and which of
-/// these were given.
+/// Removes `obsolete` flags, each with whether its value may be a separate argument. Returns the other arguments and the removed flags.
 pub fn without_obsolete_flags(
     all: impl IntoIterator<Item = OsString>,
     obsolete: &[(&'static str, bool)],

@@ -1,12 +1,11 @@
-//! The brake: a key that keeps writing without being asked to is slowed down.
+//! Rate limiter that slows down a key whose reconciles keep writing without a request.
 //!
-//! Whatever makes a controller write again and again (a policy that takes back what it applies, two objects that each want
-//! the other's form of a third, a bug), every turn of it is a round that writes and is woken by what it wrote. So rounds
-//! that wrote are counted, per key: some are free, since honest progress writes several times; then each pause is half as
-//! long again as the one before, up to [`CEILING`]. Rounds that wrote a status alone have a free number of their own. Rounds
-//! that write nothing and wakes by statuses do not matter, as there are such in every circle. The count falls by one per
-//! [`CEILING`] of time, and to nothing when somebody wants something new: an object came, went or got another spec, and it
-//! is none that the key itself made so.
+//! A controller may write again and again: a policy reverts what it applies, two objects each want another form of a third, or it has a
+//! bug. Each such reconcile writes and is requeued by its own write. So reconciles that wrote are counted per key. Some are free, since
+//! normal progress writes several times. After that each pause is 1.5 times as long as the one before, up to [`CEILING`]. Reconciles that
+//! wrote only a status have a free number of their own. Reconciles that write nothing and requeues by statuses do not count, as every
+//! loop has them. The count falls by one per [`CEILING`] of time. It is reset when a user wants something new: an object was created,
+//! deleted or got another spec. Changes by the key itself do not reset it.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -17,28 +16,27 @@ use tokio::time::Instant;
 
 use crate::wake::ObjectId;
 
-/// Rounds that may write one after the other at full speed.
+/// Consecutive writing reconciles that run at full speed.
 const FREE_ROUNDS: u32 = 10;
-/// Rounds that wrote nothing but the status of the key's object, free besides: a rollout of many Deployments is told step
-/// by step.
+/// Additional free reconciles that wrote only the status of the key's object. A rollout of many Deployments is reported step by step.
 const FREE_STATUSES: u32 = 30;
-/// Pause after the first round beyond the free ones.
+/// Pause after the first reconcile beyond the free ones.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause.
 pub const CEILING: Duration = Duration::from_secs(60);
-/// Rounds after which the pause is the longest.
+/// Number of reconciles after which the pause is the longest.
 const FULL_ROUNDS: u32 = 27;
-/// Pauses from here on are told to the user: below, the key may still be at honest work.
+/// Pauses of at least this length are reported to the user. Below, the key may still make normal progress.
 const TOLD_FROM: Duration = Duration::from_secs(10);
-/// Objects remembered that a key wrote; the oldest go first.
+/// Maximum number of written objects remembered per key; the oldest are dropped first.
 const REMEMBERED_OBJECTS: usize = 256;
-/// The brake looks for keys at rest that often, as long as it remembers any: tens of thousands may have been written once.
+/// Interval of the removal of idle keys, as long as any are remembered: tens of thousands may have been written once.
 const TIDYING: Duration = Duration::from_secs(2 * CEILING.as_secs());
 
-/// How much a round wrote.
+/// Extent of the writes of one reconcile.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
-    /// Nothing.
+    /// No write.
     #[default]
     Nothing,
     /// The status of the key's own object, and nothing else.
@@ -47,54 +45,54 @@ pub enum Extent {
     More,
 }
 
-/// What a round wrote.
+/// Writes of one reconcile.
 #[derive(Debug, Default, Clone)]
 pub struct Written {
-    /// How much it was.
+    /// Amount that was written.
     pub extent: Extent,
-    /// The objects that were written, as far as they have names; not those of which only the status was, since a status
-    /// asks for nothing and a request of theirs is somebody else's.
+    /// Written objects that have names. Objects whose status alone was written are left out: a status requests nothing, so a request by
+    /// such an object comes from another client.
     pub objects: Vec<ObjectId>,
 }
 
-/// A key has to pause.
+/// Pause that a key has to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// How long.
+    /// Length of the pause.
     pub length: Duration,
-    /// True once in each series of writes: now the user is to be told.
+    /// True once per series of writes, when the user has to be informed.
     pub is_to_be_told: bool,
 }
 
 #[derive(Debug)]
 struct Series {
-    /// Rounds that wrote, less one for each `CEILING` since.
+    /// Writing reconciles, less one for each `CEILING` since.
     rounds: u32,
-    /// Rounds of the [`FREE_STATUSES`]; these come back when `rounds` is at nothing.
+    /// Used part of [`FREE_STATUSES`]; it falls only after `rounds` is zero.
     statuses: u32,
-    /// When the counts were right.
+    /// Time at which the counts were computed.
     counted_at: Instant,
     paused_until: Option<Instant>,
     is_told: bool,
-    /// Hashes of objects that got their spec, their life or their end from the key.
+    /// Hashes of objects that the key created, deleted or gave their spec.
     made: Vec<u64>,
 }
 
-/// The brake of one queue; pure, with the time as an argument.
+/// Rate limiter of one queue. No I/O: the time is an argument.
 ///
-/// Whoever changes fifty thousand objects in a minute has as many keys in here. So keys, and what they made, are remembered by
-/// their hashes, which nobody can foresee: two that are alike by chance, once in many lifetimes of a cluster, share a count.
+/// A user who changes fifty thousand objects in a minute adds as many keys. So keys and the objects they wrote are remembered by hash,
+/// with a random seed that nobody can predict. Two keys whose hashes collide share a count, which is negligibly rare.
 #[derive(Debug, Default)]
 pub(crate) struct Brake {
     series: BTreeMap<u64, Series>,
     hashes: RandomState,
-    /// When to look for keys at rest; `None` when no key is remembered.
+    /// Next time to remove idle keys; `None` if no key is remembered.
     tidy_at: Option<Instant>,
 }
 
 impl Brake {
-    /// A round of `key` ended. `requests` are the objects whose changes asked for something while it ran, its own writes
-    /// among them.
+    /// Records the end of a reconcile of `key`. `requests` are the objects whose changes requeued the key meanwhile, including its own
+    /// writes.
     pub(crate) fn round_ended(
         &mut self,
         key: &impl Hash,
@@ -132,7 +130,7 @@ impl Brake {
         }
         series.rounds += 1;
         let length = pause_after(series.rounds)?;
-        // More would only make the way back longer; one more makes up for what falls during the longest pause.
+        // A higher count would only delay recovery. One extra makes up for the decrease during the longest pause.
         series.rounds = series.rounds.min(FULL_ROUNDS + 1);
         series.paused_until = Some(now + length);
         let is_to_be_told = length >= TOLD_FROM && !series.is_told;
@@ -143,7 +141,7 @@ impl Brake {
         })
     }
 
-    /// The object's change asks something of `key`, which is not in a round.
+    /// Records that a change of `object` requeued `key`, which is not being reconciled.
     pub(crate) fn requested(&mut self, key: &impl Hash, object: &ObjectId) {
         if self.series.is_empty() {
             return;
@@ -160,18 +158,18 @@ impl Brake {
         self.hashes.hash_one(value)
     }
 
-    /// Until when `key` has to pause.
+    /// Returns the end of the pause of `key`; `None` if it need not pause.
     pub(crate) fn paused_until(&self, key: &impl Hash, now: Instant) -> Option<Instant> {
         let until = self.series.get(&self.hash_of(key))?.paused_until?;
         (until > now).then_some(until)
     }
 
-    /// When [`Brake::tidy`] is to be called next; `None` when there is nothing to forget.
+    /// Next time to call [`Brake::tidy`]; `None` if no key is remembered.
     pub(crate) fn tidy_at(&self) -> Option<Instant> {
         self.tidy_at
     }
 
-    /// Forgets keys that have come to rest, if it is time for that.
+    /// Removes idle keys, if due.
     pub(crate) fn tidy(&mut self, now: Instant) {
         if self.tidy_at.is_none_or(|at| now < at) {
             return;
@@ -192,7 +190,7 @@ impl Series {
         let beyond = steps.saturating_sub(self.rounds);
         self.rounds = self.rounds.saturating_sub(steps);
         self.statuses = self.statuses.saturating_sub(beyond);
-        // What is left of the last step counts on.
+        // The remainder of the last step is carried over.
         let rest = Duration::from_secs(since.as_secs() % CEILING.as_secs());
         self.counted_at = now.checked_sub(rest).unwrap_or(now);
         if self.rounds == 0 {
@@ -208,7 +206,7 @@ impl Series {
         if self.made.len() == REMEMBERED_OBJECTS {
             self.made.remove(0);
         }
-        // Most keys make one object.
+        // Most keys write one object.
         if self.made.is_empty() {
             self.made.reserve_exact(1);
         }
@@ -216,7 +214,7 @@ impl Series {
     }
 }
 
-/// The pause that follows on the `rounds`th round that wrote.
+/// Pause after the `rounds`th writing reconcile; `None` if it is free.
 fn pause_after(rounds: u32) -> Option<Duration> {
     let beyond = rounds.checked_sub(FREE_ROUNDS + 1)?;
     let pause = (0..beyond.min(32)).fold(FIRST_PAUSE, |pause, _| pause * 3 / 2);
@@ -242,7 +240,7 @@ mod tests {
         }
     }
 
-    /// Rounds that each write "own", one after the other as soon as allowed; gives the pauses.
+    /// Runs `count` reconciles that each write "own", each as soon as it is allowed. Returns the pauses.
     fn rounds(brake: &mut Brake, now: &mut Instant, count: usize) -> Vec<Duration> {
         let mut pauses = Vec::new();
         for _ in 0..count {
@@ -279,7 +277,7 @@ mod tests {
         assert_eq!(told, 1);
     }
 
-    /// Rounds can come faster than the pauses want, when others wake the key in between. The way back is the same for all that.
+    /// Reconciles can come faster than the pauses allow, when other objects requeue the key. Recovery takes no longer for that.
     #[test]
     fn after_many_rounds_the_way_back_is_no_longer() {
         let (mut brake, now) = (Brake::default(), Instant::now());
@@ -292,7 +290,7 @@ mod tests {
 
     #[test]
     fn only_what_others_want_lets_go() {
-        // (what somebody asks of, while a round runs, is free)
+        // Columns: changed object, whether the reconcile was running, whether the key is released.
         let table = [
             ("foreign", true, true),
             ("foreign", false, true),
@@ -338,14 +336,14 @@ mod tests {
         assert_eq!(pauses[free..free + 2], [100, 150].map(Duration::from_millis));
         let at_ceiling = pauses.iter().filter(|pause| **pause == CEILING).count();
         assert!(at_ceiling > 25, "{pauses:?}");
-        // They do not make more room for other writes.
+        // They do not add to the free writes of other objects.
         let (mut brake, mut now) = (Brake::default(), Instant::now());
         brake.round_ended(&"key", &status, &[], now);
         let pauses = rounds(&mut brake, &mut now, 12);
         assert_eq!(pauses.iter().position(|pause| !pause.is_zero()), Some(10));
     }
 
-    /// What a key made long ago is anybody's by now.
+    /// Objects that a key wrote long ago no longer count as its own.
     #[test]
     fn what_was_made_before_a_rest_is_foreign_after_it() {
         let (mut brake, mut now) = (Brake::default(), Instant::now());

@@ -1,4 +1,4 @@
-//! What stores tell their listeners, and what they have to know of an object for it.
+//! Changes that stores report to their subscribers, and the metadata of objects this needs.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use kube::Resource;
 
 use crate::{NamespacedName, uid::Uid};
 
-/// Which state of which object something is.
+/// Identity and version of an object.
 #[derive(Debug, Clone)]
 pub struct ObjectState<'a> {
     /// Namespace, empty for a cluster-scoped object.
     pub namespace: &'a str,
-    /// Name; empty when the server is yet to generate it.
+    /// Name; empty until the server has generated it.
     pub name: &'a str,
-    /// The uid, if the server gave one yet.
+    /// The uid, if the server has set it.
     pub uid: Option<Uid>,
-    /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None`
-    /// when it is missing or no number; such a state is always taken for the newest.
+    /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None` if it is missing
+    /// or not a number; such a state always counts as the newest.
     pub version: Option<u64>,
-    /// Grows with each change of the spec; `None` for kinds without.
+    /// Increases with each change of the spec; `None` for kinds without it.
     pub generation: Option<i64>,
-    /// True when the object is on its way out.
+    /// True if the object is being deleted.
     pub is_deleting: bool,
 }
 
 impl<'a> ObjectState<'a> {
-    /// The state that `metadata` tells.
+    /// Returns the state that `metadata` describes.
     pub fn of(metadata: &'a ObjectMeta) -> Self {
         let version = metadata.resource_version.as_ref();
         let (namespace, name) = names_of(metadata);
@@ -40,24 +40,24 @@ impl<'a> ObjectState<'a> {
         }
     }
 
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn key(&self) -> NamespacedName {
         NamespacedName::new(self.namespace, self.name)
     }
 }
 
-/// Namespace, empty for a cluster-scoped object, and name.
+/// Returns the namespace, empty for a cluster-scoped object, and the name.
 fn names_of(metadata: &ObjectMeta) -> (&str, &str) {
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     (namespace, metadata.name.as_deref().unwrap_or_default())
 }
 
-/// What can be kept in a store: an object as the API has it, or what a reader made of one. Both answers are the same for as long
-/// as the object lives.
+/// Type that a store can hold: an object as the API has it, or a projection of one. Both methods must return the same identity for the
+/// whole life of the object.
 pub trait Object {
-    /// Namespace and name of its state, without the rest: a store has its objects in their order.
+    /// Returns namespace and name without the rest of the state; a store sorts its objects by them.
     fn names(&self) -> (&str, &str);
-    /// Which state of which object it is, or was made of.
+    /// Returns the identity and version of the object, or of the object it was made of.
     fn state(&self) -> ObjectState<'_>;
 }
 
@@ -89,7 +89,7 @@ pub enum Change<K> {
 }
 
 impl<K> Change<K> {
-    /// The newest form of the object.
+    /// Returns the newest version of the object.
     pub fn object(&self) -> &Arc<K> {
         match self {
             Self::Applied { new, .. } => new,
@@ -97,7 +97,7 @@ impl<K> Change<K> {
         }
     }
 
-    /// The object before the change and after it, as far as they exist.
+    /// Returns the versions before and after the change, as far as they exist.
     pub fn versions(&self) -> impl Iterator<Item = &Arc<K>> {
         let (first, second) = match self {
             Self::Applied { old, new } => (old.as_ref(), Some(new)),

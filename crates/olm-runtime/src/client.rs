@@ -19,14 +19,14 @@ pub use self::warnings::CollectWarnings;
 pub(crate) use self::warnings::with_warnings;
 use crate::metrics::Metrics;
 
-/// Where spans of requests are told apart from other spans.
+/// Target of request spans, which tells them apart from other spans.
 pub(crate) const REQUESTS: &str = "olm_runtime::requests";
 
-/// How long the API server may take until it begins to answer a request, of whatever kind, and then for each further piece of an answer
-/// that is not a watch. Writes, and reads of rounds, have it as a whole.
+/// Deadline for the API server to start its answer to any request. Except for watches, it also applies to each further chunk. Writes and
+/// reads of reconciles must finish within it.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
-/// No connection could be configured.
+/// Reason why no connection could be configured.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Neither a kubeconfig nor the in-cluster environment is usable.
@@ -35,9 +35,9 @@ pub enum ClientError {
     /// The configured kubeconfig cannot be used.
     #[error("cannot use the kubeconfig `{path}`: {source}")]
     Kubeconfig {
-        /// Its path.
+        /// Path of the kubeconfig.
         path: String,
-        /// The cause.
+        /// Cause of the failure.
         #[source]
         source: kube::config::KubeconfigError,
     },
@@ -46,16 +46,17 @@ pub enum ClientError {
     Client(#[source] kube::Error),
 }
 
-/// Connects with the kubeconfig at `path`, or else (also where it is empty, as upstream's programs take it) by `KUBECONFIG`, the in-cluster environment.
+/// Connects with the kubeconfig at `path`. Without one it uses `KUBECONFIG` or the in-cluster environment. An empty path counts as none,
+/// as in upstream's programs.
 ///
-/// kube's default retry of refused requests is off: a create that is repeated blindly could be made
-/// twice, and the driver repeats whole rounds anyway. Answers are bounded, see [`bounded`], requests counted in
-/// `metrics`, and warnings about writes collected for the executor. What is not answered is given up ([`REQUEST_DEADLINE`]). What is sent and
-/// not acknowledged for as long as `unacknowledged` says is given up as well, and so is a connection whose other end is gone; these two not
-/// where a kubeconfig names a proxy, or a program that logs in, as none in a cluster does.
+/// kube's default retry of refused requests is off: a create that is repeated blindly could run twice, and the driver retries whole
+/// reconciles anyway. Answers are bounded, see [`bounded`], and requests are counted in `metrics`. Warnings about writes are collected
+/// for the executor. Requests without an answer time out ([`REQUEST_DEADLINE`]). A connection is closed if sent data stays unacknowledged
+/// for `unacknowledged`, or if its other end is gone. These two do not apply if the kubeconfig names a proxy or a login program; inside a
+/// cluster neither occurs.
 ///
 /// # Errors
-/// When no usable configuration is found; the text says what was tried.
+/// If no usable configuration is found; the text names what was tried.
 pub async fn connect(
     path: Option<&str>,
     unacknowledged: Option<Duration>,
@@ -85,7 +86,7 @@ pub async fn connect(
         .build())
 }
 
-/// Whether the answer to this request has no end.
+/// True if the answer to this request has no end.
 pub(crate) fn is_watch(uri: &Uri) -> bool {
     let query = uri.query().unwrap_or_default();
     query

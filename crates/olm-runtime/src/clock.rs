@@ -1,8 +1,8 @@
-//! The one wall clock of the operators.
+//! The only wall clock of the operators.
 //!
-//! Delays and deadlines go by tokio's clock, which a test may pause; times in objects are wall time. Both must agree, or
-//! a test that advances the paused clock by an hour sees conditions that are as old as before. So wall time is read here
-//! and nowhere else, and it moves with tokio's clock.
+//! Delays and deadlines use tokio's clock, which a test may pause; times in objects are wall time. Both must agree. Otherwise a test that
+//! advances the paused clock by an hour would see conditions that are no older. So wall time is read only here, and it follows tokio's
+//! clock.
 
 use std::cell::Cell;
 
@@ -13,28 +13,28 @@ thread_local! {
     static START: Cell<Option<(Timestamp, Instant)>> = const { Cell::new(None) };
 }
 
-/// The time now. In a program this is the system's clock; where tokio's clock is paused, it stands still with it and
-/// advances with it.
+/// Returns the current time. In a program this is the system's clock. In a test that pauses tokio's clock, it pauses and advances with
+/// it.
 #[expect(clippy::disallowed_methods, reason = "the one clock")]
 pub fn now() -> Timestamp {
     if let Some((start, at)) = START.get() {
         return moved(start, at, Instant::now());
     }
-    // Unless a test paused it, tokio's clock is the standard library's, and the difference is no more than the time
-    // between the two readings.
+    // Unless a test paused it, tokio's clock is the standard library's. The difference is then no more than the time between the two
+    // readings.
     let virtual_now = Instant::now();
     let real_now = Instant::from_std(std::time::Instant::now());
     moved(Timestamp::now(), real_now, virtual_now)
 }
 
-/// From now on [`now`] answers `start` plus what tokio's clock advances, on this thread; for tests that must do the same
-/// twice. Other threads, those of `spawn_blocking` too, keep to the system's clock.
+/// Makes [`now`] return `start` plus the progress of tokio's clock, on this thread; for tests that must be repeatable. Other threads,
+/// also those of `spawn_blocking`, keep the system's clock.
 #[doc(hidden)]
 pub fn start_at(start: Timestamp) {
     START.set(Some((start, Instant::now())));
 }
 
-/// `time` moved by what lies between `from` and `to`, which may be either way.
+/// Returns `time` moved by the difference from `from` to `to`, which may be negative.
 fn moved(time: Timestamp, from: Instant, to: Instant) -> Timestamp {
     let distance = |late: Instant, early: Instant| {
         SignedDuration::try_from(late.duration_since(early)).unwrap_or(SignedDuration::MAX)

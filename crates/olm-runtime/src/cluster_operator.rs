@@ -1,7 +1,6 @@
-//! The ClusterOperators that a program reports to, watched by name where the cluster knows the kind, and what is the same for all of
-//! them.
+//! ClusterOperators that a program reports to, watched by name if the cluster serves the kind, and code that all of them share.
 //!
-//! Elsewhere nothing is watched and nothing asked; the kind may come and go while the program runs.
+//! Without the kind, nothing is watched or requested. The kind may be added or removed while the program runs.
 
 use std::{
     collections::BTreeMap,
@@ -26,12 +25,12 @@ use crate::{
     store::{OnDemand, Projection, Scope, StoreSet, WatchUser},
 };
 
-/// How long a round waits for the first look.
+/// Maximum time that a reconcile waits for the first list.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is asked whether a ClusterOperator was read that could not be.
+/// Requeue interval while a ClusterOperator has not been read.
 const READ_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is kept of a ClusterOperator.
+/// Status of a ClusterOperator; the store keeps nothing else of it.
 #[derive(Debug, Clone, PartialEq)]
 struct KeptStatus(ClusterOperatorStatus);
 
@@ -39,29 +38,29 @@ impl Projection for KeptStatus {
     type Object = DynamicObject;
 
     fn of(mut object: DynamicObject) -> Self {
-        // One that does not fit says nothing, and is written anew.
+        // A status that cannot be parsed counts as empty and is overwritten.
         Self(serde_json::from_value(object.data["status"].take()).unwrap_or_default())
     }
 }
 
-/// What is known of a ClusterOperator on a cluster that has such a kind.
+/// Knowledge about a ClusterOperator on a cluster that serves the kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stored {
-    /// It was not read yet.
+    /// Not read yet.
     Unread,
-    /// There is none.
+    /// It does not exist.
     Missing,
-    /// It is there.
+    /// It exists.
     There {
-        /// Its uid.
+        /// Uid of the object.
         uid: Option<String>,
-        /// What it says.
+        /// Status of the object.
         status: ClusterOperatorStatus,
     },
 }
 
 impl Stored {
-    /// What it says, if it is known.
+    /// Returns the status, if known.
     pub fn status(&self) -> Option<&ClusterOperatorStatus> {
         match self {
             Self::Unread | Self::Missing => None,
@@ -69,7 +68,7 @@ impl Stored {
         }
     }
 
-    /// Makes a ClusterOperator called `name` that is missing; its status is written once it is there.
+    /// Plans the creation of a missing ClusterOperator `name`. Its status is written once it exists.
     pub fn plan(&self, name: &str) -> Plan {
         match self {
             Self::Unread => Plan {
@@ -93,7 +92,7 @@ impl Stored {
         }
     }
 
-    /// The patch that makes the status of the ClusterOperator called `name` what `change` makes of it, if that is another.
+    /// Patches the status of the ClusterOperator `name` to the result of `change`, if that differs.
     pub fn update(&self, name: &str, change: impl FnOnce(&mut ClusterOperatorStatus)) -> StatusUpdate {
         let Self::There { uid, status } = self else {
             return StatusUpdate::default();
@@ -107,17 +106,17 @@ impl Stored {
     }
 }
 
-/// The ClusterOperators of some names; a clone is another handle to the same.
+/// ClusterOperators with given names. Clones share the same watches.
 #[derive(Clone)]
 pub struct ClusterOperators {
     watches: OnDemand<KeptStatus>,
     names: Arc<[String]>,
-    /// By name; none while the cluster has no such kind.
+    /// Watches by name; empty while the cluster does not serve the kind.
     watched: Arc<Mutex<BTreeMap<String, Arc<WatchUser<KeptStatus>>>>>,
 }
 
 impl ClusterOperators {
-    /// Those with `names`; none is watched yet.
+    /// Registers ClusterOperators with `names`; none is watched yet.
     pub fn register(set: &StoreSet, client: &Client, names: impl IntoIterator<Item = String>) -> Self {
         Self {
             watches: set.on_demand(client),
@@ -126,14 +125,14 @@ impl ClusterOperators {
         }
     }
 
-    /// Keys of all of them, whether they are there or not.
+    /// Returns the keys of all of them, whether they exist or not.
     pub fn keys(&self) -> impl Iterator<Item = NamespacedName> {
         self.names
             .iter()
             .map(|name| NamespacedName::cluster(name.as_str()))
     }
 
-    /// Begins to watch when the cluster has the kind, and ends when it has it no more. To be called on the runtime's tasks.
+    /// Starts the watches when the cluster serves the kind, and stops them when it no longer does. Must be called inside the runtime.
     pub fn follow(&self, is_served: bool) {
         let mut watched = self.lock();
         if !is_served {
@@ -147,13 +146,14 @@ impl ClusterOperators {
         }
     }
 
-    /// Calls `listener` with the key of each that changes.
+    /// Calls `listener` with the key of each ClusterOperator that changes.
     pub fn on_change(&self, listener: impl Fn(NamespacedName) + Send + Sync + 'static) {
         self.watches
             .on_change(move |_, change| listener(change.object().key()));
     }
 
-    /// What is known of one; `None` where the cluster has no such kind. The first look is waited for, but not for long.
+    /// Returns what is known of a ClusterOperator; `None` if the cluster does not serve the kind. Waits for the first list, but not for
+    /// long.
     pub async fn find(&self, name: &str) -> Option<Stored> {
         let user = Arc::clone(self.lock().get(name)?);
         if tokio::time::timeout(PATIENCE, user.ready()).await.is_err() {

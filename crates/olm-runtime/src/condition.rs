@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Puts `condition` into `conditions`: the transition time of an entry whose status stays the same is
-/// kept, conditions of other types are left alone, and the order of the list does not change.
+/// Adds or replaces `condition` in `conditions`. The transition time is kept if the status stays the same. Other conditions and the order
+/// of the list do not change.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) {
     match conditions
         .iter_mut()
@@ -20,17 +20,17 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) 
     }
 }
 
-/// Removes the condition of a type, if present.
+/// Removes the condition of type `type_`, if present.
 pub fn remove_condition(conditions: &mut Vec<Condition>, type_: &str) {
     conditions.retain(|condition| condition.type_ != type_);
 }
 
-/// `now` as the API stores it: whole seconds, so that a value read back equals the one written.
+/// Returns `now` as the API stores it: in whole seconds, so that a value read back equals the one written.
 pub fn stored_time(now: Timestamp) -> Time {
     Time(whole_seconds(now))
 }
 
-/// `now` rounded down to whole seconds.
+/// Returns `now` rounded down to whole seconds.
 pub fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

@@ -1,11 +1,12 @@
-//! Connections that are open at a time, so that no caller keeps the others out.
+//! Limit of open connections, so that no client can block the others.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use tokio::task::AbortHandle;
 
-/// Open connections, oldest first. Of more than there may be, the oldest of whoever has most is closed: who floods closes their own.
+/// Open connections, oldest first. Beyond the limit, the oldest connection of the address with the most is closed, so a flood closes its
+/// own.
 #[derive(Debug)]
 pub struct OpenConnections {
     most: usize,
@@ -20,7 +21,7 @@ struct Open {
 }
 
 impl OpenConnections {
-    /// None, of which there may be `most`.
+    /// Creates an empty list with at most `most` open connections.
     pub const fn new(most: usize) -> Self {
         Self {
             most,
@@ -28,7 +29,7 @@ impl OpenConnections {
         }
     }
 
-    /// Adds one of `peer` that `task` answers, and closes another one where there are too many. Those that are over do not count.
+    /// Adds a connection of `peer` that `task` answers, and closes another one if there are too many. Finished connections do not count.
     pub fn add(&mut self, id: u64, peer: IpAddr, task: AbortHandle) {
         self.open.retain(|open| !open.task.is_finished());
         let peer = peer.to_canonical();
@@ -38,7 +39,7 @@ impl OpenConnections {
         }
     }
 
-    /// Takes out the one of this number, which goes on.
+    /// Removes the connection with this id without closing it.
     pub fn take(&mut self, id: u64) -> Option<(IpAddr, AbortHandle)> {
         let at = self.open.iter().position(|open| open.id == id)?;
         self.open.remove(at).map(|open| (open.peer, open.task))
@@ -50,7 +51,7 @@ impl OpenConnections {
             *counts.entry(open.peer).or_default() += 1;
         }
         let most = counts.values().max().copied();
-        // Where several have as many, the oldest of all of theirs.
+        // If several addresses have equally many, the oldest connection of all of them is closed.
         let victim = self
             .open
             .iter()
@@ -84,7 +85,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_floods_closes_their_own() {
-        // A probe that came first, and is not answered yet.
+        // The probe connected first and has no answer yet.
         assert_eq!(open(&[1, 2, 2, 2, 2, 2], 3).await, [0, 4, 5]);
         assert_eq!(open(&[2, 2, 2, 1], 3).await, [1, 2, 3]);
     }
@@ -120,7 +121,7 @@ mod tests {
         let mut over = tokio::spawn(async {});
         connections.add(1, peer(2), over.abort_handle());
         (&mut over).await.unwrap();
-        // With the one that is over there would be three, and this address would have most.
+        // If the finished one counted, there would be three, and this address would have the most.
         connections.add(2, peer(1), goes_on[1].abort_handle());
         tokio::task::yield_now().await;
         assert!(goes_on.iter().all(|task| !task.is_finished()));

@@ -1,4 +1,4 @@
-//! What the cluster serves: its version and its kinds.
+//! Server version and kinds that the cluster serves.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,15 +11,15 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::{client::REQUEST_DEADLINE, error::ObserveError, key::is_path_segment};
 
-/// How long the kinds of a group and version are believed.
+/// Lifetime of cached kinds of a group and version.
 const FRESH: Duration = Duration::from_secs(60);
-/// How long the version of the server is believed.
+/// Lifetime of the cached server version.
 const VERSION_LASTS: Duration = Duration::from_secs(300);
-/// How long a group and version that could not be read are left alone by [`Discovery::find_served`].
+/// Time for which [`Discovery::find_served`] does not retry a group and version that could not be read.
 const TROUBLE_LASTS: Duration = Duration::from_secs(30);
-/// How long the kinds of a group and version are kept for when they cannot be read, after anybody asked for them last.
+/// Time that kinds are kept after the last request for them, in case they cannot be read again.
 const KEPT: Duration = Duration::from_secs(600);
-/// How long [`Discovery::find_served`] waits for an answer: behind a group can be anybody's aggregated API server.
+/// Timeout of [`Discovery::find_served`]: an aggregated API server of any user may serve the group.
 const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A kind the cluster serves.
@@ -31,30 +31,29 @@ pub struct ServedKind {
     pub namespaced: bool,
 }
 
-/// What is known of some kinds of one group and version.
+/// Result of a lookup of kinds of one group and version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Those that are served.
+    /// Kinds that are served.
     pub kinds: BTreeSet<String>,
-    /// Why nothing is known of the others, in words that stay the same from one attempt to the next; `None` when they
-    /// are not served.
+    /// Reason why nothing is known of the other kinds, with a text that is the same for each attempt; `None` if they are not served.
     pub trouble: Option<String>,
 }
 
-/// Bytes of a plural name at most; a CustomResourceDefinition has it in its own name.
+/// Maximum bytes of a plural name; a CustomResourceDefinition has it in its own name.
 const MAX_PLURAL_BYTES: usize = 253;
 
-/// By name. Of what a group serves only that is kept of which somebody asked: whoever serves it chooses how much there is.
+/// Kinds by name. Only requested kinds are kept, since the server of a group chooses how many it has.
 type Kinds = Arc<BTreeMap<String, ServedKind>>;
 
-/// What is remembered of a group and version.
+/// Cache entry of a group and version.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// Those of its kinds that were asked for, when they were last read.
+    /// Requested kinds, and when they were last read.
     kinds: Option<(Instant, Kinds)>,
-    /// Why the last attempt failed, and when; `None` when it did not.
+    /// Time and reason of the failure, if the last attempt failed.
     trouble: Option<(Instant, String)>,
-    /// When they were last asked for.
+    /// Time of the last request.
     asked: Option<Instant>,
 }
 
@@ -68,17 +67,17 @@ impl Known {
     }
 }
 
-/// Discovery with a memory, asked only for what is needed.
+/// Cached discovery that reads only what is needed.
 #[derive(Clone)]
 pub struct Discovery {
     client: Client,
     known: Arc<Mutex<BTreeMap<String, Known>>>,
-    /// The version, and until when it is believed.
+    /// Server version, and until when it is valid.
     version: Arc<Mutex<Option<(Instant, String)>>>,
 }
 
 impl Discovery {
-    /// Discovery through `client`.
+    /// Creates a discovery that reads with `client`.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -87,12 +86,10 @@ impl Discovery {
         }
     }
 
-    /// The server's `gitVersion`, for example `v1.34.4`.
-    ///
-    /// A server that does not answer has the version that it had.
+    /// Returns the server's `gitVersion`, for example `v1.34.4`. The cached version is returned if the server does not answer.
     ///
     /// # Errors
-    /// When the server has never answered, and does not in time.
+    /// If the server does not answer in time and has never answered before.
     pub async fn server_version(&self) -> Result<String, ObserveError> {
         let mut known = self.version.lock().await;
         if let Some((until, version)) = known.as_ref()
@@ -110,12 +107,12 @@ impl Discovery {
         Ok(version)
     }
 
-    /// The kind served for group, version and kind; `None` when the cluster does not serve it.
+    /// Returns the kind for group, version and kind; `None` if the cluster does not serve it.
     ///
-    /// A kind that is not in memory is asked for again at once: it may have been added since.
+    /// A kind that is not cached is requested at once, since it may be new.
     ///
     /// # Errors
-    /// When the server does not answer in time.
+    /// If the server does not answer in time.
     pub async fn find_kind(
         &self,
         group: &str,
@@ -145,9 +142,8 @@ impl Discovery {
         Ok(found)
     }
 
-    /// Which of `kinds` of a group and version the cluster serves. An answer in any case: an aggregated API server that is
-    /// down is no reason to know nothing of all else, so why it cannot be asked is part of the answer, and what it
-    /// served when it last could be asked still counts.
+    /// Returns which of `kinds` of a group and version the cluster serves. It never fails, because one unavailable aggregated API server
+    /// must not block everything else. The reason is part of the result, and the last known kinds still count.
     pub async fn find_served(&self, group: &str, version: &str, kinds: &BTreeSet<&str>) -> Served {
         let Some(api_version) = api_version(group, version) else {
             return Served::default();
@@ -187,7 +183,7 @@ impl Discovery {
         }
     }
 
-    /// What is to be kept of an answer: what is asked for now, and what is known already.
+    /// Returns the kinds to keep of an answer: those requested now and those already cached.
     async fn wanted(&self, api_version: &str, kinds: &BTreeSet<&str>) -> BTreeSet<String> {
         let mut wanted: BTreeSet<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
         let known = self.known.lock().await;
@@ -202,7 +198,7 @@ impl Discovery {
         (at.elapsed() < FRESH).then(|| Arc::clone(kinds))
     }
 
-    /// Keeps what the cluster serves; what it does not is asked for each time, and anybody can name any number of that.
+    /// Caches the kinds that the cluster serves. Missing kinds are not cached, because a user can name any number of them.
     async fn remember(&self, api_version: String, kinds: Kinds) {
         let now = Instant::now();
         let mut known = self.known.lock().await;
@@ -283,15 +279,15 @@ impl Discovery {
     }
 }
 
-/// Why kinds could not be read.
+/// Failure to read kinds.
 struct Trouble {
-    /// In words that stay the same from one attempt to the next.
+    /// Text that is the same for each attempt.
     text: String,
-    /// In full.
+    /// Full error.
     error: ObserveError,
 }
 
-/// Addresses, ports and times in a transport's words differ from attempt to attempt.
+/// Returns a stable text for the error. Transport errors contain addresses, ports and times, which differ between attempts.
 fn lasting_words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("the API server answers {}", status.code),
@@ -309,7 +305,7 @@ fn answer(found: &Kinds, kinds: &BTreeSet<&str>, trouble: Option<String>) -> Ser
     }
 }
 
-/// Group and version as one text; `None` when they can be those of no API.
+/// Returns group and version as one text; `None` if no API can have them.
 fn api_version(group: &str, version: &str) -> Option<String> {
     match group {
         _ if !is_path_segment(version) => None,
@@ -319,10 +315,10 @@ fn api_version(group: &str, version: &str) -> Option<String> {
     }
 }
 
-/// A live read with the usual deadline.
+/// Awaits `read` with the usual deadline.
 ///
 /// # Errors
-/// When the read fails or takes too long; the text names `what`.
+/// If the read fails or takes too long; the text names `what`.
 pub async fn deadline<T>(what: &str, read: impl Future<Output = kube::Result<T>>) -> Result<T, ObserveError> {
     match tokio::time::timeout(REQUEST_DEADLINE, read).await {
         Ok(Ok(value)) => Ok(value),
@@ -338,7 +334,7 @@ pub async fn deadline<T>(what: &str, read: impl Future<Output = kube::Result<T>>
 mod tests {
     use super::*;
 
-    /// A version is asked for once in five minutes; a server that does not answer has the one it had.
+    /// The version is requested once in five minutes; if the server does not answer, the last one is used.
     #[tokio::test(start_paused = true)]
     async fn the_version_is_remembered_for_a_while_and_outlives_an_outage() {
         use std::sync::Mutex;
@@ -378,7 +374,7 @@ mod tests {
         assert_eq!(discovery.server_version().await.unwrap(), "v1.3.0");
     }
 
-    /// Whoever may create a ClusterServiceVersion names groups, and whoever serves one chooses how many kinds it has.
+    /// A user who may create a ClusterServiceVersion chooses the groups, and the server of a group chooses how many kinds it has.
     #[tokio::test]
     async fn only_kinds_that_are_asked_for_are_kept() {
         let resource = |name: &str, kind: &str| {
@@ -417,7 +413,7 @@ mod tests {
         for (found, after, wanted) in [
             (known(None, 0), 599, true),
             (known(None, 0), 600, false),
-            // An API whose server is down counts as long as somebody needs it.
+            // An API whose server is unavailable is kept as long as it is requested.
             (known(Some(0), 5000), 5599, true),
             (known(Some(590), 0), 610, true),
             (known(Some(590), 0), 630, false),

@@ -1,4 +1,4 @@
-//! The loop every controller runs: observe → decide → act → status.
+//! The loop that every controller runs: observe → decide → act → status.
 
 #[cfg(test)]
 mod tests;
@@ -33,30 +33,28 @@ use crate::{
     wake::ObjectId,
 };
 
-/// First delay after a failed round; doubles up to [`LONGEST_BACKOFF`].
+/// First delay after a failed reconcile; it doubles up to [`LONGEST_BACKOFF`].
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-/// Longest delay between two failing rounds of one key.
+/// Longest delay between two failing reconciles of one key.
 const LONGEST_BACKOFF: Duration = CEILING;
-/// A failing round that asks for an earlier look, for a deadline, is not looked at more often than this in the long run.
+/// Minimum interval, in the long run, of a failing reconcile that asks for an earlier retry because of a deadline.
 const SOONEST_ASKED: Duration = Duration::from_secs(5);
 
-/// How long reads or writes of a key may fail before its status is to say so. Rounds take their time as whole seconds and reads take
-/// some, and after five seconds somebody looks.
+/// Time that reads or writes of a key may fail before its status reports it. The report is due within five seconds. This is less, because
+/// reads take time and reconciles use whole seconds.
 pub const TELL_AFTER: Duration = Duration::from_secs(4);
 
-/// What `status` wants: the patches, what follows from them, and what the next round is to know. `M` is the
-/// [`Reconciler::Memory`].
+/// Result of `status`: the patches, events, the requeue, and the memory for the next reconcile. `M` is [`Reconciler::Memory`].
 #[derive(Debug)]
 pub struct StatusUpdate<M = ()> {
-    /// One status patch for each object whose status changed. Each is attempted, whatever became of the others, as long as the
-    /// server answers.
+    /// One status patch per object whose status changed. Each is attempted even if others fail, as long as the server answers.
     pub patches: Vec<Action>,
-    /// Events to send after the statuses are written. One about an object whose status was not written is dropped: the round
-    /// that writes it brings it again.
+    /// Events to send after the statuses are written. An event about an object whose status was not written is dropped; the reconcile
+    /// that writes the status sends it again.
     pub events: Vec<EventDraft>,
-    /// Combined with the plan's: the sooner wins.
+    /// Requeue of the key; of this and the plan's the earlier wins.
     pub requeue: Requeue,
-    /// What `decide` gets in the key's next round; `None` forgets what it got in this one.
+    /// State passed to `decide` in this key's next reconcile. `None` clears it.
     pub memory: Option<M>,
 }
 
@@ -71,61 +69,59 @@ impl<M> Default for StatusUpdate<M> {
     }
 }
 
-/// One controller.
+/// A controller.
 ///
 /// # Expected flow
-/// `observe` collects everything the decision needs as values; `decide` and `status` are pure and
-/// total, and get no reconciler to read from; only the executor writes. `None` from `observe` means that there is nothing to do.
+/// `observe` collects everything the decision needs as values. `decide` and `status` are pure and total, and have no reconciler to read
+/// from. Only the executor writes. `None` from `observe` means that there is nothing to do.
 ///
 /// # Guarantees
-/// One key is never in two rounds at once. A round that could not observe, or whose write failed, or that panicked, is
-/// repeated with exponential backoff from 100 ms to 60 s; success resets it. Statuses are written last, each once, even
-/// when an action failed, so that they tell about the failure. A key that keeps writing though nobody else
-/// wants anything of it is slowed down, see [`crate::brake`]. Reads that have failed for [`TELL_AFTER`] are told, if the reconciler
-/// knows where.
+/// A key is never in two reconciles at once. A reconcile that could not observe, whose write failed, or that panicked is retried with
+/// exponential backoff. It grows from 100 ms to 60 s, and success resets it. Statuses are written last, each once, even if an action
+/// failed, so that they can report the failure. A key that keeps writing without any request is slowed down, see [`crate::brake`]. Reads
+/// that have failed for [`TELL_AFTER`] are reported by [`Reconciler::unobserved`].
 ///
 /// # Memory
-/// A reconciler has no state of its own that rounds change. What a round learns and no object holds, such as the words
-/// with which its last write was refused or what was told already, goes through the driver: `status` sees the failures
-/// ([`Outcomes::failures`]) and puts what the next round needs into [`StatusUpdate::memory`]; `decide` of that round gets
-/// it. To keep what was known, `decide` hands it to `status` in the verdict. The driver keeps one value per key: a round
-/// whose `observe`, `decide` or `status` fails or panics leaves it as it is, `None` from `observe` forgets it, and so does
-/// a restart of the process, after which everything starts from what the cluster holds. So nothing may depend on it but
-/// what is told and how soon.
+/// A reconciler has no state of its own that reconciles change. Results that no object holds go through the driver. Examples are the text
+/// of the last refusal, or what was already reported. `status` sees the failures ([`Outcomes::failures`]) and puts the state for the next
+/// reconcile into [`StatusUpdate::memory`]; the next `decide` gets it. To keep the old state, `decide` passes it to `status` in the
+/// verdict. The driver keeps one value per key. A reconcile whose `observe`, `decide` or `status` fails or panics leaves it unchanged.
+/// `None` from `observe` clears it, and so does a restart of the process. After a restart everything starts from the state of the
+/// cluster, so only the content and timing of messages may depend on it.
 #[async_trait]
 pub trait Reconciler: Send + Sync + 'static {
-    /// What the queue holds.
+    /// Key type of the queue.
     type Key: Clone + Ord + Hash + Display + Send + Sync + 'static;
     /// Everything one decision reads, as values.
     type Observed: Send + Sync + 'static;
-    /// What `decide` concluded besides the writes, for `status`.
+    /// Conclusions of `decide` besides the writes, for `status`.
     type Verdict: Send + 'static;
-    /// What one round of a key leaves for its next, see above; `()` for nothing.
+    /// State that one reconcile of a key leaves for the next, see above; `()` for none.
     type Memory: Send + Sync + 'static;
 
     /// Name in logs, for example `csv`.
     const NAME: &'static str;
-    /// First delay after a round whose write was refused ([`Failure::is_refusal`]); for keys of which a cluster has so many that
-    /// what refuses all of them would be asked too often.
+    /// First delay after a reconcile whose write was refused ([`Failure::is_refusal`]). Reconcilers of numerous objects override it, so
+    /// that a component that refuses all of them is not called too often.
     const FIRST_BACKOFF_OF_REFUSED: Duration = FIRST_BACKOFF;
 
-    /// The object of a key, for the driver's own Events about it; `None` when there is none to tell it on.
+    /// Returns the object of a key, for the driver's own Events; `None` if no object can carry them.
     fn regarding(&self, key: &Self::Key) -> Option<ObjectReference>;
-    /// Reads, and only reads.
+    /// Reads the state of the key. Must not write.
     async fn observe(&self, key: &Self::Key) -> Result<Option<Self::Observed>, ObserveError>;
-    /// The status patch that tells, beside what the object's status says, of reads that keep failing. It may only read what is at
-    /// hand, and should be `None` when that was told already: every failing round asks. The next round that gets as far as
-    /// `status` takes it back.
+    /// Returns a status patch that reports reads that keep failing, in addition to the existing status. It may only read data in memory
+    /// and should be `None` if this was already reported, since every failing reconcile calls it. The next reconcile that reaches
+    /// `status` reverts it.
     fn unobserved(&self, _key: &Self::Key, _error: &ObserveError) -> Option<Action> {
         None
     }
-    /// Pure: what is to be written, and what status is to say. `memory` is what the key's last round left.
+    /// Pure: returns the writes, and the conclusions for `status`. `memory` is the state that the key's last reconcile left.
     fn decide(
         observed: &Self::Observed,
         memory: Option<&Self::Memory>,
         now: Timestamp,
     ) -> (Plan, Self::Verdict);
-    /// Pure: the statuses that follow from what really happened, and what the key's next round is to know.
+    /// Pure: returns the statuses for the actual outcomes, and the state for the key's next reconcile.
     fn status(
         observed: &Self::Observed,
         verdict: Self::Verdict,
@@ -134,23 +130,23 @@ pub trait Reconciler: Send + Sync + 'static {
     ) -> StatusUpdate<Self::Memory>;
 }
 
-/// What a controller needs to run.
+/// Components that a controller needs to run.
 #[derive(Debug, Clone)]
 pub struct Runner {
-    /// The writer.
+    /// Executor of all writes.
     pub executor: Executor,
-    /// Where events go.
+    /// Recorder of events.
     pub recorder: Recorder,
-    /// Turns true when the process is to stop; a round in hand is finished first.
+    /// Becomes true when the process stops; a reconcile in progress is finished first.
     pub shutdown: watch::Receiver<bool>,
-    /// Counts what the rounds of all controllers come to.
+    /// Metrics of the reconciles of all controllers.
     pub metrics: Metrics,
-    /// Whose first rounds went well.
+    /// Controllers with a successful reconcile.
     pub first_rounds: FirstRounds,
 }
 
-/// The controllers of this process of which a round went well; a clone is another handle to the same. A round for an object that is not there
-/// is none.
+/// Controllers of this process with at least one successful reconcile. Clones share the same state. A reconcile whose object does not
+/// exist does not count.
 #[derive(Clone, Default)]
 pub struct FirstRounds(Arc<Mutex<Firsts>>);
 
@@ -159,7 +155,7 @@ type Listener = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct Firsts {
     seen: BTreeSet<&'static str>,
-    /// Each with the controller that it waits for.
+    /// Listeners, each with the controller it waits for.
     listeners: Vec<(&'static str, Listener)>,
 }
 
@@ -170,12 +166,12 @@ impl fmt::Debug for FirstRounds {
 }
 
 impl FirstRounds {
-    /// Whether a round of `R` went well in this process.
+    /// True if a reconcile of `R` succeeded in this process.
     pub fn has_one_of<R: Reconciler>(&self) -> bool {
         self.lock().seen.contains(R::NAME)
     }
 
-    /// Calls `listener` with the first round of `R` that goes well; at once if there was one.
+    /// Calls `listener` at the first successful reconcile of `R`; at once if there was one.
     pub fn on_first_of<R: Reconciler>(&self, listener: impl FnOnce() + Send + 'static) {
         let mut firsts = self.lock();
         if firsts.seen.contains(R::NAME) {
@@ -202,13 +198,13 @@ impl FirstRounds {
     }
 
     fn lock(&self) -> MutexGuard<'_, Firsts> {
-        // Every critical section leaves the value consistent, so a panic elsewhere cannot spoil it.
+        // Every critical section leaves the value consistent, so a panic elsewhere cannot corrupt it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Runner {
-    /// A runner that counts where `executor` does.
+    /// Creates a runner that uses the metrics of `executor`.
     pub fn new(executor: Executor, recorder: Recorder, shutdown: watch::Receiver<bool>) -> Self {
         let metrics = executor.metrics().clone();
         Self {
@@ -250,14 +246,14 @@ struct Worker<R: Reconciler> {
     keys: Arc<Mutex<KeyStates<R>>>,
 }
 
-/// By key; a key of which nothing is known has none.
+/// State by key; keys without state have no entry.
 type KeyStates<R> = BTreeMap<<R as Reconciler>::Key, KeyState<<R as Reconciler>::Memory>>;
 
-/// What the driver knows of a key between two rounds.
+/// State that the driver keeps of a key between two reconciles.
 struct KeyState<M> {
-    /// Rounds that failed since the last one that did not.
+    /// Consecutive failed reconciles.
     failures: u32,
-    /// When the first round began of those that could not observe, if the last one could not.
+    /// Start of the first of the consecutive reconciles that could not observe; `None` if the last one could.
     unobserved_since: Option<Instant>,
     memory: Option<Arc<M>>,
 }
@@ -277,7 +273,7 @@ impl<R: Reconciler> Worker<R> {
         loop {
             let key = tokio::select! {
                 biased;
-                // An error means the sender is gone: the process is stopping.
+                // An error means that the sender is dropped: the process is stopping.
                 _ = self.runner.shutdown.wait_for(|stop| *stop) => return,
                 key = self.queue.next() => key,
             };
@@ -293,7 +289,7 @@ impl<R: Reconciler> Worker<R> {
             );
             let mut written = Written::default();
             let started = Instant::now();
-            // Boxed in there, and on its own: whatever it is that panics, other keys go on.
+            // The future is boxed inside and isolated, so a panic does not affect other keys.
             let round = isolation::isolated(self.round(&key, &mut written).instrument(span.clone())).await;
             let next = round.unwrap_or_else(|panicked| {
                 self.panicked(&key, &panicked.message);
@@ -331,8 +327,8 @@ impl<R: Reconciler> Worker<R> {
                 };
                 let backoff = self.backoff(&key, first);
                 let delay = match requeue {
-                    // A deadline may come before the backoff's end. But an observation that is out of date asks for the
-                    // next look at once, every time, and must not become a hot loop.
+                    // A deadline may be earlier than the end of the backoff. But a stale observation asks for an immediate retry every
+                    // time, which must not become a hot loop.
                     Requeue::After { delay, .. } => delay.clamp((backoff / 2).min(SOONEST_ASKED), backoff),
                     Requeue::AwaitChange => backoff,
                 };
@@ -365,14 +361,14 @@ impl<R: Reconciler> Worker<R> {
         let update = R::status(&observed, verdict, &outcomes, now);
         self.remember(key, update.memory);
         let mut failed = outcomes.failure().map(|(_, failure)| Why::of(failure));
-        // A warning tells what was found. It holds whatever became of the writes, and may not come again: what was written
-        // before the refused one can be what says that it was told.
+        // A warning reports what was found, so it is valid even if writes fail. It may not be repeated, since a write before the refused
+        // one can record that it was reported.
         let mut events = plan.events;
         events.retain(|event| event.warning || failed.is_none());
         let mut untold = Vec::new();
         let mut answers = !outcomes.is_silent();
         for patch in &update.patches {
-            // Each could wait as long as the one before, and others of this controller with them.
+            // Each could wait as long as the one before, and would delay other keys of this controller.
             let outcome = if answers {
                 self.runner.executor.perform(patch).await
             } else {
@@ -382,7 +378,7 @@ impl<R: Reconciler> Worker<R> {
             match outcome {
                 Outcome::Failed(failure) => {
                     answers = !failure.is_unanswered();
-                    // NotFound: the object went away while it was looked at; nothing is left to tell.
+                    // NotFound: the object was deleted during the reconcile, so nothing is left to report.
                     let is_news = failure.class != FailureClass::NotFound;
                     failed = failed.or(is_news.then(|| Why::of(&failure)));
                     untold.push(patch.target());
@@ -391,7 +387,7 @@ impl<R: Reconciler> Worker<R> {
                 Outcome::Done(_) | Outcome::Kept | Outcome::Gone => {}
             }
         }
-        // The round that writes a status tells what is new in it; what is new in the others is told now or never.
+        // Events about an unwritten status are sent by the reconcile that writes it; events about the others are sent now or never.
         let is_told = |event: &EventDraft| !untold.iter().any(|target| is_about(event, target));
         events.extend(update.events.into_iter().filter(is_told));
         for event in events {
@@ -414,7 +410,7 @@ impl<R: Reconciler> Worker<R> {
         }
     }
 
-    /// Tells of reads that have failed for a while; before, says when to look again so that it is told in time.
+    /// Reports reads that have failed for a while; before that, requeues the key so that the report is in time.
     async fn tell_unobserved(
         &self,
         key: &R::Key,
@@ -460,7 +456,7 @@ impl<R: Reconciler> Worker<R> {
         }
     }
 
-    /// An Event on the key's object.
+    /// Publishes an Event on the key's object.
     fn tell(&self, key: &R::Key, reason: &str, message: String) {
         if let Ok(Some(regarding)) = isolation::catch(|| self.reconciler.regarding(key)) {
             let event = EventDraft::warning(regarding, reason, message);
@@ -493,7 +489,7 @@ impl<R: Reconciler> Worker<R> {
         delay.min(LONGEST_BACKOFF)
     }
 
-    /// Changes what is known of `key`, and drops it when nothing is left to know.
+    /// Changes the state of `key`, and drops it if it becomes empty.
     fn change_state<T>(&self, key: &R::Key, change: impl FnOnce(&mut KeyState<R::Memory>) -> T) -> T {
         let mut keys = self.lock_keys();
         let mut state = keys.remove(key).unwrap_or_default();
@@ -509,7 +505,7 @@ impl<R: Reconciler> Worker<R> {
     }
 }
 
-/// Whether the event stands on this very object.
+/// True if the event is about this object.
 fn is_about(event: &EventDraft, target: &Target) -> bool {
     let regarding = &event.regarding;
     regarding.kind.as_deref() == Some(&target.api.kind)
@@ -518,7 +514,7 @@ fn is_about(event: &EventDraft, target: &Target) -> bool {
             == target.namespace.as_deref().unwrap_or_default()
 }
 
-/// Notes what `action` changed.
+/// Records what `action` changed.
 fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &Outcome) {
     let Outcome::Done(object) = outcome else {
         return;
@@ -548,10 +544,10 @@ enum Next {
     Failed(Requeue, Why),
 }
 
-/// Why a round failed.
+/// Reason why a reconcile failed.
 #[derive(Clone, Copy)]
 struct Why {
-    /// In one word, as in metrics.
+    /// One word, as in metrics.
     word: &'static str,
     is_refusal: bool,
 }

@@ -1,10 +1,11 @@
-//! Errors of a round that could not observe, and how errors are told.
+//! Errors of a reconcile that could not observe, and the text of errors.
 
 use std::error::Error as StdError;
 
 use thiserror::Error;
 
-/// What `error` says and what its causes say, each once: many say their cause themselves, and those of connections nothing else.
+/// Returns the text of `error` and its causes, without repetition. Many errors include their cause in their text, and those of
+/// connections have no other information.
 pub fn with_causes(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -18,24 +19,24 @@ pub fn with_causes(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-/// Observation failed; the round ends here and is tried again with backoff.
+/// Observation failed; the reconcile ends and is retried with backoff.
 #[derive(Debug, Error)]
 pub enum ObserveError {
-    /// A live read did not go through.
+    /// A live read failed.
     #[error("failed to read {what}: {source}")]
     Read {
-        /// What was read, for example `CustomResourceDefinition demos.example.com`.
+        /// Subject of the read, for example `CustomResourceDefinition demos.example.com`.
         what: String,
-        /// The cause.
+        /// Cause of the failure.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A read took longer than its deadline.
     #[error("reading {what} took longer than {seconds} s")]
     Deadline {
-        /// What was read.
+        /// Subject of the read.
         what: String,
-        /// The deadline.
+        /// Deadline in seconds.
         seconds: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Events on objects, sent beside the reconcilers so that no round waits for one.
+//! Events on objects. They are sent in the background, so that no reconcile waits for them.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,19 +20,19 @@ use crate::{
     store::Store,
 };
 
-/// The component users know from upstream's events.
+/// Component name of upstream's events, which users know.
 pub const COMPONENT: &str = "operator-lifecycle-manager";
-/// Longest text an Event takes.
+/// Maximum bytes of an Event's text.
 const NOTE_LIMIT: usize = 1024;
-/// Events that are remembered at most, so that repetitions become series. kube's recorder remembers all of the last six
-/// minutes, and forgets only while it sends another.
+/// Maximum number of remembered events; repetitions of these become series. kube's recorder remembers all events of the last six minutes,
+/// and removes old ones only when it sends another.
 const REMEMBERED_EVENTS: usize = 64;
-/// How long the sending of one event may take. The others wait for it.
+/// Timeout for sending one event. The others wait for it.
 const SEND_DEADLINE: Duration = Duration::from_secs(10);
-/// Events that may wait to be sent; more are dropped, since events are a courtesy.
+/// Maximum number of events that wait to be sent. More are dropped, since events are best effort.
 const WAITING_LIMIT: usize = 256;
 
-/// [`reference()`] to an object of a store; `None` when it is not there.
+/// Returns a [`reference()`] to an object of a store; `None` if the store does not have it.
 pub fn regarding<K: Resource<DynamicType = ()>>(
     store: &Store<K>,
     key: &NamespacedName,
@@ -41,15 +41,15 @@ pub fn regarding<K: Resource<DynamicType = ()>>(
     Some(reference::<K>(key, object.meta().uid.clone()))
 }
 
-/// Where reconcilers leave their events.
+/// Handle that reconcilers use to send events.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     sender: mpsc::Sender<EventDraft>,
 }
 
 impl Recorder {
-    /// A recorder and the task that sends what it is given, as long as `gate` is open. Repetitions of an event become a
-    /// series. Call it inside a runtime.
+    /// Returns a recorder and the task that sends its events while `gate` is open. Repetitions of an event become a series. Must be
+    /// called inside a runtime.
     #[expect(clippy::disallowed_methods, reason = "the one place that sends events")]
     pub fn new(client: Client, gate: WriteGate, metrics: Metrics) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, mut receiver) = mpsc::channel::<EventDraft>(WAITING_LIMIT);
@@ -59,8 +59,8 @@ impl Recorder {
         };
         let client = gated(client, &gate);
         let sending = async move {
-            // kube's recorder takes two events of one reason on one object for the same, whatever they say, and shows the text of
-            // the first. So each text has a recorder of its own.
+            // kube's recorder merges two events with the same reason on the same object, even if their texts differ, and shows the text
+            // of the first. So each text has its own recorder.
             let mut recorders = HashMap::new();
             let mut known = 0;
             while let Some(draft) = receiver.recv().await {
@@ -88,7 +88,7 @@ impl Recorder {
         (Self { sender }, sending)
     }
 
-    /// Sends `draft` soon.
+    /// Queues `draft` to be sent.
     pub fn publish(&self, draft: EventDraft) {
         if self.sender.try_send(draft).is_err() {
             tracing::debug!("event dropped: too many are waiting");
@@ -117,7 +117,7 @@ fn event_of(draft: EventDraft) -> (Event, ObjectReference) {
     (event, draft.regarding)
 }
 
-/// `text` cut at a character boundary to what an Event takes.
+/// Cuts `text` at a character boundary to the maximum length of an Event.
 fn shortened(mut text: String) -> String {
     if text.len() > NOTE_LIMIT {
         let mut end = NOTE_LIMIT - '…'.len_utf8();
@@ -138,8 +138,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends events about the objects `names`, each with its text, to a server that never answers the request with number `silent`; gives the
-    /// methods of all requests.
+    /// Sends events about the objects `names`, each with its text. The server never answers request number `silent`. Returns the methods
+    /// of all requests.
     async fn methods(names: &[(&str, &str)], silent: usize) -> Vec<http::Method> {
         methods_through(WriteGate::default(), names, silent).await
     }
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(gate.held_back(), 2);
     }
 
-    /// Whoever hands on the right to write waits for it.
+    /// A process that releases the right to write waits for events in progress.
     #[tokio::test(start_paused = true)]
     async fn an_event_on_its_way_is_known_to_the_gate() {
         let gate = WriteGate::default();
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(methods.last(), Some(&http::Method::POST), "a new series");
     }
 
-    /// Two annotations out of bounds are two things to know, though of one reason.
+    /// Two annotations out of bounds are two separate messages, although the reason is the same.
     #[tokio::test(start_paused = true)]
     async fn another_text_is_another_event_and_the_same_text_a_series() {
         let texts = ["first", "second", "first", "second"].map(|text| ("a", text));

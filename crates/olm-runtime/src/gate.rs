@@ -1,4 +1,4 @@
-//! The gate before every write: an operator that may not write (any more) shuts it, or it shuts by itself when its time is over.
+//! The write gate: it is checked before every write. An operator that may no longer write shuts it, or it shuts when its window ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Lets writes through or holds them back; a clone is another handle to the same gate. Open to begin with.
+/// Admits writes or holds them back. Clones share the same gate. It is open at first.
 ///
 /// # Expected flow
-/// [`Executor`](crate::apply::Executor) and [`Recorder`](crate::event::Recorder) write with a client each of whose requests asks
-/// the gate right before it is sent (`client/gated.rs`), and again where its body goes to the connection. A write that is
-/// held back is never sent: for a plan it is a failure of class
-/// [`Retry`](crate::outcome::FailureClass::Retry), so the round is repeated with backoff; an Event is dropped.
+/// [`Executor`](crate::apply::Executor) and [`Recorder`](crate::event::Recorder) write with a client whose requests check the gate right
+/// before they are sent (`client/gated.rs`). They check again when the body goes to the connection. A write that is held back is never
+/// sent. In a plan it is a failure of class [`Retry`](crate::outcome::FailureClass::Retry), so the reconcile is retried with backoff. An
+/// Event is dropped.
 ///
 /// # Guarantees
-/// Once [`WriteGate::shut`] has returned, no write begins. One that was sent before is not called back: its answer comes,
-/// or its deadline passes ([`REQUEST_DEADLINE`](crate::client::REQUEST_DEADLINE)), and until then the server may carry it
-/// out. Whoever hands the right to write to somebody else waits for [`WriteGate::is_settled`], or that long.
+/// Once [`WriteGate::shut`] has returned, no write starts. An earlier write cannot be recalled. Until its answer arrives or its deadline
+/// passes ([`REQUEST_DEADLINE`](crate::client::REQUEST_DEADLINE)), the server may execute it. A process that releases the right to write
+/// waits for [`WriteGate::is_settled`], or for that deadline.
 ///
-/// Opened for a [`WriteWindow`], it looks at the clock at each write: it shuts without anybody having to run, so a process that was stopped
-/// and wakes finds it shut. The deadline of a write then ends with the window, for the server as well.
+/// Opened for a [`WriteWindow`], the gate checks the clock at each write. It shuts without any task, so a suspended process that resumes
+/// finds it shut. The deadline of a write is then at most the end of the window, for the server as well.
 #[derive(Debug, Clone, Default)]
 pub struct WriteGate {
     shared: Arc<Shared>,
@@ -35,9 +35,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     opening: Opening,
-    /// Writes that were sent and have no answer yet.
+    /// Number of writes that were sent and have no answer yet.
     under_way: usize,
-    /// Until when the server may carry out writes whose answers nobody waits for any more.
+    /// Time until which the server may execute abandoned writes.
     unsettled_until: Option<Instant>,
 }
 
@@ -54,24 +54,24 @@ impl Opening {
         match self {
             Self::Open => true,
             Self::Shut => false,
-            // The clock is read here, at each write, so nobody has to run for the window to end.
+            // The clock is read at each write, so the window ends without any task.
             Self::For(window) => Instant::now() < window.send_before,
         }
     }
 }
 
-/// For how long writes are let through.
+/// Time limits of writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteWindow {
-    /// From then on none is sent.
+    /// No write is sent from this time on.
     pub send_before: Instant,
-    /// By then one that was sent is over, answered or not; not before `send_before`.
+    /// Deadline of sent writes, answered or not; not before `send_before`.
     pub over_by: Instant,
 }
 
 #[cfg(test)]
 impl WriteWindow {
-    /// From now on, in seconds.
+    /// Creates a window that starts now; both times are in seconds.
     pub(crate) fn of_seconds(send_before: u64, over_by: u64) -> Self {
         let now = Instant::now();
         Self {
@@ -87,33 +87,33 @@ impl WriteGate {
         self.lock().opening = Opening::Shut;
     }
 
-    /// Lets writes through again.
+    /// Admits writes again.
     pub fn open(&self) {
         self.lock().opening = Opening::Open;
     }
 
-    /// Lets writes through until the end of `window`, in place of what was said before.
+    /// Admits writes until the end of `window`, which replaces the previous state.
     pub fn open_for(&self, window: WriteWindow) {
         self.lock().opening = Opening::For(window);
     }
 
-    /// True when writes are let through at this moment.
+    /// True if writes are admitted at this moment.
     pub fn is_open(&self) -> bool {
         self.lock().opening.is_open()
     }
 
-    /// Writes that were held back since the process began.
+    /// Number of writes held back since the process started.
     pub fn held_back(&self) -> u64 {
         self.shared.held_back.load(Ordering::Relaxed)
     }
 
-    /// True when each write that was sent is over: it was answered, or the server no longer carries it out.
+    /// True if every sent write is finished: it was answered, or the server can no longer execute it.
     pub fn is_settled(&self) -> bool {
         let state = self.lock();
         state.under_way == 0 && state.unsettled_until.is_none_or(|until| until <= Instant::now())
     }
 
-    /// True when a write may be sent now; one that may not is counted.
+    /// True if a write may be sent now; a refused one is counted.
     pub(crate) fn admits(&self) -> bool {
         let is_open = self.is_open();
         if !is_open {
@@ -122,7 +122,7 @@ impl WriteGate {
         is_open
     }
 
-    /// Leave to send one write, which may take `longest`; none when it is held back, which is counted.
+    /// Returns a permit for one write that may take `longest`. `None` if it is held back, which is counted.
     pub(crate) fn pass(&self, longest: Duration) -> Option<Permit> {
         let mut state = self.lock();
         if !state.opening.is_open() {
@@ -150,12 +150,13 @@ impl WriteGate {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every critical section leaves the state consistent, so a panic elsewhere cannot spoil it.
+        // Every critical section leaves the state consistent, so a panic elsewhere cannot corrupt it.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Leave to send one write, from its sending to its answer. Dropped before, the write is unsettled until its deadline.
+/// Permit for one write, held from its sending to its answer. If it is dropped before the answer, the write is unsettled until its
+/// deadline.
 #[derive(Debug)]
 pub(crate) struct Permit {
     gate: WriteGate,
@@ -165,18 +166,18 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// The write's deadline.
+    /// Returns the deadline of the write.
     pub fn over_by(&self) -> Instant {
         self.over_by
     }
 
-    /// How long the server may take for the write, where that matters to others.
+    /// Returns the time that the server may take for the write; `None` without a write window.
     pub fn time_of_server(&self) -> Option<Duration> {
         self.has_window
             .then(|| self.over_by.saturating_duration_since(Instant::now()))
     }
 
-    /// The server has said what became of it: the write is carried out or refused.
+    /// Records that the server answered: the write was executed or refused.
     pub fn answered(mut self) {
         self.is_answered = true;
     }
@@ -202,7 +203,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(seconds)).await;
     }
 
-    /// Nothing has to run for it: the clock alone is looked at.
+    /// The window ends by the clock, without any task.
     #[tokio::test(start_paused = true)]
     async fn a_window_ends_by_the_clock_alone() {
         let gate = WriteGate::default();
@@ -233,7 +234,7 @@ mod tests {
         assert_eq!(short.over_by(), Instant::now() + Duration::from_secs(2));
     }
 
-    /// Whoever hands on the right to write has to know.
+    /// A process that releases the right to write needs to know about abandoned writes.
     #[tokio::test(start_paused = true)]
     async fn a_write_that_nobody_waits_for_is_unsettled_until_its_deadline() {
         let gate = WriteGate::default();

@@ -1,9 +1,8 @@
-//! Panics: those of one key's round stay with that key, all others end the process.
+//! Isolation of panics: a panic in a reconcile affects only its key; any other panic ends the process.
 //!
-//! A panic is a bug. Input that finds one in a decision must not take the rounds of everybody else along, so the driver
-//! runs rounds [`isolated`], and stores call their listeners so. Anything else that panics leaves behind a task that is
-//! gone and that somebody waits for; there the process ends at once, as [`end_process_on_panic`] arranges, and is
-//! started anew. See `docs/decisions/0018-panics.md`.
+//! A panic is a bug. Input that triggers one in a decision must not affect other keys. So the driver runs reconciles [`isolated`], and
+//! stores call their listeners the same way. Any other panic ends a task that others still wait for. In that case the process aborts at
+//! once, as [`end_process_on_panic`] arranges, and is restarted. See `docs/decisions/0018-panics.md`.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -15,18 +14,18 @@ use std::task::Poll;
 
 use crate::telemetry::escaped;
 
-// With `panic = "abort"` nothing here would work.
+// Isolation does not work with `panic = "abort"`.
 const _: () = assert!(cfg!(panic = "unwind"), "olm-runtime needs panics that unwind");
 
 thread_local! {
     static IS_ISOLATED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a panic said.
+/// Message of a panic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("panicked: {message}")]
 pub struct Panicked {
-    /// The panic's text; empty when its payload was no text.
+    /// Text of the panic; empty if its payload is not text.
     pub message: String,
 }
 
@@ -42,13 +41,13 @@ impl Panicked {
     }
 }
 
-/// Runs `work`; a panic in it is an error and nothing more.
+/// Runs `work` and returns a panic in it as an error.
 ///
-/// What `work` shares with others must not be left half done by a panic: locks here are taken back from poison, so
-/// whoever changes something under one does so without anything in between that can panic.
+/// A panic must not leave state that `work` shares with others half changed. Poisoned locks are recovered here, so code that changes
+/// state under a lock must not panic in between.
 ///
 /// # Errors
-/// When `work` panics.
+/// If `work` panics.
 pub fn catch<R>(work: impl FnOnce() -> R) -> Result<R, Panicked> {
     let outer = IS_ISOLATED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));
@@ -56,10 +55,10 @@ pub fn catch<R>(work: impl FnOnce() -> R) -> Result<R, Panicked> {
     result.map_err(|payload| Panicked::new(payload.as_ref()))
 }
 
-/// Waits for `future`; a panic in it is an error and nothing more, see [`catch`].
+/// Awaits `future` and returns a panic in it as an error, see [`catch`].
 ///
 /// # Errors
-/// When `future` panics.
+/// If `future` panics.
 pub async fn isolated<F: Future>(future: F) -> Result<F::Output, Panicked> {
     let mut future = Box::pin(future);
     poll_fn(move |context| match catch(|| future.as_mut().poll(context)) {
@@ -70,10 +69,10 @@ pub async fn isolated<F: Future>(future: F) -> Result<F::Output, Panicked> {
     .await
 }
 
-/// Runs long work on a thread of its own; a panic in it is an error and nothing more, see [`catch`].
+/// Runs long work on a blocking thread and returns a panic in it as an error, see [`catch`].
 ///
 /// # Errors
-/// When `work` panics, or when the process is ending.
+/// If `work` panics, or if the process is ending.
 pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, Panicked> {
     let ended = |error: tokio::task::JoinError| Panicked {
         message: error.to_string(),
@@ -82,7 +81,8 @@ pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'stat
     result.map_err(ended)?
 }
 
-/// Runs long work of a round on a thread of its own; a panic in it is one of the round, so that it is told on the round's object.
+/// Runs long work of a reconcile on a blocking thread. A panic in it becomes a panic of the reconcile, so that it is reported on its
+/// object.
 pub async fn blocking_in_round<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     match blocking(work).await {
         Ok(result) => result,
@@ -90,21 +90,21 @@ pub async fn blocking_in_round<R: Send + 'static>(work: impl FnOnce() -> R + Sen
     }
 }
 
-/// From now on a panic on this thread that nobody isolated ends the process, after its message. This is the thread of the
-/// runtime and its tasks. Work on other threads (`spawn_blocking`) hands its panic to whoever waits for it as an error.
+/// Makes the process abort on any panic on this thread that is not isolated, after printing its message. The runtime and its tasks must
+/// run on this thread. Panics on other threads (`spawn_blocking`) are returned as errors.
 ///
-/// Each panic is told on stderr, on one line and escaped as lines of the log are: words of a registry or a user may be in it. With
-/// `RUST_BACKTRACE` what led to it follows.
+/// Each panic is printed to stderr on one line, escaped like log lines, because it may contain text of a registry or a user. With
+/// `RUST_BACKTRACE` a backtrace follows.
 pub fn end_process_on_panic() {
     let tasks = std::thread::current().id();
     std::panic::set_hook(Box::new(move |panic| {
-        // Not by the log, in which it may have happened.
+        // The log is not used, since the panic may have happened in it.
         let mut text = told(panic.payload(), panic.location());
         let backtrace = Backtrace::capture();
         if backtrace.status() == BacktraceStatus::Captured {
             text += &format!("\n{backtrace}");
         }
-        // Whoever closed stderr hears nothing, and the process ends all the same.
+        // A closed stderr is ignored; the process still ends.
         let _ = writeln!(std::io::stderr(), "{text}");
         if std::thread::current().id() == tasks && !IS_ISOLATED.get() {
             std::process::abort();
@@ -112,7 +112,7 @@ pub fn end_process_on_panic() {
     }));
 }
 
-/// A panic as one line.
+/// Returns the message of a panic as one line.
 fn told(payload: &(dyn Any + Send), location: Option<&Location<'_>>) -> String {
     let place = location.map_or("somewhere".to_owned(), ToString::to_string);
     let Panicked { message } = Panicked::new(payload);
@@ -123,13 +123,13 @@ fn told(payload: &(dyn Any + Send), location: Option<&Location<'_>>) -> String {
 mod tests {
     use super::*;
 
-    /// Says which scene a child process of these tests plays.
+    /// Environment variable that selects the scene of a child process.
     const SCENE: &str = "OLM_TEST_PANIC";
 
-    /// What a registry may have said.
+    /// Text that a registry may have sent.
     const FORGED: &str = "no\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2J\u{202e}";
 
-    /// Runs one test of this binary alone, in a process of its own.
+    /// Runs a single test of this binary in a child process.
     fn play(scene: &str) -> std::process::Output {
         let this = std::env::current_exe().unwrap();
         let mut child = std::process::Command::new(this);
@@ -138,7 +138,7 @@ mod tests {
             "isolation::tests::scenes_of_child_processes",
             "--nocapture",
         ]);
-        // In one thread, so that the test's own is the one that is guarded.
+        // One thread, so that the test runs on the guarded thread.
         child.args(["--test-threads", "1"]).env(SCENE, scene);
         child.output().unwrap()
     }

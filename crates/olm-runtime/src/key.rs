@@ -41,7 +41,7 @@ impl NamespacedName {
     }
 }
 
-/// What an Event about an object refers to. Without `uid` the Event is found by name alone.
+/// Returns a reference to an object for an Event about it. Without `uid` the Event is found by name only.
 pub fn reference<K: Resource<DynamicType = ()>>(
     key: &NamespacedName,
     uid: Option<String>,
@@ -49,7 +49,7 @@ pub fn reference<K: Resource<DynamicType = ()>>(
     reference_of_kind(&kind_of::<K>(), key, uid)
 }
 
-/// [`reference()`] to an object of a kind that is known at run time.
+/// Like [`reference()`], for a kind known only at run time.
 pub fn reference_of_kind(
     kind: &GroupVersionKind,
     key: &NamespacedName,
@@ -65,13 +65,13 @@ pub fn reference_of_kind(
     }
 }
 
-/// Group, version and kind of a type.
+/// Returns group, version and kind of a type.
 pub(crate) fn kind_of<K: Resource<DynamicType = ()>>() -> GroupVersionKind {
     GroupVersionKind::gvk(&K::group(&()), &K::version(&()), &K::kind(&()))
 }
 
-/// True when a text can stand for a name in the path of a request. Names in descriptions are anybody's words; one that
-/// cannot, as a space, a slash or a question mark cannot, is the name of nothing.
+/// True if the text can be a name in the path of a request. Manifests of users may contain any name. A text with a space, a slash or a
+/// question mark is never the name of an object.
 pub fn is_path_segment(name: &str) -> bool {
     const SPECIAL: &[u8] = b"/?#%\"<>\\^`{|}";
     let plain = |byte: u8| byte.is_ascii_graphic() && !SPECIAL.contains(&byte);

@@ -1,20 +1,20 @@
-//! Which of several processes writes: the one that has a Lease.
+//! Leader election: of several processes only the holder of a Lease writes.
 //!
 //! # Expected flow
-//! A process stands for election once its stores are ready ([`Elector::acquire`]). It reads the Lease every retry period and takes it when
-//! nobody has it, or when it has not changed for as long as it lasts; then the [`WriteGate`] is open for a
-//! [`WriteWindow`](crate::gate::WriteWindow) with each renewal ([`Elector::renew`]). In the end, when its writes are over, it takes its name out of the Lease ([`Elector::release`]), and
-//! the next one need not wait.
+//! A process becomes a candidate once its stores are ready ([`Elector::acquire`]). It reads the Lease every retry period. It takes the
+//! Lease if there is no holder, or if the Lease has not changed for its duration. Each renewal ([`Elector::renew`]) then opens the
+//! [`WriteGate`] for a [`WriteWindow`](crate::gate::WriteWindow). At shutdown, once its writes are settled, the process removes its name
+//! from the Lease ([`Elector::release`]), so that the next holder need not wait.
 //!
 //! # Guarantees
-//! No write of one process is sent, nor carried out later, once another has the Lease ([`LeaseTimes`]); what it rests on is in
-//! decision record 0036. A Lease is written as it was seen or not at all (resourceVersion). Times of others are not believed: what counts
-//! is when this process saw the Lease change.
+//! Once another process holds the Lease, no write of this process is sent or executed ([`LeaseTimes`]). Decision record 0036 lists the
+//! assumptions. The Lease is written only as it was read (resourceVersion). Times written by others are ignored: only the time at which
+//! this process saw the Lease change counts.
 //!
 //! # Errors
-//! A leader that cannot renew the Lease in time sends no write until it can: [`Elector::renew`] goes on, as long as nobody else has
-//! taken the Lease. [`Elector::renew`] returns when another has it; then the process has to exit, since what it has in memory may
-//! contradict what the next one did.
+//! A leader that cannot renew the Lease in time sends no writes until it can. [`Elector::renew`] continues as long as no other process
+//! has taken the Lease. It returns when another process has. Then this process has to exit, since its memory may contradict the writes of
+//! the next holder.
 
 mod candidate;
 #[cfg(test)]
@@ -44,29 +44,29 @@ use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::reason;
 
-/// How long writes on their way may take to be over before the Lease is given back; then it is left to run out instead.
+/// Time for writes in progress to settle before the Lease is released; after that the Lease is left to expire.
 const SETTLING: Duration = Duration::from_secs(2);
-/// How long the look at the Lease before the stores begin to list may take: nothing else is done meanwhile.
+/// Timeout of the first read of the Lease, before the stores start to list; nothing else runs meanwhile.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
-/// How often the Lease is tried to be given back.
+/// Number of attempts to release the Lease.
 const RELEASES: usize = 3;
 
-/// For what a process stands, and as whom.
+/// Lease, identity and times of a candidate.
 #[derive(Debug, Clone)]
 pub struct Candidacy {
-    /// The Lease.
+    /// Name of the Lease.
     pub lease: NamespacedName,
-    /// A name that no other process has, nor had.
+    /// Unique name that no other process has or had.
     pub identity: String,
-    /// The times.
+    /// Times of the election.
     pub times: LeaseTimes,
 }
 
 impl Candidacy {
-    /// For this Lease, as this very process.
+    /// Creates a candidacy of this process for this Lease.
     pub fn new(lease: NamespacedName, times: LeaseTimes) -> Self {
         let pod = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
-        // A container that is started again in its pod is another process: writes of the one before may still be on their way.
+        // A container restarted in its pod is a new process: writes of the old one may still be in progress.
         let random = || RandomState::new().hash_one(std::process::id());
         let unique = Uuid::from_u64_pair(random(), random());
         Self {
@@ -77,7 +77,7 @@ impl Candidacy {
     }
 }
 
-/// Where an election stands, for readiness and metrics; a clone is another handle to the same. The default is that there is none.
+/// State of the leader election, for readiness and metrics. Clones share the same state. The default is no election.
 #[derive(Debug, Clone, Default)]
 pub struct Leadership {
     election: Option<Arc<Election>>,
@@ -93,10 +93,10 @@ struct Election {
 #[derive(Debug, Default)]
 struct Progress {
     has_seen: bool,
-    /// Who has the Lease; empty for nobody.
+    /// Holder of the Lease; empty if there is none.
     holder: String,
     leads: bool,
-    /// Why the Lease could not be read or written the last time.
+    /// Error of the last read or write of the Lease, if it failed.
     error: Option<String>,
 }
 
@@ -112,7 +112,7 @@ impl Leadership {
         }
     }
 
-    /// Tells in `metrics` who leads, as client-go does.
+    /// Registers a gauge in `metrics` that is 1 while this process leads, as client-go does.
     pub(crate) fn count_in(&self, metrics: &Metrics) {
         if self.election.is_none() {
             return;
@@ -139,8 +139,7 @@ impl Leadership {
         election.is_some_and(|election| lock(&election.progress).leads && election.gate.is_open())
     }
 
-    /// What is to be said beside "ok", or why the process is not ready: it has not seen the Lease yet. A standby that waits for
-    /// its turn is ready.
+    /// Returns the text to add to "ok", or the reason why the process is not ready: it has not seen the Lease yet. A standby is ready.
     pub fn readiness(&self) -> Result<Option<String>, String> {
         let Some(election) = &self.election else {
             return Ok(None);
@@ -166,11 +165,11 @@ impl Leadership {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every critical section leaves the value consistent, so a panic elsewhere cannot spoil it.
+    // Every critical section leaves the value consistent, so a panic elsewhere cannot corrupt it.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads and writes the Lease, and opens the gate of its process as long as that has it.
+/// Reads and writes the Lease, and opens the process's write gate while it holds the Lease.
 #[derive(Debug)]
 pub struct Elector {
     api: Api<Lease>,
@@ -181,7 +180,7 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// An elector with a gate of its own, which is shut.
+    /// Creates an elector with its own gate, which is shut.
     pub fn new(client: Client, candidacy: Candidacy) -> Self {
         let gate = WriteGate::default();
         gate.shut();
@@ -194,23 +193,23 @@ impl Elector {
         }
     }
 
-    /// Where the election stands.
+    /// Returns the state of the election.
     pub fn leadership(&self) -> &Leadership {
         &self.leadership
     }
 
-    /// The Lease.
+    /// Returns the name of the Lease.
     pub fn lease(&self) -> &NamespacedName {
         &self.lease
     }
 
-    /// The gate of this process.
+    /// Returns the write gate of this process.
     pub fn gate(&self) -> &WriteGate {
         &self.gate
     }
 
-    /// Reads the Lease once, within 5 s. Who does so before its stores begin to list may know later that nobody wrote meanwhile, see
-    /// [`Elector::acquire`]. Not to get an answer is no error: what was not seen counts as not free.
+    /// Reads the Lease once, within 5 s. If this runs before the stores start to list, [`Elector::acquire`] can tell whether another
+    /// process wrote since. A missing answer is no error; the Lease then counts as held.
     pub async fn look(&mut self) {
         let sent = Instant::now();
         if tokio::time::timeout(FIRST_LOOK, self.read()).await.is_err() {
@@ -219,11 +218,11 @@ impl Elector {
         self.candidate.remember_if_free();
     }
 
-    /// Comes back when this process leads. The gate is open then. True if another may have written since [`Elector::look`], or since
-    /// ever if that was not called: then the stores may lack its last writes, however well their watches go.
+    /// Waits until this process leads; the gate is open then. Returns true if another process may have written since [`Elector::look`],
+    /// or ever if that was not called. In that case the stores may lack its last writes, even if their watches work.
     ///
     /// # Errors
-    /// When another took the Lease before this process learned that it had it.
+    /// If another process took the Lease before this one learned that it held it.
     pub async fn acquire(&mut self) -> Result<bool, Loss> {
         while !self.leadership.leads() {
             self.step().await?;
@@ -233,7 +232,7 @@ impl Elector {
         Ok(follows)
     }
 
-    /// Says in an Event that this process leads, as client-go's leaders do.
+    /// Publishes an Event that this process leads, as client-go's leaders do.
     pub fn announce(&self, recorder: &Recorder) {
         recorder.publish(EventDraft {
             regarding: reference::<Lease>(&self.lease, self.candidate.uid().map(str::to_owned)),
@@ -243,7 +242,7 @@ impl Elector {
         });
     }
 
-    /// Renews the Lease; comes back when it is lost. The gate is shut then.
+    /// Renews the Lease and returns when it is lost; the gate is shut then.
     pub async fn renew(&mut self) -> Loss {
         loop {
             if let Err(loss) = self.step().await {
@@ -254,8 +253,8 @@ impl Elector {
         }
     }
 
-    /// Shuts the gate, waits until what was sent is over and takes this process's name out of the Lease. Where that cannot be had, the
-    /// Lease is left to run out.
+    /// Shuts the gate, waits until sent writes are settled, and removes this process from the Lease. If that fails, the Lease is left to
+    /// expire.
     pub async fn release(&mut self) {
         self.gate.shut();
         self.note(|progress| progress.leads = false);
@@ -283,7 +282,7 @@ impl Elector {
         }
     }
 
-    /// True when nothing is left to give back.
+    /// True if nothing is left to release.
     #[expect(
         clippy::disallowed_methods,
         reason = "the Lease is what lets the executor write"
@@ -299,7 +298,7 @@ impl Elector {
                 return true;
             }
         }
-        // A renewal whose answer never came has changed it, or somebody else.
+        // Another client changed it, or a renewal of this process whose answer never arrived.
         match self.api.get_opt(&self.lease.name).await {
             Ok(lease) => {
                 self.candidate.saw(lease, Instant::now());
@@ -309,7 +308,7 @@ impl Elector {
         }
     }
 
-    /// Does the next thing.
+    /// Executes the next step of the candidate.
     async fn step(&mut self) -> Result<(), Loss> {
         let named = ObjectMeta {
             namespace: Some(self.lease.namespace.clone()),
@@ -364,7 +363,7 @@ impl Elector {
                     self.note(|progress| (progress.leads, progress.error) = (true, None));
                 }
             }
-            // Somebody else was first, or it was deleted.
+            // Another process was first, or the Lease was deleted.
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
                 self.candidate.was_refused(now);
             }
@@ -386,7 +385,7 @@ impl Elector {
         }
     }
 
-    /// Tells how things stand, after `change`.
+    /// Updates the state of the election with `change`.
     fn note(&self, change: impl FnOnce(&mut Progress)) {
         let Some(election) = &self.leadership.election else {
             return;

@@ -1,13 +1,12 @@
 //! Controller runtime shared by the operators: stores, plan executor, driver, events, metrics, admin server.
 //!
-//! Every controller follows one contract: **observe** (reads only) → **decide** (pure) → **act**
-//! (this crate's [`apply::Executor`], the only writer in the workspace) → **status** (pure, written
-//! once and only if it changed). See [`driver::Reconciler`].
+//! Every controller follows one contract: **observe** (reads only) → **decide** (pure) → **act** (this crate's [`apply::Executor`], the
+//! only writer in the workspace) → **status** (pure, written once and only if it changed). See [`driver::Reconciler`].
 //!
-//! **Invariant:** nothing outside [`apply`] creates, patches or deletes an object; Events alone go by [`event`], and the Lease of an
-//! election by [`leader`].
-//! **Invariant:** no write is sent past the [`gate`].
-//! **Invariant:** this crate knows nothing of catalogs, registries or resolution.
+//! **Invariant:** nothing outside [`apply`] creates, patches or deletes an object. The exceptions are Events, sent by [`event`], and the
+//! Lease of leader election, written by [`leader`].
+//! **Invariant:** no write bypasses the [`gate`].
+//! **Invariant:** this crate has no knowledge of catalogs, registries or resolution.
 
 pub mod admin;
 pub mod apply;

@@ -1,4 +1,4 @@
-//! Sockets that programs are asked on: by probes, by Prometheus, by the API server.
+//! Listening sockets for probes, Prometheus and the API server.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,30 +6,30 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Connections that wait to be taken.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// Listens on `address`. An unspecified one, `0.0.0.0` or `::`, means every address of both families, or of the one that the machine has:
-/// on a cluster of IPv6 alone pods are asked at such an address whatever the flags say.
+/// Listens on `address`. An unspecified address, `0.0.0.0` or `::`, means all addresses of both families, or of the only family of the
+/// machine. On an IPv6-only cluster, probes use an IPv6 address whatever the flags say.
 ///
 /// # Errors
-/// The address cannot be had.
+/// If the address cannot be bound.
 pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     if !address.ip().is_unspecified() {
         return TcpListener::bind(address).await;
     }
     match bind_both((Ipv6Addr::UNSPECIFIED, address.port()).into()) {
         Ok(listener) => Ok(listener),
-        // Without IPv6. A port that is taken is taken here, too.
+        // The machine has no IPv6. A port in use fails here as well.
         Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await,
     }
 }
 
-/// For IPv4 as well, whatever `net.ipv6.bindv6only` says.
+/// Listens on IPv4 as well, regardless of `net.ipv6.bindv6only`.
 fn bind_both(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v6()?;
     SockRef::from(&socket).set_only_v6(false)?;
-    // As `TcpListener::bind` does: a process that is started again need not wait for connections of the one before.
+    // As in `TcpListener::bind`: a restarted process need not wait for connections of the previous one.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -46,7 +46,7 @@ mod tests {
     const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-    /// Whether the machine has IPv6, after saying so where it has none.
+    /// Returns true if the machine has IPv6, and prints a note otherwise.
     async fn has_ipv6() -> bool {
         let has = TcpListener::bind((V6, 0)).await.is_ok();
         if !has {

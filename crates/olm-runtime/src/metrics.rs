@@ -1,7 +1,7 @@
-//! What driver, executor, client and stores count, for Prometheus.
+//! Prometheus metrics of driver, executor, client and stores.
 //!
-//! Where controller-runtime and client-go have a name for a thing it is theirs, so that dashboards made for other operators
-//! fit; the others begin with `olm_`. `docs/reference/metrics.md` lists them.
+//! Metrics that controller-runtime and client-go also have use their names, so that dashboards of other operators work. Names of other
+//! metrics start with `olm_`. `docs/reference/metrics.md` lists them all.
 
 mod handles;
 mod page;
@@ -28,14 +28,14 @@ pub use self::summary::Summary;
 use crate::outcome::Outcome;
 use crate::plan::Action;
 
-/// Bounds of the histogram of rounds, in seconds. A round that reads and writes nothing takes less than the first; one that
+/// Bucket bounds of the reconcile histogram, in seconds. A reconcile without reads and writes takes less than the first bound. One that
 /// waits for a server ends with [`REQUEST_DEADLINE`](crate::client::REQUEST_DEADLINE) at the latest.
 const ROUND_SECONDS: [f64; 9] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
 
-/// The metrics of a process; a clone is another handle to the same. The default counts nothing, for tests and models.
+/// Metrics of a process. Clones share the same registry. The default counts nothing, for tests and models.
 ///
-/// Counting is a look-up by the labels and an addition, and allocates only when a combination of labels is new. What can be
-/// asked for at any time (depths of queues, objects in stores) is asked for when the metrics are read.
+/// Counting is a lookup by labels and an addition; it allocates only for a new combination of labels. Values that are available at any
+/// time (queue depths, objects in stores) are read when the metrics are collected.
 #[derive(Clone, Default)]
 pub struct Metrics {
     registered: Option<Arc<Registered>>,
@@ -54,22 +54,22 @@ struct Registered {
     writes: IntCounterVec,
     watch_restarts: IntCounterVec,
     objects: Arc<Samples>,
-    /// By reason, those that are told.
+    /// Counters of events, by reason.
     events: Mutex<BTreeMap<&'static str, IntCounter>>,
 }
 
-/// How a round ended; the values of the label `result` of controller-runtime.
+/// Result of a reconcile; the values of controller-runtime's label `result`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundResult {
     Success,
-    /// It comes again after a delay of its own choice.
+    /// It requested a requeue after a delay.
     RequeueAfter,
     /// It could not observe, a write failed, or it panicked.
     Error,
 }
 
 impl RoundResult {
-    /// Its name, as metrics and spans have it.
+    /// Returns the name used in metrics and spans.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -89,10 +89,10 @@ impl Metrics {
     /// Media type of [`Metrics::text`].
     pub const MEDIA_TYPE: &'static str = TEXT_FORMAT;
 
-    /// Metrics that count, in a registry of their own.
+    /// Creates metrics with their own registry.
     ///
     /// # Errors
-    /// When a name is not one that Prometheus takes, or is there twice: a bug.
+    /// If a name is invalid for Prometheus or registered twice: a bug.
     pub fn registered() -> prometheus::Result<Self> {
         let registry = Registry::new();
         let counters = |name: &str, help: &str, labels: &[&str]| {
@@ -169,9 +169,8 @@ impl Metrics {
         })
     }
 
-    /// A gauge of a program's own. Its series, as values of `labels` with the figure, are what `read` says whenever the metrics are
-    /// read: none outlives what it tells of. `name` is one that Prometheus takes and that is not there yet; else the gauge is
-    /// missing and the log says why.
+    /// Registers a gauge of a program. `read` returns its series, label values and figure, at each collection, so no series outlives its
+    /// subject. `name` must be valid for Prometheus and unused; otherwise the gauge is missing and the log has the reason.
     pub fn gauges<const N: usize>(
         &self,
         name: &str,
@@ -182,7 +181,7 @@ impl Metrics {
         self.register(name, ReadFigures::new(Figure::Gauge, name, help, labels, read));
     }
 
-    /// As [`gauges`](Self::gauges), of figures that only grow for as long as they are there.
+    /// Like [`gauges`](Self::gauges), for figures that only increase while they exist.
     pub fn read_counters<const N: usize>(
         &self,
         name: &str,
@@ -193,7 +192,7 @@ impl Metrics {
         self.register(name, ReadFigures::new(Figure::Counter, name, help, labels, read));
     }
 
-    /// A counter of a program's own, without labels, that begins with 0. `name` as for [`gauges`](Self::gauges).
+    /// Registers a counter of a program without labels, which starts at 0. `name` as for [`gauges`](Self::gauges).
     pub fn counter(&self, name: &str, help: &str) -> Counter {
         let counter = IntCounter::new(name, help);
         let handle = counter.as_ref().ok().cloned();
@@ -201,8 +200,7 @@ impl Metrics {
         Counter(handle)
     }
 
-    /// Counters of a program's own, one for each combination of `labels` that was counted. `name` as for
-    /// [`gauges`](Self::gauges).
+    /// Registers counters of a program, one for each counted combination of `labels`. `name` as for [`gauges`](Self::gauges).
     pub fn counters<const N: usize>(&self, name: &str, help: &str, labels: [&str; N]) -> Counters<N> {
         let counters = IntCounterVec::new(Opts::new(name, help), &labels);
         let handle = counters.as_ref().ok().cloned();
@@ -210,7 +208,7 @@ impl Metrics {
         Counters(handle)
     }
 
-    /// A counter of the events with `reason` that controllers tell. `name` as for [`gauges`](Self::gauges).
+    /// Registers a counter of the events that controllers send with `reason`. `name` as for [`gauges`](Self::gauges).
     pub fn counter_of_events(&self, name: &str, help: &str, reason: &'static str) {
         if let (Some(registered), Counter(Some(counter))) = (&self.registered, self.counter(name, help)) {
             let mut events = registered.events.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,7 +216,7 @@ impl Metrics {
         }
     }
 
-    /// A histogram of durations, with its upper `bounds` in seconds. `name` as for [`gauges`](Self::gauges).
+    /// Registers a histogram of durations with these upper `bounds` in seconds. `name` as for [`gauges`](Self::gauges).
     pub fn durations<const N: usize>(
         &self,
         name: &str,
@@ -233,15 +231,15 @@ impl Metrics {
         Durations(handle)
     }
 
-    /// A summary of durations with one label. `name` as for [`gauges`](Self::gauges).
+    /// Registers a summary of durations with one label. `name` as for [`gauges`](Self::gauges).
     pub fn summary(&self, name: &str, help: &str, label: &'static str) -> Summary {
         let summary = Summary::default();
         self.register(name, summary.collector(name, help, label));
         summary
     }
 
-    /// Time of the processor, memory, open files and beginning of this process, under the names that all exporters have. Where there is no
-    /// `/proc` nothing is told of it.
+    /// Registers CPU time, memory, open files and start time of this process, under the names that all exporters use. Without `/proc`
+    /// they are missing.
     pub(crate) fn of_the_process(&self) {
         #[cfg(target_os = "linux")]
         self.register(
@@ -260,10 +258,10 @@ impl Metrics {
         }
     }
 
-    /// All metrics in Prometheus' text format; empty when nothing is counted.
+    /// Returns all metrics in Prometheus' text format; empty if nothing is counted.
     ///
     /// # Errors
-    /// When a figure cannot be told as text: a bug.
+    /// If a figure cannot be encoded: a bug.
     pub fn text(&self) -> prometheus::Result<String> {
         let Some(registered) = &self.registered else {
             return Ok(String::new());
@@ -271,7 +269,7 @@ impl Metrics {
         TextEncoder::new().encode_to_string(&registered.registry.gather())
     }
 
-    /// The sum of all counters called `name`, whatever their labels; 0 when there are none.
+    /// Returns the sum of all counters called `name`, with any labels; 0 if there are none.
     pub fn total(&self, name: &str) -> f64 {
         let families = self
             .registered
@@ -297,7 +295,7 @@ impl Metrics {
         }
     }
 
-    /// `reason` is `observe`, `panic` or the class of the first refusal.
+    /// Counts a failed reconcile. `reason` is `observe`, `panic` or the class of the first refusal.
     pub(crate) fn round_failed(&self, controller: &str, reason: &str) {
         self.count(|registered| &registered.failures, &[controller, reason]);
     }
@@ -310,7 +308,7 @@ impl Metrics {
         self.count(|registered| &registered.pauses, &[controller]);
     }
 
-    /// `code` is that of the answer, `<error>` when there was none.
+    /// Counts a request. `code` is that of the answer, or `<error>` without one.
     pub(crate) fn requested(&self, code: &str, method: &str) {
         self.count(|registered| &registered.requests, &[code, method]);
     }
@@ -326,7 +324,7 @@ impl Metrics {
         self.count(|registered| &registered.writes, &[action.verb(), outcome]);
     }
 
-    /// A write, or an Event, that the gate did not let through.
+    /// Counts a write or an Event that the gate held back.
     pub(crate) fn held_back(&self, verb: &str) {
         self.count(|registered| &registered.writes, &[verb, "held_back"]);
     }
@@ -344,14 +342,14 @@ impl Metrics {
         self.count(|registered| &registered.watch_restarts, &[resource]);
     }
 
-    /// From now on `depth` is asked for how many keys wait in the queue of `controller`.
+    /// Registers `depth`, which returns the number of keys that wait in the queue of `controller`.
     pub(crate) fn sample_queue(&self, controller: &str, depth: impl Fn() -> Option<usize> + Send + 'static) {
         if let Some(registered) = &self.registered {
             registered.queue_depth.add(controller, depth);
         }
     }
 
-    /// From now on `objects` is asked for how many objects of `resource` a store has.
+    /// Registers `objects`, which returns the number of objects of `resource` in a store.
     pub(crate) fn sample_store(&self, resource: &str, objects: impl Fn() -> Option<usize> + Send + 'static) {
         if let Some(registered) = &self.registered {
             registered.objects.add(resource, objects);

@@ -1,23 +1,22 @@
-//! What became of a plan. Only the executor constructs these, so a status computed from them
-//! describes what really happened.
+//! Results of a plan. Only the executor constructs these, so a status computed from them describes what really happened.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// How a failed write is to be treated.
+/// Category of a failed write, which decides how it is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
-    /// 5xx, 429, 401, timeouts, broken connections: the same write may go through later.
+    /// 5xx, 429, 401, timeouts, broken connections: the same write may succeed later.
     Retry,
-    /// 409: somebody else changed the object; observe again.
+    /// 409: another client changed the object; observe again.
     Conflict,
-    /// 403: the account may not do this, or admission refuses it.
+    /// 403: the account lacks permission, or admission refuses the write.
     Forbidden,
-    /// 400, 413, 415 or 422: the object itself is refused.
+    /// 400, 413, 415 or 422: the server refuses the object itself.
     Invalid,
-    /// 404: the object, its namespace or its API is not there.
+    /// 404: the object, its namespace or its API does not exist.
     NotFound,
     /// 409 with reason `AlreadyExists`.
     AlreadyExists,
@@ -26,7 +25,7 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
-    /// One word for it, as in metrics.
+    /// Returns the class as one word, as in metrics.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Retry => "retry",
@@ -40,27 +39,27 @@ impl FailureClass {
     }
 }
 
-/// A write that did not go through.
+/// A write that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// How to treat it.
+    /// Category of the failure.
     pub class: FailureClass,
-    /// HTTP code, 0 when there was no answer.
+    /// HTTP status code; 0 if there was no answer.
     pub code: u16,
-    /// The API server's own words, or the transport's.
+    /// Message of the API server or the transport.
     pub message: String,
-    /// The write, for example `create Deployment ns/name`.
+    /// Description of the write, for example `create Deployment ns/name`.
     pub action: String,
 }
 
 impl Failure {
-    /// True when there was no answer: the write may or may not have been carried out.
+    /// True if there was no answer: the write may or may not have been executed.
     pub fn is_unanswered(&self) -> bool {
         self.class == FailureClass::Retry && self.code == 0
     }
 
-    /// True when the server refused it for a reason that lasts longer than a moment: a right, a quota, an admission webhook, the
-    /// object itself, or a namespace on its way out.
+    /// True if the server refused it for a reason that lasts. Examples are a missing permission, a quota, an admission webhook, the
+    /// object itself, or a namespace that is being deleted.
     pub fn is_refusal(&self) -> bool {
         let class = self.class;
         matches!(
@@ -70,14 +69,14 @@ impl Failure {
     }
 }
 
-/// The result of one action.
+/// Result of one action.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// Done; the object as the server returned it (`null` after a deletion of several objects).
+    /// Done, with the object as the server returned it (`null` after a deletion of several objects).
     Done(Arc<Value>),
-    /// It was already there and was left alone.
+    /// The object already existed and was not changed.
     Kept,
-    /// It was already gone.
+    /// The object was already deleted.
     Gone,
     /// Refused or unanswered.
     Failed(Failure),
@@ -85,11 +84,11 @@ pub enum Outcome {
     NotAttempted,
 }
 
-/// The results of a plan's actions, in their order.
+/// Results of a plan's actions, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Outcomes {
     results: Vec<Outcome>,
-    /// By action.
+    /// Warnings by index of the action.
     warnings: BTreeMap<usize, Vec<String>>,
     is_silent: bool,
 }
@@ -102,12 +101,12 @@ impl Outcomes {
         }
     }
 
-    /// The same of an API server that answers nothing.
+    /// Sets whether the API server stopped answering.
     pub(crate) fn of_silent_server(self, is_silent: bool) -> Self {
         Self { is_silent, ..self }
     }
 
-    /// True when the last action had no answer, nor had the look for what became of it: whatever is asked next waits as long.
+    /// True if neither the last action nor the read after it was answered; a further request would wait as long.
     pub(crate) fn is_silent(&self) -> bool {
         self.is_silent
     }
@@ -118,29 +117,29 @@ impl Outcomes {
         Self { warnings, ..self }
     }
 
-    /// The actions that went through with warnings of the API server, and its words.
+    /// Returns the indices of successful actions for which the API server sent warnings, with their texts.
     pub fn warnings(&self) -> impl Iterator<Item = (usize, &[String])> {
         let done = |(index, _): &(&usize, _)| matches!(self.get(**index), Outcome::Done(_));
         let warnings = self.warnings.iter().filter(done);
         warnings.map(|(index, texts)| (*index, texts.as_slice()))
     }
 
-    /// The result of action `index`; an index beyond the plan was not attempted.
+    /// Returns the result of action `index`; an index beyond the plan was not attempted.
     pub fn get(&self, index: usize) -> &Outcome {
         self.results.get(index).unwrap_or(&Outcome::NotAttempted)
     }
 
-    /// All results in order.
+    /// Returns all results in order.
     pub fn iter(&self) -> impl Iterator<Item = &Outcome> {
         self.results.iter()
     }
 
-    /// The first action that failed, if any, with its index.
+    /// Returns the first failed action with its index, if any.
     pub fn failure(&self) -> Option<(usize, &Failure)> {
         self.failures().next()
     }
 
-    /// All actions that failed, with their indices: several when a plan has independent ones.
+    /// Returns all failed actions with their indices; a plan with independent actions may have several.
     pub fn failures(&self) -> impl Iterator<Item = (usize, &Failure)> {
         self.results
             .iter()
@@ -151,13 +150,13 @@ impl Outcomes {
             })
     }
 
-    /// True when every action went through.
+    /// True if no action failed.
     pub fn all_done(&self) -> bool {
         self.failure().is_none()
     }
 }
 
-/// Outcomes for tests of `status` functions, which cannot run an executor.
+/// Creates outcomes for tests of `status` functions, which cannot run an executor.
 #[doc(hidden)]
 pub fn outcomes_for_tests(results: Vec<Outcome>) -> Outcomes {
     Outcomes::new(results)

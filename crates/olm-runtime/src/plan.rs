@@ -1,7 +1,7 @@
-//! What a controller wants to happen, as plain values.
+//! Intended writes of a controller, as plain values.
 //!
-//! A [`Plan`] has a stable text form (its `Display`), so that a test row reads: fixture in, plan text
-//! out. Nothing here talks to a cluster.
+//! A [`Plan`] has a stable text form (its `Display`), so a test can compare a fixture with the plan's text. Nothing here accesses a
+//! cluster.
 
 mod patch;
 mod secret;
@@ -18,19 +18,19 @@ pub use self::{
 };
 use crate::outcome::Outcome;
 
-/// The object an [`Action`] is about.
+/// Object that an [`Action`] writes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// Group, version, kind and plural.
     pub api: ApiResource,
     /// Namespace, `None` for cluster-scoped objects.
     pub namespace: Option<String>,
-    /// Name; empty when the server is to generate one.
+    /// Name; empty if the server generates one.
     pub name: String,
 }
 
 impl Target {
-    /// A namespaced object of a type known at compile time.
+    /// Returns the target of a namespaced object of a type known at compile time.
     pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
         Self {
             api: ApiResource::erase::<K>(&()),
@@ -39,7 +39,7 @@ impl Target {
         }
     }
 
-    /// A cluster-scoped object of a type known at compile time.
+    /// Returns the target of a cluster-scoped object of a type known at compile time.
     pub fn cluster<K: Resource<DynamicType = ()>>(name: &str) -> Self {
         Self {
             api: ApiResource::erase::<K>(&()),
@@ -48,7 +48,7 @@ impl Target {
         }
     }
 
-    /// An object of a type found by discovery.
+    /// Returns the target of an object of a type found by discovery.
     pub fn dynamic(api: ApiResource, namespace: Option<&str>, name: &str) -> Self {
         Self {
             api,
@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// Path of the collection in the API server, without a trailing slash.
+    /// Returns the path of the collection in the API server, without a trailing slash.
     pub fn collection_path(&self) -> String {
         let root = if self.api.group.is_empty() {
             "/api"
@@ -84,7 +84,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// In whose name a write is made.
+/// Account that a write uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Identity {
     /// The operator's own account.
@@ -99,31 +99,31 @@ pub enum Identity {
     },
 }
 
-/// What to do when the object of a [`Action::Create`] is already there.
+/// Behaviour of [`Action::Create`] if the object already exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exists {
     /// Report [`FailureClass::AlreadyExists`](crate::outcome::FailureClass::AlreadyExists).
     Fail,
-    /// Leave it as it is and report [`Outcome::Kept`].
+    /// Keep it unchanged and report [`Outcome::Kept`].
     Keep,
 }
 
-/// What becomes of the objects an object owns when it is deleted.
+/// Treatment of dependents when an object is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted after it.
+    /// Dependents are deleted after it.
     #[default]
     Background,
-    /// They are deleted before it.
+    /// Dependents are deleted before it.
     Foreground,
-    /// They stay, and lose their reference to it.
+    /// Dependents stay and lose their owner reference.
     Orphan,
 }
 
 /// Preconditions of a patch or a deletion, checked by the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guard {
-    /// The object must still have this uid: a namesake made in between is left alone.
+    /// The object must still have this uid. An object recreated with the same name is not changed.
     pub uid: Option<String>,
     /// The object must still have this resourceVersion.
     pub resource_version: Option<String>,
@@ -132,39 +132,39 @@ pub struct Guard {
 /// One write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Forced server-side apply; for objects we own whole.
+    /// Forced server-side apply, for objects that we own completely.
     Apply {
         /// The object.
         target: Target,
-        /// Its full desired form.
+        /// Full desired form.
         object: Value,
-        /// Field manager, `binary/controller` or a name users know from upstream.
+        /// Field manager: `binary/controller`, or a name that users know from upstream.
         manager: &'static str,
-        /// In whose name.
+        /// Account to write as.
         identity: Identity,
     },
     /// Forced server-side apply of a Secret.
     ApplySecret {
         /// The Secret.
         target: Target,
-        /// Its full desired form without its contents.
+        /// Full desired form without the data.
         object: Value,
-        /// Its contents.
+        /// Data of the Secret.
         data: SecretData,
         /// Field manager.
         manager: &'static str,
-        /// In whose name.
+        /// Account to write as.
         identity: Identity,
     },
-    /// Create; the target's name may be empty when `metadata.generateName` is set.
+    /// Create; the target's name may be empty if `metadata.generateName` is set.
     Create {
         /// The object.
         target: Target,
-        /// Its full form.
+        /// Full form.
         object: Value,
-        /// What to do when it is there.
+        /// Behaviour if it already exists.
         exists: Exists,
-        /// In whose name.
+        /// Account to write as.
         identity: Identity,
     },
     /// JSON merge patch.
@@ -177,21 +177,21 @@ pub enum Action {
         subresource: Option<&'static str>,
         /// Preconditions.
         guard: Guard,
-        /// In whose name.
+        /// Account to write as.
         identity: Identity,
     },
-    /// Replacement of the whole object, or of its subresource, whatever is there: for objects of which only a digest is known.
+    /// Replaces the whole object or its subresource, whatever its content; for objects of which only a digest is known.
     Replace {
         /// The object.
         target: Target,
-        /// Its full form, with the uid and the `resourceVersion` that are to be replaced: another is a conflict.
+        /// Full form, with the uid and the `resourceVersion` to replace; any other version is a conflict.
         object: Value,
         /// `Some("status")` for the status subresource.
         subresource: Option<&'static str>,
-        /// In whose name.
+        /// Account to write as.
         identity: Identity,
     },
-    /// Delete; an object that is not there counts as done.
+    /// Delete; a missing object counts as done.
     Delete {
         /// The object.
         target: Target,
@@ -199,15 +199,15 @@ pub enum Action {
         guard: Guard,
         /// Grace period in seconds.
         grace_seconds: Option<u32>,
-        /// What becomes of its dependents.
+        /// Treatment of dependents.
         propagation: Propagation,
-        /// In whose name.
+        /// Account to write as.
         identity: Identity,
     },
 }
 
 impl Action {
-    /// The object it is about.
+    /// Returns the object that the action writes.
     pub fn target(&self) -> &Target {
         match self {
             Self::Apply { target, .. }
@@ -219,7 +219,7 @@ impl Action {
         }
     }
 
-    /// In whose name it is done.
+    /// Returns the account that the action uses.
     pub fn identity(&self) -> &Identity {
         match self {
             Self::Apply { identity, .. }
@@ -231,7 +231,7 @@ impl Action {
         }
     }
 
-    /// The same in somebody's name.
+    /// Returns the action with another account.
     #[must_use]
     pub fn by(mut self, who: Identity) -> Self {
         match &mut self {
@@ -245,7 +245,7 @@ impl Action {
         self
     }
 
-    /// What it does, in a word, as in labels of metrics.
+    /// Returns the verb, as in labels of metrics.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Apply { .. } | Self::ApplySecret { .. } => "apply",
@@ -256,7 +256,7 @@ impl Action {
         }
     }
 
-    /// The action without its payload, for logs and failure texts.
+    /// Returns the action without its payload, for logs and failure messages.
     pub fn brief(&self) -> String {
         let (verb, target) = (self.verb(), self.target());
         match self.subresource() {
@@ -265,7 +265,7 @@ impl Action {
         }
     }
 
-    /// The subresource that is written; `None` for the object itself.
+    /// Returns the subresource that is written; `None` for the object itself.
     pub fn subresource(&self) -> Option<&'static str> {
         match self {
             Self::Patch { subresource, .. } | Self::Replace { subresource, .. } => *subresource,
@@ -273,7 +273,7 @@ impl Action {
         }
     }
 
-    /// Start of the name of an object that is created without one; else empty.
+    /// Returns `generateName` of an object that is created without a name; else empty.
     fn generate_name(&self) -> &str {
         match self {
             Self::Create { target, object, .. } if target.name.is_empty() => object
@@ -284,7 +284,7 @@ impl Action {
         }
     }
 
-    /// Create in the operator's own name, keeping an object that is already there.
+    /// Creates an object as the operator; an existing one is kept.
     pub fn create_or_keep(target: Target, object: Value) -> Self {
         Self::Create {
             target,
@@ -294,7 +294,7 @@ impl Action {
         }
     }
 
-    /// Forced server-side apply in the operator's own name.
+    /// Forced server-side apply as the operator.
     pub fn apply(target: Target, object: Value, manager: &'static str) -> Self {
         Self::Apply {
             target,
@@ -304,7 +304,7 @@ impl Action {
         }
     }
 
-    /// Merge patch of the main resource in the operator's own name.
+    /// Merge patch of the main resource as the operator.
     pub fn patch(target: Target, patch: Value, guard: Guard) -> Self {
         Self::Patch {
             target,
@@ -315,7 +315,7 @@ impl Action {
         }
     }
 
-    /// The same, only if the object still has this `resourceVersion`; it says nothing to actions other than patches and deletions.
+    /// Restricts a patch or a deletion to this `resourceVersion`; other actions are unchanged.
     #[must_use]
     pub fn only_at(mut self, version: Option<String>) -> Self {
         if let Self::Patch { guard, .. } | Self::Delete { guard, .. } = &mut self {
@@ -324,7 +324,7 @@ impl Action {
         self
     }
 
-    /// Delete in the operator's own name, only if the uid still matches.
+    /// Deletes an object as the operator, only if the uid still matches.
     pub fn delete(target: Target, uid: Option<String>) -> Self {
         Self::Delete {
             target,
@@ -375,21 +375,21 @@ impl fmt::Display for Action {
     }
 }
 
-/// An Event to send after the writes of a round.
+/// Event to send after the writes of a reconcile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventDraft {
-    /// What it is about.
+    /// Object that the event is about.
     pub regarding: ObjectReference,
     /// Type `Warning` instead of `Normal`.
     pub warning: bool,
     /// PascalCase reason.
     pub reason: String,
-    /// Text for people.
+    /// Text for users.
     pub message: String,
 }
 
 impl EventDraft {
-    /// A warning about an object; `reason` is PascalCase.
+    /// Creates a warning about an object; `reason` is PascalCase.
     pub fn warning(regarding: ObjectReference, reason: &str, message: impl Into<String>) -> Self {
         Self {
             regarding,
@@ -400,23 +400,23 @@ impl EventDraft {
     }
 }
 
-/// When to look at the object again without a watch event.
+/// Time of the next reconcile of the key without a watch event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Requeue {
-    /// Only when something changes.
+    /// No requeue; wait for a change.
     #[default]
     AwaitChange,
-    /// After a delay, for deadlines; `reason` says what the time is for.
+    /// Requeue after a delay, for deadlines.
     After {
-        /// The delay.
+        /// Time until the requeue.
         delay: Duration,
-        /// What is waited for.
+        /// Reason for the requeue.
         reason: &'static str,
     },
 }
 
 impl Requeue {
-    /// The sooner of the two.
+    /// Returns the earlier of the two.
     pub fn sooner(self, other: Self) -> Self {
         match (self, other) {
             (Self::AwaitChange, next) | (next, Self::AwaitChange) => next,
@@ -431,27 +431,27 @@ impl Requeue {
     }
 }
 
-/// What one round wants to happen; actions run in order. The first [`independent`](Plan::independent) ones stand each for
-/// themselves, the others stop at their first failure.
+/// Writes and events of one reconcile. Actions run in order. The first [`independent`](Plan::independent) ones do not affect each other;
+/// the others stop at their first failure.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// The writes, in order.
     pub actions: Vec<Action>,
-    /// How many of the writes, from the first on, stop nothing when they fail: neither each other nor what follows.
+    /// Number of writes, from the first on, whose failure stops neither each other nor later writes.
     pub independent: usize,
-    /// Events to send once the writes are made.
+    /// Events to send after the writes.
     pub events: Vec<EventDraft>,
-    /// When to look again.
+    /// Requeue of the key.
     pub requeue: Requeue,
 }
 
 impl Plan {
-    /// True when there is nothing to write and nothing to tell.
+    /// True if there are no writes and no events.
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty() && self.events.is_empty()
     }
 
-    /// True when the next action is to be attempted, given the results of those before it.
+    /// True if the next action is to be attempted, given the results of the earlier ones.
     pub fn goes_on_after(&self, results: &[Outcome]) -> bool {
         !results
             .iter()

@@ -1,4 +1,4 @@
-//! The life of a process of controllers: start, stores, rounds, and an orderly end.
+//! Life cycle of a controller process: start, stores, reconciles, and graceful shutdown.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -27,35 +27,35 @@ use crate::store::{StoreSet, StoreSetHandle};
 use crate::tls::{LOOK_EVERY, TlsFiles};
 use crate::{args, isolation, telemetry};
 
-/// The commit this was built from, when the build says so.
+/// Git commit of this build, if the build sets it.
 const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
-/// How long rounds in hand may take after the signal to stop.
+/// Shutdown grace period for reconciles in progress.
 const LAST_ROUNDS: Duration = Duration::from_secs(20);
-/// Keys that the queues of a standby may hold beside those it began with. They hold each once, until the day it leads; but keys of objects that
-/// are gone, or that labels named which have changed, are other keys each time. With so many it begins anew, which costs nobody anything.
+/// Maximum number of keys added to the queues of a standby. A standby holds each key once until it leads. But keys of deleted objects, or
+/// of labels that have changed, add up. Beyond this limit the standby restarts, which affects no one.
 const MOST_ADDED: usize = 100_000;
-/// For how long the lists of who leads may come no further. Until they are there it writes nothing, and neither does anybody else; but
-/// whoever gave up a list that goes on would leave the same one to the next.
+/// Time without progress after which a new leader gives up its lists. No process writes until the lists are complete. A list that
+/// progresses is never given up, because the next leader would have to start it again.
 const LISTING: Duration = Duration::from_secs(120);
-/// How often a standby counts them.
+/// Interval at which a standby counts its keys.
 const COUNTING: Duration = Duration::from_secs(60);
 
-/// What the command line says about the process itself.
+/// Settings of the process from the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
-    /// What the program is called.
+    /// Name of the program.
     pub program: &'static str,
-    /// Print the version and end.
+    /// Print the version and exit.
     pub version: bool,
-    /// Log what each round does.
+    /// Log each reconcile.
     pub debug: bool,
-    /// What is wrong with the flags; ends the process with exit code 2.
+    /// Error in the flags; ends the process with exit code 2.
     pub usage_error: Option<String>,
-    /// Flags that were given and have no effect, for a warning each.
+    /// Flags that were given and have no effect; each is logged as a warning.
     pub without_effect: Vec<&'static str>,
 }
 
-/// Runs `work` to its end on one thread and returns the exit code: 0, or 1 with a line of log when it fails.
+/// Runs `work` on one thread and returns the exit code. It is 0, 1 after logging an error of `work`, or 2 for an error in the flags.
 pub fn main<E>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>) -> ExitCode
 where
     E: AsRef<dyn Error>,
@@ -69,12 +69,12 @@ where
         eprintln!("error: {error}");
         return ExitCode::from(2);
     }
-    // Tests of this crate are one process, in which a failed assertion has to stay what it is.
+    // Tests of this crate run in one process, where a failed assertion must not abort.
     if !cfg!(test) {
         isolation::end_process_on_panic();
     }
-    // The work is waiting for servers, and each further thread costs its own memory. What computes for long (resolution,
-    // indexing a catalog) goes to the pool for blocking work.
+    // The work mostly waits for servers, and each further thread costs memory. Long computations (resolution, indexing a catalog) run in
+    // the pool for blocking work.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -94,7 +94,7 @@ where
         tracing::error!("{}", with_causes(error.as_ref()));
     }
     runtime.block_on(telemetry.end());
-    // What computes for long is in the pool for blocking work, and nothing waits for its answer any more.
+    // Long computations run in the pool for blocking work, and nothing waits for their results any more.
     runtime.shutdown_background();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -102,62 +102,64 @@ where
     }
 }
 
-/// What ends a process that nobody told to stop.
+/// Errors that end the process without a stop signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Health cannot be served.
     #[error("cannot serve health on {address}")]
     Health {
-        /// Where it was to be served.
+        /// Address to serve on.
         address: SocketAddr,
-        /// The cause.
+        /// Cause of the failure.
         #[source]
         source: std::io::Error,
     },
     /// Metrics cannot be served.
     #[error("cannot serve metrics on {address}")]
     Metrics {
-        /// Where they were to be served.
+        /// Address to serve on.
         address: SocketAddr,
-        /// The cause.
+        /// Cause of the failure.
         #[source]
         source: std::io::Error,
     },
-    /// Another may write now.
+    /// Leadership was lost, so another process may write now.
     #[error(
         "leads no more by the Lease {lease}: {loss}. The process ends, so that the next one knows nothing that is not so"
     )]
     LeadershipLost {
-        /// The Lease.
+        /// Name of the Lease.
         lease: NamespacedName,
-        /// How.
+        /// Reason of the loss.
         loss: Loss,
     },
-    /// Who leads cannot begin.
+    /// The new leader cannot list its stores.
     #[error(
         "leads by the Lease {lease}, and had no new list of {stores}, nor any more of it within {} s: the log says what the API server answers. The process gives the Lease back and ends, so that another may try",
         LISTING.as_secs()
     )]
     NotListed {
-        /// The Lease.
+        /// Name of the Lease.
         lease: NamespacedName,
-        /// What cannot be listed: plurals and groups.
+        /// Stores that cannot be listed, as plurals and groups.
         stores: String,
     },
-    /// A task is gone that has to live as long as the process.
+    /// A task ended that has to live as long as the process.
     #[error("{what} ended by itself")]
     TaskEnded {
-        /// Which kind of task.
+        /// Kind of the task.
         what: &'static str,
     },
 }
 
-/// Starts the watches of `set`, waits until all stores are ready and, where there is a `candidacy`, until this process leads, starts the
-/// controllers with `start`, and ends with SIGTERM or SIGINT, when the rounds in hand are finished. Health and `metrics` are served at
-/// `endpoints` all the while.
+/// Runs a process of controllers until SIGTERM or SIGINT.
+///
+/// It starts the watches of `set` and waits until all stores are ready. With a `candidacy` it also waits until this process leads. Then
+/// it starts the controllers with `start`. At a signal, reconciles in progress are finished first. Health and `metrics` are served at
+/// `endpoints` all the time.
 ///
 /// # Errors
-/// When these cannot be served, when a task that has to live as long as the process is gone, and when another leads.
+/// If health or metrics cannot be served, if a permanent task ends, if leadership is lost, or if a new leader cannot list.
 pub async fn run(
     client: Client,
     set: StoreSet,
@@ -171,8 +173,8 @@ pub async fn run(
     let mut elector = candidacy.map(|it| Elector::new(client.clone(), it));
     let mut stop = std::pin::pin!(stop_signal());
     if let Some(elector) = &mut elector {
-        // Before anything is listed: of a Lease that is free now and then, nobody wrote in between. It is not waited for long, as nobody
-        // answers probes meanwhile.
+        // The Lease is read before the stores list: if it is free now and unchanged later, no process wrote in between. The timeout is
+        // short, because probes get no answer meanwhile.
         tokio::select! {
             () = elector.look() => {}
             () = &mut stop => return Ok(()),
@@ -186,7 +188,7 @@ pub async fn run(
     let Endpoints { health, secure } = endpoints;
     let admin = Admin::new(stores.clone(), leadership, secure.is_some());
     let guard = Guard::new(Reviews::new(Arc::new(KubeReviewer::new(&client))), refused);
-    // On the heap: it is large, and lives as long as the process.
+    // Boxed, because it is large and lives as long as the process.
     let secured = Box::pin(serve_secured(secure, admin.clone(), guard));
     tokio::select! {
         ended = controllers(client, watches, stores, elector, start, stop) => ended,
@@ -195,7 +197,7 @@ pub async fn run(
     }
 }
 
-/// Serves health and metrics over TLS for ever, where that is asked for.
+/// Serves health and metrics over TLS forever, if configured.
 async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Guard) -> Result<(), RunError> {
     let Some(SecureEndpoint { address, files }) = endpoint else {
         tracing::info!(
@@ -212,7 +214,7 @@ async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Gu
     }
 }
 
-/// What to serve with, once there is something. Until then only metrics are missing: installs do not end because of a certificate.
+/// Waits for a usable TLS configuration. Until then only metrics are missing: a bad certificate must not stop installs.
 async fn usable(
     files: TlsFiles,
 ) -> (
@@ -235,13 +237,15 @@ async fn usable(
     }
 }
 
-/// The part of [`run`] that knows neither signals nor the network: waits until the stores that `watches` feed are ready
-/// and until `elector`, if there is one, says that this process leads, has them listed anew where another led meanwhile, as its last writes
-/// may not be in them, as long as that goes on, starts the controllers with `start`, and ends with `stop`, when the rounds in hand are finished and the Lease is given back. Dropped before, it leaves everything where it is, as a killed
-/// process does.
+/// Runs the controllers: the part of [`run`] without signals and network.
+///
+/// It waits until the stores that `watches` feed are ready and, with an `elector`, until this process leads. If another process led
+/// meanwhile, all stores list again, because they may lack its last writes. Then it starts the controllers with `start`. At `stop` it
+/// finishes the reconciles in progress and releases the Lease. If the future is dropped, everything stays as it is, as in a killed
+/// process.
 ///
 /// # Errors
-/// When a watch, a worker or the sender of events is gone, when this process leads no more, and when it leads and cannot list.
+/// If a watch, a worker or the event sender ends, if leadership is lost, or if a new leader cannot list.
 pub async fn controllers(
     client: Client,
     mut watches: JoinSet<()>,
@@ -321,7 +325,7 @@ pub async fn controllers(
             error = &mut losing => return Err(error),
         }
     }
-    // What did not come to its end is given up before another may begin.
+    // Unfinished reconciles are cancelled before another process may start.
     workers.shutdown().await;
     if let Some(elector) = &mut elector {
         elector.release().await;
@@ -329,7 +333,7 @@ pub async fn controllers(
     Ok(())
 }
 
-/// Comes back when this process leads no more; never where nobody is elected.
+/// Returns when leadership is lost; never without leader election.
 async fn losing(elector: Option<&mut Elector>) -> RunError {
     match elector {
         Some(elector) => {
@@ -347,7 +351,7 @@ fn lost(elector: &Elector, loss: Loss) -> RunError {
     }
 }
 
-/// Comes back when [`MOST_ADDED`] keys more wait than now.
+/// Returns when [`MOST_ADDED`] more keys wait than now.
 async fn much_added(stores: &StoreSetHandle) {
     let first = stores.waiting();
     while stores.waiting().saturating_sub(first) < MOST_ADDED {
@@ -355,16 +359,16 @@ async fn much_added(stores: &StoreSetHandle) {
     }
 }
 
-/// Tells users at which of their objects a store failed.
+/// Publishes events about objects at which a store failed.
 async fn tell_of_objects(mut events: mpsc::Receiver<EventDraft>, recorder: Recorder) {
     while let Some(event) = events.recv().await {
         recorder.publish(event);
     }
-    // Without stores nothing will ever come, which is no reason to stop.
+    // Without stores there are no events, which is no reason to end the task.
     std::future::pending::<()>().await;
 }
 
-/// Ends with SIGTERM or SIGINT.
+/// Waits for SIGTERM or SIGINT; forever if signals cannot be caught.
 pub async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) =

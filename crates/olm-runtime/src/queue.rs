@@ -1,4 +1,4 @@
-//! Work queue: keys, deduplicated, one worker a key at a time, with classes that take turns, delays and a brake.
+//! Work queue of deduplicated keys, with one worker per key, fair classes, delays and a rate limiter.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -14,18 +14,18 @@ use crate::{
     wake::{self, ObjectId},
 };
 
-/// Requests remembered while a key is in a round; more of them say nothing new.
+/// Maximum number of requests remembered while a key is being reconciled; more add no information.
 const REMEMBERED_REQUESTS: usize = 256;
 
-/// A queue of keys; a clone is another handle to the same queue.
+/// A queue of keys. Clones share the same queue.
 ///
 /// # Guarantees
-/// - A key that is waiting is held once, however often it is added.
-/// - A key that is being worked on is handed out again only after [`Queue::done`].
-/// - `add_after` keeps the sooner of two delays; `add` overrides any delay.
-/// - In a [fair](Queue::fair) queue the classes take turns: a key waits for at most one key of each other class, and for
-///   those of its own that came before it.
-/// - A key that keeps writing unasked is held back however it is added, see [`crate::brake`].
+/// - A waiting key is held once, however often it is added.
+/// - A key in progress is returned again only after [`Queue::done`].
+/// - `add_after` keeps the earlier of two delays; `add` overrides any delay.
+/// - In a [fair](Queue::fair) queue the classes take turns. A key waits for at most one key of each other class, and for the keys of its
+///   own class that were added before.
+/// - A key that keeps writing without a request is delayed however it is added, see [`crate::brake`].
 #[derive(Debug)]
 pub struct Queue<T> {
     shared: Arc<Shared<T>>,
@@ -43,14 +43,14 @@ struct State<T> {
     queued: BTreeSet<T>,
     running: BTreeMap<T, Running>,
     delayed: BTreeMap<T, Instant>,
-    /// The same as `delayed`, in the order in which they fall due.
+    /// Same content as `delayed`, ordered by due time.
     due: BTreeSet<(Instant, T)>,
-    /// What first asked something of the keys that wait.
+    /// First request of each waiting key.
     triggers: BTreeMap<T, Arc<ObjectId>>,
     brake: Brake,
 }
 
-/// What came in for a key while it was worked on.
+/// Requests that arrived for a key while it was in progress.
 #[derive(Debug, Default)]
 struct Running {
     again: bool,
@@ -58,15 +58,15 @@ struct Running {
     requests: Vec<Arc<ObjectId>>,
 }
 
-/// Keys that wait for a worker: a line for each class, and the classes in turn.
+/// Waiting keys: one line per class, and the order of the classes.
 #[derive(Debug)]
 struct Lines<T> {
     class: fn(&T) -> &str,
-    /// How many keys of a class may be in work at once.
+    /// Maximum number of keys of a class in progress.
     share: usize,
-    /// A class without any is not there.
+    /// Lines by class; none is empty.
     lines: BTreeMap<String, VecDeque<T>>,
-    /// The classes of `lines`, the one whose turn it is first.
+    /// Classes of `lines`, the next one first.
     turns: VecDeque<String>,
 }
 
@@ -85,13 +85,13 @@ impl<T: Clone + Ord + Hash> Default for Queue<T> {
 }
 
 impl<T: Clone + Ord + Hash> Queue<T> {
-    /// An empty queue in which keys are handed out in the order they came.
+    /// Creates an empty queue that returns keys in the order they were added.
     pub fn new() -> Self {
         Self::with_classes(|_| "", usize::MAX)
     }
 
-    /// An empty queue whose classes of keys, such as namespaces, take turns. At most `share` keys of a class (at least one)
-    /// are handed out at once: with less than there are workers, one class never keeps all of them busy.
+    /// Creates an empty queue whose classes of keys, such as namespaces, take turns. At most `share` keys of a class (at least one) are
+    /// in progress at once. If `share` is less than the number of workers, one class never occupies all of them.
     pub fn fair(class: fn(&T) -> &str, share: usize) -> Self {
         Self::with_classes(class, share.max(1))
     }
@@ -119,23 +119,23 @@ impl<T: Clone + Ord + Hash> Queue<T> {
         }
     }
 
-    /// Adds a key to be worked on as soon as a worker is free.
+    /// Adds a key to be processed as soon as a worker is free.
     pub fn add(&self, key: T) {
         self.lock().add(key, wake::requested_by(), Instant::now());
         self.shared.wake.notify_waiters();
     }
 
-    /// Adds a key to be worked on after `delay`, unless it is due sooner already.
+    /// Adds a key to be processed after `delay`, unless it is due earlier already.
     pub fn add_after(&self, key: T, delay: Duration) {
         let now = Instant::now();
-        // A delay beyond what the clock can say is for ever.
+        // A delay that the clock cannot represent never ends.
         if let Some(due) = now.checked_add(delay) {
             self.lock().add_later(key, wake::requested_by(), due, now);
             self.shared.wake.notify_waiters();
         }
     }
 
-    /// The next key; waits for one. Call [`Queue::done`] with it afterwards.
+    /// Waits for the next key and returns it. Call [`Queue::done`] with it afterwards.
     pub async fn next(&self) -> T {
         loop {
             // Registered before the state is read, so that an addition in between is not missed.
@@ -158,44 +158,44 @@ impl<T: Clone + Ord + Hash> Queue<T> {
         }
     }
 
-    /// Says that work on a key has ended; if it was added meanwhile it is handed out again.
+    /// Ends the work on a key; if it was added meanwhile it is returned again.
     pub fn done(&self, key: &T) {
         self.done_writing(key, &Written::default());
     }
 
-    /// As [`Queue::done`], and says what was written; the answer is the pause that the key has to make for it.
+    /// Like [`Queue::done`], and records what was written. Returns the pause that the key has to make.
     pub fn done_writing(&self, key: &T, written: &Written) -> Option<Pause> {
         let pause = self.lock().done(key, written, Instant::now());
         self.shared.wake.notify_waiters();
         pause
     }
 
-    /// What first asked for the round that `key` is in: an object that came, went or got another spec. `None` for answers, such as a
-    /// status, and for timers.
+    /// Returns the object whose change first requested the current reconcile of `key`: it was created, deleted or got another spec.
+    /// `None` for other changes, such as a status, and for timers.
     pub(crate) fn trigger(&self, key: &T) -> Option<Arc<ObjectId>> {
         self.lock().running.get(key)?.trigger.clone()
     }
 
-    /// Number of keys waiting now, delayed ones left out.
+    /// Number of keys waiting now, without delayed ones.
     pub fn len(&self) -> usize {
         let state = self.lock();
         let again = state.running.values().filter(|running| running.again);
         state.queued.len() + again.count()
     }
 
-    /// Number of keys that it holds until a worker comes for them, delayed ones included.
+    /// Number of keys held until a worker takes them, with delayed ones.
     pub fn held(&self) -> usize {
         let delayed = self.lock().delayed.len();
         self.len() + delayed
     }
 
-    /// True when no key waits now.
+    /// True if no key is waiting now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Every critical section leaves the state consistent, so a panic elsewhere cannot spoil it.
+        // Every critical section leaves the state consistent, so a panic elsewhere cannot corrupt it.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -214,7 +214,7 @@ impl<T: Clone + Ord + Hash> State<T> {
         self.add_at(key, due, now);
     }
 
-    /// Takes note of what asks something of `key`: for the round it is in, or at once.
+    /// Records a request for `key`: for the reconcile in progress, or at once.
     fn note(&mut self, key: &T, request: Option<Arc<ObjectId>>) {
         let Some(request) = request else {
             return;
@@ -229,7 +229,7 @@ impl<T: Clone + Ord + Hash> State<T> {
         }
     }
 
-    /// A key that is in no round.
+    /// Adds a key that is not in progress.
     fn add_now(&mut self, key: T, now: Instant) {
         self.remove_delay(&key);
         match self.brake.paused_until(&key, now) {
@@ -250,7 +250,7 @@ impl<T: Clone + Ord + Hash> State<T> {
         }
     }
 
-    /// A key for a worker, or when to ask again: the first delay ends, or keys have come to rest.
+    /// Returns a key for a worker. Without one, returns the time to try again: the end of the first delay, or the next cleanup.
     fn take(&mut self, now: Instant) -> Result<T, Option<Instant>> {
         self.brake.tidy(now);
         while let Some((due, _)) = self.due.first()
@@ -291,7 +291,7 @@ impl<T: Clone + Ord + Hash> State<T> {
         if running.again {
             self.add_now(key.clone(), now);
         } else if let Some(due) = self.delayed.get(key).copied() {
-            // A delay from before the pause.
+            // The delay was set before the pause.
             self.remove_delay(key);
             self.add_at(key.clone(), due, now);
         }
@@ -328,7 +328,7 @@ impl<T: Ord> Lines<T> {
         self.lines.insert(class, VecDeque::from([key]));
     }
 
-    /// The first key of the first class in turn that has not its share of `running`. That class goes to the end.
+    /// Returns the first key of the first class in turn that has less than its share in `running`. That class moves to the end.
     fn pop(&mut self, running: &BTreeMap<T, Running>) -> Option<T> {
         let is_free = |class: &String| {
             let in_work = running.keys().filter(|key| (self.class)(key) == class);
@@ -351,7 +351,7 @@ impl<T: Ord> Lines<T> {
 mod tests {
     use super::*;
 
-    /// Under a change by which somebody wants something new of an object called this.
+    /// Runs `add` during a change that requests something new of an object with this name.
     fn requested(name: &str, add: impl FnOnce()) {
         use k8s_openapi::api::core::v1::ConfigMap;
         let mut object = ConfigMap::default();
@@ -365,7 +365,7 @@ mod tests {
         add();
     }
 
-    /// The first that asked is told; who asks in a round is told of the next.
+    /// The first request is the trigger; a request during a reconcile is the trigger of the next.
     #[tokio::test(start_paused = true)]
     async fn what_asked_for_a_round_is_known_in_it() {
         let queue = Queue::new();
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(queue.next().await, "a");
     }
 
-    /// Another worker may have asked for a key while the round went on.
+    /// Another worker may have requested the key during the reconcile.
     #[tokio::test(start_paused = true)]
     async fn the_end_of_a_round_wakes_who_waits() {
         let queue = Queue::new();
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(start.elapsed().as_secs(), 2);
     }
 
-    /// Two hundred keys of one class came before: the others wait for one of it each.
+    /// Two hundred keys of one class were added first; the others wait for only one of them each.
     #[tokio::test(start_paused = true)]
     async fn classes_take_turns_whatever_one_of_them_adds() {
         let queue = Queue::fair(|key: &(&str, u32)| key.0, 1);
@@ -474,7 +474,7 @@ mod tests {
             let key = queue.next().await;
             order.push(key);
             queue.done(&key);
-            // Failing keys come back at once.
+            // Failing keys are added again at once.
             queue.add(key);
         }
         assert_eq!(
@@ -521,13 +521,13 @@ mod tests {
         }
         let first = start.elapsed();
         assert!(first > Duration::from_secs(70 * 60), "{first:?}");
-        // Who writes nothing is not held.
+        // A key that writes nothing is not delayed.
         queue.add("b");
         assert_eq!(queue.next().await, "b");
         assert_eq!(start.elapsed(), first);
     }
 
-    /// Tens of thousands of keys may each write once, and none of them ever again.
+    /// Tens of thousands of keys may each write once, and never again.
     #[tokio::test(start_paused = true)]
     async fn keys_at_rest_are_forgotten_by_a_queue_at_rest() {
         let queue = Queue::new();
@@ -547,11 +547,11 @@ mod tests {
             rests += 1;
         }
         assert!((2..=3).contains(&rests), "{rests} minutes");
-        // And nobody wakes any more.
+        // No timer is left.
         assert_eq!(queue.lock().take(Instant::now()), Err(None));
     }
 
-    /// A listener that gathers changes adds with a delay; what somebody wants counts there as well, in a round and out of it.
+    /// A listener that batches changes adds with a delay; user requests count there as well, during a reconcile and outside.
     #[tokio::test(start_paused = true)]
     async fn a_request_that_comes_with_a_delay_lets_go_of_a_key_held_back() {
         const GATHER: Duration = Duration::from_millis(50);

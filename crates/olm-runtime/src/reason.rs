@@ -1,10 +1,10 @@
-//! Reasons of the Events that are the runtime's own, for objects of any kind.
+//! Reasons of Events that the runtime itself sends, for objects of any kind.
 
-/// A key is held back because it writes on and on.
+/// A key is slowed down because it keeps writing.
 pub const SLOWED_DOWN: &str = "ReconcileSlowedDown";
-/// The round of a key panicked, or what was to hear of an object's change.
+/// The reconcile of a key, or a listener of an object's change, panicked.
 pub const PANICKED: &str = "ReconcilePanicked";
-/// A process was elected, as client-go names it; on the Lease.
+/// A process became leader, with client-go's name; sent on the Lease.
 pub const LEADER_ELECTION: &str = "LeaderElection";
-/// An object does not fit its type.
+/// An object cannot be parsed as its type.
 pub const UNREADABLE: &str = "ObjectUnreadable";

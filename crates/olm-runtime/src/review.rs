@@ -1,12 +1,12 @@
-//! What the API server says about who somebody is and what they may do: asked when needed, and believed for a moment.
+//! Identity and permissions of callers, as reported by the API server: requested when needed and cached briefly.
 //!
 //! # Guarantees
-//! - An answer is believed for [`REVIEW_AGE`], yes and no alike; no answer is never taken for one.
-//! - No more than [`KEPT_REVIEWS`] answers are kept of each kind, none of them with more than a hash of the question.
-//! - No more than [`PARALLEL_REVIEWS`] questions of each kind are asked at a time, each for [`REVIEW_TIME`] at most.
-//! - Tokens whose owners were not let in lately wait for one of [`PARALLEL_STRANGERS`] places, each of which is taken for
-//!   [`STRANGER_TIME`] at least: a caller who makes up tokens cannot keep those who are known from being answered, and costs the
-//!   API server 20 questions a second at most.
+//! - An answer is cached for [`REVIEW_AGE`], positive or negative; a missing answer never counts as one.
+//! - At most [`KEPT_REVIEWS`] answers of each kind are cached, each with only a hash of its question.
+//! - At most [`PARALLEL_REVIEWS`] questions of each kind are in progress at a time, each for at most [`REVIEW_TIME`].
+//! - Unknown tokens, whose owners were not admitted lately, wait for one of [`PARALLEL_STRANGERS`] slots. Each slot is occupied for at
+//!   least [`STRANGER_TIME`]. So a client that sends random tokens cannot block known clients, and costs the API server at most 20
+//!   requests a second.
 
 mod admission;
 mod attributes;
@@ -37,51 +37,51 @@ use self::limits::{
     REVIEW_AGE, REVIEW_TIME, STRANGER_TIME, TOKEN_BYTES,
 };
 
-/// Characters of a reason that are repeated.
+/// Maximum characters of a reason that is passed on.
 const REASON_CHARACTERS: usize = 1024;
 
-/// Whether somebody may do something.
+/// Answer to an access review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether they may.
+    /// True if the user is allowed.
     pub is_allowed: bool,
-    /// Why, as the API server said it.
+    /// Reason given by the API server.
     pub reason: String,
 }
 
-/// There is no answer; why.
+/// Reason why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReviewError(pub String);
 
-/// Whoever answers.
+/// Source of the answers.
 #[async_trait]
 pub trait Reviewer: Send + Sync + 'static {
-    /// Whose token this is; `None` when it is nobody's.
+    /// Returns the owner of the token; `None` if it is not valid.
     async fn identify(&self, token: &str) -> Result<Option<User>, ReviewError>;
 
-    /// Whether `user` may do it.
+    /// Returns whether `user` is allowed to perform the request.
     async fn decide(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError>;
 }
 
-/// The answers of a reviewer, believed for a moment.
+/// Cached answers of a reviewer.
 pub struct Reviews {
     reviewer: Arc<dyn Reviewer>,
     users: ReviewCache<Option<User>>,
     decisions: ReviewCache<Decision>,
-    /// Places for questions about tokens of strangers.
+    /// Slots for questions about unknown tokens.
     strangers: Arc<Semaphore>,
-    /// Places for all other questions about tokens.
+    /// Slots for questions about known tokens.
     acquaintances: Arc<Semaphore>,
-    /// Places for questions about what somebody may do.
+    /// Slots for questions about permissions.
     deciding: Arc<Semaphore>,
     known: Mutex<KnownTokens>,
-    /// Whether the API server gave no answer since somebody was let in.
+    /// True if the API server failed to answer since a user was last admitted.
     is_unanswered: AtomicBool,
 }
 
 impl Reviews {
-    /// No answers yet.
+    /// Creates an empty cache.
     pub fn new(reviewer: Arc<dyn Reviewer>) -> Self {
         Self {
             reviewer,
@@ -95,10 +95,10 @@ impl Reviews {
         }
     }
 
-    /// Whose token this is; `None` when it is nobody's.
+    /// Returns the owner of the token; `None` if it is not valid.
     ///
     /// # Errors
-    /// There is no answer in time.
+    /// If there is no answer in time.
     async fn identify(&self, token: &str) -> Result<Option<User>, ReviewError> {
         let key = digest(&token);
         let places = if self.known().has(&key) {
@@ -116,8 +116,8 @@ impl Reviews {
         self.users.answer(key, &places, ask).await
     }
 
-    /// `user` was let in, by `token` if they showed one: for [`KNOWN_TIME`] its owner waits behind no stranger.
-    /// Of one owner, all ServiceAccounts of a namespace together, no more than [`KNOWN_TOKENS_EACH`] are.
+    /// Records that `user` was admitted, with `token` if they used one. For [`KNOWN_TIME`] the token then does not wait behind unknown
+    /// ones. At most [`KNOWN_TOKENS_EACH`] tokens per owner are known; all ServiceAccounts of a namespace are one owner.
     fn let_in(&self, user: &User, token: Option<&str>) {
         self.is_unanswered.store(false, Ordering::Relaxed);
         if let Some(token) = token {
@@ -125,7 +125,7 @@ impl Reviews {
         }
     }
 
-    /// Logs `text` and why the API server gives no answer, once until somebody is let in: others could have it logged again and again.
+    /// Logs `text` with the error, once until a user is admitted; otherwise clients could flood the log.
     fn tell_unanswered(&self, text: &str, error: &ReviewError) {
         if !self.is_unanswered.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "{text}");
@@ -136,10 +136,10 @@ impl Reviews {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether `user` may do it.
+    /// Returns whether `user` is allowed to perform the request.
     ///
     /// # Errors
-    /// There is no answer in time.
+    /// If there is no answer in time.
     async fn decide(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError> {
         let key = digest(&(user, attributes));
         let decide = || async {
@@ -155,7 +155,7 @@ impl Reviews {
     }
 }
 
-/// The token in the header `Authorization`, if there is a usable one.
+/// Returns the token of the header `Authorization`, if it has a usable one.
 pub fn bearer_token(authorization: Option<&HeaderValue>) -> Option<&str> {
     let (scheme, token) = authorization?.to_str().ok()?.split_once(' ')?;
     let token = token.trim();
@@ -163,7 +163,7 @@ pub fn bearer_token(authorization: Option<&HeaderValue>) -> Option<&str> {
     is_usable.then_some(token)
 }
 
-/// Whose tokens count together: who may make ServiceAccounts in a namespace makes as many as they like.
+/// Returns the owner that a user's tokens count for. A user who may create ServiceAccounts in a namespace can create any number of them.
 fn owner(user: &str) -> &str {
     let account = user.strip_prefix("system:serviceaccount:");
     account
@@ -171,7 +171,7 @@ fn owner(user: &str) -> &str {
         .unwrap_or(user)
 }
 
-/// Hashes of tokens whose owners were let in lately, those first that were so longest ago.
+/// Hashes of tokens whose owners were admitted lately, oldest admission first.
 #[derive(Default)]
 struct KnownTokens(VecDeque<KnownToken>);
 
@@ -206,13 +206,13 @@ impl KnownTokens {
     }
 }
 
-/// How many may ask at once, and for how long each of them counts as asking at least.
+/// Slots for parallel questions, and the minimum time that each slot is occupied.
 struct Places<'a> {
     of: &'a Arc<Semaphore>,
     each_for: Duration,
 }
 
-/// One of these places, free again when it is dropped, but not before its time.
+/// An occupied slot; it is freed on drop, but not before its minimum time.
 struct Place {
     permit: Option<OwnedSemaphorePermit>,
     until: Instant,
@@ -221,7 +221,7 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let (permit, until) = (self.permit.take(), self.until);
-        // A process that ends has nobody who waits for it.
+        // At shutdown no one waits for the slot.
         if until > Instant::now()
             && let Ok(runtime) = Handle::try_current()
         {
@@ -236,18 +236,18 @@ impl Drop for Place {
 type Key = [u8; 32];
 
 fn digest<T: Serialize>(question: &T) -> Key {
-    // Maps of questions have texts for keys, so that this is always JSON.
+    // The maps in questions have string keys, so this always serializes to JSON.
     Sha256::digest(serde_json::to_vec(question).unwrap_or_default()).into()
 }
 
-/// Answers to questions of one kind.
+/// Cached answers to questions of one kind.
 struct ReviewCache<T> {
     kept: Mutex<Kept<T>>,
 }
 
 struct Kept<T> {
     answers: HashMap<Key, (Instant, T)>,
-    /// In the order in which they were given.
+    /// Keys in the order of the answers.
     order: VecDeque<(Instant, Key)>,
 }
 
@@ -282,7 +282,7 @@ impl<T: Clone> ReviewCache<T> {
                 permit,
                 until: Instant::now(),
             };
-            // Whoever asked the same before may have the answer by now.
+            // A request with the same question may have got the answer meanwhile.
             if let Some(known) = self.known(&key) {
                 return Ok(known);
             }
@@ -327,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers as told, and counts how often it was asked.
+    /// Reviewer that follows a script and counts the questions.
     #[derive(Default)]
     struct Scripted {
         asked: AtomicUsize,
@@ -443,7 +443,7 @@ mod tests {
         assert!(kept.order.len() <= KEPT_REVIEWS);
     }
 
-    /// Whoever makes up tokens is asked about slowly; who was let in before is known, and not behind them.
+    /// Questions about unknown tokens are rate-limited, and known tokens do not wait behind them.
     #[tokio::test(start_paused = true)]
     async fn strangers_wait_for_each_other_and_nobody_else_for_them() {
         let (scripted, reviews) = reviews();
@@ -463,7 +463,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let asked = scripted.asked.load(Ordering::SeqCst) - before;
         assert!((20..=25).contains(&asked), "{asked} in a second");
-        // After their time they are strangers again, who wait in vain here.
+        // After `KNOWN_TIME` a token is unknown again.
         tokio::time::advance(KNOWN_TIME).await;
         assert!(!reviews.known().has(&digest(&"good")));
     }
@@ -480,7 +480,7 @@ mod tests {
         assert!(known.has(&digest(&"always")) && !known.has(&digest(&"token-0")));
     }
 
-    /// Who may make ServiceAccounts and tokens makes nobody a stranger.
+    /// A user who may create ServiceAccounts and tokens cannot displace the known tokens of others.
     #[tokio::test(start_paused = true)]
     async fn the_tokens_of_one_namespace_push_out_each_other_and_nobody_elses() {
         let (_, reviews) = reviews();

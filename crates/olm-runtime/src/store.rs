@@ -1,9 +1,8 @@
-//! Stores: what the API server holds, kept current by watches, as immutable `Arc` values.
+//! Stores: copies of the API server's objects, kept current by watches, as immutable `Arc` values.
 //!
-//! kube's watcher speaks the list/watch protocol; the store on top is ours for two reasons. It tells
-//! its listeners the old and the new object of every change, which the `triggers` of a controller
-//! need, and it takes in what our own writes return ([`StoreSetHandle::absorb`]), so that a controller
-//! never decides on a state older than its own last write.
+//! kube's watcher implements the list/watch protocol. The store on top is our own for two reasons. It passes the old and the new object
+//! of each change to its listeners, which the `triggers` of a controller need. And it takes in the results of our own writes
+//! ([`StoreSetHandle::absorb`]). So a controller never decides on a state older than its own last write.
 
 mod absorb;
 mod contents;
@@ -51,7 +50,7 @@ use crate::{
     wake,
 };
 
-/// What can be kept in a store.
+/// Types that can be kept in a store.
 pub trait Stored:
     Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
 {
@@ -63,15 +62,15 @@ impl<K> Stored for K where
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 
-/// Objects of one kind; a clone is another handle to the same store.
+/// Objects of one kind. Clones share the same store.
 ///
 /// # Guarantees
-/// - Once the watch has caught up and the answers to our writes are in, the store holds what the server holds.
-/// - After the answer to a write of ours is in, no older state of that object is shown.
-/// - The changes told to a listener, one after the other, give the store's content.
+/// - Once the watch has caught up and the answers to our writes have arrived, the store equals the server's content.
+/// - After the answer to one of our writes, no older state of that object is returned.
+/// - The changes passed to a listener, in order, add up to the store's content.
 /// - The memory of deletions is bounded.
 ///
-/// These hold whatever is listed again, told twice or answered late, and are tested as properties.
+/// These hold with any relists, duplicate events and late answers, and are tested as properties.
 pub struct Store<K> {
     shared: Arc<Shared<K>>,
 }
@@ -79,21 +78,21 @@ pub struct Store<K> {
 struct Shared<K> {
     kind: GroupVersionKind,
     contents: RwLock<Contents<K>>,
-    /// Held from a change until its listeners know of it, so that they hear of changes in their order.
+    /// Held from a change until its listeners have run, so that they get changes in order.
     telling: Mutex<()>,
     unreadable: RwLock<BTreeMap<NamespacedName, Unreadable>>,
-    /// Takes Events about objects at which something of ours failed; set in a [`StoreSet`].
+    /// Sends Events about objects whose listener or parser failed; set by a [`StoreSet`].
     events: OnceLock<sync::mpsc::Sender<EventDraft>>,
     listeners: RwLock<Vec<Listener<K>>>,
     ready: sync::watch::Sender<bool>,
-    /// The server's history began anew; the watch has to, too.
+    /// Signals that the server's history restarted, so the watch has to restart as well.
     history_restarted: sync::Notify,
     relists: Arc<Relists>,
-    /// Why the watch was interrupted last; none once it goes on.
+    /// Reason of the last interruption of the watch; `None` while it works.
     interruption: Mutex<Option<String>>,
 }
 
-/// Why the newest JSON of an object does not fit its type.
+/// Reason why the newest JSON of an object cannot be parsed.
 struct Unreadable {
     version: Option<u64>,
     error: String,
@@ -129,23 +128,23 @@ fn stamp_of(object: &impl Object) -> Revision {
 }
 
 impl<K: Object> Store<K> {
-    /// The object, if known.
+    /// Returns the object, if known.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         self.get_key(&NamespacedName::new(namespace, name))
     }
 
-    /// The object, if known.
+    /// Returns the object with this key, if known.
     pub fn get_key(&self, key: &NamespacedName) -> Option<Arc<K>> {
         self.read(|contents| contents.get(key).cloned())
     }
 
-    /// All objects, ordered by namespace and name.
+    /// Returns all objects, ordered by namespace and name.
     pub fn list(&self) -> Vec<Arc<K>> {
         self.read(|contents| contents.iter().cloned().collect())
     }
 
-    /// The objects that `wanted` says yes to, ordered by namespace and name. Only they are taken hold of, so this is the
-    /// way to find a few among many. `wanted` must be quick and must not ask this store: changes wait for it.
+    /// Returns the objects for which `wanted` is true, ordered by namespace and name. Only these are cloned, so this is the way to find a
+    /// few among many. `wanted` must be fast and must not access this store, because changes wait for it.
     pub fn list_where(&self, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         self.read(|contents| {
             let objects = contents.iter();
@@ -153,7 +152,7 @@ impl<K: Object> Store<K> {
         })
     }
 
-    /// All objects of a namespace, ordered by name.
+    /// Returns all objects of a namespace, ordered by name.
     pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
         self.read(|contents| {
             let objects = contents.in_namespace(namespace);
@@ -161,7 +160,7 @@ impl<K: Object> Store<K> {
         })
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub(crate) fn len(&self) -> usize {
         self.read(Contents::len)
     }
@@ -178,7 +177,7 @@ impl<K: Object> Store<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Store<K> {
-    /// An empty store that nothing feeds yet; tests fill it with [`Store::put`].
+    /// Creates an empty store without a watch; tests fill it with [`Store::put`].
     pub fn new() -> Self {
         Self::of_kind(kind_of::<K>())
     }
@@ -188,7 +187,7 @@ impl<P: Projection> Store<Projected<P>>
 where
     P::Object: Resource<DynamicType = ()>,
 {
-    /// An empty store of what `P` makes of objects, which nothing feeds.
+    /// Creates an empty store of projections `P`, without a watch.
     pub fn projected() -> Self {
         Self::of_kind(kind_of::<P::Object>())
     }
@@ -216,8 +215,8 @@ impl<K: Object> Store<K> {
         }
     }
 
-    /// Objects whose newest JSON does not fit their type, with the decoder's message. One that did fit before is still in
-    /// the store in that form: taking it for deleted would take down what depends on it.
+    /// Returns the objects whose newest JSON cannot be parsed, with the decoder's message. The last readable form stays in the store,
+    /// because treating it as deleted would delete its dependents.
     pub fn unreadable(&self) -> BTreeMap<NamespacedName, String> {
         let unreadable = self.shared.unreadable.read();
         let unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
@@ -227,9 +226,9 @@ impl<K: Object> Store<K> {
             .collect()
     }
 
-    /// Calls `listener` on every later change, in the order of the changes. It must be quick, as it runs on the watch's
-    /// task, and it may read stores but not put anything into one. A panic of one listener is logged and told by an Event on
-    /// the object; the others are still called. What that listener had yet to do for this change is not done.
+    /// Calls `listener` on every later change, in order. It must be fast, since it runs on the watch's task. It may read stores but must
+    /// not put anything into one. A panic of a listener is logged and reported by an Event on the object, and the other listeners still
+    /// run. The rest of the failed listener's work for this change is lost.
     pub fn on_change(&self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) {
         self.shared
             .listeners
@@ -238,42 +237,41 @@ impl<K: Object> Store<K> {
             .push(Box::new(listener));
     }
 
-    /// True once the initial list is in.
+    /// True once the initial list is complete.
     pub fn is_ready(&self) -> bool {
         *self.shared.ready.borrow()
     }
 
-    /// Puts an object in, unless it is older than what is known; what the answer to a write is for.
+    /// Stores an object, unless it is older than the known state. Also used for the answers to writes.
     pub fn put(&self, object: K) {
         let revision = stamp_of(&object);
         self.forget_unreadable(&revision);
         self.change(|contents| contents.put(&revision, object));
     }
 
-    /// Takes in that a write of ours deleted the object, or took it out of what this store selects, as which state it
-    /// returned.
+    /// Records that one of our writes deleted the object, or removed it from this store's selection. `object` is the returned state.
     fn put_deleted(&self, object: &K) {
         let revision = stamp_of(object);
         self.change(|contents| contents.delete_own(&revision));
     }
 
-    /// Takes in that a write of ours deleted the object with this uid.
+    /// Records that one of our writes deleted the object with this uid.
     fn delete_uid(&self, key: &NamespacedName, uid: &str) {
         self.change(|contents| contents.delete_uid(key, &Uid::of(uid)));
     }
 
-    /// The watch says that an object was created or updated.
+    /// Records a creation or an update from the watch.
     fn told_applied(&self, object: K) {
         self.put(object);
     }
 
-    /// The watch says that an object was deleted.
+    /// Records a deletion from the watch.
     fn told_deleted(&self, revision: &Revision) {
         self.forget_unreadable(revision);
         self.change(|contents| contents.delete_told(revision));
     }
 
-    /// The watch lists everything anew; to be called before the request is sent.
+    /// Records the start of a relist; call it before the request is sent.
     fn relist_begins(&self) {
         self.shared.relists.begins();
         self.change(|contents| {
@@ -282,14 +280,14 @@ impl<K: Object> Store<K> {
         });
     }
 
-    /// The list has this object.
+    /// Records an object of the list.
     fn listed(&self, object: K) {
         let revision = stamp_of(&object);
         self.forget_unreadable(&revision);
         self.change(|contents| contents.listed(&revision, object));
     }
 
-    /// The list is complete.
+    /// Records the end of the list.
     fn relist_ends(&self) {
         self.change(Contents::relist_ends);
         let mut unreadable = self
@@ -303,7 +301,7 @@ impl<K: Object> Store<K> {
         self.shared.relists.ends();
     }
 
-    /// A watch for what comes after this version was asked for.
+    /// Records that a watch was requested that starts after this version.
     fn watching_from(&self, version: u64) {
         let mut restarted = false;
         self.change(|contents| match contents.watching_from(version) {
@@ -318,7 +316,7 @@ impl<K: Object> Store<K> {
         }
     }
 
-    /// An object came that cannot be decoded. True when that is news.
+    /// Records an object that cannot be decoded. Returns true if this was not known.
     fn mark_unreadable(&self, revision: &Revision, is_listed: bool, error: &str) -> bool {
         if is_listed {
             self.change(|contents| {
@@ -339,7 +337,7 @@ impl<K: Object> Store<K> {
         old.is_none_or(|old| old.error != error)
     }
 
-    /// What is older than the JSON that could not be read, as a late answer to a write of ours, does not make it readable.
+    /// Clears the decode error. A state older than the unreadable JSON, such as a late answer to one of our writes, does not clear it.
     fn forget_unreadable(&self, revision: &Revision) {
         let is_over = |unreadable: &Unreadable| {
             let known = unreadable.version.zip(revision.version);
@@ -387,13 +385,13 @@ impl<K: Object> Store<K> {
 
     fn event(&self, event: EventDraft) {
         if let Some(events) = self.shared.events.get() {
-            // An event more than may wait is dropped; the log has it.
+            // Events beyond the queue limit are dropped; the log has them.
             let _ = events.try_send(event);
         }
     }
 }
 
-/// Tells of the panic of a listener: in the log, and on the object of whose change it was told.
+/// Reports the panic of a listener in the log and by an Event on the changed object.
 fn listener_failed(
     events: Option<&sync::mpsc::Sender<EventDraft>>,
     kind: &GroupVersionKind,
@@ -405,7 +403,7 @@ fn listener_failed(
     let (Some(events), Some(object)) = (events, object) else {
         return;
     };
-    // An event more than may wait is dropped; the log has it.
+    // Events beyond the queue limit are dropped; the log has them.
     let message = format!(
         "A change of this object was not told to all controllers. This is a bug: {}",
         panicked.message

@@ -1,5 +1,5 @@
-//! Logs: one line an event, on stderr, as text or as JSON. Each line of a round says of which controller it is, of which object, and which
-//! object asked for it. Where the environment names a collector, spans of rounds and of their requests go there.
+//! Logs on stderr, one line per event, as text or as JSON. Each line of a reconcile names its controller, its object, and the object that
+//! requested it. If the environment names a collector, spans of reconciles and of their requests are exported to it.
 
 mod export;
 
@@ -26,16 +26,16 @@ use tracing_subscriber::{
 
 use self::export::{Export, Settings};
 
-/// Where the kube client logs, as a warning, the whole of an answer that it cannot decode: of Secrets, too.
+/// Log target at which the kube client logs the whole of an undecodable answer as a warning, including Secrets.
 const ANSWERS: &str = "kube_client::client";
 
-/// Starts logging. `debug` shows what each round does; the environment variable `OLM_LOG` takes a
-/// filter such as `info,olm_runtime=debug` and wins; `OLM_LOG_FORMAT` may be `text` or `json`. Colours only on a terminal. What the API
-/// server answered is never logged, whatever the filter says.
+/// Starts logging. `debug` logs the work of each reconcile. The environment variable `OLM_LOG` takes a filter such as
+/// `info,olm_runtime=debug` and takes precedence. `OLM_LOG_FORMAT` is `text` or `json`. Colours are used only on a terminal. Answers of
+/// the API server are never logged, whatever the filter is.
 ///
-/// Spans of `program` are exported as OpenTelemetry's variables say, by connections that live on `runtime`.
+/// Spans of `program` are exported as OpenTelemetry's variables configure, with connections that run on `runtime`.
 ///
-/// Returns what is wrong with these variables as well, for the caller to report.
+/// Also returns the errors in these variables, for the caller to report.
 pub fn start(debug: bool, program: &'static str, runtime: &Handle) -> (Telemetry, Vec<String>) {
     let variable = |name: &str| std::env::var(name).ok();
     let (filter, unusable) = filter(debug, variable("OLM_LOG").as_deref());
@@ -66,13 +66,13 @@ pub fn start(debug: bool, program: &'static str, runtime: &Handle) -> (Telemetry
     (Telemetry { export }, errors)
 }
 
-/// What is on its way out of the process.
+/// Handle of the span export.
 pub struct Telemetry {
     export: Option<Export>,
 }
 
 impl Telemetry {
-    /// Sends what is left, if that can be had soon.
+    /// Sends the remaining spans, with a short timeout.
     pub async fn end(self) {
         if let Some(export) = self.export {
             export.end().await;
@@ -80,15 +80,15 @@ impl Telemetry {
     }
 }
 
-/// How lines of the log are written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Text,
-    /// An object a line, with `timestamp`, `level`, `target`, `fields`, `span` and `spans`.
+    /// One object per line, with `timestamp`, `level`, `target`, `fields`, `span` and `spans`.
     Json,
 }
 
-/// How lines are written, and the text of an unusable `wanted`.
+/// Returns the format, and the error of an unusable `wanted`.
 fn format(wanted: Option<&str>) -> (Format, Option<String>) {
     match wanted {
         None | Some("" | "text") => (Format::Text, None),
@@ -100,7 +100,7 @@ fn format(wanted: Option<&str>) -> (Format, Option<String>) {
     }
 }
 
-/// What writes the lines to `writer`.
+/// Returns the layer that writes the lines to `writer`.
 fn lines<S, W>(format: Format, writer: W, with_colours: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -116,7 +116,7 @@ where
     }
 }
 
-/// Writes a field of a line of text. What others said may be in it: none of it ends the line or turns to the terminal.
+/// Writes a field of a text line. External text in it can neither end the line nor control the terminal.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let mut escaped = Escaped(writer);
     match field.name() {
@@ -125,15 +125,15 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -
     }
 }
 
-/// `text` as it is shown where others may have said it: one line, without what turns to the terminal.
+/// Returns external text as it is shown: on one line, without terminal control characters.
 pub(crate) fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    // A text takes everything.
+    // Writing to a `String` never fails.
     let _ = Escaped(&mut shown).write_str(text);
     shown
 }
 
-/// Writes text without control characters, and without those that change the direction of what follows.
+/// Writes text with control characters and bidirectional formatting characters escaped.
 struct Escaped<'a, W>(&'a mut W);
 
 impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
@@ -152,7 +152,7 @@ fn is_escaped(found: char) -> bool {
     found.is_control() || matches!(found, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// What is logged, and the text of an unusable `wanted`.
+/// Returns the log filter, and the error of an unusable `wanted`.
 fn filter(debug: bool, wanted: Option<&str>) -> (Targets, Option<String>) {
     let level = if debug { "debug" } else { "info" };
     let default = || {
@@ -169,7 +169,7 @@ fn filter(debug: bool, wanted: Option<&str>) -> (Targets, Option<String>) {
         ),
         None => (default(), None),
     };
-    // No filter can name this target more closely, so that this is the last word about it.
+    // No filter can name a more specific target, so this setting always applies.
     (filter.with_target(ANSWERS, LevelFilter::ERROR), unusable)
 }
 
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::written::Written;
 
-    /// What is logged when a Secret cannot be decoded.
+    /// Returns the log of a Secret that cannot be decoded.
     fn logged(filter: Targets) -> String {
         let written = Written::default();
         let lines = layer().with_writer(written.clone()).with_ansi(false);
@@ -254,7 +254,7 @@ mod tests {
         );
     }
 
-    /// A registry's words, for example.
+    /// External text may come from a registry, for example.
     #[test]
     fn what_others_said_ends_no_line_and_moves_no_cursor() {
         let written = Written::default();

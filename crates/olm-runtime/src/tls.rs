@@ -1,4 +1,4 @@
-//! Certificates that are served with: files that may be replaced at any time.
+//! TLS certificates of a server, in files that may be replaced at any time.
 
 #[cfg(test)]
 pub(crate) mod authority;
@@ -19,56 +19,56 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio::sync::watch;
 
-/// How often the files are looked at. A mounted Secret is replaced within a minute or so of its change.
+/// Interval of checking the files. A mounted Secret is replaced within about a minute of its change.
 pub const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Bytes of one of these files; a Secret has no room for more.
+/// Maximum bytes of one of these files; a Secret cannot be larger.
 const FILE_BYTES: u64 = 1 << 20;
-/// The versions of TLS that are spoken.
+/// Supported TLS versions.
 pub static VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 
-/// Why there is nothing to serve with.
+/// Reason why there is no usable TLS configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// A file is no PEM of what it should be.
+    /// A file does not contain the expected PEM content.
     #[error("{path} has no {what} in PEM form")]
     Pem {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it should have.
+        /// Expected content.
         what: &'static str,
     },
-    /// They do not fit each other, or cannot be used.
+    /// Certificate and key do not match, or cannot be used.
     #[error("the certificate cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
-    /// The authorities of clients cannot be used.
+    /// The client authorities cannot be used.
     #[error("certificates of clients cannot be verified: {0}")]
     Authorities(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// A certificate, with those between it and its authority, and its key, both as PEM, and where they come from.
+/// Certificate chain and key as PEM, with their paths.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyPair {
-    /// The certificate.
+    /// Certificate with its intermediates, as PEM.
     pub certificate: Vec<u8>,
-    /// Its key.
+    /// Private key, as PEM.
     pub key: Vec<u8>,
-    /// Where the certificate is.
+    /// Path of the certificate.
     pub certificate_path: PathBuf,
-    /// Where the key is.
+    /// Path of the key.
     pub key_path: PathBuf,
 }
 
 impl fmt::Debug for KeyPair {
-    /// Where it is from; the key is for nobody's eyes.
+    /// Shows only the paths; the key must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyPair")
             .field("certificate_path", &self.certificate_path)
@@ -81,7 +81,7 @@ impl KeyPair {
     /// Reads both files.
     ///
     /// # Errors
-    /// One cannot be read.
+    /// If a file cannot be read.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         Ok(Self {
             certificate: read(certificate)?,
@@ -91,11 +91,11 @@ impl KeyPair {
         })
     }
 
-    /// What to serve with. Whoever shows a certificate has to have one that `authorities` signed; nobody has to show one. Without
-    /// authorities nobody is asked for one.
+    /// Returns the TLS configuration. Client certificates are optional, and must be signed by one of `authorities`. Without authorities
+    /// none are requested.
     ///
     /// # Errors
-    /// It cannot be used.
+    /// If the certificate or the key cannot be used.
     pub fn config(
         &self,
         authorities: &[CertificateDer<'static>],
@@ -116,14 +116,14 @@ impl KeyPair {
             let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(authorities.iter().cloned());
             let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
-                // Probes have none.
+                // Probes have no certificate.
                 .allow_unauthenticated()
                 .build()?;
             builder.with_client_cert_verifier(verifier)
         };
         let mut config = builder.with_single_cert(chain, key)?;
         if !authorities.is_empty() {
-            // A session that goes on is not asked again whether its certificate still counts.
+            // A resumed session would not verify the client certificate again.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
@@ -132,18 +132,18 @@ impl KeyPair {
     }
 }
 
-/// The files of a server: its certificate, its key and, where clients may show certificates, their authorities.
+/// Files of a server: its certificate, its key and, if clients may use certificates, their authorities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate.
+    /// Certificate of the server.
     pub certificate: PathBuf,
-    /// Its key.
+    /// Key of the certificate.
     pub key: PathBuf,
-    /// Who signs certificates of clients.
+    /// CA certificates of clients.
     pub client_ca: Option<PathBuf>,
 }
 
-/// The same as they were read.
+/// Contents of the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Contents {
     pair: KeyPair,
@@ -162,11 +162,11 @@ impl TlsFiles {
         })
     }
 
-    /// What to serve `protocols` with, and from now on also whenever the files have changed. What cannot be used is told once, and what
-    /// was used before goes on. The second part is to be awaited all the while.
+    /// Returns the configuration for `protocols`, updated whenever the files change. An unusable change is logged once, and the old
+    /// configuration stays in use. The returned future does the updates and has to be polled all the time.
     ///
     /// # Errors
-    /// There is nothing to begin with.
+    /// If the files cannot be used initially.
     pub fn serve(
         self,
         protocols: &'static [&'static [u8]],
@@ -186,7 +186,7 @@ impl TlsFiles {
                 tokio::time::sleep(LOOK_EVERY).await;
                 let changed = match self.read() {
                     Ok(read) if read == last => {
-                        // What was wrong is over, and told again when it comes again.
+                        // The error is resolved, and is logged again if it returns.
                         told.clear();
                         continue;
                     }
@@ -212,24 +212,24 @@ impl TlsFiles {
     }
 }
 
-/// Who a certificate is for. What cannot be read is empty.
+/// Subject of a certificate. Unreadable parts are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// The common name.
+    /// Common name.
     pub common_name: String,
-    /// The organizations, which Kubernetes takes for groups.
+    /// Organizations, which Kubernetes uses as groups.
     pub organizations: Vec<String>,
 }
 
 impl Subject {
-    /// That of `certificate`, which somebody else has verified.
+    /// Returns the subject of `certificate`, which must already be verified.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         let Ok((_, certificate)) = x509_parser::parse_x509_certificate(certificate) else {
             return Self::default();
         };
         let subject = certificate.subject();
         let texts = subject.iter_organization().filter_map(|name| name.as_str().ok());
-        // Of several the last, as Go reads it and so the API server.
+        // The last of several common names counts, as in Go and so in the API server.
         let name = subject.iter_common_name().last();
         Self {
             common_name: name
@@ -241,7 +241,7 @@ impl Subject {
     }
 }
 
-/// The certificates of a file, of which there has to be one.
+/// Returns the certificates of a file, which must have at least one.
 fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let all = all.ok().filter(|all| !all.is_empty());

@@ -1,10 +1,10 @@
-//! Uids in little memory.
+//! Compact uids.
 
 use std::fmt;
 
 use uuid::Uuid;
 
-/// A uid. The API server makes UUIDs, which take sixteen bytes here; any other text stays one.
+/// Uid of an object. The API server creates UUIDs, which are stored in sixteen bytes; any other text is stored as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uid(Form);
 
@@ -15,10 +15,10 @@ enum Form {
 }
 
 impl Uid {
-    /// The uid with this text.
+    /// Creates a uid from its text.
     pub fn of(text: &str) -> Self {
         let uuid = Uuid::try_parse(text).ok();
-        // A guard has to say the server's own text, and a UUID may be written in several ways.
+        // A precondition needs the server's exact text, and a UUID can be written in several ways.
         let same = uuid.filter(|uuid| uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text);
         Self(same.map_or_else(|| Form::Text(text.into()), Form::Uuid))
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Uid {
 mod tests {
     use super::*;
 
-    /// A guard with another text than the server's would hold for nothing.
+    /// A precondition whose text differs from the server's would never hold.
     #[test]
     fn a_uid_says_what_it_was_made_of() {
         let uuid = "0f8fad5b-d9cb-469f-a165-70867728950e";

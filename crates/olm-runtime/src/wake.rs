@@ -1,4 +1,4 @@
-//! Why a key is woken: which object changed, and whether somebody wanted something new by that.
+//! Cause of a requeue: the object that changed, and whether the change requests something new.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,7 +9,7 @@ use kube::core::GroupVersionKind;
 use crate::change::{Change, Object};
 use crate::key::NamespacedName;
 
-/// An object of any kind.
+/// Identity of an object of any kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
     /// API group, empty for the core group.
@@ -30,7 +30,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<ObjectId>>> = const { RefCell::new(None) };
 }
 
-/// As long as this lives, keys added to queues by this thread are woken because of one change.
+/// While this exists, keys that this thread adds to queues are requeued because of one change.
 pub(crate) struct Cause {
     outer: Option<Arc<ObjectId>>,
 }
@@ -41,7 +41,7 @@ impl Drop for Cause {
     }
 }
 
-/// Listeners of a store of objects of `kind` are called under this.
+/// Sets the cause while the listeners of a store of `kind` are called.
 pub(crate) fn because_of<T: Object>(kind: &GroupVersionKind, change: &Change<T>) -> Cause {
     let wanted = is_request(change).then(|| {
         Arc::new(ObjectId {
@@ -55,14 +55,14 @@ pub(crate) fn because_of<T: Object>(kind: &GroupVersionKind, change: &Change<T>)
     }
 }
 
-/// The object whose change wakes, when by that change somebody wants something new; `None` for changes of status and for
-/// wakes that no object caused.
+/// Returns the object whose change causes the requeue, if the change requests something new. `None` for status changes and for requeues
+/// without an object.
 pub(crate) fn requested_by() -> Option<Arc<ObjectId>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Whether somebody wants something new: an object came, went or got another spec. What controllers tell each other in
-/// statuses and annotations is an answer, and answers can go round in circles. Kinds without a generation cannot say.
+/// True if a change requests something new: an object was created, deleted or got another spec. Statuses and annotations that controllers
+/// exchange are answers, which could loop forever. Changes of kinds without a generation always count.
 fn is_request<T: Object>(change: &Change<T>) -> bool {
     let Change::Applied { old: Some(old), new } = change else {
         return true;

@@ -1,4 +1,4 @@
-//! What tests see of the log.
+//! Captures the log for tests.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::subscriber::{DefaultGuard, set_default};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What was written so far; a clone is another handle to the same.
+/// Log output so far. Clones share the same output.
 #[derive(Clone, Default)]
 pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Written {
-    /// Takes what this thread logs, from level info on, as lines of text without colours, for as long as the guard lives.
+    /// Captures what this thread logs at level info and above, as uncoloured text lines, while the guard lives.
     pub(crate) fn of_this_thread() -> (Self, DefaultGuard) {
         let written = Self::default();
         let lines = tracing_subscriber::fmt()
@@ -21,13 +21,13 @@ impl Written {
         (written, set_default(lines))
     }
 
-    /// All of it.
+    /// Returns the whole output.
     pub(crate) fn text(&self) -> String {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// How often it has `words`.
+    /// Number of occurrences of `words`.
     pub(crate) fn count(&self, words: &str) -> usize {
         self.text().matches(words).count()
     }

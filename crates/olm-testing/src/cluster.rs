@@ -1,13 +1,12 @@
-//! A cluster in memory, for tests of whole operators: an API server that is spoken to over HTTP, without a network.
+//! Fake cluster in memory, for tests of whole operators: an API server that is used over HTTP, without a network.
 //!
-//! [`FakeCluster::connect`] gives a real `kube::Client`; behind it is a `tower::Service` that answers as an API server
-//! does. So stores, executor, live reads, queues and wiring of an operator run as they are in production, on tokio's paused
-//! clock. See decision 0023.
+//! [`FakeCluster::connect`] returns a real `kube::Client`, backed by a `tower::Service` that answers like an API server. So stores,
+//! executor, live reads, queues and wiring of an operator run as in production, on tokio's paused clock. See decision 0023.
 //!
 //! # Guarantees
-//! - A write is carried out at once and whole; watches of each kind tell it in order, each kind on its own.
-//! - An answer takes a millisecond of virtual time, so that a loop without end meets a deadline.
-//! - What a test puts in by [`FakeCluster::put`] is stored as it stands; only requests are checked.
+//! - A write is executed at once and completely. Watches report it in order, per kind.
+//! - An answer takes a millisecond of virtual time, so that an endless loop runs into a deadline.
+//! - Objects stored by [`FakeCluster::put`] are not checked; only requests are.
 
 mod apply;
 mod controllers;
@@ -47,10 +46,10 @@ pub use self::status::Refusal;
 use self::faults::{Watching, lock};
 use self::state::State;
 
-/// How long a process may go on writing before it counts as restless.
+/// Maximum time without rest before [`FakeCluster::settle`] fails.
 const MAX_UNREST: Duration = Duration::from_secs(900);
 
-/// The API server and what it holds; a clone is another handle to the same.
+/// API server with its objects. Clones share the same state.
 #[derive(Clone)]
 pub struct FakeCluster {
     shared: Arc<Shared>,
@@ -65,28 +64,28 @@ struct Shared {
     log: Mutex<Log>,
 }
 
-/// What was asked for.
+/// Recorded requests.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
-    /// Every write in order, as [`Request::text`] tells it; those of the cluster's own controllers begin with
-    /// `kubernetes:`, and what was refused ends with `REFUSED` and the reason.
+    /// All writes in order, in the form of [`Request::text`]. Writes of the cluster's own controllers start with `kubernetes:`, and
+    /// refused writes end with `REFUSED` and the reason.
     pub writes: Vec<String>,
-    /// Every Event, `reason: note`, repeated ones again.
+    /// All Events as `reason: note`, including repetitions.
     pub events: Vec<String>,
-    /// The same as they were sent.
+    /// All Events as they were sent.
     pub sent_events: Vec<Value>,
-    /// Requests by verb and kind, Events left out.
+    /// Number of requests by verb and kind, without Events.
     pub counts: BTreeMap<(&'static str, String), usize>,
 }
 
-/// A change of an object: what it was and what it is.
+/// Change of an object, with its old and new state.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Which object.
+    /// Identity of the object.
     pub key: Key,
-    /// What it was; nothing when it came.
+    /// Old state; `None` if it was created.
     pub old: Option<Arc<Value>>,
-    /// What it is; nothing when it went.
+    /// New state; `None` if it was deleted.
     pub new: Option<Arc<Value>>,
 }
 
@@ -97,7 +96,7 @@ impl Default for FakeCluster {
 }
 
 impl FakeCluster {
-    /// A cluster that serves Kubernetes' and OLM's kinds and holds nothing.
+    /// Creates an empty cluster that serves the kinds of Kubernetes and OLM.
     pub fn new() -> Self {
         let shared = Shared {
             state: Mutex::new(State::new()),
@@ -112,12 +111,12 @@ impl FakeCluster {
         }
     }
 
-    /// A client for one process, and the handle to kill it by. Call it inside a runtime.
+    /// Returns a client for one process, and the link to kill it. Must be called inside a runtime.
     pub fn connect(&self) -> (Client, Link) {
         self.connect_doomed(&Doom::default())
     }
 
-    /// The same for a process whose writes count for `doom`.
+    /// Like [`FakeCluster::connect`], for a process whose writes count for `doom`.
     pub fn connect_doomed(&self, doom: &Doom) -> (Client, Link) {
         let link = Link::new(doom);
         let service = service::Endpoint::new(self.clone(), link.clone());
@@ -125,9 +124,9 @@ impl FakeCluster {
         (client.build(), link)
     }
 
-    // === What users do ===
+    // === Actions of users ===
 
-    /// Stores an object as it stands, over whatever was there.
+    /// Stores an object unchecked, replacing an existing one.
     pub fn put(&self, object: Value) {
         let key = Key::of(&object);
         self.mutate(|state| {
@@ -146,19 +145,19 @@ impl FakeCluster {
         });
     }
 
-    /// The object of this kind, whatever its group.
+    /// Returns the object of this kind, in any group.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         let state = self.lock();
         let key = state.key(kind, namespace, name)?;
         state.objects.get(&key).map(|object| Value::clone(object))
     }
 
-    /// Changes an object, status included, by a merge patch. False if it is not there.
+    /// Changes an object, including its status, by a merge patch. False if it does not exist.
     pub fn edit(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> bool {
         self.edit_as("a user", kind, namespace, name, patch)
     }
 
-    /// Puts `object` in the place of what has its name, as if `manager` had made it by an update.
+    /// Replaces the object with the name of `object`, as if `manager` had created it by an update.
     pub fn put_as(&self, manager: &str, object: Value) {
         let key = Key::of(&object);
         self.mutate(|state| {
@@ -177,7 +176,7 @@ impl FakeCluster {
         });
     }
 
-    /// The same, of a user whose program calls itself `manager`.
+    /// Like [`FakeCluster::edit`], with the field manager `manager`.
     pub fn edit_as(&self, manager: &str, kind: &str, namespace: &str, name: &str, patch: &Value) -> bool {
         self.mutate(|state| {
             let Some(key) = state.key(kind, namespace, name) else {
@@ -202,7 +201,7 @@ impl FakeCluster {
         })
     }
 
-    /// Deletes an object; finalizers hold it. False if it is not there.
+    /// Deletes an object; finalizers delay it. False if it does not exist.
     pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> bool {
         self.mutate(|state| {
             let key = state.key(kind, namespace, name);
@@ -210,12 +209,12 @@ impl FakeCluster {
         })
     }
 
-    /// Everything it holds.
+    /// Returns all objects.
     pub fn objects(&self) -> BTreeMap<Key, Arc<Value>> {
         self.lock().objects.clone()
     }
 
-    /// Serves one more kind.
+    /// Adds a served kind.
     pub fn serve(&self, kind: Kind) {
         let mut state = self.lock();
         if !state.built_in.contains(&kind) {
@@ -223,7 +222,7 @@ impl FakeCluster {
         }
     }
 
-    /// Whether the API server of a group answers.
+    /// Sets whether the API server of a group is unavailable.
     pub fn set_dead(&self, group: &str, dead: bool) {
         let mut state = self.lock();
         if dead {
@@ -233,46 +232,46 @@ impl FakeCluster {
         }
     }
 
-    /// The version it says it has, for example `v1.34.4`.
+    /// Sets the reported server version, for example `v1.34.4`.
     pub fn set_server_version(&self, version: &str) {
         version.clone_into(&mut self.lock().server_version);
     }
 
-    // === What goes wrong ===
+    // === Faults ===
 
-    /// Changes every object that a request stores from now on, as a mutating webhook does.
+    /// Sets a mutating webhook, which changes every object that a later request stores.
     pub fn set_webhook(&self, webhook: impl Fn(&mut Value) + Send + 'static) {
         self.lock().webhook = Some(Box::new(webhook));
     }
 
-    /// Asks `hook` about every later request but those for Events; the first that has an answer decides.
+    /// Calls `hook` for every later request except for Events; the first hook with an answer decides.
     pub fn on_request(&self, hook: impl FnMut(&Request) -> Option<Fault> + Send + 'static) {
         lock(&self.shared.hooks).push(Box::new(hook));
     }
 
-    /// Forgets all hooks.
+    /// Removes all hooks.
     pub fn clear_hooks(&self) {
         lock(&self.shared.hooks).clear();
     }
 
-    /// Holds back what watches of `kind` would tell, until [`FakeCluster::release`].
+    /// Holds back the events of watches of `kind` until [`FakeCluster::release`].
     pub fn hold(&self, kind: &str) {
         lock(&self.shared.watching).hold(kind);
     }
 
-    /// Lets watches of `kind` tell what they held back.
+    /// Sends the events of watches of `kind` that were held back.
     pub fn release(&self, kind: &str) {
         lock(&self.shared.watching).release(kind);
         self.wake();
     }
 
-    /// Ends all open watches of `kind`, of every kind if it is empty; clients open them again where they were.
+    /// Ends all open watches of `kind`, or of every kind if it is empty; clients reopen them at the same version.
     pub fn end_watches(&self, kind: &str) {
         lock(&self.shared.watching).end(kind);
         self.wake();
     }
 
-    /// Forgets all history, so that whoever watches from before is told 410 and lists again.
+    /// Discards the history, so that clients that watch from an older version get 410 and list again.
     pub fn forget_history(&self) {
         let mut state = self.lock();
         state.version += 1;
@@ -282,30 +281,30 @@ impl FakeCluster {
         self.wake();
     }
 
-    /// Changes what the cluster's own controllers do.
+    /// Changes the settings of the cluster's own controllers.
     pub fn set_controllers(&self, change: impl FnOnce(&mut Controllers)) {
         change(&mut lock(&self.shared.controllers));
         self.wake();
     }
 
-    // === What happened ===
+    // === Results ===
 
-    /// What was asked for since the beginning.
+    /// Returns all requests since the start.
     pub fn log(&self) -> Log {
         lock(&self.shared.log).clone()
     }
 
-    /// What was asked for since it was last taken.
+    /// Returns the requests since the last call, and clears them.
     pub fn take_log(&self) -> Log {
         std::mem::take(&mut lock(&self.shared.log))
     }
 
-    /// The version of the newest change.
+    /// Returns the version of the newest change.
     pub fn version(&self) -> u64 {
         self.lock().version
     }
 
-    /// What changed after `version`.
+    /// Returns the changes after `version`.
     pub fn changes_since(&self, version: u64) -> Vec<Seen> {
         let state = self.lock();
         let start = state.history.partition_point(|change| change.version <= version);
@@ -317,10 +316,10 @@ impl FakeCluster {
         state.history[start..].iter().map(seen).collect()
     }
 
-    /// Waits until nothing has been asked for and nothing has changed for `window` of virtual time.
+    /// Waits until there was no request and no change for `window` of virtual time.
     ///
     /// # Errors
-    /// When that takes longer than a quarter of an hour; the text has the last writes.
+    /// If that takes longer than a quarter of an hour; the text contains the last writes.
     pub async fn settle(&self, window: Duration) -> Result<(), String> {
         let start = Instant::now();
         loop {
@@ -343,7 +342,7 @@ impl FakeCluster {
         lock(&self.shared.state)
     }
 
-    /// Changes the state, and wakes whoever follows it if something changed.
+    /// Changes the state, and notifies watchers if something changed.
     fn mutate<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let before = state.version;

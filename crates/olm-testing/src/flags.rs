@@ -1,17 +1,17 @@
-//! Flags of programs that take the place of programs written in Go.
+//! Checks of flags of programs that replace programs written in Go.
 
-/// What Go takes for true; without a value the flag alone means it.
+/// Values that Go parses as true; the flag alone means true.
 const TRUE: [&str; 7] = ["", "=1", "=t", "=T", "=true", "=TRUE", "=True"];
-/// What Go takes for false.
+/// Values that Go parses as false.
 const FALSE: [&str; 6] = ["=0", "=f", "=F", "=false", "=FALSE", "=False"];
-/// What it refuses, though other libraries take it.
+/// Values that Go refuses although other libraries accept them.
 const REFUSED: [&str; 2] = ["yes", "tRUE"];
 
-/// Asserts that `flag`, such as `--debug`, is true or not as every flag of Go's programs is. `read` gets it as typed, with its value if it
-/// has one (`--debug=false`), and says whether it is then set, or with which words it is refused.
+/// Asserts that `flag`, such as `--debug`, is parsed like a boolean flag of Go. `read` gets it as typed, with its value if it has one
+/// (`--debug=false`). It returns whether the flag is set, or the error text.
 ///
 /// # Panics
-/// When a value is taken for what it does not mean, a right one is refused, a wrong one is taken, or the words name neither value nor flag.
+/// If a value is parsed wrongly, a valid one is refused or an invalid one accepted, or the error does not name value and flag.
 pub fn assert_switch_of_go(flag: &str, read: impl Fn(&str) -> Result<bool, String>) {
     for (values, meaning) in [(&TRUE[..], true), (&FALSE[..], false)] {
         for value in values {

@@ -1,22 +1,22 @@
-//! The code blocks of a guide, with what its comments for tests say of them.
+//! Code blocks of a guide, with the settings in its comments for tests.
 
 /// A block of code.
 #[derive(Debug)]
 pub struct Block<'a, M> {
-    /// Line of its fence, from 1.
+    /// Line number of its opening fence, starting at 1.
     pub line: usize,
-    /// What stands behind the fence.
+    /// Text after the fence, that is the language.
     pub language: &'a str,
-    /// What the comment right before it says.
+    /// Mode from the comment right before it.
     pub mode: Option<M>,
     /// Its lines with their numbers, without the fences.
     pub lines: Vec<(usize, &'a str)>,
 }
 
-/// The blocks of a guide, in order. A comment is `<!-- test: WORDS -->`; `mode` understands the words.
+/// Returns the blocks of a guide, in order. A comment for tests is `<!-- test: WORDS -->`; `mode` parses the words.
 ///
 /// # Errors
-/// A comment for tests that is not understood or has no block, a block without end.
+/// If a comment for tests is unknown or not right before a block, or if a block has no end.
 pub fn blocks<M>(text: &str, mode: impl Fn(&str) -> Option<M>) -> Result<Vec<Block<'_, M>>, String> {
     let (mut blocks, mut comment) = (Vec::new(), None);
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));

@@ -1,4 +1,4 @@
-//! Builders and fixtures for tests.
+//! Test support: a fake cluster, stages for operators, and fixtures.
 
 pub mod cluster;
 pub mod flags;

@@ -1,11 +1,11 @@
-//! The page of the reference that lists limits, compared with the code.
+//! Comparison of the reference page of limits with the code.
 
 use std::time::Duration;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Bytes as the page has them.
+/// Formats bytes as on the page.
 pub fn bytes(bytes: u64) -> String {
     if bytes >= MIB && bytes.is_multiple_of(MIB) {
         format!("{} MiB", bytes / MIB)
@@ -14,15 +14,15 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A time as the page has it.
+/// Formats a time as on the page.
 pub fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs())
 }
 
-/// Fails unless the page has each of `rows`, which are the first cell of a row and the values behind it.
+/// Asserts that the page has each of `rows`, given as the first cell and the values after it.
 ///
 /// # Panics
-/// When one is missing.
+/// If a row is missing.
 #[track_caller]
 pub fn assert_listed(page: &str, rows: &[(&str, Vec<String>)]) {
     for (limit, values) in rows {

@@ -1,42 +1,42 @@
-//! The short and the long form of tests that could go on for ever: laws with many steps, lists of many cases.
+//! Short and long form of tests that could run very long: property tests with many steps, lists of many cases.
 //!
-//! `cargo xtask test --long` sets [`VARIABLE`] and everything is done. Otherwise a fixed share is, always the same, a fifth unless the test says another, and a
-//! line on stderr says so, which `cargo xtask test` repeats at its end.
+//! `cargo xtask test --long` sets [`VARIABLE`] and runs everything. Otherwise a fixed share runs, the same each time: a fifth, unless the
+//! test sets another. A line on stderr reports it, and `cargo xtask test` repeats these lines at its end.
 
 use std::io::Write as _;
 
-/// Set and not empty: the long form.
+/// Environment variable that selects the long form if it is not empty.
 pub const VARIABLE: &str = "OLM_LONG";
-/// How the lines begin that tell what was left out.
+/// Start of the lines that report what was left out.
 pub const LINE: &str = "short form:";
-/// One in so many is done in the short form.
+/// The short form runs one in this many.
 pub const SHARE: usize = 5;
 
-/// Whether the long form is asked for.
+/// True if the long form is selected.
 pub fn is_long() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty())
 }
 
-/// How many of `all` to do, `what` being their name in the plural: all of them, or a fifth and at least one.
+/// Returns how many of `all` to run: all, or a fifth and at least one. `what` is their name in the plural.
 pub fn count(what: &str, all: usize) -> usize {
     let count = count_in(is_long(), all);
     tell(what, count, all);
     count
 }
 
-/// How many of `all` to do where even a fifth takes too long for every run: all of them, or `short`.
+/// Returns how many of `all` to run if even a fifth takes too long for every run: all of them, or `short`.
 pub fn count_or(what: &str, short: u32, all: u32) -> u32 {
     let count = if is_long() { all } else { short };
     tell(what, count as usize, all as usize);
     count
 }
 
-/// Those of `all` to do, in their order: all of them, or every fifth beginning with the first.
+/// Returns the items to run, in order: all of them, or every fifth starting with the first.
 pub fn pick<T>(what: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
     every_nth(SHARE, what, all)
 }
 
-/// The same with a share of its own, where even a fifth takes too long for every run.
+/// Like [`pick`], with another share if even a fifth takes too long for every run.
 pub fn every_nth<T>(share: usize, what: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
     let all: Vec<T> = all.into_iter().collect();
     let total = all.len();
@@ -62,7 +62,7 @@ fn tell(what: &str, count: usize, all: usize) {
         return;
     }
     let line = format!("{LINE} {count} of {all} {what}\n");
-    // Not `eprintln!`, which the test harness keeps to itself when all is well.
+    // The test harness hides `eprintln!` of passing tests, so this writes to stderr directly.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 

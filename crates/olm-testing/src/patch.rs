@@ -1,4 +1,4 @@
-//! Patches as API servers apply them, for tests that stand in for one.
+//! Patches as API servers apply them, for tests that simulate one.
 
 use serde_json::{Map, Value};
 

@@ -1,11 +1,11 @@
-//! How properties are tested: how many cases are drawn, and from which seed.
+//! Settings of property tests: number of cases and seed.
 
 use proptest::test_runner::{Config, RngSeed};
 
 use crate::long;
 
-/// Where random numbers begin: in the short form the same on every run, so that a change is judged by what it changed and not by
-/// luck; in the long form with the clock. `OLM_PROPERTY_SEED` overrides. To be printed, so that a failure can be had again.
+/// Seed of random numbers. In the short form it is the same on every run, so that a result depends only on the change. In the long form
+/// it comes from the clock. `OLM_PROPERTY_SEED` overrides it. Tests print it, so that a failure can be reproduced.
 #[expect(
     clippy::disallowed_methods,
     reason = "another seed each time is what is wanted"
@@ -21,7 +21,7 @@ fn given(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// `cases` cases from [`seed`]. `OLM_PROPERTY_CASES` overrides; both are printed.
+/// Returns a configuration with `cases` cases and [`seed`]. `OLM_PROPERTY_CASES` overrides the number; both are printed.
 pub fn config(cases: u32) -> Config {
     let seed = seed();
     let wanted = given("OLM_PROPERTY_CASES").and_then(|cases| u32::try_from(cases).ok());

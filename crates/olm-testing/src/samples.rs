@@ -1,6 +1,6 @@
-//! Small catalogs as their authors write them.
+//! Small sample catalogs.
 
-/// Package `etcd` with two versions in its one channel. It ends within the properties of the newer bundle, so that a test can add some.
+/// Package `etcd` with one channel and two versions. It ends within the properties of the newer bundle, so that a test can add some.
 pub const ETCD_CATALOG: &str = "
 schema: olm.package
 name: etcd

@@ -1,8 +1,7 @@
-//! Reference data that lives outside the repository: recorded cluster objects and a corpus of real operators.
+//! Reference data outside of the repository: recorded cluster objects and a corpus of real operators.
 //!
-//! The folder is `$OLM_SHARED`, by default `shared` beside the workspace. A clone without it still tests: whoever asks is
-//! told which test did not run and why. Where the data must be there, in CI (`CI` is set) or on request
-//! (`OLM_REQUIRE_SHARED=1`), asking for what is missing fails the test.
+//! The folder is `$OLM_SHARED`, by default `shared` beside the workspace. Tests also run without it: the tests that did not run are
+//! reported with the reason. If the data is required, in CI (`CI` is set) or with `OLM_REQUIRE_SHARED=1`, missing data fails the test.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::UNIX_EPOCH;
 
-/// Archives of the corpus: folder it is unpacked to, name of the archive.
+/// Archives of the corpus: folder to unpack to, and name of the archive.
 const ARCHIVES: [(&str, &str); 3] = [
     ("bundles", "community-bundles.tar.xz"),
     ("fbc", "community-fbc.tar.xz"),
     ("refused", "community-refused.tar.xz"),
 ];
 
-/// The folder with reference data, or none, said on stderr.
+/// Returns the folder with reference data; `None`, reported on stderr, if it does not exist.
 ///
 /// # Panics
-/// When it is missing where it must be there.
+/// If it is missing although required.
 pub fn shared_dir() -> Option<PathBuf> {
     let dir = configured_dir();
     dir.is_dir().then_some(dir.clone()).or_else(|| {
@@ -29,10 +28,10 @@ pub fn shared_dir() -> Option<PathBuf> {
     })
 }
 
-/// A file or folder below [`shared_dir`].
+/// Returns the path of a file or folder below [`shared_dir`]; `None` if it does not exist.
 ///
 /// # Panics
-/// When it is missing where it must be there.
+/// If it is missing although required.
 pub fn shared_path(relative: &str) -> Option<PathBuf> {
     let path = shared_dir()?.join(relative);
     if path.exists() {
@@ -42,14 +41,14 @@ pub fn shared_path(relative: &str) -> Option<PathBuf> {
     None
 }
 
-/// The unpacked corpus: `bundles/<package>/<csv>/{manifests,metadata}`, `fbc/<package>/catalog.json` and
+/// Returns the unpacked corpus: `bundles/<package>/<csv>/{manifests,metadata}`, `fbc/<package>/catalog.json` and
 /// `refused/<package>/catalog.json`.
 ///
-/// The archives are unpacked once, below the target folder, and again when they change. Tests and processes that ask at
-/// the same time wait for each other.
+/// The archives are unpacked once, below the target folder, and again when they change. Concurrent tests and processes wait for each
+/// other.
 ///
 /// # Panics
-/// When the archives are missing where they must be there, or cannot be unpacked.
+/// If the archives are missing although required, or cannot be unpacked.
 pub fn corpus_dir() -> Option<PathBuf> {
     let archives = shared_path("corpus")?;
     let target = target_dir().join("corpus");
@@ -66,7 +65,7 @@ fn configured_dir() -> PathBuf {
     std::env::var_os("OLM_SHARED").map_or_else(|| workspace_root().join("../shared"), PathBuf::from)
 }
 
-/// Says which test did not run, or fails it where the data must be there.
+/// Reports a test that did not run, or fails it if the data is required.
 fn report_missing(what: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
@@ -90,7 +89,7 @@ fn unpack_all(archives: &Path, target: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Unpacks beside `target` and moves the result there, so that an interrupted run leaves nothing half done.
+/// Unpacks to a temporary folder and renames it to `target`, so that an interrupted run leaves no partial result.
 fn unpack(archive: &Path, target: &Path, stamp: &Path) -> io::Result<()> {
     let metadata = fs::metadata(archive).map_err(|error| named(archive, &error))?;
     let modified = metadata

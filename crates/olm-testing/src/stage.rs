@@ -1,8 +1,8 @@
-//! Operators on a cluster in memory, with a clock that a test moves.
+//! Operators on a fake cluster, with a clock that the test controls.
 //!
-//! Tests stay plain functions: each call here runs the paused clock as far as it says and comes back. An operator is started
-//! when it is needed, can be killed at any write, and is started anew afterwards. Mostly there is one; several are processes of
-//! their own, and one of them is killed while the others go on.
+//! Tests are plain functions: each call here runs the paused clock as far as needed and returns. An operator is started when needed, can
+//! be killed at any write, and is restarted afterwards. Most tests have one. Several operators are separate processes, so one can be
+//! killed while the others continue.
 
 pub mod normal;
 pub mod story;
@@ -23,19 +23,19 @@ use tokio::time::Instant;
 
 use crate::cluster::{Doom, FakeCluster, Link};
 
-/// Nothing asked for and nothing changed for so long is rest. Shorter than any wait of the controllers.
+/// Time without requests and changes that counts as rest. It is shorter than any wait of the controllers.
 pub const REST: Duration = Duration::from_millis(300);
 
-/// What runs an operator until it is dropped. It is called inside a runtime.
+/// Returns a future that runs an operator until it is dropped. It is called inside a runtime.
 pub type Operator = Box<dyn Fn(Client) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// A cluster, operators, and the clock they share.
+/// A cluster, operators, and their shared clock.
 pub struct Stage {
     runtime: Runtime,
-    /// The cluster; its own controllers run whenever the clock does.
+    /// The cluster; its own controllers run whenever the clock runs.
     pub cluster: FakeCluster,
     operators: Vec<(Operator, Option<Process>)>,
-    /// Writes until the process that makes the last of them is killed.
+    /// Writes left until the process that makes the last one is killed.
     doom: Doom,
     began: (Timestamp, Instant),
 }
@@ -59,18 +59,18 @@ impl Drop for Process {
 }
 
 impl Stage {
-    /// An empty cluster at the beginning of 2026, and an operator that does not run yet.
+    /// Creates an empty cluster at the start of 2026, with an operator that is not started yet.
     ///
     /// # Panics
-    /// When there can be no runtime.
+    /// If no runtime can be created.
     pub fn new(operator: Operator) -> Self {
         Self::of(vec![operator])
     }
 
-    /// The same with several operators.
+    /// Like [`Stage::new`], with several operators.
     ///
     /// # Panics
-    /// When there can be no runtime.
+    /// If no runtime can be created.
     #[allow(clippy::unwrap_used)] // For tests only.
     pub fn of(operators: Vec<Operator>) -> Self {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -89,14 +89,14 @@ impl Stage {
         }
     }
 
-    /// The time there, in whole seconds.
+    /// Returns the current time of the stage, in whole seconds.
     pub fn now(&self) -> Timestamp {
         self.set_clock();
         let _entered = self.runtime.enter();
         whole_seconds(clock::now())
     }
 
-    /// Does something to the cluster while the clock stands still.
+    /// Changes the cluster while the clock is paused.
     pub fn as_user<T>(&self, change: impl FnOnce(&FakeCluster) -> T) -> T {
         self.set_clock();
         let _entered = self.runtime.enter();
@@ -121,16 +121,16 @@ impl Stage {
         });
     }
 
-    /// Runs `work` to its end, and whatever else there is to run meanwhile.
+    /// Runs `work` to its end, together with all other tasks.
     pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.set_clock();
         self.runtime.block_on(work)
     }
 
-    /// Runs the operators until they rest; waits of a second and more are not waited for.
+    /// Runs the operators until they are at rest; timers of a second and more are not awaited.
     ///
     /// # Panics
-    /// When they do not come to rest.
+    /// If they do not come to rest.
     #[track_caller]
     pub fn settle(&mut self) {
         self.start();
@@ -138,18 +138,18 @@ impl Stage {
         assert_eq!(rest, Ok(()));
     }
 
-    /// Time goes by; operators that run go on.
+    /// Advances the time; running operators continue.
     pub fn advance(&self, time: Duration) {
         self.run(async move { tokio::time::sleep(time).await });
     }
 
-    /// Puts the clock forward, or back, by seconds. Timers go on as if nothing had happened, as those of a process do.
+    /// Moves the wall clock by `seconds`, forward or back. Timers are not affected, like those of a real process.
     pub fn put_clock(&mut self, seconds: i64) {
         let put = Timestamp::from_second(self.began.0.as_second().saturating_add(seconds));
         self.began.0 = put.unwrap_or(Timestamp::MAX);
     }
 
-    /// Starts the operators that do not run.
+    /// Starts the operators that are not running.
     pub fn start(&mut self) {
         if !self.is_killed() {
             return;
@@ -160,7 +160,7 @@ impl Stage {
             if process.as_ref().is_some_and(Process::is_alive) {
                 continue;
             }
-            // First the end of what is left of the one before.
+            // The remains of the previous process are dropped first.
             *process = None;
             let (client, link) = self.cluster.connect_doomed(&self.doom);
             let running = self.runtime.spawn(operator(client));
@@ -168,7 +168,7 @@ impl Stage {
         }
     }
 
-    /// Starts the operators so that the one that makes write number `writes` is killed by it.
+    /// Starts the operators; the one that makes write number `writes` is killed by it.
     pub fn start_doomed(&mut self, writes: usize) {
         self.start();
         if writes == 0 {
@@ -186,14 +186,14 @@ impl Stage {
         self.doom.never();
     }
 
-    /// True when there is an operator that does not run.
+    /// True if an operator is not running.
     pub fn is_killed(&self) -> bool {
         self.operators
             .iter()
             .any(|(_, process)| !process.as_ref().is_some_and(Process::is_alive))
     }
 
-    /// Several stages of one test have a clock each.
+    /// Sets the thread's clock to this stage's, since several stages of one test have a clock each.
     fn set_clock(&self) {
         let _entered = self.runtime.enter();
         let passed = Instant::now().duration_since(self.began.1);

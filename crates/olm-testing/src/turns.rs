@@ -1,15 +1,15 @@
-//! Whether the queues of an operator are fair.
+//! Test of the fairness of an operator's queues.
 
 use std::time::Duration;
 
 use olm_runtime::NamespacedName;
 use olm_runtime::queue::Queue;
 
-/// Floods a queue with keys of one namespace. It must not be served before another namespace's key, and must have exactly `share`
-/// of the `workers` at a time. Wants a paused clock.
+/// Floods a queue with keys of one namespace. Another namespace's key must be among the first two, and exactly `share` keys of the flood
+/// may be in progress, less than `workers`. Requires a paused clock.
 ///
 /// # Panics
-/// When that is not so.
+/// If the queue is not fair.
 pub async fn namespaces_take_turns(queue: &Queue<NamespacedName>, share: usize, workers: usize) {
     for index in 0..100 {
         queue.add(NamespacedName::new("flood", index.to_string()));

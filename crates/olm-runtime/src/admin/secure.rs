@@ -1,13 +1,14 @@
-//! Health and metrics over TLS. Health is told to everybody; who asks for metrics has to be somebody who may `get` the path `/metrics`:
-//! by a bearer token, or else by a certificate that the authority for clients signed.
+//! Health and metrics over TLS. Health is open to everyone. Metrics require a user who may `get` the path `/metrics`. The user is
+//! identified by a bearer token, or else by a certificate signed by the client authority.
 //!
 //! # Guarantees
-//! - What the API server did not say yes to is not told. When it does not answer, that is said (503), and nothing else: why stands in the log,
-//!   once until somebody is let in.
-//! - One request a connection, HTTP/1.1 alone. Handshake, question and answer have one deadline, [`PATIENCE`].
-//! - Connections are taken at once; no more than 50 handshakes a second begin, in the order of their connections: they take time of the
-//!   thread that does everything else. Of those that wait the ones of whoever has most are closed, so that a flood waits behind itself.
-//! - Who asks often costs the API server no more than [`crate::review`] says.
+//! - Metrics are served only if the API server allows it. If the API server does not answer, the client gets 503 without details. The
+//!   cause is logged once until the next client is admitted.
+//! - One request per connection, HTTP/1.1 only. Handshake, request and answer share one deadline, [`PATIENCE`].
+//! - Connections are accepted at once, but at most 50 handshakes start per second, in the order of their connections. Handshakes use the
+//!   thread that does everything else. Beyond the limit of open connections, those of the client with the most connections are closed. A
+//!   flood therefore delays only itself.
+//! - Frequent requests cost the API server no more than [`crate::review`] states.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -27,21 +28,21 @@ use crate::metrics::{Counters, Metrics};
 use crate::review::{Attributes, Caller, Refusal, Reviews, User, bearer_token};
 use crate::tls::Subject;
 
-/// What is spoken.
+/// Application protocols (ALPN) that are offered.
 pub const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
-/// The same as of a plain request, with a token.
+/// Maximum size in bytes of the request line and headers. It leaves room for a token.
 const REQUEST_LIMIT: usize = 20 << 10;
-/// Headers of a request; one with more is refused.
+/// Maximum number of headers in a request; a request with more is refused.
 const HEADERS: usize = 64;
-/// Time from a connection to the end of its answer. There are two questions to the API server in it, of
-/// [`REVIEW_TIME`](crate::review::limits::REVIEW_TIME) each.
+/// Deadline from accepting a connection to the end of its answer. It includes two requests to the API server, each of up to
+/// [`REVIEW_TIME`](crate::review::limits::REVIEW_TIME).
 pub const PATIENCE: Duration = Duration::from_secs(15);
-/// What the log says when the API server gives no answer.
+/// Log message if the API server does not answer.
 const UNANSWERED: &str = "metrics are served to nobody whom the API server does not answer for";
-/// Time between two handshakes.
+/// Minimum time between the starts of two handshakes.
 const HANDSHAKE_EVERY: Duration = Duration::from_millis(20);
 
-/// The counter of those who were refused, for [`Guard::new`].
+/// Counter of refused requests, for [`Guard::new`].
 pub fn refusals(metrics: &Metrics) -> Counters<1> {
     metrics.counters(
         "olm_metrics_refused_total",
@@ -50,7 +51,7 @@ pub fn refusals(metrics: &Metrics) -> Counters<1> {
     )
 }
 
-/// Who may read metrics, and who was refused.
+/// Decides who may read metrics and counts refusals.
 #[derive(Clone)]
 pub struct Guard {
     reviews: Arc<Reviews>,
@@ -58,13 +59,13 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Lets in whom `reviews` allow, and counts the others.
+    /// Admits the users that `reviews` allow, and counts refusals.
     pub fn new(reviews: Reviews, refused: Counters<1>) -> Self {
         let reviews = Arc::new(reviews);
         Self { reviews, refused }
     }
 
-    /// Nothing if whoever sent `head` may have the metrics, else what to answer.
+    /// Returns `Ok` if the sender of `head` may read metrics, else the answer to send.
     async fn admit(&self, head: &[u8], peer: Option<User>) -> Result<(), Answer> {
         let admitted = self.check(head, peer).await;
         if let Err(answer) = &admitted {
@@ -89,7 +90,7 @@ impl Guard {
         let authorization = given.find(|header| header.name.eq_ignore_ascii_case("authorization"));
         let authorization = authorization.and_then(|header| HeaderValue::from_bytes(header.value).ok());
         let token = bearer_token(authorization.as_ref());
-        // A token says more than a certificate.
+        // A token takes precedence over a certificate.
         let caller = token.map(Caller::Token).or(peer.map(Caller::Known));
         let attributes = Attributes::Path {
             verb: request.method.unwrap_or_default().to_ascii_lowercase(),
@@ -112,7 +113,7 @@ impl Guard {
     }
 }
 
-/// Serves `admin` on `listener` with the newest `config`, metrics to whom `guard` admits, for ever.
+/// Serves `admin` on `listener` with the newest `config`, forever. Metrics require that `guard` admits the client.
 pub async fn serve(
     listener: TcpListener,
     config: watch::Receiver<Arc<ServerConfig>>,
@@ -126,7 +127,8 @@ pub async fn serve(
         let (admin, guard, turns) = (admin.clone(), guard.clone(), turns.clone());
         async move {
             let answered = async {
-                // Not before the connection is taken: those that wait there are nobody's, and a flood would keep everybody out.
+                // The handshake waits only after the connection is accepted. Connections in the listener's backlog have no owner and no
+                // limit, so a flood would keep everyone out.
                 turns.next().await;
                 let tls = TlsAcceptor::from(config).accept(stream).await?;
                 let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
@@ -141,15 +143,15 @@ pub async fn serve(
     take_all(accept, answer).await
 }
 
-/// Turns at a handshake, first come, first served. Whoever is closed while it waits takes none.
+/// Rate limiter for handshakes, first come, first served. A connection that is closed while it waits uses no turn.
 #[derive(Clone, Default)]
 struct Turns {
-    /// From when on the next one may begin.
+    /// Time from which the next handshake may start.
     next: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Turns {
-    /// Comes back when it is this one's turn.
+    /// Waits until the next handshake may start.
     async fn next(&self) {
         let mut next = self.next.lock().await;
         if let Some(next) = *next {
@@ -162,7 +164,7 @@ impl Turns {
 /// Listens on `address`.
 ///
 /// # Errors
-/// When it cannot be had.
+/// If the address cannot be bound.
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     crate::listener::bind(address).await
 }
@@ -185,7 +187,7 @@ async fn answer(
     answer.write(&line, &mut stream).await
 }
 
-/// Whom a verified certificate names, as Kubernetes reads it; nobody without a name.
+/// Returns the user that a verified certificate names, as Kubernetes reads it. `None` if the common name is empty.
 fn user(subject: Subject) -> Option<User> {
     (!subject.common_name.is_empty()).then(|| User {
         name: subject.common_name,

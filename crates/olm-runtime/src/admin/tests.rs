@@ -83,7 +83,7 @@ use crate::store::{StoreSet, Watch};
 
 type Accepted = futures::future::BoxFuture<'static, io::Result<(DuplexStream, SocketAddr)>>;
 
-/// A listener that first fails as under load, then gives `count` connections, and never ends.
+/// Listener that first fails with `failures`, as under load, then returns `count` connections, and then blocks.
 fn listener(
     failures: &[io::ErrorKind],
     count: usize,
@@ -91,7 +91,7 @@ fn listener(
     listener_from(failures, vec![1; count])
 }
 
-/// The same, of connections from addresses that end in `peers`.
+/// Like [`listener`], with connections from addresses that end in `peers`.
 fn listener_from(
     failures: &[io::ErrorKind],
     peers: Vec<u8>,
@@ -202,7 +202,7 @@ async fn clients_that_hold_their_connections_keep_no_probe_waiting() {
     let mut probe = all.pop().unwrap();
     assert!(ask(&mut probe).await.starts_with("HTTP/1.1 200 OK"));
     assert_eq!(start.elapsed(), Duration::ZERO);
-    // The oldest were closed for the newest, the others when their time was over.
+    // The oldest connections were closed for the newest, the others at their deadline.
     let mut nothing = String::new();
     all[0].read_to_string(&mut nothing).await.unwrap();
     assert_eq!((nothing.as_str(), start.elapsed()), ("", Duration::ZERO));
@@ -213,7 +213,7 @@ async fn clients_that_hold_their_connections_keep_no_probe_waiting() {
     );
 }
 
-/// Nobody else's connections make a probe fail, also where it came first and was not looked at yet.
+/// Connections of other clients never make a probe fail, even if the probe connected first and waits to be read.
 #[tokio::test(start_paused = true)]
 async fn a_flood_from_one_address_closes_its_own_connections() {
     let flood = std::iter::repeat_n(2, 3 * CONNECTIONS);
@@ -242,7 +242,7 @@ async fn a_request_without_end_is_cut_off() {
     assert!(sent <= 2 * REQUEST_LIMIT, "{sent}");
 }
 
-/// Where there is a certificate, metrics are behind it alone.
+/// With a TLS endpoint, only that one serves metrics.
 #[tokio::test(start_paused = true)]
 async fn metrics_are_served_over_tls_alone_where_there_is_that() {
     let (accept, clients) = listener(&[], 3);
@@ -256,7 +256,7 @@ async fn metrics_are_served_over_tls_alone_where_there_is_that() {
     }
 }
 
-/// Of whichever family the addresses of a cluster's pods are.
+/// Probes are answered in either address family, since pods may have IPv4 or IPv6 addresses.
 #[tokio::test]
 async fn probes_over_ipv6_are_answered_as_well() {
     let every: SocketAddr = "0.0.0.0:0".parse().unwrap();
@@ -267,7 +267,7 @@ async fn probes_over_ipv6_are_answered_as_well() {
             &["127.0.0.1"]
         }
     };
-    // Another program may take the port before it is served at.
+    // Another program may take the port before the server binds it.
     loop {
         let free = listener::bind(every).await.unwrap().local_addr().unwrap();
         let serving = plain().serve(SocketAddr::new(every.ip(), free.port()));

@@ -21,8 +21,8 @@ fn target() -> Target {
     Target::of::<ConfigMap>("ns", "name")
 }
 
-/// Every code that Kubernetes and HTTP know, with the reason the API server gives for it. What is not told here is for the
-/// next try: nothing is called refused for good because of a code nobody thought of.
+/// Covers every code that Kubernetes and HTTP know, with the API server's reason. Unlisted codes are retried: an unknown code is never a
+/// permanent refusal.
 #[test]
 fn every_refusal_has_its_class() {
     let told = [
@@ -89,7 +89,7 @@ fn a_quota_that_is_used_up_is_tried_again() {
     assert_eq!(classify(&status), FailureClass::Retry);
 }
 
-/// The API server calls it an internal error.
+/// The API server reports it as an internal error.
 #[test]
 fn a_field_that_a_kind_does_not_have_is_the_same_each_time() {
     let status = Status {
@@ -116,7 +116,7 @@ fn an_existing_object_is_kept_and_a_missing_one_is_gone() {
         outcome_of_error(&delete, &refusal(409, "Conflict")),
         Outcome::Gone
     ));
-    // It may be there, changed by somebody: who decided is to look again.
+    // The object may exist, changed by another client, so the caller has to look again.
     let delete = delete.only_at(Some("7".into()));
     assert!(matches!(
         outcome_of_error(&delete, &refusal(404, "NotFound")),
@@ -129,8 +129,8 @@ fn an_existing_object_is_kept_and_a_missing_one_is_gone() {
     assert_eq!(failure.class, FailureClass::Conflict);
 }
 
-/// A write whose answer says that the server gave up may have been carried out. The next round must not decide on what was
-/// before it, or it creates what is there, or computes a patch against an older status.
+/// A write may have been executed although its answer says that the server gave up. Otherwise the next reconcile would create an existing
+/// object, or compute a patch against an older status.
 #[tokio::test]
 async fn after_an_answer_that_says_nothing_the_object_is_looked_at() {
     for (code, is_looked_at) in [
@@ -160,7 +160,7 @@ async fn after_an_answer_that_says_nothing_the_object_is_looked_at() {
         let client = Client::new(service, "default");
         let mut set = StoreSet::new();
         let store: Store<ConfigMap> = set.add(Watch::new(&client));
-        // The watch ends here: what is in the store came by the executor.
+        // The watch ends here, so only the executor fills the store.
         let stores = set.start(&mut tokio::task::JoinSet::new());
         let executor = Executor::new(client, stores, WriteGate::default());
         let action = Action::create_or_keep(target(), json!({}));
@@ -170,7 +170,8 @@ async fn after_an_answer_that_says_nothing_the_object_is_looked_at() {
     }
 }
 
-/// An executor with a store of ConfigMaps, on a server that gives every write `code` and `answer`; and how many it got.
+/// Returns an executor with a store of ConfigMaps, and the number of writes so far. The server answers every request with `code` and
+/// `answer`.
 fn executor_on(code: u16, answer: Value) -> (Executor, Store<ConfigMap>, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
@@ -184,12 +185,12 @@ fn executor_on(code: u16, answer: Value) -> (Executor, Store<ConfigMap>, Arc<Ato
     let client = Client::new(service, "default");
     let mut set = StoreSet::new();
     let store: Store<ConfigMap> = set.add(Watch::new(&client));
-    // The watch ends here: what is in the store came by the executor, or from the test.
+    // The watch ends here, so only the executor or the test fills the store.
     let stores = set.start(&mut tokio::task::JoinSet::new());
     (Executor::new(client, stores, WriteGate::default()), store, asked)
 }
 
-/// Whoever hands on the right to write waits for it.
+/// A process that releases the right to write waits for writes in progress.
 #[tokio::test(start_paused = true)]
 async fn a_write_on_its_way_is_known_to_the_gate() {
     let service =
@@ -226,7 +227,7 @@ async fn a_plan_ends_at_the_first_failure() {
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
 
-/// An executor on a server that answers no write, and reads only if `reads` says so.
+/// Returns an executor on a server that answers no writes, and reads only if `reads` is true.
 fn executor_on_silent(reads: bool) -> Executor {
     let service = tower::service_fn(move |request: http::Request<Body>| async move {
         if !reads || request.method() != http::Method::GET {
@@ -240,7 +241,8 @@ fn executor_on_silent(reads: bool) -> Executor {
     Executor::new(client, StoreSetHandle::empty(), WriteGate::default())
 }
 
-/// Each write would wait as long as the one before. What a single write waits for alone, as a slow webhook, keeps none of the others.
+/// After a silent server each write would wait as long as the first. A single slow write, as of a slow webhook, does not block the
+/// others.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_silent_ends_the_round_and_a_write_that_is_does_not() {
     for (reads, attempted) in [(false, 1), (true, 10)] {
@@ -279,7 +281,7 @@ async fn what_is_deleted_leaves_the_stores_at_once() {
     assert_eq!(store.get("ns", "name"), None);
 }
 
-/// A namesake that came since is somebody else's.
+/// An object of the same name that was created since is not deleted.
 #[test]
 fn a_deletion_is_of_what_was_seen() {
     let preconditions = |uid: Option<&str>, version: Option<&str>| {
@@ -294,7 +296,7 @@ fn a_deletion_is_of_what_was_seen() {
     assert_eq!(preconditions(None, None), Value::Null);
 }
 
-/// Names come from bundles and statuses; one with a slash would be another path, and so another object.
+/// Names come from bundles and statuses. A name with a slash would be another path, and so another object.
 #[test]
 fn what_cannot_be_a_name_is_not_asked_for() {
     for name in ["a/b", "..", ".", "a?dryRun=All", "a%2fb"] {
@@ -352,7 +354,7 @@ fn a_replacement_goes_whole_to_the_object_or_to_its_status() {
     }
 }
 
-/// Without a name the API server calls the owner of these fields `unknown`.
+/// Without a field manager the API server calls the owner of these fields `unknown`.
 #[test]
 fn whatever_is_written_says_who_writes_it() {
     let (target, object) = (target(), json!({"metadata": {"name": "name"}}));
@@ -396,7 +398,7 @@ fn a_tenants_write_is_made_in_the_tenants_name() {
         request.headers()["impersonate-user"],
         "system:serviceaccount:ns:scoped"
     );
-    // Groups that are named need the right to act as them; those of an account come with it.
+    // Impersonating named groups needs a right to do so; the groups of an account are implied.
     assert!(!request.headers().contains_key("impersonate-group"));
     assert_eq!(
         request.headers()["impersonate-extra-olm.operatorframework.io"],
@@ -404,7 +406,7 @@ fn a_tenants_write_is_made_in_the_tenants_name() {
     );
 }
 
-/// The olm-operator compares what became of a Deployment with what it applied; nobody does so with a definition.
+/// The olm-operator compares the returned Deployment with the one it applied; no code compares definitions.
 #[test]
 fn of_what_a_write_returned_the_bulk_is_dropped() {
     let object = |kind: &str| json!({"kind": kind, "metadata": {"name": "a", "uid": "1", "managedFields": [{}]}, "spec": {"x": 1}});
@@ -429,7 +431,7 @@ fn of_what_a_write_returned_the_bulk_is_dropped() {
     assert_eq!(without_bulk(Value::Null), Value::Null);
 }
 
-/// Whatever a tenant had labelled is not kept; what is compared with what was written is.
+/// Labelling a tenant's object must not keep its content, while any other patch keeps what the comparison with the written object needs.
 #[test]
 fn of_what_was_only_labelled_the_metadata_is_kept() {
     let object = json!({"apiVersion": "v1", "kind": "Role", "metadata": {"name": "a", "managedFields": [{}]}, "rules": ["r"], "status": {}});

@@ -1,6 +1,6 @@
-//! Bounds for what the API server answers.
+//! Size limits for answers of the API server.
 //!
-//! The server is trusted, but behind it others answer, too: whoever serves an aggregated API is asked what kinds it has.
+//! The server is trusted, but it forwards requests: the discovery of an aggregated API is answered by its own server.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,18 +15,18 @@ use tower::{BoxError, Layer, Service};
 
 use super::is_watch;
 
-/// The kinds of one API version; the largest of Kubernetes' own takes some 30 KiB.
+/// Maximum bytes of the kinds of one API version; the largest of Kubernetes' own takes some 30 KiB.
 pub const DISCOVERY_BYTES: u64 = 1 << 20;
-/// One event of a watch: an object. Kubernetes stores none of more than a tenth of it.
+/// Maximum bytes of one watch event, that is an object. Kubernetes stores none of more than a tenth of it.
 pub const EVENT_BYTES: u64 = 16 << 20;
-/// Any other answer: an object, or a page of a list.
+/// Maximum bytes of any other answer: an object, or a page of a list.
 pub const ANSWER_BYTES: u64 = 256 << 20;
 
-/// Which bound an answer has.
+/// Size limit of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
     Whole(u64),
-    /// Each line: watches never end.
+    /// Limit per line, since watches never end.
     Line(u64),
 }
 
@@ -37,14 +37,14 @@ impl Bound {
         }
         let segments = request.uri().path().split('/').filter(|it| !it.is_empty());
         match segments.collect::<Vec<_>>().as_slice() {
-            // Objects and lists are further down.
+            // Paths of objects and lists are longer.
             ["apis", _, _] | ["apis" | "api", _] | [_] | [] => Self::Whole(DISCOVERY_BYTES),
             _ => Self::Whole(ANSWER_BYTES),
         }
     }
 }
 
-/// Bounds the bodies of all answers.
+/// Limits the size of all answers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BoundAnswers;
 
@@ -91,17 +91,17 @@ where
     }
 }
 
-/// A body that ends with an error where its bound is.
+/// Body that ends with an error once it exceeds its limit.
 #[derive(Debug)]
 pub(super) struct Bounded<B> {
     inner: B,
     bound: Bound,
-    /// Bytes of it, or of its present line.
+    /// Bytes read so far, of the whole body or of the current line.
     seen: u64,
     path: String,
 }
 
-/// An answer was too large.
+/// Error for an answer that is too large.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer to {path} is larger than {bytes} bytes")]
 struct TooLarge {
@@ -121,7 +121,7 @@ impl<B> Bounded<B> {
                 let mut lines = data.split(|byte| *byte == b'\n');
                 let first = lines.next().map_or(0, length);
                 let first = self.seen.saturating_add(first);
-                // A chunk is far smaller than a line may be, so only the last line counts on.
+                // A chunk is far smaller than the limit of a line, so only the last line carries over.
                 self.seen = lines.next_back().map_or(first, length);
                 (limit, first.max(self.seen) > limit)
             }
@@ -175,7 +175,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Asks a server that answers with these chunks.
+    /// Requests `path` from a server that answers with these chunks. Returns the number of bytes read.
     #[expect(clippy::disallowed_methods, reason = "what becomes of an answer is tested")]
     async fn ask(path: &str, chunks: Vec<Bytes>) -> Result<usize, String> {
         let server = tower::service_fn(move |_: Request<Body>| {
@@ -199,7 +199,7 @@ mod tests {
         Ok(bytes)
     }
 
-    /// Chunks, one after the other.
+    /// Body made of these chunks, in order.
     struct Chunks(std::collections::VecDeque<Bytes>);
 
     impl http_body::Body for Chunks {

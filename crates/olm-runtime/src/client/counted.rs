@@ -1,4 +1,4 @@
-//! Counts requests to the API server, by what became of them, and shows them as spans within the rounds they are made in.
+//! Counts requests to the API server by result, and records them as spans of the reconciles that send them.
 
 use std::task::{Context, Poll};
 
@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 use crate::client::REQUESTS;
 use crate::metrics::Metrics;
 
-/// The code of a request without an answer, as client-go has it.
+/// Status code of a request without an answer, as in client-go.
 const NO_ANSWER: &str = "<error>";
 
 /// Counts all requests in its metrics.
@@ -66,7 +66,7 @@ where
     }
 }
 
-/// That of a request, in words of OpenTelemetry. Requests outside of rounds, such as those of watches, have none.
+/// Returns the span of a request, with OpenTelemetry attribute names. Requests outside of reconciles, such as watches, have none.
 fn span(request: &Request<Body>) -> tracing::Span {
     if tracing::Span::current().is_none() {
         return tracing::Span::none();

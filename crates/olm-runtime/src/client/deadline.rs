@@ -1,7 +1,7 @@
-//! How long the API server may take.
+//! Deadlines for answers of the API server.
 //!
-//! A machine that is gone, or a server behind the load balancer that hangs, ends no connection: who waits for an answer would wait for
-//! ever, and a store whose list is on its way would look as if nothing happened on the cluster.
+//! A machine that disappears, or a server behind the load balancer that hangs, closes no connection. A client would wait for its answer
+//! forever, and a store that lists would look as if nothing happened on the cluster.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -18,9 +18,8 @@ use tower::{BoxError, Layer, Service};
 
 use super::{REQUEST_DEADLINE, is_watch};
 
-/// Gives up what is not answered in time: the head of an answer has [`REQUEST_DEADLINE`], and so has each further piece of it. A large
-/// page of a list may take longer than that as a whole, as long as it goes on. The events of a watch may come as late as they like:
-/// there whether the other machine is still there is asked by the connection.
+/// Times out answers: the head has [`REQUEST_DEADLINE`], and so has each further chunk. A large page of a list may take longer in total,
+/// as long as data keeps coming. Events of a watch have no deadline; there the connection checks whether the other machine is alive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerInTime;
 
@@ -37,7 +36,7 @@ pub(super) struct InTime<S> {
     inner: S,
 }
 
-/// An answer did not come, or did not go on.
+/// Error for an answer that did not start or did not continue in time.
 #[derive(Debug, thiserror::Error)]
 #[error("the API server sent {what} to {path} for {} s", REQUEST_DEADLINE.as_secs())]
 struct TooLate {
@@ -79,11 +78,11 @@ where
     }
 }
 
-/// A body that ends with an error when it does not go on.
+/// Body that ends with an error if the next chunk is too late.
 #[derive(Debug)]
 pub(super) struct Timely<B> {
     inner: B,
-    /// When the next piece is too late; never in a watch.
+    /// Deadline of the next chunk; `None` for a watch.
     late: Option<Pin<Box<Sleep>>>,
     path: String,
 }
@@ -143,7 +142,7 @@ mod tests {
     use crate::metrics::Metrics;
     use crate::store::{StoreSet, Watch};
 
-    /// A piece each so often, for ever; nothing more when there is no pace.
+    /// Endless body with one chunk per `pace`; without a pace nothing comes.
     struct Pieces {
         pace: Option<Duration>,
         next: Pin<Box<Sleep>>,
@@ -166,7 +165,7 @@ mod tests {
         }
     }
 
-    /// How many seconds the answer of such a server was read, and how it ended; read no longer than 1000 s.
+    /// Returns the seconds for which the answer of such a server was read, at most 1000, and how it ended.
     #[expect(clippy::disallowed_methods, reason = "what becomes of an answer is tested")]
     async fn ask(path: &str, head_after: Option<u64>, pace: Option<u64>) -> (u64, String) {
         let server = tower::service_fn(move |_: Request<Body>| async move {
@@ -213,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Reads a request; its first line, or nothing when the connection is over.
+    /// Reads a request and returns its first line; `None` if the connection is closed.
     async fn request_line(stream: &mut TcpStream) -> Option<String> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -225,7 +224,7 @@ mod tests {
         text.lines().next().map(str::to_owned)
     }
 
-    /// An API server that reads each request, tells of it, answers the first ones with these texts, and the others never.
+    /// API server that reads and reports each request. It answers the first requests with these texts, and the others never.
     async fn silent_after(
         answers: Vec<String>,
     ) -> (tempfile::NamedTempFile, mpsc::UnboundedReceiver<String>) {
@@ -258,7 +257,7 @@ mod tests {
         (kubeconfig, told)
     }
 
-    /// The whole way: a connection on which nothing comes any more, and a store that waits for it.
+    /// End to end: a connection on which nothing arrives any more, and a store that waits for it.
     #[tokio::test]
     async fn a_watch_whose_server_is_silent_counts_as_interrupted_and_is_begun_again() {
         let list =
@@ -287,7 +286,8 @@ mod tests {
             }
             assert!(last.contains(silent_at), "{last}");
             assert_eq!(metrics.total("olm_watch_restarts_total"), 0.0);
-            // What the client had not read the first time counts from then on. It is not waited for longer: the transport would end it.
+            // The deadline restarts for data the client had not read the first time. Waiting longer would let the transport close the
+            // connection.
             let mut again = None;
             for _ in 0..2 {
                 tokio::time::pause();

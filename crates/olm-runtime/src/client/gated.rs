@@ -1,4 +1,4 @@
-//! Writes that ask the gate.
+//! Writes that pass the write gate.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -16,18 +16,18 @@ use tower::BoxError;
 use super::REQUEST_DEADLINE;
 use crate::gate::WriteGate;
 
-/// A write was not sent.
+/// Error for a write that was not sent.
 #[derive(Debug, thiserror::Error)]
 #[error("writes are held back at present")]
 struct HeldBack;
 
-/// A write was given up.
+/// Error for a write that timed out.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer in the time that there was for it")]
 struct NoAnswer;
 
-/// `client`, but each request that may change something asks `gate`, which knows of it until it is over. Where writes have a window, the
-/// server is told how long it may take (`timeout`, as `kubectl --request-timeout` has it). Call it inside a runtime.
+/// Wraps `client` so that each request that may change something passes `gate`, which tracks it until it is settled. With a write window,
+/// the server gets the remaining time as `timeout`, as with `kubectl --request-timeout`. Must be called inside a runtime.
 pub(crate) fn gated(client: Client, gate: &WriteGate) -> Client {
     let namespace = client.default_namespace().to_owned();
     let gate = gate.clone();
@@ -50,16 +50,16 @@ async fn send(
     }
     request.extensions_mut().insert(gate);
     let answer = tokio::time::timeout_at(permit.over_by(), client.send(request)).await;
-    // Whoever broke a connection may have carried the write out before, or does so now.
+    // The server behind a broken connection may have executed the write, or may still do so.
     let answer = answer.map_err(|_| NoAnswer)??;
-    // So may who answers with an error of its own: a server that waited too long for its storage, a proxy for its server.
+    // So may a server that answers with its own error: an API server that waited too long for its storage, or a proxy.
     if !answer.status().is_server_error() {
         permit.answered();
     }
     Ok(answer)
 }
 
-/// `uri` with the time that the server may take.
+/// Adds the time that the server may take to `uri`.
 fn with_timeout(uri: &Uri, time: Duration) -> Result<Uri, BoxError> {
     let separator = if uri.query().is_some() { '&' } else { '?' };
     let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
@@ -69,8 +69,8 @@ fn with_timeout(uri: &Uri, time: Duration) -> Result<Uri, BoxError> {
     Ok(Uri::from_parts(parts)?)
 }
 
-/// The body of a request on its way to the connection. Between leave to send and this may lie a handshake, or as long as
-/// the process was stopped: while the gate is shut, the body of a write is an error, and the server hears no whole request.
+/// Request body that checks the gate again just before it is sent. A handshake, or a suspended process, may delay it after the gate
+/// admitted the request. While the gate is shut, the body of a write is an error, and the server gets no complete request.
 #[derive(Debug)]
 pub(super) struct LastLook {
     body: Body,
@@ -78,7 +78,7 @@ pub(super) struct LastLook {
 }
 
 impl LastLook {
-    /// `request`, whose body asks the gate that [`gated`] left there.
+    /// Wraps `request` so that its body checks the gate that [`gated`] stored in its extensions.
     pub fn at(mut request: Request<Body>) -> Request<Self> {
         let gate = request.extensions_mut().remove();
         request.map(|body| Self { body, gate })
@@ -122,7 +122,7 @@ mod tests {
 
     type Sent = Arc<Mutex<Vec<(Method, Uri)>>>;
 
-    /// A client of a server that answers what is not called `silent`, by its name, and what was sent to it.
+    /// Client of a test server, and the requests sent to it. The path names the behaviour: `silent`, `broken`, or a status code.
     fn client() -> (Client, Sent) {
         let sent = Sent::default();
         let seen = Arc::clone(&sent);
@@ -172,7 +172,7 @@ mod tests {
         assert!(gate.is_settled());
     }
 
-    /// Without an election nothing is different on the wire.
+    /// Without leader election the requests are unchanged.
     #[tokio::test(start_paused = true)]
     async fn where_writes_have_a_window_the_server_is_told_how_long_it_may_take() {
         let (client, sent) = client();
@@ -220,7 +220,7 @@ mod tests {
         assert!(gate.is_settled());
     }
 
-    /// "Timeout: request did not complete within the allotted timeout" says nothing of what the storage does.
+    /// "Timeout: request did not complete within the allotted timeout" does not mean that the storage did nothing.
     #[tokio::test(start_paused = true)]
     async fn after_an_error_of_the_server_a_write_is_unsettled_and_after_a_refusal_it_is_over() {
         let (client, _) = client();
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// A process may be stopped between leave to send and the connection.
+    /// A process may be suspended after the gate admits a write and before the connection sends it.
     #[tokio::test(start_paused = true)]
     async fn the_body_of_a_write_does_not_reach_the_connection_after_the_window() {
         let gate = WriteGate::default();

@@ -1,8 +1,8 @@
-//! The HTTP client under kube's.
+//! HTTP client under kube's.
 //!
-//! As kube would make it, but that a connection whose other end is gone is found out, and for the memory of connections. Each watch has one of its own for as long as the process lives, and
-//! hyper lets the buffer of each grow to 400 KiB with the largest answer, and keeps it. Each write that finds all others in use
-//! opens one more, and without a timer hyper closes none of them until the next request.
+//! It is built as kube would, except that dead connections are detected and connections use less memory. Each watch has its own
+//! connection for the life of the process. hyper lets the buffer of each grow to 400 KiB with the largest answer, and keeps it. A write
+//! that finds all connections in use opens another, and without a timer hyper closes none of them until the next request.
 
 use std::time::Duration;
 
@@ -19,32 +19,32 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::gated::LastLook;
 
-/// What a connection reads at once at most, in bytes, and so what the head of an answer may have. A TLS record is no longer than 16 KiB.
+/// Maximum bytes that a connection reads at once, which also limits the head of an answer. A TLS record has at most 16 KiB.
 const READ_BUFFER: usize = 32 << 10;
 
-/// How long a connection waits for its next request. A new one costs a handshake, a few milliseconds.
+/// Time after which an idle connection is closed. A new one costs a handshake, a few milliseconds.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// So long nothing has to have come on a connection until the machine at the other end is asked whether it is there.
+/// Time without data after which keepalive probes start.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How often it is asked then.
+/// Interval between keepalive probes.
 const ASK_EVERY: Duration = Duration::from_secs(5);
-/// So many questions without an answer are the end of the connection. Where what was sent has to be acknowledged in time, one is:
-/// the system takes that time for both.
+/// Number of unanswered probes that close the connection. With a limit for unacknowledged data that limit applies instead, because the
+/// system uses it for both.
 const QUESTIONS: u32 = 3;
 
 type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
-/// The client of `config`, without the repetition of requests. What is sent and not acknowledged for so long as `unacknowledged` says is
-/// given up by the system, whether anybody waits for it or not; without it the system tries for a quarter of an hour.
+/// Builds the client of `config`, without retries. The system closes a connection whose sent data stays unacknowledged for
+/// `unacknowledged`, even if no request waits for it. Without a limit the system retries for a quarter of an hour.
 ///
 /// # Errors
-/// When TLS or authentication cannot be set up.
+/// If TLS or authentication cannot be set up.
 pub(super) fn build(
     config: Config,
     unacknowledged: Option<Duration>,
 ) -> Result<ClientBuilder<Transport>, kube::Error> {
-    // What administrators have on their desks, with a lifetime that only kube knows to follow. No pod has either.
+    // A proxy or a login program occurs only on the computers of administrators, and only kube knows how to refresh such logins.
     if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
         return ClientBuilder::try_from(config);
     }
@@ -73,12 +73,12 @@ pub(super) fn build(
     Ok(ClientBuilder::new(service, config.default_namespace))
 }
 
-/// What opens connections to the API server.
+/// Returns the connector that opens connections to the API server.
 fn tcp(unacknowledged: Option<Duration>) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_tcp_user_timeout(unacknowledged);
-    // On a watch nothing is sent, so that nothing else would ever find out.
+    // A watch sends nothing, so only keepalive can find out that the other end is gone.
     tcp.set_keepalive(Some(SILENCE));
     tcp.set_keepalive_interval(Some(ASK_EVERY));
     tcp.set_keepalive_retries(Some(QUESTIONS));
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that gave a write up closes the connection, and the system goes on sending what was not acknowledged.
+    /// After a process abandons a write and closes the connection, the system keeps sending unacknowledged data.
     #[tokio::test]
     async fn what_is_not_acknowledged_in_time_is_sent_no_more() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// A machine that is gone closes no connection, and a watch would hear nothing until its time is over.
+    /// A machine that disappears closes no connection, so a watch would receive nothing until it expires.
     #[tokio::test]
     async fn who_is_silent_is_asked_whether_it_is_there_with_an_election_and_without() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,7 +1,7 @@
-//! Warnings that the API server sends beside its answers, for whoever wants those of one request.
+//! Collects the warnings that the API server sends with its answers, per request.
 //!
-//! The layer sees answers and knows nothing of actions; the executor knows actions and sees no headers. Both run in one task, so
-//! they meet in a variable of the task.
+//! The layer sees answers but not actions, and the executor sees actions but not headers. Both run in one task, so they share a
+//! task-local variable.
 
 use std::cell::RefCell;
 use std::task::{Context, Poll};
@@ -12,7 +12,7 @@ use http::{HeaderMap, Request, Response};
 use kube::client::Body;
 use tower::{Layer, Service};
 
-/// Warnings of one request that are kept, and characters of one; the API server sends 4 KiB at most.
+/// Maximum number of warnings kept per request. The API server sends at most 4 KiB.
 const KEPT: usize = 16;
 const LENGTH: usize = 1024;
 
@@ -20,7 +20,7 @@ tokio::task_local! {
     static COLLECTED: RefCell<Vec<String>>;
 }
 
-/// Runs `asking`, with the warnings that came with the answers to its requests, each once, in their order.
+/// Runs `asking` and returns the warnings that came with the answers to its requests, without duplicates, in order.
 pub(crate) async fn with_warnings<T>(asking: impl Future<Output = T>) -> (T, Vec<String>) {
     let collecting = async {
         let answer = asking.await;
@@ -30,7 +30,7 @@ pub(crate) async fn with_warnings<T>(asking: impl Future<Output = T>) -> (T, Vec
     COLLECTED.scope(RefCell::default(), collecting).await
 }
 
-/// The layer of a client that collects the warnings about writes, so that the executor's outcomes have them.
+/// Client layer that collects warnings about writes, so that the executor can add them to its outcomes.
 #[derive(Debug, Clone)]
 pub struct CollectWarnings;
 
@@ -42,7 +42,7 @@ impl<S> Layer<S> for CollectWarnings {
     }
 }
 
-/// See [`CollectWarnings`].
+/// Service of [`CollectWarnings`].
 #[derive(Debug, Clone)]
 pub struct Collecting<S> {
     inner: S,
@@ -78,7 +78,7 @@ fn collect(headers: &HeaderMap) {
     if found.peek().is_none() {
         return;
     }
-    // Nobody wants them where nobody collects.
+    // Without a collector the warnings are dropped.
     let _ = COLLECTED.try_with(|collected| {
         let mut collected = collected.borrow_mut();
         for text in found.filter_map(|value| value.to_str().ok()).filter_map(text_of) {
@@ -89,7 +89,7 @@ fn collect(headers: &HeaderMap) {
     });
 }
 
-/// The text of a header `299 - "text"`; none of other codes, which tell of caches.
+/// Returns the text of a header `299 - "text"`. `None` for other codes, which are about caches.
 fn text_of(value: &str) -> Option<String> {
     let rest = value.trim().strip_prefix("299 ")?;
     let (_, rest) = rest.split_once(' ')?;

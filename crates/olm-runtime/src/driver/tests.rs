@@ -1,4 +1,4 @@
-//! What the driver does, with real queues, stores and executor, on a paused clock, against a server of a few lines.
+//! Tests of the driver with real queues, stores and executor, on a paused clock, against a minimal server.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -19,13 +19,13 @@ use crate::plan::{Guard, Identity, Target};
 use crate::store::{Store, StoreSet, Watch};
 use crate::{NamespacedName, queue::Queue};
 
-/// A server that takes every patch: it keeps the versions and generations of what was patched, and lists nothing.
+/// Server that accepts every patch. It keeps the versions and generations of patched objects, and answers every other request with 404.
 #[derive(Default)]
 struct Server {
     version: u64,
     generations: BTreeMap<String, i64>,
     events: Vec<String>,
-    /// Path of each patch and when it came.
+    /// Path and time of each patch.
     patches: Vec<(String, Instant)>,
     /// Answers every patch with a conflict.
     refuses: bool,
@@ -33,17 +33,17 @@ struct Server {
     forbids: bool,
     /// Answers patches of this path with a conflict.
     refused: Option<&'static str>,
-    /// Says of this path that there is no such object.
+    /// Answers requests for this path with 404.
     missing: Option<&'static str>,
-    /// Answers nothing.
+    /// Never answers.
     is_silent: bool,
-    /// Shuts the gate while it carries out a patch of this path.
+    /// Shuts the gate during a patch of this path.
     shuts: Option<(&'static str, WriteGate)>,
 }
 
 type Shared = Arc<Mutex<Server>>;
 
-/// Changes of ConfigMaps that come together wake together.
+/// Delay that batches requeues caused by ConfigMaps.
 const GATHER: Duration = Duration::from_millis(5);
 
 impl Server {
@@ -127,32 +127,32 @@ fn client(server: &Shared) -> Client {
 
 type Decide = Box<dyn Fn(&str) -> Plan + Send + Sync>;
 
-/// A controller of Deployments that does what a test says.
+/// Controller of Deployments that runs the script of a test.
 struct Writer {
     deployments: Store<Deployment>,
     script: Arc<Script>,
     observe_panics: bool,
     rounds: AtomicU64,
     observes: Mutex<Observes>,
-    /// What was told of reads that failed, and when.
+    /// Errors passed to `unobserved`, and when.
     unobserved: Mutex<Vec<(String, Instant)>>,
 }
 
-/// What a writer's rounds do, and what was seen of them.
+/// Behaviour of a writer's reconciles, and what they saw.
 struct Script {
     decide: Decide,
     status: Decide,
-    /// What `decide` got of each round before.
+    /// Memory that each `decide` so far received.
     remembered: Mutex<Vec<Option<String>>>,
 }
 
-/// The Deployment of this name is to be worked at as the script says.
+/// Observation of a Deployment, with the script that handles it.
 struct Observed {
     name: String,
     script: Arc<Script>,
 }
 
-/// What the next observation of a writer comes to.
+/// Result of the writer's next observation.
 #[derive(Default)]
 enum Observes {
     #[default]
@@ -166,7 +166,7 @@ impl Reconciler for Writer {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = ();
-    /// How the first failed write was refused, or that none was.
+    /// Debug form of the class of the first refused write, or of `None`.
     type Memory = String;
 
     const NAME: &'static str = "writer";
@@ -267,7 +267,7 @@ fn nothing() -> Decide {
 }
 
 impl TestEnv {
-    /// Deployments `names`, each a key; a change of one wakes it, a change of a ConfigMap wakes all a little later.
+    /// Creates Deployments `names`, each a key. A change of one requeues it; a change of a ConfigMap requeues all of them a little later.
     fn new(names: &[&str], decide: Decide, status: Decide) -> Self {
         Self::build(names, decide, status, false)
     }
@@ -278,7 +278,7 @@ impl TestEnv {
         let mut set = StoreSet::new().with_metrics(Metrics::registered().unwrap());
         let deployments: Store<Deployment> = set.add(Watch::new(&client));
         let config_maps: Store<ConfigMap> = set.add(Watch::new(&client));
-        // The watches end here: what is told by a watch the tests tell.
+        // The watches end here, so the tests report the changes.
         let stores = set.start(&mut JoinSet::new());
         for name in names {
             deployments.put(deployment(name, 0, 1));
@@ -361,8 +361,8 @@ async fn minutes(count: u64) {
     tokio::time::sleep(Duration::from_secs(60 * count)).await;
 }
 
-/// Ways to write for ever, each of which wakes itself: own status, an object that never becomes what was applied, an object
-/// that two keys want otherwise, and ever new objects.
+/// Writers that never end because each requeues itself. They write their own status, an object that never becomes what was applied, an
+/// object that two keys want differently, and ever new objects.
 fn endless_writers() -> Vec<(&'static str, Vec<&'static str>, Decide, Decide)> {
     let shared = || patch(Target::of::<ConfigMap>("ns", "shared"), None);
     let fresh = AtomicU64::new(0);
@@ -411,7 +411,7 @@ async fn a_key_that_keeps_writing_slows_down_to_the_ceiling_whatever_makes_it_wr
             rounds >= 50 * keys,
             "{what}: {rounds} rounds an hour, it must go on"
         );
-        // Statuses alone are free for longer.
+        // Status writes are free for longer.
         assert!(before <= 80 * keys, "{what}: {before} rounds before");
         let told = vec![reason::SLOWED_DOWN.to_owned(); names.len()];
         assert_eq!(env.events(), told, "{what}");
@@ -434,12 +434,12 @@ async fn honest_progress_is_not_slowed_down() {
     assert_eq!(env.paused(), 0);
 }
 
-/// A status that others write is an answer to ours and lets nothing go; a new spec of the key's own object, or an object
-/// that the key has nothing to do with, is worth a round at once.
+/// A status written by another client answers ours and does not release the key. A new spec of the key's own object, or a foreign object,
+/// is reconciled at once.
 #[tokio::test(start_paused = true)]
 async fn who_wants_something_new_is_served_at_once_though_the_key_is_held_back() {
     let env = TestEnv::new(&["a"], nothing(), Box::new(|name| writes(vec![status_of(name)])));
-    // Somebody else's write, on the server and then in the store, as the watch would bring it.
+    // Another client's write, first on the server and then in the store, as the watch would report it.
     let told = |generation: i64| {
         let mut server = env.server.lock().unwrap();
         server.version += 1;
@@ -462,7 +462,7 @@ async fn who_wants_something_new_is_served_at_once_though_the_key_is_held_back()
     ];
     for (what, at_once, happens) in table {
         minutes(30).await;
-        // Right behind a round, so that the next one is a minute off.
+        // Right after a reconcile, so that the next one is a minute away.
         let before = env.rounds();
         while env.rounds() == before {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -474,7 +474,7 @@ async fn who_wants_something_new_is_served_at_once_though_the_key_is_held_back()
     }
 }
 
-/// Deployments that become ready one after the other are told in as many statuses, and nobody fights over anything.
+/// A rollout of many Deployments is reported in as many statuses, without any conflict.
 #[tokio::test(start_paused = true)]
 async fn a_long_rollout_is_neither_slowed_down_nor_told() {
     const CHANGES: u64 = 30;
@@ -489,7 +489,7 @@ async fn a_long_rollout_is_neither_slowed_down_nor_told() {
     for change in 1..=CHANGES {
         tokio::time::sleep(Duration::from_secs(2)).await;
         ready.store(change, Ordering::Relaxed);
-        // A status of another object: it wakes and asks for nothing.
+        // A status change of another object requeues the key but requests nothing.
         env.queue.add(key("a"));
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert_eq!(env.patches().len() as u64, change, "told at once");
@@ -498,7 +498,7 @@ async fn a_long_rollout_is_neither_slowed_down_nor_told() {
     assert_eq!(env.events(), Vec::<String>::new());
 }
 
-/// A status patch asks for nothing, so a new spec that comes in the same round is its author's, and so are later ones.
+/// A status patch requests nothing. So a new spec that arrives during the same reconcile, or later, is the user's.
 #[tokio::test(start_paused = true)]
 async fn an_edit_during_a_round_that_writes_status_is_not_taken_for_the_keys_own() {
     type Editor = Arc<std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>>;
@@ -529,7 +529,7 @@ async fn an_edit_during_a_round_that_writes_status_is_not_taken_for_the_keys_own
     assert!(editor.set(Box::new(new_spec.clone())).is_ok());
     minutes(30).await;
     edits.store(1, Ordering::Relaxed);
-    // The round in which the edit comes, and the series that follows on it.
+    // The reconcile during which the edit happens, and the following series.
     minutes(30).await;
     let before = env.rounds();
     while env.rounds() == before {
@@ -563,19 +563,19 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
     assert!(pause(0) < Duration::from_millis(150), "the first look is soon");
     assert!(pause(20) >= Duration::from_secs(5));
     assert_eq!(env.failed(), env.counted("controller_runtime_reconcile_total"));
-    // What goes through is forgiven.
+    // A success resets the backoff.
     env.server.lock().unwrap().refuses = false;
     minutes(1).await;
     let after = env.rounds();
     assert!(after > patches.len() as u64);
 }
 
-/// What a round learnt reaches the key's next one, and outlives a round that could not observe; a key with nothing to do
-/// is forgotten.
+/// The memory of a reconcile reaches the key's next one and survives a reconcile that could not observe. A key with nothing to do loses
+/// its memory.
 #[tokio::test(start_paused = true)]
 async fn the_next_round_gets_what_the_last_one_left() {
     let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
-    // A round writes what wakes it, so only what a test adds from now on is one round.
+    // The first writes requeue the key, so only keys that the test adds from now on are single reconciles.
     let next_round = async |observes: Observes| {
         *env.writer.observes.lock().unwrap() = observes;
         env.queue.add(key("a"));
@@ -600,7 +600,7 @@ async fn the_next_round_gets_what_the_last_one_left() {
 #[tokio::test(start_paused = true)]
 async fn the_statuses_of_a_round_are_each_written_whatever_became_of_the_others() {
     const REFUSED: &str = "/apis/apps/v1/namespaces/ns/deployments/b/status";
-    // Each about the object whose name it has.
+    // Each event is about the object with its name.
     let event = |name: &str| EventDraft {
         regarding: ObjectReference {
             kind: Some("Deployment".to_owned()),
@@ -612,7 +612,7 @@ async fn the_statuses_of_a_round_are_each_written_whatever_became_of_the_others(
         reason: name.to_owned(),
         message: name.to_owned(),
     };
-    // The others are woken by their statuses and have nothing to tell.
+    // The other keys are requeued by their statuses and have nothing to report.
     let status: Decide = Box::new(move |name| match name {
         "a" => Plan {
             events: ["a", "b", "c", "d"].map(event).into(),
@@ -637,7 +637,7 @@ async fn the_statuses_of_a_round_are_each_written_whatever_became_of_the_others(
     assert!(env.events().contains(&"b".to_owned()), "{:?}", env.events());
 }
 
-/// Who writes nothing that is answered has waited long enough: the status would wait as long.
+/// After a write without an answer no status is written, since it would wait as long.
 #[tokio::test(start_paused = true)]
 async fn after_a_write_that_nobody_answers_no_status_is_tried() {
     let decide: Decide = Box::new(|_| writes(vec![patch(Target::of::<ConfigMap>("ns", "one"), None)]));
@@ -651,7 +651,7 @@ async fn after_a_write_that_nobody_answers_no_status_is_tried() {
         .iter()
         .filter(|(path, _)| path == "/api/v1/namespaces/ns/configmaps/one");
     assert_eq!(written.count(), patches.len(), "{patches:?}");
-    // As soon as somebody answers the status is written.
+    // Once the server answers, the status is written.
     env.server.lock().unwrap().is_silent = false;
     minutes(3).await;
     assert!(
@@ -661,8 +661,8 @@ async fn after_a_write_that_nobody_answers_no_status_is_tried() {
     );
 }
 
-/// The gate shuts between two writes of one plan: what comes after is not sent, nor is the status, and the round comes
-/// again until the gate is open.
+/// The gate shuts between two writes of one plan. Later writes and the status are not sent, and the reconcile is retried until the gate
+/// is open.
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
     let services = || ["one", "two", "three"].map(|name| patch(Target::of::<Service>("ns", name), None));
@@ -695,7 +695,7 @@ async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
         assert!(rounds > 5, "it is tried again: {rounds}");
         assert!(rounds < 20, "with backoff: {rounds}");
         assert_eq!(env.failed(), rounds);
-        // Each round attempts its first write or all independent ones, and the status; one write of the first went through.
+        // Each reconcile attempts its first write or all independent ones, and the status. One write of the first reconcile succeeded.
         let held_back = if independent == 0 {
             2 * rounds
         } else {
@@ -715,7 +715,7 @@ async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
     }
 }
 
-/// It may be told once only: what was written before the refused write can be what says so.
+/// The warning may not be repeated: a write before the refused one can record that it was reported.
 #[tokio::test(start_paused = true)]
 async fn a_refused_write_takes_no_warning_with_it() {
     let event = |warning: bool, reason: &str| EventDraft {
@@ -741,7 +741,7 @@ async fn a_refused_write_takes_no_warning_with_it() {
     assert!(!told.contains(&"Did".to_owned()), "nothing was done: {told:?}");
 }
 
-/// In each step of a reconciler.
+/// Covers a panic in each step of a reconciler.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_one_keys_round_leaves_the_others_alone() {
     let bug = |name: &str| -> Plan {

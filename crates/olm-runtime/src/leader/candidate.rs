@@ -1,4 +1,4 @@
-//! What a candidate does about the Lease as it was seen: pure, with the times as values.
+//! Decisions of a candidate about the Lease. Pure: times are passed as values.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use tokio::time::Instant;
 
 use crate::gate::WriteWindow;
 
-/// Longest time for which a Lease may be had; a record that says more counts as this, so that none is waited for without end.
+/// Longest duration of a Lease. Longer durations in a record count as this, so that no wait is endless.
 const LONGEST_LEASE: Duration = Duration::from_secs(300);
-/// What a Lease says that nobody has: the server takes no duration of 0.
+/// Duration written into a released Lease; the server does not accept 0.
 const RELEASED_SECONDS: i32 = 1;
 
-/// The times of an election.
+/// Times of an election.
 ///
-/// A holder renews the Lease every `retry_period`. Counted from when it sent the last renewal that was answered, it begins no write
-/// after `renew_deadline`, and has given up each unanswered one half-way from there to `lease_duration`. Another takes the
-/// Lease `lease_duration` after it saw the last renewal, which is later than that was sent. What goes to the server and is not
-/// acknowledged is given up by the connection half-way from there ([`LeaseTimes::unacknowledged`]): the server begins with it no later, and
-/// is told how long it may take. So a write is over before
-/// another begins as long as the clocks of two machines do not go apart by more than a twentieth; what they show does not matter.
+/// A holder renews the Lease every `retry_period`. Its times count from when it sent the last answered renewal. It starts no write after
+/// `renew_deadline`. It has abandoned each unanswered write half-way between `renew_deadline` and `lease_duration`. The connection gives
+/// up unacknowledged data within half of the time left after that ([`LeaseTimes::unacknowledged`]). The server starts a write no later,
+/// and gets a timeout for it. Another process takes the Lease `lease_duration` after it saw the last renewal, which is later than the
+/// sending. So every write is finished before another process starts, as long as the clock rates of the machines differ by at most a
+/// twentieth. The wall times of the clocks do not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseTimes {
     lease_duration: Duration,
@@ -30,7 +30,7 @@ pub struct LeaseTimes {
 }
 
 impl Default for LeaseTimes {
-    /// Those of client-go.
+    /// Returns the times of client-go.
     fn default() -> Self {
         Self {
             lease_duration: Duration::from_secs(15),
@@ -41,10 +41,10 @@ impl Default for LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// These times.
+    /// Creates checked times.
     ///
     /// # Errors
-    /// When they do not fit together; the text says which flag is to be how long.
+    /// If they do not fit together; the text names the flag and its limit.
     pub fn new(
         lease_duration: Duration,
         renew_deadline: Duration,
@@ -83,13 +83,12 @@ impl LeaseTimes {
         })
     }
 
-    /// How long what was sent to the API server may stay without the acknowledgement of the machine there, before the connection is given up
-    /// and it is sent no more.
+    /// Maximum time that sent data may stay unacknowledged by the API server's machine before the connection is closed.
     pub fn unacknowledged(&self) -> Duration {
         (self.lease_duration - self.renew_deadline) / 4
     }
 
-    /// For how long a holder may write whose last answered renewal was sent at `sent`.
+    /// Returns the write window of a holder whose last answered renewal was sent at `sent`.
     pub(super) fn window(&self, sent: Instant) -> WriteWindow {
         WriteWindow {
             send_before: sent + self.renew_deadline,
@@ -98,61 +97,61 @@ impl LeaseTimes {
     }
 }
 
-/// What is to be done next.
+/// Next step of a candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// Nothing before this time.
+    /// Wait until this time.
     Wait(Instant),
     /// Read the Lease.
     Read,
-    /// Write this: create it where it has no resourceVersion, else replace what has that.
+    /// Write this Lease: create it if it has no resourceVersion, else replace that version.
     Write(Box<Lease>),
-    /// It leads no more, for good.
+    /// Stop: leadership is lost for good.
     End(Loss),
 }
 
-/// Why somebody leads no more.
+/// Reason why leadership was lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
-    /// Another has it.
+    /// Another process holds the Lease.
     #[error("{0} has it now")]
     Taken(String),
-    /// Somebody took it away.
+    /// The holder was removed from the Lease.
     #[error("somebody has taken the holder out of it")]
     TakenAway,
 }
 
-/// One who would lead, or leads: what it knows of the Lease. A process is one candidate, under a name that no other process has.
+/// Candidate or leader, with its knowledge of the Lease. A process is one candidate, with a unique name.
 #[derive(Debug)]
 pub(super) struct Candidate {
     identity: String,
     times: LeaseTimes,
     seen: Option<Sighting>,
-    /// What was seen is out of date: somebody else wrote.
+    /// True if another client wrote the Lease since it was seen.
     is_stale: bool,
-    /// When to do the next thing; at once if none.
+    /// Time of the next step; at once if `None`.
     next: Option<Instant>,
-    /// When the write was sent with which it last got or renewed the Lease, if it leads.
+    /// Time at which the last successful claim or renewal was sent, if it leads.
     held_since: Option<Instant>,
-    /// A write may have been carried out that says so.
+    /// True if a write that claims the Lease may have been executed.
     has_claimed: bool,
-    /// The Lease as nobody had it, when the stores of this process were empty.
+    /// Version of the Lease without a holder, seen while the stores of this process were empty.
     was_free: Option<Version>,
-    /// The Lease of that version was taken, and nobody else had it in between.
+    /// True if exactly that version was taken, so no other process held it in between.
     took_what_was_free: bool,
 }
 
 /// Uid and resourceVersion of a Lease.
 type Version = (Option<String>, Option<String>);
 
-/// The Lease as it was seen.
+/// Observation of the Lease.
 #[derive(Debug)]
 struct Sighting {
-    /// None if there is none.
+    /// The Lease; `None` if it does not exist.
     lease: Option<Lease>,
-    /// When it was first seen as it is: after it was written, however long the answer took.
+    /// Time of the first observation of this version. It is after the write, even if the answer was slow.
     since: Instant,
-    /// How long after that somebody may still count on it.
+    /// Time after `since` during which the holder may still rely on the Lease.
     lasts: Duration,
 }
 
@@ -171,19 +170,20 @@ impl Candidate {
         }
     }
 
-    /// To be called before the stores list: what nobody has now, and nobody has taken when this candidate takes it, nobody wrote under.
-    /// A Lease that has run out is not free: writes under it may be on their way. One that is not there may have been deleted.
+    /// Remembers the Lease if it has no holder. Call it before the stores list. If this candidate takes that very version later, no other
+    /// process wrote in between. An expired Lease is not free, since writes under it may be in progress. A missing one may have been
+    /// deleted.
     pub fn remember_if_free(&mut self) {
         let lease = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
         self.was_free = lease.filter(|lease| holder_of(lease).is_empty()).map(version_of);
     }
 
-    /// Whether it leads and nobody did since [`Candidate::remember_if_free`].
+    /// True if it leads and no other process did since [`Candidate::remember_if_free`].
     pub fn took_what_was_free(&self) -> bool {
         self.took_what_was_free
     }
 
-    /// What to do at `now`, which is `wall` for others. `named` is the Lease's name, should it have to be made.
+    /// Returns the step to take at `now`, which is `wall` as wall time. `named` is the metadata for a Lease that has to be created.
     pub fn decide(&self, named: &ObjectMeta, now: Instant, wall: Timestamp) -> Step {
         if let Some(loss) = self.loss() {
             return Step::End(loss);
@@ -199,8 +199,9 @@ impl Candidate {
         }
     }
 
-    /// Why this candidate leads no more, if it led. A Lease that it could not renew in time is still its own until another is seen in
-    /// it: the write gate has shut by itself meanwhile, and a renewal of the very version that was seen proves that nobody else had it.
+    /// Returns the reason why this candidate lost leadership, if it did. A Lease that was not renewed in time is still its own until
+    /// another holder is seen. The write gate has shut meanwhile, and renewing the very version that was seen proves that no other
+    /// process held it.
     fn loss(&self) -> Option<Loss> {
         self.held_since?;
         let lease = self.seen.as_ref()?.lease.as_ref().filter(|_| !self.is_stale)?;
@@ -211,12 +212,12 @@ impl Candidate {
         }
     }
 
-    /// Whether nobody else can count on the Lease any more.
+    /// True if no other process can still rely on the Lease.
     fn may_write(&self, seen: &Sighting, now: Instant) -> bool {
         self.held_since.is_some() || now >= seen.since + seen.lasts
     }
 
-    /// The Lease as this candidate writes it.
+    /// Returns the Lease as this candidate writes it.
     fn mine(&self, old: Option<&Lease>, named: &ObjectMeta, wall: Timestamp) -> Lease {
         let mut lease = old.cloned().unwrap_or_else(|| Lease {
             metadata: named.clone(),
@@ -235,12 +236,12 @@ impl Candidate {
         lease
     }
 
-    /// How long to wait for an answer.
+    /// Returns the timeout for an answer.
     pub fn patience(&self) -> Duration {
         self.times.renew_deadline / 2
     }
 
-    /// The Lease was read, as which the answer came at `now`; none if there is none.
+    /// Records a read of the Lease that was answered at `now`; `None` if it does not exist.
     pub fn saw(&mut self, lease: Option<Lease>, now: Instant) {
         let old = self.seen.take();
         let same = |old: &&Sighting| old.lease.as_ref().map(version_of) == lease.as_ref().map(version_of);
@@ -264,30 +265,31 @@ impl Candidate {
         self.seen = Some(seen);
     }
 
-    /// How long somebody may count on a Lease that is seen now for the first time.
+    /// Returns how long a holder may rely on a Lease that is now seen for the first time.
     fn lasts(&self, lease: Option<&Lease>, old: Option<&Sighting>) -> Duration {
         let Some(lease) = lease else {
-            // Deleted: whoever had it does not know yet.
+            // Deleted: the former holder does not know yet.
             return old.map_or(Duration::ZERO, |old| old.lasts);
         };
         match holder_of(lease) {
             "" => Duration::ZERO,
-            // A write of this process that was not answered.
+            // An unanswered write of this process was executed.
             holder if holder == self.identity => Duration::ZERO,
-            // The holder's times may be others.
+            // The holder may use other times.
             _ => duration_of(lease).max(self.times.lease_duration),
         }
     }
 
-    /// A write is on its way; whatever its answer, it may be carried out.
+    /// Records that a write is sent; it may be executed whatever the answer is.
     pub fn claims(&mut self) {
         self.has_claimed = true;
     }
 
-    /// A write that was sent at `sent` was carried out, as which the answer came at `now`. Gives how long may be written.
+    /// Records a write sent at `sent` that succeeded, answered at `now`. Returns the new write window; `None` if the answer names another
+    /// holder.
     pub fn wrote(&mut self, lease: Lease, sent: Instant, now: Instant) -> Option<WriteWindow> {
         let is_mine = holder_of(&lease) == self.identity;
-        // The server writes over what was seen and over nothing else.
+        // The server replaces only the version that was seen.
         let old = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
         let was_free = self.was_free.is_some() && old.map(version_of) == self.was_free;
         self.saw(Some(lease), now);
@@ -302,19 +304,19 @@ impl Candidate {
         Some(self.times.window(sent))
     }
 
-    /// A write was refused: the Lease is not as it was seen.
+    /// Records a refused write: the Lease has changed since it was seen.
     pub fn was_refused(&mut self, now: Instant) {
         self.is_stale = true;
-        // Whoever writes the Lease again and again does not have it asked for without a pause.
+        // The pause limits requests even if another client keeps writing the Lease.
         self.next = Some(now + self.times.retry_period / 8);
     }
 
-    /// What was asked at `sent` was not answered, or not in a way that says what is so.
+    /// Records that a request sent at `sent` got no answer, or none that shows the state of the Lease.
     pub fn got_no_answer(&mut self, sent: Instant, now: Instant) {
         self.next = Some((sent + self.times.retry_period).max(now));
     }
 
-    /// What to write so that others need not wait; none if the Lease is not this candidate's, as far as it knows.
+    /// Returns the Lease to write so that others need not wait; `None` if this candidate does not hold it, as far as it knows.
     pub fn released(&self, wall: Timestamp) -> Option<Lease> {
         let mut lease = self.seen.as_ref()?.lease.clone()?;
         if holder_of(&lease) != self.identity {
@@ -327,23 +329,23 @@ impl Candidate {
         Some(lease)
     }
 
-    /// True when there may be a Lease with this candidate's name.
+    /// True if a Lease with this candidate's name may exist.
     pub fn has_claimed(&self) -> bool {
         self.has_claimed
     }
 
-    /// True once the Lease was looked at, or looked for.
+    /// True once the Lease, or its absence, was seen.
     pub fn has_seen(&self) -> bool {
         self.seen.is_some()
     }
 
-    /// Who has the Lease, as far as is known; empty for nobody.
+    /// Returns the holder of the Lease, as far as known; empty if there is none.
     pub fn holder(&self) -> &str {
         let lease = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
         lease.map_or("", holder_of)
     }
 
-    /// The Lease's uid, if it is known.
+    /// Returns the Lease's uid, if known.
     pub fn uid(&self) -> Option<&str> {
         self.seen.as_ref()?.lease.as_ref()?.metadata.uid.as_deref()
     }
@@ -353,21 +355,21 @@ impl Candidate {
     }
 }
 
-/// Who has a Lease; empty for nobody.
+/// Returns the holder of a Lease; empty if there is none.
 fn holder_of(lease: &Lease) -> &str {
     let spec = lease.spec.as_ref();
     spec.and_then(|spec| spec.holder_identity.as_deref())
         .unwrap_or_default()
 }
 
-/// For how long its holder has it after each renewal.
+/// Returns the duration for which the holder holds the Lease after each renewal.
 fn duration_of(lease: &Lease) -> Duration {
     let spec = lease.spec.as_ref();
     let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).min(LONGEST_LEASE)
 }
 
-/// What differs between two states of it.
+/// Returns the fields that identify a version of the Lease.
 fn version_of(lease: &Lease) -> Version {
     let metadata = &lease.metadata;
     (metadata.uid.clone(), metadata.resource_version.clone())

@@ -20,7 +20,7 @@ fn named() -> ObjectMeta {
     }
 }
 
-/// A Lease of `holder`, who has it for so many seconds.
+/// Lease held by `holder` for `seconds`.
 fn lease(version: &str, holder: &str, seconds: i32) -> Lease {
     Lease {
         metadata: ObjectMeta {
@@ -44,7 +44,7 @@ fn decide(candidate: &Candidate, now: Instant) -> Step {
     candidate.decide(&named(), now, jiff::Timestamp::UNIX_EPOCH)
 }
 
-/// What is written, if that is what is to be done: holder, version, seconds, transitions.
+/// Returns holder, version, seconds and transitions of the Lease to write; `None` for other steps.
 fn written(step: &Step) -> Option<(String, Option<String>, i32, i32)> {
     let Step::Write(lease) = step else {
         return None;
@@ -58,7 +58,7 @@ fn written(step: &Step) -> Option<(String, Option<String>, i32, i32)> {
     ))
 }
 
-/// One that leads by a renewal sent at `now`.
+/// Candidate that leads by a renewal sent at `now`.
 fn leader(now: Instant) -> (Candidate, WriteWindow) {
     let mut candidate = candidate();
     candidate.saw(None, now);
@@ -66,7 +66,7 @@ fn leader(now: Instant) -> (Candidate, WriteWindow) {
     (candidate, window)
 }
 
-/// Whoever had it in between may have written.
+/// A process that held the Lease in between may have written.
 #[test]
 fn what_was_free_before_and_is_taken_so_was_nobodys_in_between() {
     let now = Instant::now();
@@ -165,7 +165,7 @@ fn what_a_candidate_does_about_a_lease() {
     for (seen, holder, version, transitions) in [
         (None, "me", None, 0),
         (Some(lease("7", "", 1)), "me", Some("7"), 4),
-        // Its own write, of which it never heard.
+        // The candidate's own write, whose answer never arrived.
         (Some(lease("7", "me", 15)), "me", Some("7"), 3),
     ] {
         let mut candidate = candidate();
@@ -178,7 +178,7 @@ fn what_a_candidate_does_about_a_lease() {
     }
 }
 
-/// The clocks of two machines may show different times, so what stands in the Lease is not asked.
+/// The clocks of two machines may differ, so the times in the Lease are ignored.
 #[test]
 fn a_lease_is_taken_when_it_has_not_changed_for_as_long_as_it_lasts() {
     let start = Instant::now();
@@ -204,13 +204,13 @@ fn a_lease_is_taken_when_it_has_not_changed_for_as_long_as_it_lasts() {
         assert_eq!(now, start + SECOND * lasts, "{seconds}");
         assert_eq!(taken.1.as_deref(), Some("7"));
         assert!(looks >= lasts / 2 - 1, "it looks every two seconds: {looks}");
-        // A renewal counts anew.
+        // A renewal restarts the wait.
         candidate.saw(Some(lease("8", "other", seconds)), now);
         assert!(matches!(decide(&candidate, now), Step::Wait(_)));
     }
 }
 
-/// Who had it does not know yet.
+/// The former holder does not know yet that the Lease was deleted.
 #[test]
 fn a_deleted_lease_is_not_free_at_once_for_who_has_seen_its_holder() {
     let start = Instant::now();
@@ -224,7 +224,7 @@ fn a_deleted_lease_is_not_free_at_once_for_who_has_seen_its_holder() {
         Step::Wait(start + SECOND * 16)
     );
     assert!(written(&decide(&candidate, start + SECOND * 16)).is_some());
-    // Who had it makes it anew.
+    // The holder creates the Lease again.
     let (mut leader, _) = leader(start);
     leader.was_refused(start + SECOND);
     leader.saw(None, start + SECOND * 2);
@@ -245,14 +245,14 @@ fn a_leader_renews_and_leads_from_when_it_sent_that() {
     assert_eq!(decide(&leader, start), Step::Wait(start + SECOND * 2));
     let sent = start + SECOND * 2;
     assert_eq!(written(&decide(&leader, sent)).unwrap().1.as_deref(), Some("1"));
-    // The answer is late.
+    // The answer arrives late.
     let now = start + SECOND * 6;
     let window = leader.wrote(lease("2", "me", 15), sent, now).unwrap();
     assert_eq!(window.send_before, sent + SECOND * 10);
     assert_eq!(written(&decide(&leader, now)).unwrap().1.as_deref(), Some("2"));
 }
 
-/// Under load the API server answers late. Nobody else can have had a Lease that still has the version of the last renewal.
+/// Under load the API server answers late. A Lease that still has the version of the last renewal cannot have had another holder.
 #[test]
 fn a_leader_that_cannot_renew_in_time_goes_on_as_long_as_nobody_else_took_the_lease() {
     let start = Instant::now();
@@ -265,7 +265,7 @@ fn a_leader_that_cannot_renew_in_time_goes_on_as_long_as_nobody_else_took_the_le
     }
     let window = leader.wrote(lease("2", "me", 15), sent, sent + SECOND).unwrap();
     assert_eq!(window.send_before, sent + SECOND * 10);
-    // The next time another was quicker.
+    // The next time another process is faster.
     let late = sent + SECOND * 60;
     leader.was_refused(late);
     leader.saw(Some(lease("3", "other", 15)), late + SECOND);
@@ -287,7 +287,7 @@ fn a_leader_whose_lease_is_anothers_leads_no_more() {
         leader.saw(Some(lease("2", holder, 15)), start + SECOND * 2);
         assert_eq!(decide(&leader, start + SECOND * 2), Step::End(loss));
     }
-    // Somebody labelled it.
+    // A user labelled the Lease.
     let (mut leader, _) = leader(start);
     leader.was_refused(start + SECOND);
     leader.saw(Some(lease("2", "me", 15)), start + SECOND * 2);
@@ -316,9 +316,9 @@ fn only_ones_own_lease_is_given_back() {
     assert_eq!(spec.lease_duration_seconds, Some(1), "the server takes no 0");
 }
 
-// --- Electors on a cluster in memory ---
+// --- Electors on a fake cluster ---
 
-/// A process of an election.
+/// A process that takes part in an election.
 struct Process {
     gate: WriteGate,
     leadership: Leadership,
@@ -352,7 +352,7 @@ impl Process {
         }
     }
 
-    /// What `/readyz` says.
+    /// Returns the text of `/readyz`.
     fn text(&self) -> String {
         self.leadership.readiness().unwrap().unwrap()
     }
@@ -376,7 +376,7 @@ async fn seconds(seconds: u32) {
     tokio::time::sleep(SECOND * seconds).await;
 }
 
-/// How long it takes until `gate` is open.
+/// Waits until `gate` is open and returns the time it took.
 async fn opened(gate: &WriteGate) -> Duration {
     let began = Instant::now();
     while !gate.is_open() {
@@ -406,7 +406,7 @@ async fn one_leads_and_the_other_stands_by_and_takes_over_when_that_is_killed() 
     assert!(spec(&cluster)["acquireTime"].is_string());
 }
 
-/// The standby neither writes nor asks for more than the Lease.
+/// The standby writes nothing and reads only the Lease.
 #[tokio::test(start_paused = true)]
 async fn a_standby_reads_every_two_seconds_and_writes_nothing() {
     let cluster = cluster();
@@ -424,7 +424,7 @@ async fn a_standby_reads_every_two_seconds_and_writes_nothing() {
     }
 }
 
-/// A write that the gate let through is answered, or over, before another leads; whatever the leader's requests come to.
+/// A write that the gate admitted is answered, or finished, before another process leads, whatever happens to the leader's requests.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_hears_nothing_any_more_shuts_its_gate_before_another_leads_and_ends_then() {
     let cluster = cluster();
@@ -452,7 +452,7 @@ async fn a_leader_that_hears_nothing_any_more_shuts_its_gate_before_another_lead
     assert!(!first.gate.is_open());
 }
 
-/// `kubectl edit lease`: as somebody wants it, nothing is written any more once that is seen.
+/// `kubectl edit lease` by a user: nothing is written any more once the change is seen.
 #[tokio::test(start_paused = true)]
 async fn a_leader_who_is_put_out_shuts_its_gate_though_its_time_is_not_over() {
     let cluster = cluster();
@@ -463,7 +463,7 @@ async fn a_leader_who_is_put_out_shuts_its_gate_though_its_time_is_not_over() {
     assert!(!first.gate.is_open());
 }
 
-/// SIGSTOP and SIGCONT: no task of it runs, and then all do. Nothing has to run first for the gate to be shut.
+/// SIGSTOP and SIGCONT: no task runs, and then all do. The gate is shut without any of them running first.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_wakes_after_its_lease_writes_nothing() {
     let cluster = cluster();
@@ -478,7 +478,7 @@ async fn a_leader_that_wakes_after_its_lease_writes_nothing() {
     assert_eq!(spec(&cluster)["holderIdentity"], "second");
 }
 
-/// One replica on a machine where nothing is answered for a minute: it waits, and goes on without a restart.
+/// A single replica without answers for a minute waits, and continues without a restart.
 #[tokio::test(start_paused = true)]
 async fn a_lone_leader_survives_an_api_server_that_does_not_answer() {
     let cluster = cluster();

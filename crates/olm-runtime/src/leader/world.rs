@@ -1,5 +1,5 @@
-//! Candidates in a world where requests take as long as they like, get lost, or are carried out after everybody gave them up; where
-//! processes are stopped, wake, are killed and come again; where each has its own times and a clock that goes wrong.
+//! Property test of candidates under faults. Requests are slow, get lost, or are executed after the client gave up. Processes are
+//! suspended, resumed, killed and restarted. Each process has its own times and an inaccurate clock.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,36 +13,37 @@ use tokio::time::Instant;
 
 use super::candidate::{Candidate, LeaseTimes, Step};
 
-/// How fine time is, in milliseconds.
+/// Step of the simulated time, in milliseconds.
 const TICK: u64 = 100;
-/// How long things happen, and how long nothing does afterwards, in milliseconds.
+/// Length of the phase with faults and of the calm phase after it, in milliseconds.
 const TROUBLE: u64 = 150_000;
 const CALM: u64 = 120_000;
 
-/// What happens to a request: when it is carried out, if ever, and when its answer comes after that, if ever; in milliseconds.
+/// Delays of a request and of its answer, in milliseconds. `lands` is the time until it is executed, `answers` the time from then to its
+/// answer; `None` is never.
 #[derive(Debug, Clone, Copy)]
 struct Fate {
     lands: Option<u64>,
     answers: Option<u64>,
 }
 
-/// What happens to a process.
+/// Fault of a process.
 #[derive(Debug, Clone, Copy)]
 enum Blow {
-    /// It does nothing for so long.
+    /// Suspended for this time.
     Stop(u64),
-    /// It is gone for so long; then there is a new one.
+    /// Killed; a new process starts after this time.
     Kill(u64),
-    /// It ends in order; a write may be on its way that has no answer.
+    /// Graceful shutdown; if not settled, a write without an answer is in progress.
     Term { is_settled: bool },
 }
 
 #[derive(Debug, Clone)]
 struct Story {
-    /// Times and error of the clock in thousandths, of each process.
+    /// Times and clock error, in thousandths, of each process.
     processes: Vec<(LeaseTimes, i64)>,
     fates: Vec<Fate>,
-    /// When, to which process.
+    /// Time, process and fault.
     blows: Vec<(u64, usize, Blow)>,
 }
 
@@ -51,23 +52,23 @@ enum Asked {
     Write(Box<Lease>),
 }
 
-/// A request on its way.
+/// Request in progress.
 struct Flight {
     asked: Asked,
     sent: Instant,
     lands_at: Option<u64>,
     answers_after: Option<u64>,
-    /// When the answer is there, and which it is.
+    /// Arrival time of the answer, and the answer.
     answer: Option<(u64, Result<Option<Lease>, ()>)>,
     landed: bool,
     patience: Duration,
 }
 
-/// What a process may write after one renewal.
+/// Period in which a process may write after one renewal.
 #[derive(Debug, Clone)]
 struct Span {
     by: String,
-    /// When the renewal was carried out.
+    /// Time at which the renewal was executed.
     landed: u64,
     open: Range<u64>,
     over_by: u64,
@@ -89,22 +90,22 @@ struct World {
     lease: Option<Lease>,
     version: u64,
     processes: Vec<Process>,
-    /// Of processes that are gone, or gave up waiting.
+    /// Requests of processes that ended or gave up waiting.
     stray: Vec<Flight>,
     fates: VecDeque<Fate>,
     spans: Vec<Span>,
-    /// Who got the Lease, when.
+    /// Time of each change of the holder, with the new holder.
     taken: Vec<(u64, String)>,
 }
 
 impl Process {
-    /// The time that its clock shows.
+    /// Returns the time that its clock shows.
     fn clock(&self, base: Instant, now: u64) -> Instant {
         let thousandths = u64::try_from(1000 + self.clock_error).unwrap();
         base + Duration::from_micros(now * thousandths)
     }
 
-    /// When its clock will show `time`, rounded up.
+    /// Returns the simulated time at which its clock shows `time`, rounded up.
     fn when(&self, base: Instant, time: Instant) -> u64 {
         let thousandths = u128::try_from(1000 + self.clock_error).unwrap();
         let micros = time.duration_since(base).as_micros();
@@ -180,7 +181,7 @@ impl World {
         }
     }
 
-    /// As an elector resigns, with one try.
+    /// Releases the Lease as an elector does, with one attempt.
     fn resign(&mut self, index: usize, is_settled: bool) {
         let Some(candidate) = &self.processes[index].candidate else {
             return;
@@ -189,7 +190,7 @@ impl World {
             candidate.identity().to_owned(),
             candidate.released(Timestamp::UNIX_EPOCH),
         );
-        // The gate is shut, and what was sent before is over.
+        // The gate is shut, and earlier writes are settled.
         for span in self.spans.iter_mut().filter(|span| span.by == by) {
             span.open.end = span.open.end.min(self.now);
             if is_settled {
@@ -229,7 +230,7 @@ impl World {
         }
     }
 
-    /// What has arrived at the server is carried out, whether anybody waits for it or not.
+    /// Executes requests that have reached the server, even if no process waits for them.
     fn land(&mut self) {
         let mut all = std::mem::take(&mut self.stray);
         for flight in &mut all {
@@ -304,7 +305,7 @@ impl World {
                         by: by.clone(),
                         landed: flight.lands_at.unwrap(),
                         open: self.now..end,
-                        // What dawdles on its way arrives so late at most.
+                        // Delayed data arrives by then at the latest.
                         over_by: process.when(base, window.over_by + process.times.unacknowledged()),
                     });
                 }
@@ -337,7 +338,8 @@ impl World {
         self.processes[index].candidate = Some(candidate);
     }
 
-    /// No write of one is under way when another gets the Lease, and no two gates are open at once.
+    /// Checks that no write is in progress when another process gets the Lease, and that no two gates are open at once. In the end
+    /// exactly one process must lead.
     fn check(&self) {
         let spans: Vec<&Span> = self.spans.iter().filter(|span| !span.open.is_empty()).collect();
         for span in &spans {
@@ -384,7 +386,7 @@ fn blow() -> impl Strategy<Value = Blow> {
 }
 
 fn story() -> impl Strategy<Value = Story> {
-    // Two of them go apart by a twentieth at most.
+    // Two clocks differ by at most a twentieth.
     let processes = prop::collection::vec((times(), -24..=24_i64), 2..=3);
     let fates = prop::collection::vec(fate(), 0..400);
     let blows = prop::collection::vec((0..TROUBLE, 0..3_usize, blow()), 0..12);

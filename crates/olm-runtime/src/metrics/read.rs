@@ -1,4 +1,4 @@
-//! Figures that are asked for when the metrics are read, so that nothing has to be kept in step.
+//! Figures that are read at collection, so that no copy has to be kept up to date.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,20 +7,20 @@ use prometheus::core::{Collector, Desc, Describer as _};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts};
 
-/// The figures of one gauge with one label, which come and go with what they are asked of.
+/// Figures of one gauge with one label, which exist as long as their sources.
 #[derive(Default)]
 pub(super) struct Samples(Mutex<Vec<Sample>>);
 
 struct Sample {
     label: String,
-    /// `None` when there is nothing to ask any more; the figure is then left out for ever.
+    /// Reads the figure. `None` if the source is gone; the sample is then removed.
     read: Box<dyn Fn() -> Option<usize> + Send>,
 }
 
 impl Samples {
     pub(super) fn add(&self, label: &str, read: impl Fn() -> Option<usize> + Send + 'static) {
         let mut all = self.lock();
-        // Those that ended: nobody may ever ask for the figures, and watches come and go.
+        // Removes ended samples here, since the metrics may never be collected while watches are created and removed.
         all.retain(|earlier| (earlier.read)().is_some());
         all.push(Sample {
             label: label.to_owned(),
@@ -28,7 +28,7 @@ impl Samples {
         });
     }
 
-    /// Several of one label, as two stores of one kind, are told as their sum.
+    /// Returns the figures. Several with the same label, as of two stores of one kind, are added up.
     pub(super) fn read(&self) -> Vec<([String; 1], i64)> {
         let mut sums: BTreeMap<String, i64> = BTreeMap::new();
         self.lock().retain(|sample| {
@@ -47,22 +47,22 @@ impl Samples {
     }
 }
 
-/// What is read is told as.
+/// Type of the metric.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Figure {
     Gauge,
     Counter,
 }
 
-/// Bytes of a label's value: as long as a name can be. What stands in a spec can be as long as an object.
+/// Maximum bytes of a label value, which is the maximum length of a name. A value from a spec could be as long as an object.
 const MAX_VALUE_BYTES: usize = 253;
 
-/// The beginning of a value that is too long to be told.
+/// Returns the beginning of a value that is too long.
 fn cut(value: &str) -> &str {
     &value[..value.floor_char_boundary(MAX_VALUE_BYTES)]
 }
 
-/// Figures whose series are made when the metrics are read.
+/// Figures whose series are built at each collection.
 pub(super) struct ReadFigures<R> {
     figure: Figure,
     options: Opts,

@@ -1,4 +1,4 @@
-//! A summary of durations: count, sum and quantiles. The library has none.
+//! Summary of durations with count, sum and quantiles, which the library lacks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,15 +9,14 @@ use prometheus::core::{Collector, Desc, Describer as _};
 use prometheus::proto::{LabelPair, Metric, MetricFamily, MetricType, Quantile, Summary as Told};
 use tokio::time::Instant;
 
-/// The quantiles that are told, as upstream's.
+/// Reported quantiles, the same as upstream's.
 const QUANTILES: [f64; 3] = [0.9, 0.95, 0.99];
-/// How far back quantiles look, as those of Prometheus' library for Go.
+/// Time window of the quantiles, as in Prometheus' Go library.
 const WINDOW: Duration = Duration::from_secs(600);
-/// Durations of one series that quantiles are made of: the latest.
+/// Maximum number of durations per series used for quantiles; the latest are kept.
 const KEPT: usize = 1000;
 
-/// Durations of the last minutes by quantiles, and all of them by count and sum. A clone is another handle to the same figures; the
-/// default is told nowhere.
+/// Quantiles of the last minutes, and count and sum of all durations. Clones share the same figures. The default is not exported.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     series: Arc<Mutex<BTreeMap<&'static str, Series>>>,
@@ -31,7 +30,7 @@ struct Series {
 }
 
 impl Summary {
-    /// One more of the series with this value of the label.
+    /// Adds a duration to the series with this label value.
     pub fn observe(&self, value: &'static str, duration: Duration) {
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         let series = series.entry(value).or_default();
@@ -44,7 +43,7 @@ impl Summary {
         series.latest.push_back((Instant::now(), seconds));
     }
 
-    /// What tells it under `name`.
+    /// Returns a collector that exports the summary under `name`.
     pub(super) fn collector(
         &self,
         name: &str,
@@ -80,7 +79,7 @@ impl Series {
     }
 }
 
-/// The value below or at which that share of `sorted` lies; no number when there are none, as upstream tells it.
+/// Returns the smallest value of `sorted` with at least the share `of` at or below it. NaN if there are none, as upstream reports.
 fn at_quantile(sorted: &[f64], of: f64) -> f64 {
     #[expect(
         clippy::cast_precision_loss,
@@ -149,7 +148,7 @@ mod tests {
         assert!(told().is_nan());
     }
 
-    /// Ten minutes later quantiles know nothing of it; count and sum do. And what is kept is bounded.
+    /// After ten minutes a duration no longer affects the quantiles, but still count and sum. The number of kept durations is bounded.
     #[tokio::test(start_paused = true)]
     async fn met_011_quantiles_are_of_the_last_minutes_and_bounded() {
         let summary = Summary::default();

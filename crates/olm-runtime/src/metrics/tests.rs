@@ -18,7 +18,7 @@ fn refused(class: FailureClass) -> Outcome {
     })
 }
 
-/// Dashboards made for controller-runtime look for these names and labels.
+/// Dashboards for controller-runtime use these names and labels.
 #[test]
 fn what_was_counted_is_told_under_the_names_of_the_field() {
     let metrics = Metrics::registered().unwrap();
@@ -89,7 +89,7 @@ fn by_default_nothing_is_counted() {
     assert_eq!(metrics.total("rest_client_requests_total"), 0.0);
 }
 
-/// Who looks for a figure looks there.
+/// The reference page must list every metric.
 #[test]
 fn the_page_lists_every_metric() {
     let page = include_str!("../../../../docs/reference/metrics.md");
@@ -162,7 +162,7 @@ fn counters_of_a_program_begin_with_nothing() {
     assert!(metrics.text().unwrap().contains("\nupgrades 0\n"));
     counter.increment();
     assert_eq!(metrics.total("upgrades"), 1.0);
-    // Where nothing is counted nothing goes wrong.
+    // Handles that count nothing can be used as well.
     Metrics::default().counter("upgrades", "How many").increment();
 }
 

@@ -1,22 +1,22 @@
-//! Objects as JSON, and the smallest patches between them.
+//! Objects as JSON, and minimal patches between them.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Action, Guard, Identity, Target};
 
-/// The JSON form of an API object.
+/// Returns the JSON form of an API object.
 ///
-/// Types of `k8s-openapi` and `olm-api` always serialize, so a failure can only be a value that is
-/// not an API object; it yields `null`, which every API server refuses.
+/// Types of `k8s-openapi` and `olm-api` always serialize. A failure means that the value is not an API object; it yields `null`, which
+/// every API server refuses.
 pub fn to_value(object: &impl Serialize) -> Value {
     serde_json::to_value(object).unwrap_or(Value::Null)
 }
 
-/// The smallest merge patch on `/status` that turns `old` into `new`, or `None` when they are equal.
+/// Returns the smallest merge patch on `/status` that turns `old` into `new`; `None` if they are equal.
 ///
-/// Lists are replaced whole. The patch carries the uid, so it can never land on a namesake that was
-/// created after `old` was read.
+/// Lists are replaced completely. The patch contains the uid, so it never changes an object of the same name created after `old` was
+/// read.
 pub fn status_patch(
     target: Target,
     uid: Option<&str>,
@@ -36,7 +36,7 @@ pub fn status_patch(
     })
 }
 
-/// The JSON merge patch (RFC 7386) from `old` to `new`, or `None` when nothing differs.
+/// Returns the JSON merge patch (RFC 7386) from `old` to `new`; `None` if they are equal.
 pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
@@ -59,7 +59,7 @@ pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     }
 }
 
-/// An object as a merge patch onto nothing: a null inside would read as "remove".
+/// Returns an object as a merge patch onto nothing, without nulls, which would mean "remove".
 fn without_nulls(object: &Map<String, Value>) -> Value {
     let kept = object
         .iter()

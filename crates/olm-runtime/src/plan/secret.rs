@@ -1,4 +1,4 @@
-//! Contents of Secrets on their way to the API server.
+//! Data of Secrets to be sent to the API server.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,19 +7,18 @@ use serde_json::Value;
 
 use super::to_value;
 
-/// Contents of a Secret by key. They are shown to nobody but the API server: no text of a plan has them, not even the one for
-/// debugging.
+/// Data of a Secret by key. Only the API server gets it: no text of a plan contains it, not even `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretData(BTreeMap<String, ByteString>);
 
 impl SecretData {
-    /// Contents, not encoded, by key.
+    /// Creates it from data by key, not base64-encoded.
     pub fn new<K: Into<String>, V: Into<Vec<u8>>>(contents: impl IntoIterator<Item = (K, V)>) -> Self {
         let entry = |(key, value): (K, V)| (key.into(), ByteString(value.into()));
         Self(contents.into_iter().map(entry).collect())
     }
 
-    /// The Secret `object` with these contents, for the request; keep it nowhere.
+    /// Returns the Secret `object` with this data, for the request; it must not be stored.
     pub fn within(&self, object: &Value) -> Value {
         let mut object = object.clone();
         object["data"] = to_value(&self.0);

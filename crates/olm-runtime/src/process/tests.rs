@@ -27,7 +27,7 @@ fn bad_flags_and_failed_work_have_exit_codes_of_their_own() {
     assert_eq!(main(Start::default(), fine), ExitCode::SUCCESS);
 }
 
-/// A resolution may take long, and Kubernetes kills who does not end.
+/// A resolution may take long, and Kubernetes kills a process that does not end.
 #[test]
 fn nobody_waits_for_work_in_the_pool_at_the_end() {
     let (release, held) = std::sync::mpsc::channel::<()>();
@@ -40,7 +40,7 @@ fn nobody_waits_for_work_in_the_pool_at_the_end() {
     drop(release);
 }
 
-/// A certificate that is broken, perhaps for weeks, must not end installs when the process is moved to another node.
+/// A broken certificate must not stop installs when the process moves to another node.
 #[tokio::test(start_paused = true)]
 async fn metrics_alone_wait_for_a_certificate() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -55,7 +55,7 @@ async fn metrics_alone_wait_for_a_certificate() {
     assert!(waiting.is_finished());
 }
 
-/// Times may be long, and whoever answers no probe is killed before.
+/// Lease times may be long, and a process that does not answer probes is killed earlier.
 #[tokio::test(start_paused = true)]
 async fn health_is_served_soon_though_the_lease_cannot_be_read() {
     let cluster = cluster();
@@ -67,7 +67,7 @@ async fn health_is_served_soon_though_the_lease_cannot_be_read() {
         Duration::from_secs(2),
     );
     let candidacy = Candidacy::new(NamespacedName::new("olm", "lease"), times.unwrap());
-    // Somebody else has the port, so that it is seen when it is asked for.
+    // The port is in use, so binding it fails as soon as the process tries to serve.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoints = Endpoints {
         health: taken.local_addr().unwrap(),
@@ -89,20 +89,20 @@ async fn health_is_served_soon_though_the_lease_cannot_be_read() {
     assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
 }
 
-// --- Processes of which one is elected ---
+// --- Processes with leader election ---
 
-/// A process with one controller, which is in a round when it is to stop.
+/// Process with one controller that is in a reconcile when it is stopped.
 struct Process {
     log: Arc<Mutex<Vec<&'static str>>>,
-    /// Names of the ConfigMaps that it knew when its rounds began.
+    /// Names of the ConfigMaps it knew when its reconciles started.
     known: Arc<Mutex<Vec<String>>>,
-    /// Keys that wait in its queues.
+    /// Number of keys in its queues.
     waiting: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<Result<(), RunError>>,
 }
 
-/// How long the round in hand takes.
+/// Duration of the reconcile in progress.
 const ROUND: Duration = Duration::from_secs(3);
 
 impl Process {
@@ -220,7 +220,7 @@ async fn a_standby_that_is_told_to_stop_does() {
     assert_eq!(holder(&cluster), "first");
 }
 
-/// Nothing of it goes on beside the next one, and whoever looks at its log or exit code sees why.
+/// Its work must not continue beside the next leader, and its log and exit code show the reason.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_leads_no_more_ends_with_an_error_and_without_its_rounds() {
     let cluster = cluster();
@@ -244,7 +244,7 @@ async fn a_process_that_leads_no_more_ends_with_an_error_and_without_its_rounds(
     assert_eq!(holder(&cluster), "other");
 }
 
-/// The Lease may be free before the watch of who takes it has told the last write of who gave it back.
+/// The Lease may be free before the new leader's watch has delivered the last write of the old one.
 #[tokio::test(start_paused = true)]
 async fn who_follows_begins_with_all_that_the_one_before_wrote() {
     let cluster = cluster();
@@ -262,7 +262,7 @@ async fn who_follows_begins_with_all_that_the_one_before_wrote() {
     assert_eq!(*second.known.lock().unwrap(), ["last"]);
 }
 
-/// Otherwise it would have the Lease, renew it and do nothing, for as long as the API server answers so.
+/// Otherwise it would hold the Lease, renew it and do nothing while the API server refuses lists.
 #[tokio::test(start_paused = true)]
 async fn who_follows_and_cannot_list_gives_the_lease_back_and_ends() {
     let cluster = cluster();
@@ -289,7 +289,7 @@ async fn who_follows_and_cannot_list_gives_the_lease_back_and_ends() {
     assert!(second.log.lock().unwrap().is_empty());
 }
 
-/// On a large cluster, or one that takes its time: each process would give up what the next one begins anew.
+/// On a large or slow cluster each process would otherwise give up the list that the next one starts again.
 #[tokio::test(start_paused = true)]
 async fn who_follows_waits_for_lists_that_go_on_however_long_they_take() {
     let cluster = cluster();
@@ -314,7 +314,7 @@ async fn who_follows_waits_for_lists_that_go_on_however_long_they_take() {
     assert_eq!(second.known.lock().unwrap().len(), 300);
 }
 
-/// Nobody has written since its stores began to list.
+/// No process has written since its stores started to list.
 #[tokio::test(start_paused = true)]
 async fn who_finds_the_lease_free_lists_once_and_who_waits_for_it_twice() {
     let cluster = cluster();
@@ -329,7 +329,7 @@ async fn who_finds_the_lease_free_lists_once_and_who_waits_for_it_twice() {
     let listed = || lists.swap(0, Ordering::SeqCst);
     let mut first = Process::start(&cluster, "first");
     seconds(5).await;
-    // A Lease that is not there may have been deleted.
+    // A missing Lease may have been deleted.
     assert_eq!(listed(), 2);
     first.stop();
     assert!(first.running.await.unwrap().is_ok());
@@ -337,7 +337,7 @@ async fn who_finds_the_lease_free_lists_once_and_who_waits_for_it_twice() {
     seconds(5).await;
     assert_eq!(second.told(), ["rounds"]);
     assert_eq!(listed(), 1);
-    // What was killed may have written after the next one listed.
+    // The killed process may have written after the next one listed.
     second.running.abort();
     let third = Process::start(&cluster, "third");
     seconds(30).await;
@@ -345,7 +345,7 @@ async fn who_finds_the_lease_free_lists_once_and_who_waits_for_it_twice() {
     assert_eq!(listed(), 2);
 }
 
-/// Nobody works its queues off.
+/// No worker processes the queues of a standby.
 #[tokio::test(start_paused = true)]
 async fn a_standby_in_whose_queues_much_is_added_begins_anew_and_a_leader_does_not() {
     let cluster = cluster();
@@ -353,7 +353,7 @@ async fn a_standby_in_whose_queues_much_is_added_begins_anew_and_a_leader_does_n
     first.waiting.store(1_000_000, Ordering::SeqCst);
     seconds(1).await;
     let second = Process::start(&cluster, "second");
-    // What the cluster has is not too much.
+    // Keys of existing objects do not count.
     second.waiting.store(1_000_000, Ordering::SeqCst);
     seconds(1).await;
     for process in [&first, &second] {

@@ -1,40 +1,40 @@
-//! Who is let in: from what a caller shows to whether they may.
+//! Admission of callers: from their credentials to the decision.
 
 use std::fmt;
 
 use super::{Attributes, ReviewError, Reviews, User};
 
-/// How a caller says who they are.
+/// Credentials of a caller.
 #[derive(Debug, Clone)]
 pub enum Caller<'a> {
-    /// Somebody who is believed says it: the API server, or their certificate.
+    /// Identity from a trusted source: the API server or a verified certificate.
     Known(User),
-    /// Their token says it.
+    /// Bearer token.
     Token(&'a str),
 }
 
-/// Why a caller is not let in.
+/// Reason why a caller is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// They do not say who they are, or nobody knows their token.
+    /// No credentials, or an invalid token.
     Unauthenticated,
-    /// They may not.
+    /// The user is not allowed.
     Forbidden {
-        /// Who they are.
+        /// Name of the user.
         user: String,
-        /// Why, as the API server said it.
+        /// Reason given by the API server.
         reason: String,
     },
-    /// The API server gives no answer. Its own words are for the log.
+    /// The API server does not answer. Its error is only for the log.
     Unanswered(Question),
 }
 
-/// What the API server is asked of a caller.
+/// Question to the API server about a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
-    /// Whose token it is.
+    /// Owner of the token.
     Identity,
-    /// Whether they may.
+    /// Permission of the user.
     Permission,
 }
 
@@ -48,11 +48,11 @@ impl fmt::Display for Question {
 }
 
 impl Reviews {
-    /// Lets `caller` in, or says why not. `needs` says what has to be allowed to a user; with nothing it is enough that it is known who
-    /// they are. `unanswered` is the beginning of the line of the log when the API server gives no answer.
+    /// Admits `caller` or returns the refusal. `needs` returns the permission that a user must have; with `None` a known identity is
+    /// enough. `unanswered` starts the log line if the API server does not answer.
     ///
     /// # Errors
-    /// Whoever is to have no answer.
+    /// If the caller is refused.
     pub async fn admit<'a>(
         &self,
         caller: Option<Caller<'_>>,

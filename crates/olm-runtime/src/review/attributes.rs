@@ -1,30 +1,30 @@
-//! What has to be allowed for a request to be answered.
+//! Attributes of a request that has to be authorized.
 
 use serde::Serialize;
 
-/// What an API server is asked whether somebody may do it.
+/// Attributes of an access review.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub enum Attributes {
-    /// Something with a resource.
+    /// Request for a resource.
     Resource {
-        /// What.
+        /// Verb.
         verb: &'static str,
         /// API group of the resource.
         group: &'static str,
         /// Version of the group.
         version: &'static str,
-        /// Empty for all namespaces.
+        /// Namespace; empty for all namespaces.
         namespace: String,
         /// Plural name.
         resource: String,
-        /// Part of the resource, or empty.
+        /// Subresource; empty for the resource itself.
         subresource: String,
-        /// One object, or empty.
+        /// Name of the object; empty for all.
         name: String,
     },
-    /// Something with a path.
+    /// Request for a path.
     Path {
-        /// The method in small letters.
+        /// HTTP method in lower case.
         verb: String,
         /// The path.
         path: String,

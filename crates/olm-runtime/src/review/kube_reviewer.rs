@@ -1,4 +1,4 @@
-//! The API server as who knows who somebody is and what they may do.
+//! Reviewer that uses the API server.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use kube::{Api, Client};
 
 use super::{Attributes, Decision, ReviewError, Reviewer, User};
 
-/// Asks by reviews, which are answered and stored nowhere.
+/// Sends reviews, which the API server answers and does not store.
 pub struct KubeReviewer {
     tokens: Api<TokenReview>,
     accesses: Api<SubjectAccessReview>,
 }
 
 impl KubeReviewer {
-    /// Asks the API server behind `client`.
+    /// Creates a reviewer that uses the API server behind `client`.
     pub fn new(client: &Client) -> Self {
         Self {
             tokens: Api::all(client.clone()),

@@ -1,26 +1,26 @@
-//! What strangers may cost who answers them, and the API server behind that. `docs/reference/limits.md` lists what users meet.
+//! Limits of what unknown clients may cost this process and the API server. `docs/reference/limits.md` lists those that users notice.
 
 use std::time::Duration;
 
-/// How long an answer of the API server about who somebody is, or may do what, is believed.
+/// Lifetime of a cached answer of the API server about identity or permissions.
 pub const REVIEW_AGE: Duration = Duration::from_secs(10);
-/// Such answers that are kept.
+/// Maximum number of cached answers per kind.
 pub const KEPT_REVIEWS: usize = 4096;
-/// Such questions that are asked at once.
+/// Maximum number of parallel questions per kind.
 pub const PARALLEL_REVIEWS: usize = 16;
-/// Time for such an answer.
+/// Timeout of an answer.
 pub const REVIEW_TIME: Duration = Duration::from_secs(5);
-/// Bytes of a bearer token.
+/// Maximum bytes of a bearer token.
 pub const TOKEN_BYTES: usize = 16 << 10;
-/// Tokens of strangers that are asked about at once.
+/// Maximum number of parallel questions about unknown tokens.
 pub const PARALLEL_STRANGERS: usize = 4;
-/// Time that each of these takes at least.
+/// Minimum time that each of these occupies its slot.
 pub const STRANGER_TIME: Duration = Duration::from_millis(200);
-/// Tokens whose owners were let in, and who are strangers no more.
+/// Maximum number of known tokens, whose owners were admitted.
 pub const KNOWN_TOKENS: usize = 256;
-/// Such tokens of one owner; the ServiceAccounts of a namespace are one.
+/// Maximum number of known tokens per owner; the ServiceAccounts of a namespace are one owner.
 pub const KNOWN_TOKENS_EACH: usize = 16;
-/// How long they are none.
+/// Time that a token stays known.
 pub const KNOWN_TIME: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -1,33 +1,33 @@
-//! Who asks.
+//! Users as Kubernetes identifies them.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Group of everybody who said who they are.
+/// Group of all authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
-/// Who did not say who they are.
+/// Name of unauthenticated users.
 const ANONYMOUS: &str = "system:anonymous";
-/// Group of those.
+/// Group of unauthenticated users.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// Group of those who may do everything; the API server itself looks at discovery as one of them.
+/// Group of users with all permissions; the API server itself requests discovery as a member.
 const MASTERS: &str = "system:masters";
 
-/// A user, as Kubernetes knows them.
+/// A user as known to Kubernetes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct User {
     /// Name.
     pub name: String,
-    /// What tells users of the same name apart.
+    /// Distinguishes users with the same name.
     pub uid: String,
     /// Groups.
     pub groups: Vec<String>,
-    /// What else was said, for whoever decides.
+    /// Extra attributes for the authorizer.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// The same as a member of the group of all who said who they are, unless they did not: the API server passes those on, too.
+    /// Adds the user to the group of authenticated users, unless they are anonymous: the API server forwards anonymous requests, too.
     #[must_use]
     pub fn authenticated(mut self) -> Self {
         let is_in = |name: &str| self.groups.iter().any(|group| group == name);
@@ -37,7 +37,7 @@ impl User {
         self
     }
 
-    /// Whether nobody has to be asked what they may do.
+    /// True if no permission has to be checked for this user.
     pub fn may_everything(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }

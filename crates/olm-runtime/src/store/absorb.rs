@@ -1,4 +1,4 @@
-//! What takes the answers to our own writes into the stores.
+//! Absorbs the answers to our own writes into the stores.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,29 +13,29 @@ use super::watch::{Requirement, selected};
 use crate::change::Object;
 use crate::key::NamespacedName;
 
-/// What a write of ours came to.
+/// Result of one of our writes.
 pub(super) enum OwnWrite<'a> {
-    /// The object as it is now.
+    /// Current state of the object.
     Written(&'a Value),
-    /// The object that was deleted, or is to be once its finalizers and its grace period are over.
+    /// Object that was deleted, or will be once its finalizers and grace period are finished.
     Deleted(&'a Value),
-    /// The object with this uid was deleted.
+    /// Key and uid of the deleted object.
     DeletedUid(&'a NamespacedName, &'a str),
 }
 
 type Absorber = Arc<dyn Fn(&OwnWrite<'_>) + Send + Sync>;
 
-/// One absorber among all.
+/// Identifies a registered absorber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AbsorberId(u64);
 
-/// The way into all stores of a binary; a clone is another handle to the same.
+/// Access to all stores of a process. Clones share the same absorbers.
 #[derive(Clone, Default)]
 pub(super) struct Absorbers {
     shared: Arc<RwLock<ByKind>>,
 }
 
-/// By group and kind: a write may have gone by another version of an API than a watch.
+/// Absorbers by group and kind, since a write may use another API version than the watch.
 #[derive(Default)]
 struct ByKind {
     absorbers: BTreeMap<(String, String), Vec<(AbsorberId, Absorber)>>,
@@ -43,7 +43,7 @@ struct ByKind {
 }
 
 impl Absorbers {
-    /// From now on what is written of `api` and meets `requirements` goes into `store`, in the form that `read` gives it.
+    /// Registers `store` for writes of `api` that match `requirements`; `read` converts the objects.
     pub(super) fn add<S: Object + Send + Sync + 'static>(
         &self,
         api: &ApiResource,
@@ -72,12 +72,12 @@ impl Absorbers {
         }
     }
 
-    /// Tells every store of the kind.
+    /// Passes the write to every store of the kind.
     pub(super) fn announce(&self, group: &str, kind: &str, news: &OwnWrite<'_>) {
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
         let of_kind = shared.absorbers.get(&key_of(group, kind)).into_iter().flatten();
         let of_kind: Vec<Absorber> = of_kind.map(|(_, absorb)| Arc::clone(absorb)).collect();
-        // Listeners of a store may begin to use a watch, which adds an absorber.
+        // Listeners of a store may start a watch, which adds an absorber.
         drop(shared);
         for absorb in of_kind {
             absorb(news);
@@ -101,7 +101,7 @@ fn take_in<S: Object>(
         OwnWrite::Deleted(value) => (value, false),
     };
     let Some(object) = read(value) else { return };
-    // What is kept of the object may lack what selects it.
+    // The stored form of the object may lack the fields of the selector.
     let Some(Ok(metadata)) = value.get("metadata").map(ObjectMeta::deserialize) else {
         return;
     };
@@ -113,7 +113,7 @@ fn take_in<S: Object>(
     }
 }
 
-/// An object that is deleted but has not gone: something has yet to be finished.
+/// True if an object is being deleted but still exists because of finalizers or a grace period.
 fn is_on_its_way_out(metadata: &ObjectMeta) -> bool {
     let has_finalizers = metadata.finalizers.as_ref().is_some_and(|list| !list.is_empty());
     let has_grace = metadata

@@ -1,9 +1,8 @@
-//! The objects of a store, and what it remembers so that no old news changes them.
+//! Contents of a store, and the memory that keeps stale updates from changing them.
 //!
-//! News comes on two ways that know nothing of each other: the watch, and the answers to our own writes, which may be ahead
-//! of the watch or far behind it. A `resourceVersion` says which of two states of an object is newer; what it cannot say is
-//! whether an object that is not here was never seen or is deleted already. Two memories answer that: a [`Tombstone`] for
-//! a deletion, and [`Contents::complete_to`], the version up to which the watch has told everything.
+//! Updates come from two independent sources: the watch, and the answers to our own writes, which may be ahead of the watch or far
+//! behind. A `resourceVersion` orders two states of an object. It cannot tell whether a missing object was never seen or was deleted. Two
+//! memories do: a [`Tombstone`] per deletion, and [`Contents::complete_to`], the version up to which the watch has reported everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -16,75 +15,75 @@ use crate::change::Object;
 use crate::key::NamespacedName;
 use crate::uid::Uid;
 
-/// How many deletions are remembered. They are as many as answers can be on their way while the watch tells of others; older
-/// ones fall together into one version, which is as safe.
+/// Maximum number of remembered deletions that the watch has reported. It covers the answers that can be late while the watch reports
+/// others. Older deletions are merged into one version, which is as safe.
 const REMEMBERED_DELETIONS: usize = 64;
-/// How many more of which the watch has not told: they have no such version, and one that is forgotten too soon is undone for
-/// a moment by what the watch tells of the time before.
+/// Maximum number of additional deletions that the watch has not reported. These cannot be merged into a version. If one is dropped too
+/// early, older events of the watch revive the object for a moment.
 const UNTOLD_DELETIONS: usize = 1024;
 
-/// Which state of which object a piece of news is about.
+/// Identity and version of an object that an update is about.
 #[derive(Debug, Clone)]
 pub(super) struct Revision {
     pub(super) key: NamespacedName,
     pub(super) uid: Option<Uid>,
-    /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None`
-    /// when it is missing or no number; such news is always taken for the newest.
+    /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None` if it is missing
+    /// or not a number; such an update always counts as the newest.
     pub(super) version: Option<u64>,
 }
 
-/// A deleted object, remembered so that a late answer to a write cannot revive it.
+/// Deleted object, remembered so that a late answer to a write cannot revive it.
 #[derive(Debug)]
 struct Tombstone {
-    /// No state up to this version is taken in.
+    /// States up to this version are ignored.
     version: u64,
     uid: Option<Uid>,
-    /// We deleted `uid`: no state of it is taken in, whatever its version.
+    /// True if we deleted `uid`: states of it are ignored, whatever their version.
     is_dead: bool,
-    /// The version of the newest deletion here that the watch told, and with it everything before.
+    /// Version of the newest deletion of this name that the watch reported; everything before is known.
     told: Option<u64>,
-    /// The relist that was the latest when this was put up.
+    /// Number of the latest relist when this was created.
     relist: u64,
     /// Orders tombstones by age.
     serial: u64,
 }
 
 impl Tombstone {
-    /// The watch has told of this very deletion, and not of that of an earlier namesake alone.
+    /// True if the watch has reported this deletion, and not only that of an earlier object of the same name.
     fn is_told(&self) -> bool {
         self.told >= Some(self.version)
     }
 }
 
-/// A list in progress, or one whose watch has not begun.
+/// List in progress, or complete with a watch that has not started.
 #[derive(Debug)]
 struct Relist {
     listed: BTreeSet<NamespacedName>,
-    /// The list is not older than this: it holds or follows what we had seen before we asked for it.
+    /// Minimum version of the list: it includes everything seen before it was requested.
     at_least: u64,
     is_over: bool,
 }
 
-/// What [`Contents::watching_from`] found out.
+/// Result of [`Contents::watching_from`].
 #[derive(Debug)]
 pub(super) enum WatchStart<T> {
-    /// All is well; these objects turned out to be deleted.
+    /// Normal start; these objects turned out to be deleted.
     Settled(Vec<Change<T>>),
-    /// The server's history is older than what we have seen of it, as after a restored backup: nothing that is known of
-    /// versions counts any more, and everything has to be listed once again.
+    /// The server's history is older than what we have seen, as after a restored backup. Known versions are invalid, and everything has
+    /// to be listed again.
     HistoryRestarted,
 }
 
-/// Objects by namespace and name; pure, for one thread.
+/// Objects by namespace and name. No I/O and no locks.
 #[derive(Debug)]
 pub(super) struct Contents<T> {
     objects: BTreeSet<Held<T>>,
     tombstones: BTreeMap<NamespacedName, Tombstone>,
     by_age: BTreeMap<u64, NamespacedName>,
-    /// The watch has told everything up to here: an object that is not held and not newer than this is deleted. `None`
-    /// before the first list.
+    /// Version up to which the watch has reported everything: a missing object that is not newer is deleted. `None` before the first
+    /// list.
     complete_to: Option<u64>,
-    /// The newest version that was ever seen.
+    /// Newest version ever seen.
     newest: u64,
     relist: Option<Relist>,
     relists: u64,
@@ -99,7 +98,7 @@ impl<T: Object> Default for Contents<T> {
 }
 
 impl<T: Object> Contents<T> {
-    /// Nothing yet; at most `most_tombstones` deletions will be remembered.
+    /// Creates empty contents that remember at most `most_tombstones` reported deletions.
     pub(super) fn remembering(most_tombstones: usize) -> Self {
         Self {
             objects: BTreeSet::new(),
@@ -122,7 +121,7 @@ impl<T: Object> Contents<T> {
         self.objects.get::<dyn Names + '_>(key)
     }
 
-    /// All objects of a namespace in order of their names.
+    /// Returns all objects of a namespace, ordered by name.
     pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<T>> {
         let start = NamespacedName::new(namespace, "");
         let range = (Bound::Included(&start as &(dyn Names + '_)), Bound::Unbounded);
@@ -138,14 +137,14 @@ impl<T: Object> Contents<T> {
         self.objects.len()
     }
 
-    /// How many deletions are remembered of which the watch has told.
+    /// Number of remembered deletions that the watch has reported.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         let all = self.tombstones.values();
         all.filter(|tombstone| tombstone.is_told()).count()
     }
 
-    /// A state of an object, from the watch or from the answer to a write of ours; old news changes nothing.
+    /// Applies a state of an object from the watch or from the answer to a write; stale states change nothing.
     pub(super) fn put(&mut self, revision: &Revision, object: T) -> Option<Change<T>> {
         let is_unknown_news = |contents: &Self, version| contents.complete_to.is_none_or(|to| version > to);
         self.put_if(revision, object, is_unknown_news)
@@ -177,12 +176,12 @@ impl<T: Object> Contents<T> {
         Some(Change::Applied { old, new })
     }
 
-    /// The watch says that the object was deleted, or left what is selected, at the revision's version.
+    /// Applies a deletion, or a removal from the selection, that the watch reported at the revision's version.
     pub(super) fn delete_told(&mut self, revision: &Revision) -> Option<Change<T>> {
         self.delete(revision, true)
     }
 
-    /// A write of ours deleted the object, or took it out of what is selected, at the revision's version.
+    /// Applies a deletion, or a removal from the selection, by one of our writes at the revision's version.
     pub(super) fn delete_own(&mut self, revision: &Revision) -> Option<Change<T>> {
         self.delete(revision, false)
     }
@@ -191,7 +190,7 @@ impl<T: Object> Contents<T> {
         self.see(revision.version);
         let is_older = |held: &Held<T>| match (held.version(), revision.version) {
             (Some(known), Some(version)) => known <= version,
-            // Without versions only a uid can tell a namesake.
+            // Without versions only the uid identifies another object of the same name.
             _ => {
                 let uid = held.uid();
                 uid.is_none() || revision.uid.is_none() || uid == revision.uid
@@ -204,7 +203,7 @@ impl<T: Object> Contents<T> {
         let tombstone = self.tombstones.get(&revision.key);
         let told = tombstone.and_then(|tombstone| tombstone.told);
         let told = if is_told { told.max(Some(version)) } else { told };
-        // What the watch calls deleted may be out of its selection only, and come back before it is really gone.
+        // The watch also reports a removal from the selection as a deletion; the object may return before it is really deleted.
         let is_dead = tombstone.is_some_and(|tombstone| tombstone.is_dead && tombstone.uid == revision.uid);
         if tombstone.is_none_or(|tombstone| tombstone.version <= version) {
             let uid = revision.uid.clone();
@@ -220,7 +219,7 @@ impl<T: Object> Contents<T> {
         })
     }
 
-    /// A deletion of ours was carried out. The answer has no version, but a uid never comes back.
+    /// Applies one of our deletions whose answer has no version; a uid is never used again.
     pub(super) fn delete_uid(&mut self, key: &NamespacedName, uid: &Uid) -> Option<Change<T>> {
         let held = self.held(key);
         if held.is_some_and(|held| held.uid().as_ref() != Some(uid)) {
@@ -228,7 +227,7 @@ impl<T: Object> Contents<T> {
         }
         let known = held.and_then(Held::version);
         let tombstone = self.tombstones.get(key);
-        // What we delete we have seen, so another uid here is a later one.
+        // We only delete objects we have seen, so another uid here is a later object.
         if tombstone.is_some_and(|tombstone| tombstone.is_dead) {
             return None;
         }
@@ -239,7 +238,7 @@ impl<T: Object> Contents<T> {
         self.remove(key)
     }
 
-    /// Everything will be listed anew, by a request that is yet to be sent.
+    /// Starts a relist whose request is not yet sent.
     pub(super) fn relist_begins(&mut self) {
         self.relists += 1;
         self.relist = Some(Relist {
@@ -249,7 +248,7 @@ impl<T: Object> Contents<T> {
         });
     }
 
-    /// The list has an object of this name that cannot be read.
+    /// Records a listed object that cannot be read.
     pub(super) fn listed_unreadable(&mut self, revision: &Revision) {
         self.see(revision.version);
         if let Some(relist) = &mut self.relist {
@@ -258,21 +257,21 @@ impl<T: Object> Contents<T> {
         }
     }
 
-    /// The list has this object.
+    /// Applies a listed object.
     pub(super) fn listed(&mut self, revision: &Revision, object: T) -> Option<Change<T>> {
         self.listed_unreadable(revision);
-        // It was alive when the list was made, which is later than `complete_to`.
+        // The object existed when the list was made, which is later than `complete_to`.
         self.put_if(revision, object, |_, _| true)
     }
 
-    /// Whether the list, as far as it goes, has an object of this name. True when there is no list.
+    /// True if the list so far contains an object of this name, or if there is no list.
     pub(super) fn is_listed(&self, key: &NamespacedName) -> bool {
         let relist = self.relist.as_ref();
         relist.is_none_or(|relist| relist.listed.contains(key))
     }
 
-    /// The list is complete. Its version is not known before the watch begins, so for now only what was here before the
-    /// list was asked for, or is older than something listed, is known to be deleted.
+    /// Ends the list. Its version is unknown until the watch starts. So far, only objects older than the request for the list, or older
+    /// than a listed object, are known to be deleted.
     pub(super) fn relist_ends(&mut self) -> Vec<Change<T>> {
         let Some(relist) = &mut self.relist else {
             return Vec::new();
@@ -282,7 +281,7 @@ impl<T: Object> Contents<T> {
         self.settle(at_least, false)
     }
 
-    /// A watch begins behind this version: that of the list, when there was one.
+    /// Records that a watch starts after this version, which is the list's version if there was one.
     pub(super) fn watching_from(&mut self, version: u64) -> WatchStart<T> {
         self.see(Some(version));
         match &self.relist {
@@ -302,8 +301,8 @@ impl<T: Object> Contents<T> {
         }
     }
 
-    /// What was not listed is deleted, unless it is newer than `version`, which the list is known to include. `is_exact` when
-    /// that is the list's own version.
+    /// Deletes objects that were not listed, unless they are newer than `version`, which the list includes. `is_exact` is true if
+    /// `version` is the list's own.
     fn settle(&mut self, version: u64, is_exact: bool) -> Vec<Change<T>> {
         let Some(relist) = &self.relist else {
             return Vec::new();
@@ -319,8 +318,8 @@ impl<T: Object> Contents<T> {
             })
             .collect();
         self.complete_to = self.complete_to.max(Some(version));
-        // No news up to `version` counts any more. Of what we deleted before the list was asked for that covers everything, the
-        // late answers to our own writes too, once `version` is that of the list and so not older than the deletion.
+        // Updates up to `version` no longer count. For our own deletions before the list request, this covers late answers to our writes,
+        // too. That holds only if `version` is the list's own, and so not older than the deletion.
         let relists = self.relists;
         let is_over = |tombstone: &Tombstone| {
             let passed = !tombstone.is_dead || (is_exact && tombstone.relist < relists);
@@ -378,7 +377,7 @@ impl<T: Object> Contents<T> {
         }
     }
 
-    /// Forgets the oldest deletion of those the watch has told; of the others one only when there are very many.
+    /// Drops the oldest deletion that the watch has reported. An unreported one is dropped only if there are very many.
     fn forget_a_deletion(&mut self) {
         let is_told = |key| self.tombstones.get(key).is_some_and(Tombstone::is_told);
         let told = self.by_age.values().find(|key| is_told(*key));
@@ -387,7 +386,7 @@ impl<T: Object> Contents<T> {
         let Some(key) = told.or(first).cloned() else {
             return;
         };
-        // Coarser, and as safe: the watch tells in order, so what is not held and older than this is deleted.
+        // Coarser but as safe: the watch reports in order, so a missing object older than this is deleted.
         let told = self.tombstones.get(&key).and_then(|known| known.told);
         self.complete_to = self.complete_to.max(told);
         self.clear_tombstone(&key);

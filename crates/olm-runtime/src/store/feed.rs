@@ -1,4 +1,4 @@
-//! From a watch into a store.
+//! Feeds a store from a watch.
 
 use std::sync::Arc;
 
@@ -20,21 +20,21 @@ use crate::plan::EventDraft;
 use crate::reason;
 use crate::uid::Uid;
 
-/// A decoder's message quotes its input; so much of it is kept.
+/// Maximum bytes kept of a decoder's message, which quotes its input.
 const ERROR_LIMIT: usize = 500;
 
-/// A store and what its watch needs.
+/// A store with the settings of its watch.
 pub(super) struct Feed<S> {
     pub(super) store: Store<S>,
     /// Plural and group of the kind, for the log.
     pub(super) name: String,
-    /// What an object has to meet to be kept.
+    /// Requirements that an object has to meet to be stored.
     pub(super) requirements: Arc<[Requirement]>,
     pub(super) metrics: Metrics,
 }
 
 impl<S: Object + Send + Sync + 'static> Feed<S> {
-    /// What feeds `store`; nothing is counted yet.
+    /// Creates the feed of `store`, without metrics.
     pub(super) fn new(store: &Store<S>, name: String, requirements: Arc<[Requirement]>) -> Self {
         Self {
             store: store.clone(),
@@ -44,7 +44,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
         }
     }
 
-    /// From now on interruptions of the watch are counted, and the store's objects when they are asked for.
+    /// Registers metrics for interruptions of the watch and for the number of objects.
     pub(super) fn count_in(&mut self, metrics: &Metrics) {
         self.metrics = metrics.clone();
         let shared = Arc::downgrade(&self.store.shared);
@@ -54,7 +54,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
         });
     }
 
-    /// Feeds the store for ever with the events of the watch that `start` begins.
+    /// Feeds the store forever with the events of the watch that `start` returns.
     pub(super) async fn run<E, W>(
         self,
         start: impl Fn() -> W + Send,
@@ -77,11 +77,11 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                 };
                 match event {
                     Some(Ok(event)) => {
-                        // A list begins before anything was answered.
+                        // `Init` comes before any answer of the server.
                         if !matches!(event, watcher::Event::Init) {
                             self.store.shared.set_interruption(None);
                         }
-                        // The page was full of it, whether it is kept or not.
+                        // Any object shows progress, whether it is stored or not.
                         if matches!(event, watcher::Event::InitApply(_)) {
                             self.store.shared.relists.goes_on();
                         }
@@ -104,7 +104,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
         let store = &self.store;
         match event {
             watcher::Event::Init => store.relist_begins(),
-            // The server selects by labels alone.
+            // The server selects by labels only.
             watcher::Event::InitApply(object) if !selected(&self.requirements, object.meta()) => {}
             watcher::Event::Apply(object) if !selected(&self.requirements, object.meta()) => {
                 store.told_deleted(&stamp_of(&object));
@@ -128,7 +128,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
         }
     }
 
-    /// Tells once of each object and error, in the log and on the object.
+    /// Reports each object and error once, in the log and by an Event.
     fn unreadable(&self, revision: &Revision, is_listed: bool, mut error: String) {
         let end = error.floor_char_boundary(ERROR_LIMIT);
         error.truncate(end);
@@ -148,7 +148,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
     }
 }
 
-/// Why a watch was interrupted, for people, in words that stay the same from one try to the next.
+/// Returns the reason of an interruption for users, with a text that is the same for each attempt.
 fn interruption_text(error: &watcher::Error) -> String {
     let (code, reason) = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -160,8 +160,8 @@ fn interruption_text(error: &watcher::Error) -> String {
     format!("the API server answers {code} {reason}")
 }
 
-/// `client`, telling `store` from which version each watch begins. kube's watcher lists and watches as one stream and
-/// keeps the list's version to itself, which is the version its next watch asks for.
+/// Wraps `client` to report to `store` the version from which each watch starts. kube's watcher does not expose the list's version, but
+/// its next watch request contains it.
 #[expect(clippy::disallowed_methods, reason = "passes on what a watch asks")]
 pub(super) fn noting_versions<S>(client: &Client, store: &Store<S>) -> Client
 where
@@ -178,7 +178,7 @@ where
     Client::new(service, client.default_namespace())
 }
 
-/// The version behind which the request watches; `None` for other requests.
+/// Returns the version after which the request watches; `None` for other requests.
 fn watched_from(uri: &Uri) -> Option<u64> {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     let version = parameters.find_map(|parameter| parameter.strip_prefix("resourceVersion="));

@@ -1,7 +1,7 @@
-//! One object of a store.
+//! Entry of a store.
 //!
-//! A store may have tens of thousands, so it keeps nothing of an object that the object itself can tell: they lie in a set in the
-//! order of the names that they bear, and are found by these.
+//! A store may have tens of thousands of objects, so an entry keeps nothing that the object itself contains. Entries are in a set ordered
+//! by their names and are found by name.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -12,7 +12,7 @@ use crate::change::Object;
 use crate::key::NamespacedName;
 use crate::uid::Uid;
 
-/// Whatever has a namespace and a name, in their order.
+/// Types with a namespace and a name, ordered by these.
 pub(super) trait Names {
     fn names(&self) -> (&str, &str);
 }
@@ -29,11 +29,11 @@ impl<T: Object> Names for Held<T> {
     }
 }
 
-/// An object in the state in which it was seen last.
+/// Object in its last seen state.
 #[derive(Debug)]
 pub(super) struct Held<T> {
     object: Arc<T>,
-    /// That of the object, until versions are forgotten.
+    /// Version of the object, until versions are forgotten.
     version: Option<NonZeroU64>,
 }
 

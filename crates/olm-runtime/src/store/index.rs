@@ -1,4 +1,4 @@
-//! The objects of a store by words that their readers look for, so that a few among many are found without looking at all.
+//! Index of a store by keywords, so that a few objects among many are found without scanning all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,8 +7,7 @@ use super::{Change, Store, stamp_of};
 use crate::NamespacedName;
 use crate::change::Object;
 
-/// Finds objects of a store by words; a clone is another handle to the same index. It takes as much memory as the words of
-/// the objects do that are there, and the keys of these.
+/// Finds objects of a store by keyword. Clones share the same index. Its memory holds the keywords of the current objects and their keys.
 pub struct Index<K> {
     store: Store<K>,
     keys: Arc<RwLock<Keys>>,
@@ -26,8 +25,8 @@ impl<K> Clone for Index<K> {
 }
 
 impl<K: Object + Send + Sync + 'static> Store<K> {
-    /// An index by the words that `words` makes of an object. To be made before anything feeds the store, and before listeners
-    /// that want to find by it what they are told of.
+    /// Creates an index by the keywords that `words` returns for an object. Create it before the store is fed, and before listeners that
+    /// use it for the changes they receive.
     pub fn index(&self, words: fn(&K) -> BTreeSet<String>) -> Index<K> {
         let index = Index {
             store: self.clone(),
@@ -63,17 +62,17 @@ fn follow<K: Object>(keys: &mut Keys, change: &Change<K>, words: fn(&K) -> BTree
 }
 
 impl<K: Object> Index<K> {
-    /// How many objects have this word.
+    /// Number of objects with this keyword.
     pub fn count(&self, word: &str) -> usize {
         self.read(word, |keys| keys.map_or(0, BTreeSet::len))
     }
 
-    /// All objects with this word, ordered by namespace and name.
+    /// Returns all objects with this keyword, ordered by namespace and name.
     pub fn list(&self, word: &str) -> Vec<Arc<K>> {
         self.first(word, usize::MAX, |_| true)
     }
 
-    /// At most `limit` of the objects with this word whose keys `wanted` says yes to, the first by namespace and name.
+    /// Returns the first `limit` objects with this keyword whose keys `wanted` accepts, ordered by namespace and name.
     pub fn first(&self, word: &str, limit: usize, wanted: impl Fn(&NamespacedName) -> bool) -> Vec<Arc<K>> {
         let keys: Vec<NamespacedName> = self.read(word, |keys| {
             let wanted = keys.into_iter().flatten().filter(|key| wanted(key));

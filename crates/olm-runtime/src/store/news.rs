@@ -1,7 +1,7 @@
-//! News of objects that are not kept.
+//! Change notifications for objects that are not stored.
 //!
-//! Where a controller needs a few objects of a kind that a cluster has many of, and no label tells which, it reads them when it
-//! needs them, and only has to hear when one of them changes. That costs a watch and no memory.
+//! A controller may need a few objects of a kind that is numerous, without a label to select them. It reads these when needed, and only
+//! has to be notified of changes. That costs a watch and no memory.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -18,18 +18,18 @@ use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::{isolation, wake};
 
-/// What is heard of a kind.
+/// Notification about a kind.
 #[derive(Debug, Clone)]
 pub enum NewsItem<K> {
-    /// This object changed, or is there when everything is listed. What it was before is not known.
+    /// This object changed, or exists in a list. Its previous state is unknown.
     Changed(Change<PartialObjectMeta<K>>),
-    /// Everything was listed: what was not heard of just before is not there, and may have been.
+    /// A list is complete: objects that it did not report do not exist, although they may have before.
     Listed,
 }
 
 type Listener<K> = Box<dyn Fn(&NewsItem<K>) + Send + Sync>;
 
-/// News of one kind; a clone is another handle to the same.
+/// Notifications of one kind. Clones share the same listeners.
 pub struct News<K> {
     shared: Arc<Shared<K>>,
 }
@@ -49,7 +49,7 @@ impl<K> Clone for News<K> {
 }
 
 impl<K> Default for News<K> {
-    /// News that nothing brings, for models of a cluster.
+    /// Creates notifications without a watch, for models of a cluster.
     fn default() -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -62,8 +62,8 @@ impl<K> Default for News<K> {
 }
 
 impl<K> News<K> {
-    /// Calls `listener` with everything that is heard from now on. It must be quick, and a panic in it is logged and told by an
-    /// Event on the object, as with [`super::Store::on_change`].
+    /// Calls `listener` with every later notification. It must be fast. A panic in it is logged and reported by an Event on the object,
+    /// as with [`super::Store::on_change`].
     pub fn on_news(&self, listener: impl Fn(&NewsItem<K>) + Send + Sync + 'static) {
         let listeners = self.shared.listeners.write();
         listeners
@@ -72,7 +72,7 @@ impl<K> News<K> {
     }
 
     pub(super) fn sends_events_to(&self, events: sync::mpsc::Sender<EventDraft>) {
-        // Set once, as these news are new.
+        // This is set once, because the notifications are new.
         let _ = self.shared.events.set(events);
     }
 
@@ -82,7 +82,7 @@ impl<K> News<K> {
 }
 
 impl<K: Stored> News<K> {
-    /// Tells of the events of the watch that `start` begins, for ever.
+    /// Passes on the events of the watch that `start` returns, forever.
     pub(super) async fn run<W>(self, metrics: Metrics, start: impl Fn() -> W + Send)
     where
         W: Stream<Item = watcher::Result<watcher::Event<PartialObjectMeta<K>>>> + Send,

@@ -1,9 +1,8 @@
-//! Watches that come and go with their users.
+//! Watches that exist only as long as they have users.
 //!
-//! Some objects matter only while something refers to them: a ConfigMap that a catalog is made of, the Roles of a namespace
-//! whose rights are being proved, objects of a kind that only a bundle names. Watching all of their kind would hold far more
-//! than is read. Here a watch covers one namespace, or one object by name; the first user starts it, and some time after the
-//! last has left it ends and its memory is given back.
+//! Some objects matter only while something refers to them: a ConfigMap that a catalog is built from, or Roles whose permissions are
+//! checked. Others are of a kind that only a bundle names. Watching the whole kind would hold far more than is read. A watch here covers
+//! one namespace, or one object by name. The first user starts it. Some time after the last user is gone it ends and its memory is freed.
 
 #[cfg(test)]
 mod tests;
@@ -26,17 +25,17 @@ use super::{Change, Store};
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 
-/// How long a watch goes on without a user, unless said otherwise: a round that ends and comes again does not list anew.
+/// Time that a watch continues without users, so that a key reconciled again does not list anew.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// What one watch covers: a kind that may be known at run time only, and the objects of it.
+/// Objects that one watch covers; the kind may be known only at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// Group, version, kind and plural.
     pub api: ApiResource,
-    /// The namespace; `None` for all of them, and for kinds without.
+    /// Namespace; `None` for all namespaces and for cluster-scoped kinds.
     pub namespace: Option<String>,
-    /// The one object of this name; `None` for all.
+    /// Name of the only object; `None` for all.
     pub name: Option<String>,
 }
 
@@ -50,14 +49,14 @@ impl Scope {
 
 type Listener<P> = Arc<dyn Fn(&Scope, &Change<Projected<P>>) + Send + Sync>;
 
-/// Watches of objects kept as `P`, started by their first user; a clone is another handle to the same. Made by
+/// Watches of objects stored as `P`, started by their first user. Clones share the same watches. Created by
 /// [`StoreSet::on_demand`](super::StoreSet::on_demand).
 ///
 /// # Guarantees
-/// - As long as a scope has a user there is one watch of it, however many users there are.
-/// - Its store keeps the promises of [`Store`]; what our own writes return is in it at once.
-/// - A watch whose last user left goes on for the time of the linger and is there again for a user who comes in it; then
-///   its connection is closed, its store dropped, and nothing of it is left.
+/// - A scope with users has exactly one watch.
+/// - Its store has the guarantees of [`Store`]; the results of our own writes are in it at once.
+/// - After its last user is dropped, a watch continues for the linger time, and a user who comes meanwhile gets it. Then its connection
+///   is closed and its store dropped.
 pub struct OnDemand<P: Projection> {
     shared: Arc<Shared<P>>,
 }
@@ -72,17 +71,17 @@ struct Shared<P: Projection> {
     listeners: RwLock<Vec<Listener<P>>>,
 }
 
-/// A watch that goes on as long as this is there.
+/// A watch that runs as long as this exists.
 struct Running<P: Projection> {
     store: Store<Projected<P>>,
     users: usize,
-    /// How often it was left by its last user: who ends it after a linger looks whether it is still the same one.
+    /// Number of times its last user was dropped. The task that ends it after the linger time compares this.
     departures: u64,
     absorber: AbsorberId,
     task: AbortHandle,
 }
 
-/// A user of a watch; it leaves when this is dropped.
+/// User of a watch, until dropped.
 pub struct WatchUser<P: Projection> {
     store: Store<Projected<P>>,
     scope: Scope,
@@ -126,8 +125,7 @@ where
         }
     }
 
-    /// Calls `listener` with every change in any of the scopes whose watch starts later, as
-    /// [`Store::on_change`] does.
+    /// Calls `listener` with every change in the scopes whose watch starts later, as [`Store::on_change`] does.
     pub fn on_change(&self, listener: impl Fn(&Scope, &Change<Projected<P>>) + Send + Sync + 'static) {
         let listeners = self.shared.listeners.write();
         listeners
@@ -135,12 +133,12 @@ where
             .push(Arc::new(listener));
     }
 
-    /// What is watched now, that included which nobody uses any more and which is soon to end.
+    /// Returns the watched scopes, including those without users that are about to end.
     pub fn scopes(&self) -> Vec<Scope> {
         self.shared.lock().keys().cloned().collect()
     }
 
-    /// A user of the watch of `scope`, which is started if there is none. To be called on the runtime's tasks.
+    /// Returns a user of the watch of `scope`, and starts the watch if needed. Must be called inside the runtime.
     pub fn user(&self, scope: &Scope) -> WatchUser<P> {
         let mut running = self.shared.lock();
         let watch = running
@@ -156,26 +154,26 @@ where
 }
 
 impl<P: Projection> WatchUser<P> {
-    /// The objects of the scope.
+    /// Returns the store with the objects of the scope.
     pub fn store(&self) -> &Store<Projected<P>> {
         &self.store
     }
 
-    /// Whether the objects were listed once.
+    /// True if the objects were listed once.
     pub fn is_ready(&self) -> bool {
         *self.store.shared.ready.borrow()
     }
 
-    /// Why the watch was interrupted last, for people; none while it goes on.
+    /// Returns the reason of the last interruption of the watch, for users; `None` while it works.
     pub fn interruption(&self) -> Option<String> {
         let interruption = self.store.shared.interruption.lock();
         interruption.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until the objects were listed for the first time. Where the kind is not served that is never.
+    /// Waits until the objects were listed for the first time. If the kind is not served, it waits forever.
     pub async fn ready(&self) {
         let mut ready = self.store.shared.ready.subscribe();
-        // An error means the store is gone, which it is not as long as its user is there.
+        // An error means that the store is dropped, which cannot happen while it has a user.
         let _ = ready.wait_for(|ready| *ready).await;
     }
 }
@@ -216,7 +214,7 @@ impl<P: Projection> Shared<P> {
         });
     }
 
-    /// Ends the watch unless somebody has used it since its departure number `departures`.
+    /// Ends the watch unless it had a user since its departure number `departures`.
     fn end(&self, scope: &Scope, departures: u64) {
         let mut running = self.lock();
         let is_over = |watch: &Running<P>| watch.users == 0 && watch.departures == departures;
@@ -241,7 +239,7 @@ where
         let api = &scope.api;
         let store = Store::of_kind(GroupVersionKind::gvk(&api.group, &api.version, &api.kind));
         self.listen(scope, &store);
-        // Set once, as this store is new.
+        // This is set once, because the store is new.
         let _ = store.shared.events.set(self.events.clone());
         let requirements: Arc<[Requirement]> = scope.requirements().into();
         let absorber = self.absorbers.add(api, &store, &requirements, Item::<P>::read);

@@ -1,8 +1,8 @@
-//! Stores of what a reader makes of an object while it is decoded.
+//! Stores of projections, which are computed while an object is decoded.
 //!
-//! A watch decodes what it is sent before anybody can drop a part of it: a page of a list is a hundred whole objects. Here the
-//! reader's function runs within the decoding of each object, so that of a page only what it returned is there, and besides it
-//! what a store and its listeners need: names, uid, version.
+//! A watch decodes a list page of a hundred complete objects before any part can be dropped. Here the projection runs within the decoding
+//! of each object. So of each page only the projections stay in memory, with the names, uid and version that a store and its listeners
+//! need.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -22,17 +22,17 @@ use crate::change::{Object, ObjectState};
 use crate::isolation;
 use crate::uid::Uid;
 
-/// What a reader keeps of each object of a kind.
+/// Part that a reader keeps of each object of a kind.
 pub trait Projection: Clone + Debug + Send + Sync + 'static {
-    /// The object as it is decoded; [`PartialObjectMeta`] to be sent no more than metadata,
-    /// [`DynamicObject`](kube::core::DynamicObject) for kinds that are known at run time only.
+    /// Type that is decoded; [`PartialObjectMeta`] to receive only metadata, [`DynamicObject`](kube::core::DynamicObject) for kinds known
+    /// only at run time.
     type Object: Resource + Clone + Debug + DeserializeOwned + Send;
 
-    /// Takes out of `object` what is kept. A panic in here makes the object unreadable and is told on it.
+    /// Returns the part of `object` that is kept. A panic makes the object unreadable and is reported on it.
     fn of(object: Self::Object) -> Self;
 }
 
-/// Nothing but that the object is there: for who only has to hear of changes and to know which objects there are.
+/// Keeps only the existence of an object, for users that need changes and the list of names.
 #[derive(Debug, Clone)]
 pub struct Presence<K>(PhantomData<fn() -> K>);
 
@@ -44,23 +44,23 @@ impl<K: Stored> Projection for Presence<K> {
     }
 }
 
-/// What is kept of one object. A cluster can have tens of thousands of a kind, so that each byte in here counts.
+/// Projection of one object with its identity. A cluster can have tens of thousands of a kind, so each byte counts.
 #[derive(Debug, Clone)]
 pub struct Projected<P> {
-    /// Namespace and name, one behind the other.
+    /// Concatenated namespace and name.
     names: Box<str>,
-    /// Bytes of the namespace.
+    /// Length of the namespace in bytes.
     namespace: u32,
     is_deleting: bool,
     uid: Option<Uid>,
-    /// The server begins to count at one, here and with generations.
+    /// Versions and generations start at one.
     version: Option<NonZeroU64>,
     generation: Option<NonZeroI64>,
     value: P,
 }
 
 impl<P: Projection> Projected<P> {
-    /// What is kept of `object`, as the store of a test would have it.
+    /// Projects `object`, as the store of a test would have it.
     pub fn from_object(object: P::Object) -> Self {
         let metadata = needed(object.meta());
         Self::new(&metadata, P::of(object))
@@ -81,17 +81,17 @@ impl<P> Projected<P> {
         }
     }
 
-    /// Namespace and name of the object.
+    /// Returns namespace and name of the object.
     pub fn key(&self) -> NamespacedName {
         NamespacedName::new(self.namespace(), self.name())
     }
 
-    /// Namespace of the object, empty when it is cluster-scoped.
+    /// Returns the namespace of the object; empty if it is cluster-scoped.
     pub fn namespace(&self) -> &str {
         self.both().0
     }
 
-    /// Name of the object.
+    /// Returns the name of the object.
     pub fn name(&self) -> &str {
         self.both().1
     }
@@ -101,17 +101,17 @@ impl<P> Projected<P> {
         self.names.split_at_checked(end).unwrap_or(("", &self.names))
     }
 
-    /// The object's uid, for the guard of a write.
+    /// Returns the object's uid, for the guard of a write.
     pub fn uid(&self) -> Option<String> {
         self.uid.as_ref().map(Uid::to_string)
     }
 
-    /// True when the object is on its way out.
+    /// True if the object is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.is_deleting
     }
 
-    /// The object's `resourceVersion`, for the guard of a write.
+    /// Returns the object's `resourceVersion`, for the guard of a write.
     pub fn resource_version(&self) -> Option<String> {
         self.version.map(|version| version.to_string())
     }
@@ -143,8 +143,7 @@ impl<P> Object for Projected<P> {
     }
 }
 
-/// An object as its watch decodes it: what selects it and tells its versions, and what the projection made of it or why it
-/// could not.
+/// Decoded object of a watch: the metadata for selection and versions, and the projection or its error.
 #[derive(Debug, Clone)]
 pub(super) struct Item<P> {
     metadata: ObjectMeta,
@@ -152,18 +151,20 @@ pub(super) struct Item<P> {
 }
 
 impl<P: Projection> Item<P> {
-    /// What is kept of an object that a write returned; none where that is not readable.
+    /// Projects an object that a write returned; `None` if it cannot be read.
     pub(super) fn read(value: &Value) -> Option<Projected<P>> {
         if P::Object::metadata_api() {
-            // A definition of a MiB would be copied several times, for its name.
+            // Only the metadata is copied, because a definition may be a MiB.
             let metadata = json!({ "metadata": value.get("metadata")? });
             return Self::deserialize(metadata).ok()?.projected().ok();
         }
         Self::deserialize(value).ok()?.projected().ok()
     }
 
+    /// Returns the projection with its identity.
+    ///
     /// # Errors
-    /// When the object does not fit its type, or the projection panicked.
+    /// If the object cannot be parsed as its type, or the projection panicked.
     pub(super) fn projected(self) -> Result<Projected<P>, String> {
         let value = self.value?;
         Ok(Projected::new(&self.metadata, value))
@@ -175,7 +176,7 @@ where
     P::Object: Deserialize<'de>,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // One object that does not fit its type is reported and skipped, it never stops the watch.
+        // One object that cannot be parsed is reported and skipped; it never stops the watch.
         let guard = DeserializeGuard::<P::Object>::deserialize(deserializer)?;
         Ok(match guard.0 {
             Ok(object) => Self {
@@ -190,7 +191,7 @@ where
     }
 }
 
-/// What the watcher and the requirements of a watch look at.
+/// Returns the metadata that the watcher and the requirements of a watch use.
 fn needed(metadata: &ObjectMeta) -> ObjectMeta {
     ObjectMeta {
         namespace: metadata.namespace.clone(),

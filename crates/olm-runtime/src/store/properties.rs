@@ -1,7 +1,7 @@
-//! What a store promises, as properties, driven by a random walk against a model of the API server and its watch.
+//! Guarantees of stores as properties, tested by a random walk against a model of the API server and its watch.
 //!
-//! The walk knows stores only as [`WatchedStore`], so that any store, whatever it keeps of its objects, is held to the same
-//! promises. The seed is that of `olm_testing::properties`, and it is printed.
+//! The walk uses stores only through [`WatchedStore`], so every store must keep the same guarantees, whatever it stores of its objects.
+//! The seed is that of `olm_testing::properties`, and it is printed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ type State = (String, u64);
 type View = BTreeMap<String, State>;
 type Teller = Box<dyn Fn(&str, Option<State>) + Send + Sync>;
 
-/// The interface of a store to its watch and to the executor. Objects have a name, a uid and a version.
+/// Interface of a store to its watch and to the executor. Objects have a name, a uid and a version.
 trait WatchedStore {
     fn relist_begins(&self);
     fn listed(&self, name: &str, state: &State);
@@ -25,15 +25,15 @@ trait WatchedStore {
     fn watching_from(&self, version: u64);
     fn told_applied(&self, name: &str, state: &State);
     fn told_deleted(&self, name: &str, state: &State);
-    /// The answer to a create or an update of ours.
+    /// Applies the answer to a create or an update of ours.
     fn absorb(&self, name: &str, state: &State);
-    /// The answer to a deletion of ours that names the uid, or to a write that took the object out of the selection.
+    /// Applies the answer to a deletion of ours that names the uid.
     fn absorb_deleted_uid(&self, name: &str, uid: &str);
-    /// The answer to a write of ours after which the object is not selected any more.
+    /// Applies the answer to a write of ours after which the object is no longer selected.
     fn absorb_deselected(&self, name: &str, state: &State);
-    /// What it shows.
+    /// Returns the objects of the store.
     fn view(&self) -> View;
-    /// How many deletions it remembers of which the watch has told.
+    /// Number of remembered deletions that the watch has reported.
     fn remembered(&self) -> usize;
     fn on_change(&self, teller: Teller);
 }
@@ -52,7 +52,7 @@ fn state_of(object: &impl Object) -> State {
     (revision.uid.unwrap().to_string(), revision.version.unwrap())
 }
 
-/// What a store can keep of a ConfigMap.
+/// Form in which a store can keep a ConfigMap.
 trait Kept: Object + Sized + Send + Sync + 'static {
     fn of(object: ConfigMap) -> Self;
 
@@ -67,7 +67,7 @@ impl Kept for ConfigMap {
     }
 }
 
-/// The least that a reader can keep.
+/// Smallest possible projection.
 #[derive(Debug, Clone)]
 struct Nothing;
 
@@ -133,11 +133,11 @@ impl<T: Kept> WatchedStore for Store<T> {
     }
 }
 
-/// Small, reproducible random numbers (SplitMix64).
+/// Small, reproducible random number generator (SplitMix64).
 pub(super) struct Random(u64);
 
 impl Random {
-    /// Tells its seed; `OLM_PROPERTY_SEED` sets it.
+    /// Creates a generator and prints its seed, which `OLM_PROPERTY_SEED` sets.
     pub(super) fn new(what: &str) -> Self {
         let seed = olm_testing::properties::seed();
         println!("{what}, OLM_PROPERTY_SEED={seed}");
@@ -159,17 +159,17 @@ impl Random {
     }
 }
 
-/// What happened to an object on the server, at a version.
+/// Change of an object on the server, at a version.
 #[derive(Debug, Clone)]
 struct Event {
     version: u64,
     name: String,
     uid: String,
-    /// Whether the object is there, and selected, afterwards.
+    /// True if the object exists and is selected afterwards.
     is_there: bool,
 }
 
-/// An answer to a write of ours that has yet to reach the store.
+/// Answer to a write of ours that has not reached the store yet.
 #[derive(Debug, Clone)]
 enum Answer {
     Written(Event),
@@ -177,12 +177,12 @@ enum Answer {
     Deselected(Event),
 }
 
-/// The API server: its objects and its history.
+/// API server with its objects and its history.
 #[derive(Default)]
 struct Server {
     version: u64,
     uids: u64,
-    /// By name: uid, version and whether the watch's selector picks it.
+    /// Uid, version and whether the watch selects the object, by name.
     objects: BTreeMap<String, (String, u64, bool)>,
     history: Vec<Event>,
 }
@@ -206,9 +206,9 @@ impl Server {
         event
     }
 
-    /// Some write to `name`; the answer that its writer gets.
+    /// Performs a random write to `name` and returns the answer to its writer.
     fn write(&mut self, name: &str, random: &mut Random) -> Option<Answer> {
-        // Versions are the whole cluster's: others take some of them.
+        // Versions belong to the whole cluster, so other objects use some of them.
         self.version += 1 + random.below(3) as u64;
         let Some((uid, _, selected)) = self.objects.get(name).cloned() else {
             self.uids += 1;
@@ -220,7 +220,7 @@ impl Server {
         match (random.below(8), selected) {
             (0..3, _) => {
                 self.objects.remove(name);
-                // A watch with a selector hears nothing of an object it did not know.
+                // A watch with a selector gets no event for an object that was not selected.
                 selected.then(|| Answer::DeletedUid(self.happened(name, &uid, false)))
             }
             (3, true) => {
@@ -241,17 +241,17 @@ impl Server {
     }
 }
 
-/// How far the watch is.
+/// State of the watch.
 enum Watching {
-    /// Nothing is asked for: the beginning, or after 410.
+    /// Nothing is requested: the start, or after 410.
     Nothing,
-    /// The list was announced, not asked for.
+    /// The list was announced, but not requested.
     Begun,
-    /// The list was made at this version; these are yet to come.
+    /// The list was made at this version; these objects have not been delivered.
     Listing(u64, Vec<(String, State)>),
-    /// The list is over; the watch from this version has not begun.
+    /// The list is complete; the watch from this version has not started.
     Listed(u64),
-    /// The next event of the history.
+    /// Index of the next event in the history.
     At(usize),
 }
 
@@ -262,10 +262,10 @@ struct Walk<'a, S> {
     server: Server,
     watching: Watching,
     answers: Vec<Answer>,
-    /// The newest of our writes to each object that was absorbed, and whether the object was there after it.
+    /// Newest absorbed write of ours per object, and whether the object existed after it.
     own: BTreeMap<String, Event>,
     shadow: Arc<Mutex<View>>,
-    /// Told as deleted without having been told as there.
+    /// Objects reported as deleted that were never reported to exist.
     unknown: Arc<Mutex<Vec<String>>>,
     most_remembered: usize,
 }
@@ -291,7 +291,7 @@ impl<S: WatchedStore> Walk<'_, S> {
         let index = self.random.below(self.names.len());
         let name = self.names[index].clone();
         let answer = self.server.write(&name, &mut self.random);
-        // Half of what happens is our doing. We delete only what we have seen.
+        // Half of the writes are ours. We delete only what we have seen.
         if let Some(answer) = answer
             && self.random.one_in(2)
             && self.has_seen(&answer)
@@ -336,7 +336,7 @@ impl<S: WatchedStore> Walk<'_, S> {
         }
     }
 
-    /// One step of the watch; `upset` allows it to lose its connection, its place, or everything.
+    /// Performs one step of the watch; with `upset` it may lose its connection, its position, or everything.
     fn watch(&mut self, upset: bool) {
         self.watching = match std::mem::replace(&mut self.watching, Watching::Nothing) {
             Watching::Nothing => {
@@ -372,7 +372,7 @@ impl<S: WatchedStore> Walk<'_, S> {
         };
     }
 
-    /// The connection was lost, and the new watch begins where the old one was, or a little before.
+    /// Reconnects: the new watch starts where the old one was, or slightly before.
     fn reconnect(&mut self, index: usize) -> Watching {
         let back = if self.random.one_in(2) {
             self.random.below(6)
@@ -396,7 +396,7 @@ impl<S: WatchedStore> Walk<'_, S> {
             .history
             .get(index + 1)
             .filter(|next| next.name != event.name);
-        // Two events of two objects in the wrong order.
+        // Delivers two events of two objects in the wrong order.
         if let Some(other) = other.cloned()
             && self.random.one_in(20)
         {
@@ -452,7 +452,7 @@ impl<S: WatchedStore> Walk<'_, S> {
         }
     }
 
-    /// Everything is absorbed and told, and the store has to agree with the server.
+    /// Absorbs and delivers everything; then the store must equal the server.
     fn come_to_rest(&mut self) {
         while let Some(answer) = self.answers.pop() {
             self.absorb(&answer);
@@ -462,7 +462,7 @@ impl<S: WatchedStore> Walk<'_, S> {
             self.check();
         }
         assert_eq!(self.store.view(), self.server.view());
-        // What is settled needs no history; half the time the watch has lost its place with it.
+        // Settled events need no history. Half of the time the watch also loses its position.
         if self.random.one_in(2) {
             self.server.history.clear();
             self.own.clear();
@@ -471,7 +471,7 @@ impl<S: WatchedStore> Walk<'_, S> {
     }
 }
 
-/// Walks with `names` objects. The promise of our own last write needs a memory of all of them at once.
+/// Walks with `names` objects. The guarantee about our last write needs a memory of all of them at once.
 fn keeps_its_promises(store: &impl WatchedStore, names: usize, most_remembered: usize, steps: usize) {
     let steps = olm_testing::long::count("steps of a store beside its server", steps);
     let random = Random::new(&format!("{steps} steps"));
@@ -480,7 +480,7 @@ fn keeps_its_promises(store: &impl WatchedStore, names: usize, most_remembered: 
     let (told, gone) = (Arc::clone(&shadow), Arc::clone(&unknown));
     store.on_change(Box::new(move |name, state| {
         let mut shadow = told.lock().unwrap();
-        // No assertion here: a panic of a listener stays with it.
+        // There is no assertion here, because a panic of a listener would be caught.
         match state {
             Some(state) => {
                 shadow.insert(name.to_owned(), state);
@@ -517,8 +517,7 @@ fn a_store_of_what_a_reader_keeps_makes_the_same_promises() {
     keeps_its_promises(&Store::<Projected<Nothing>>::projected(), 5, 512, 100_000);
 }
 
-/// More deletions at a time than are remembered: the store may fall behind our own writes then, but it agrees with the
-/// server in the end.
+/// More deletions at a time than are remembered: the store may miss our own writes for a while, but equals the server in the end.
 #[test]
 fn a_store_that_remembers_little_agrees_with_the_server_in_the_end() {
     let store = Store::<ConfigMap>::with_contents(kind_of::<ConfigMap>(), Contents::remembering(3));

@@ -1,4 +1,4 @@
-//! Lists that are asked for: afterwards a store is no older than the question, however late its watch is.
+//! Requested relists: afterwards a store is no older than the request, however late its watch is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,32 +6,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// Those of one store.
+/// Relists of one store.
 #[derive(Debug, Default)]
 pub(super) struct Relists {
-    /// How many were asked for.
+    /// Number of requested relists.
     asked: AtomicU64,
-    /// How many of them had been, when the last list began.
+    /// Value of `asked` when the last list started.
     begun: AtomicU64,
-    /// The same of the last list that ended.
+    /// Value of `begun` when the last list ended.
     ended: watch::Sender<u64>,
     progress: Mutex<Progress>,
     news: Notify,
 }
 
-/// How far lists came since the last one was asked for.
+/// Progress of lists since the last request.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Objects of the list that is on its way.
+    /// Number of objects of the list in progress.
     objects: u64,
-    /// Objects of the list that came furthest.
+    /// Number of objects of the longest list so far.
     most: u64,
-    /// When a list came further than any before. One that breaks at the same page again and again does not.
+    /// Time at which a list got further than all before. A list that breaks at the same page every time makes no progress.
     at: Option<Instant>,
 }
 
 impl Relists {
-    /// Asks for a list; what is given back comes to its end when one has that began after this.
+    /// Requests a relist. The returned future ends when a list that started after this call has ended.
     pub(super) fn ask(self: &Arc<Self>) -> impl Future<Output = ()> + use<> {
         let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         *self.lock() = Progress::default();
@@ -39,29 +39,29 @@ impl Relists {
         let relists = Arc::clone(self);
         async move {
             let mut ended = relists.ended.subscribe();
-            // The sender lives as long as this.
+            // The sender lives as long as `relists`.
             let _ = ended.wait_for(|ended| *ended >= number).await;
         }
     }
 
-    /// True until the last list that was asked for is in the store.
+    /// True until the last requested list is in the store.
     pub(super) fn is_wanted(&self) -> bool {
         *self.ended.borrow() < self.asked.load(Ordering::SeqCst)
     }
 
-    /// Comes back when a list was asked for.
+    /// Waits until a list is requested.
     pub(super) async fn asked(&self) {
         self.news.notified().await;
     }
 
-    /// A list begins; to be called before its request is sent.
+    /// Records the start of a list; call it before its request is sent.
     pub(super) fn begins(&self) {
         let asked = self.asked.load(Ordering::SeqCst);
         self.begun.store(asked, Ordering::SeqCst);
         self.lock().objects = 0;
     }
 
-    /// One object of the list has come.
+    /// Records one object of the list.
     pub(super) fn goes_on(&self) {
         let mut progress = self.lock();
         progress.objects += 1;
@@ -71,12 +71,12 @@ impl Relists {
         }
     }
 
-    /// When a list came further than all before it, since the last one was asked for.
+    /// Returns the time at which a list last got further than all before, since the last request.
     pub(super) fn progress(&self) -> Option<Instant> {
         self.lock().at
     }
 
-    /// The list is in the store. One that was not asked for comes no further than the one before.
+    /// Records that the list is in the store. A list that was not requested is no progress.
     pub(super) fn ends(&self) {
         let begun = self.begun.load(Ordering::SeqCst);
         if self.ended.send_replace(begun) < begun {

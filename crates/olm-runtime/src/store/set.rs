@@ -1,4 +1,4 @@
-//! The stores of one binary, and what takes in our own writes.
+//! Stores of one process, and the way for our own writes into them.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -27,25 +27,25 @@ use crate::key::NamespacedName;
 use crate::metrics::Metrics;
 use crate::plan::{EventDraft, Target};
 
-/// Events about objects at which a store failed that may wait; more are dropped, the log has them all.
+/// Maximum number of waiting Events about objects at which a store failed. More are dropped; the log has them all.
 const WAITING_EVENTS: usize = 64;
 
-/// How many keys wait in the queues of a binary.
+/// Returns the number of keys that wait in the queues of a process.
 type Waiting = Arc<dyn Fn() -> usize + Send + Sync>;
 
 type Starter = Box<dyn FnOnce(&mut JoinSet<()>, &Metrics) + Send>;
 
-/// The stores of one binary: their watches, their readiness and the way for written objects into them.
+/// Stores of one process: their watches, their readiness and the way for written objects into them.
 pub struct StoreSet {
     absorbers: Absorbers,
     ready: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
     events: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
-    /// By the name of the store.
+    /// Relists by name of the store.
     relists: Vec<(String, Arc<Relists>)>,
     waiting: Waiting,
     metrics: Metrics,
-    /// The same, once it is sure which: for watches that begin later.
+    /// Final metrics, for watches that start later.
     counted: Arc<OnceLock<Metrics>>,
 }
 
@@ -65,24 +65,24 @@ impl Default for StoreSet {
 }
 
 impl StoreSet {
-    /// No stores, and nothing counted.
+    /// Creates a set without stores and metrics.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts what the stores, and those who are given the [`StoreSetHandle`], do.
+    /// Sets the metrics of the stores and of the users of the [`StoreSetHandle`].
     #[must_use]
     pub fn with_metrics(self, metrics: Metrics) -> Self {
         Self { metrics, ..self }
     }
 
-    /// Tells how many keys wait in the queues that the stores fill, all together. A process that stands by does not work them off.
+    /// Sets the function that counts the keys in all queues that the stores fill. A standby does not process these keys.
     pub fn fills(&mut self, waiting: impl Fn() -> usize + Send + Sync + 'static) {
         self.waiting = Arc::new(waiting);
     }
 
-    /// Adds a store of full (pruned) objects. Its watch runs from [`StoreSet::start`] on, so that
-    /// listeners can be attached before the first change.
+    /// Adds a store of full (pruned) objects. Its watch starts with [`StoreSet::start`], so that listeners can be attached before the
+    /// first change.
     pub fn add<K: Stored>(&mut self, watch: Watch<K>) -> Store<K> {
         let prune = watch.prune;
         let read = move |value: &Value| match K::deserialize(value) {
@@ -95,18 +95,17 @@ impl StoreSet {
                 None
             }
         };
-        // The list and watch are typed by the guard: one object that does not decode is reported
-        // and skipped, it never stops the watch.
+        // The list and watch are typed by the guard: one object that cannot be decoded is reported and skipped; it never stops the watch.
         let decode = move |guard: DeserializeGuard<K>| {
             let mut object = guard.0.map_err(|invalid| invalid.error)?;
-            // What finds a bug of ours there is unreadable, and no end of the process.
+            // An object that triggers a panic there counts as unreadable and does not end the process.
             let prepared = isolation::catch(|| prepare(&mut object, prune));
             prepared.map(|()| object).map_err(|panicked| panicked.to_string())
         };
         self.add_decoded(watch, Store::new(), read, decode)
     }
 
-    /// Adds a store of what `P` makes of each object while it is decoded; the whole object is never kept.
+    /// Adds a store of projections `P`, computed while each object is decoded; the whole object is never kept.
     pub fn add_projected<P: Projection>(&mut self, watch: Watch<P::Object>) -> Store<Projected<P>>
     where
         P::Object: Stored,
@@ -129,8 +128,8 @@ impl StoreSet {
         self.add_decoded(watch, Store::new(), read, decode)
     }
 
-    /// Adds `store`, whose watch sends objects of kind `K` as `E`: `decode` makes what is kept of each, `read` of what a
-    /// write of ours returned.
+    /// Adds `store`, whose watch sends objects of kind `K` as `E`. `decode` converts each of them to the stored form, and `read` the
+    /// results of our own writes.
     fn add_decoded<K, E, S>(
         &mut self,
         watch: Watch<K>,
@@ -153,7 +152,7 @@ impl StoreSet {
         store
     }
 
-    /// Adds news of a kind of which nothing is kept.
+    /// Adds change notifications of a kind that is not stored.
     pub fn add_news<K: Stored>(&mut self, watch: Watch<K>) -> News<K> {
         let news = News::default();
         news.sends_events_to(self.events.0.clone());
@@ -168,7 +167,7 @@ impl StoreSet {
         news
     }
 
-    /// Watches that come and go with their users, of what `P` makes of objects. They are counted from [`StoreSet::start`] on.
+    /// Creates watches that exist only while they have users, for projections `P`. Metrics count them from [`StoreSet::start`] on.
     pub fn on_demand<P: Projection>(&self, client: &Client) -> OnDemand<P>
     where
         P::Object: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
@@ -177,7 +176,7 @@ impl StoreSet {
         OnDemand::new(client, absorbers, self.events.0.clone(), metrics)
     }
 
-    /// Enters a store of objects of kind `K`, kept in the form `S`; gives what will feed it.
+    /// Registers a store of objects of kind `K` in the form `S`, and returns its feed.
     fn register<K, S>(
         &mut self,
         store: &Store<S>,
@@ -193,16 +192,16 @@ impl StoreSet {
         let requirements: Arc<[Requirement]> = requirements.into();
         let api = ApiResource::erase::<K>(&());
         self.absorbers.add(&api, store, &requirements, read);
-        // Set once, as this store is new.
+        // This is set once, because the store is new.
         let _ = store.shared.events.set(self.events.0.clone());
         self.relists
             .push((name.clone(), Arc::clone(&store.shared.relists)));
         Feed::new(store, name, requirements)
     }
 
-    /// Starts all watches on `tasks` and returns what the executor needs of the set.
+    /// Starts all watches on `tasks` and returns the handle for the executor.
     pub fn start(self, tasks: &mut JoinSet<()>) -> StoreSetHandle {
-        // Set once, as the set starts once.
+        // This is set once, because the set starts once.
         let _ = self.counted.set(self.metrics.clone());
         for start in self.starters {
             start(tasks, &self.metrics);
@@ -218,7 +217,7 @@ impl StoreSet {
     }
 }
 
-/// The running side of a [`StoreSet`]: takes in our own writes, and knows which stores are ready.
+/// Running side of a [`StoreSet`]: takes in our own writes, and knows which stores are ready.
 #[derive(Clone)]
 pub struct StoreSetHandle {
     absorbers: Absorbers,
@@ -230,7 +229,7 @@ pub struct StoreSetHandle {
 }
 
 impl StoreSetHandle {
-    /// A set without stores, for tests of the executor.
+    /// Creates a set without stores, for tests of the executor.
     pub fn empty() -> Self {
         Self {
             absorbers: Absorbers::default(),
@@ -242,20 +241,20 @@ impl StoreSetHandle {
         }
     }
 
-    /// What counts for this process.
+    /// Returns the metrics of this process.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// How many keys wait in the queues that the stores fill.
+    /// Number of keys that wait in the queues that the stores fill.
     pub(crate) fn waiting(&self) -> usize {
         (self.waiting)()
     }
 
-    /// Has every store listed anew. Afterwards they hold what the server held when this was called, or something later, however late their
-    /// watches are: the server answers such a list with what is stored when it is asked for. Not so news, and what is watched on demand.
+    /// Lists every store again. Afterwards the stores hold the server's content at this call or later, however late their watches are.
+    /// The server answers such a list with the latest content. Notifications and watches on demand are not listed.
     ///
-    /// False when none of these lists came any further for as long as `patience`, see [`StoreSetHandle::unlisted`].
+    /// Returns false if none of these lists made progress for `patience`, see [`StoreSetHandle::unlisted`].
     pub async fn list_again(&self, patience: Duration) -> bool {
         let lists: Vec<_> = self.relists.iter().map(|(_, relists)| relists.ask()).collect();
         let listed = async {
@@ -275,20 +274,20 @@ impl StoreSetHandle {
         true
     }
 
-    /// Names of the stores whose list of [`StoreSetHandle::list_again`] is still missing.
+    /// Returns the names of the stores whose list of [`StoreSetHandle::list_again`] is still missing.
     pub fn unlisted(&self) -> Vec<&str> {
         let wanted = self.relists.iter().filter(|(_, relists)| relists.is_wanted());
         wanted.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The Events that tell users of objects which no store can read, and of changes at which a listener failed. There is
-    /// one taker; a second gets none.
+    /// Returns the receiver of Events about unreadable objects and failed listeners. Only the first caller gets it; later ones get a
+    /// closed channel.
     pub fn take_events(&self) -> mpsc::Receiver<EventDraft> {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.take().unwrap_or_else(|| mpsc::channel(1).1)
     }
 
-    /// Names of the stores whose initial list is still missing.
+    /// Returns the names of the stores whose initial list is still missing.
     pub fn missing(&self) -> Vec<&str> {
         self.ready
             .iter()
@@ -300,12 +299,12 @@ impl StoreSetHandle {
     /// Waits until every store has its initial list.
     pub async fn wait(&mut self) {
         for (_, ready) in &mut self.ready {
-            // An error means the store is gone, which happens only at shutdown.
+            // An error means that the store is dropped, which happens only at shutdown.
             let _ = ready.wait_for(|ready| *ready).await;
         }
     }
 
-    /// Takes in an object that a write returned.
+    /// Stores an object that a write returned.
     pub fn absorb(&self, object: &Value) {
         let text = |pointer: &str| object.get(pointer).and_then(Value::as_str).unwrap_or_default();
         let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
@@ -313,9 +312,9 @@ impl StoreSetHandle {
             .announce(group, text("kind"), &OwnWrite::Written(object));
     }
 
-    /// Takes in what the deletion of `target` returned: a `Status` when the object is gone, else the object, which then
-    /// is gone as well or waits for finalizers or its grace period. `uid` is that of the deleted object, if the deletion
-    /// was limited to it.
+    /// Applies the answer to a deletion of `target`. The answer is a `Status` if the object is deleted, else the object. The latter is
+    /// deleted as well, or waits for finalizers or its grace period. `uid` is that of the deleted object, if the deletion was limited to
+    /// it.
     pub fn absorb_deletion(&self, target: &Target, uid: Option<&str>, answer: &Value) {
         let api = &target.api;
         if answer.get("kind").and_then(Value::as_str) != Some("Status") {
@@ -332,7 +331,7 @@ impl StoreSetHandle {
     }
 }
 
-/// Drops what nobody reads of an object kept for its metadata; kubectl's copy of the whole object would be most of it.
+/// Removes unused metadata. kubectl's copy of the whole object would be most of it.
 pub(super) fn prepare_metadata(metadata: &mut ObjectMeta) {
     metadata.managed_fields = None;
     if let Some(annotations) = &mut metadata.annotations {

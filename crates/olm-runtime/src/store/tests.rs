@@ -1,4 +1,4 @@
-//! What stores make of changes that come late, twice or in the wrong order.
+//! Tests of stores with changes that arrive late, twice or in the wrong order.
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -66,7 +66,7 @@ fn the_deletion_of_a_namesake_is_ignored() {
     assert_eq!(known_version(&store), Some(12));
 }
 
-/// Found by the property test of stores: the answer to a write comes after that to a deletion, and after a list that shows neither.
+/// Found by the property test of stores. The answer to a write arrives after that to a deletion, and after a list that contains neither.
 #[test]
 fn a_late_answer_revives_nothing_between_a_list_and_its_watch() {
     let store = Store::new();
@@ -83,12 +83,12 @@ fn a_late_answer_revives_nothing_between_a_list_and_its_watch() {
     store.watching_from(9);
     store.put(config_map("a", "1", 7));
     assert_eq!(known_version(&store), None);
-    // A namesake made since.
+    // A new object with the same name.
     store.put(config_map("a", "2", 10));
     assert_eq!(known_version(&store), Some(10));
 }
 
-/// A round deletes many objects while the watch is behind: what it still tells of them revives none.
+/// A reconcile deletes many objects while the watch is behind: late events of the watch revive none of them.
 #[test]
 fn many_deletions_of_which_the_watch_has_not_told_are_all_remembered() {
     let store = Store::new();
@@ -159,8 +159,8 @@ fn a_namespace_is_listed_alone_and_in_order() {
     assert_eq!(namespaces, ["a", "aa", "b"]);
 }
 
-/// What we create between a list and its end is not in the list, and is not gone for that; the watch, which begins with
-/// the list's version, tells it once more.
+/// An object created during a list is not in it, and is not deleted for that. The watch, which starts at the list's version, reports it
+/// again.
 #[test]
 fn what_was_made_during_a_relist_stays() {
     let store = Store::new();
@@ -175,7 +175,7 @@ fn what_was_made_during_a_relist_stays() {
     assert_eq!(known_version(&store), Some(10));
 }
 
-/// The other way round: what the list should have shown was deleted before it was made, and nothing will ever tell.
+/// The opposite: an object that the list should contain was deleted before the list was made, and no event will report that.
 #[test]
 fn what_was_made_and_deleted_before_a_list_is_gone() {
     for absorbed in [
@@ -216,8 +216,7 @@ fn what_we_deleted_is_gone_at_once_and_old_news_does_not_bring_it_back() {
     assert_eq!(known_version(&store), Some(9));
 }
 
-/// After a restored backup the server's versions begin lower than what was seen: the store says so, and believes the next
-/// list.
+/// After a restored backup the server's versions start lower than those seen. The store detects it and trusts the next list.
 #[test]
 fn a_server_restored_from_a_backup_is_listed_anew() {
     let store = Store::new();
@@ -249,7 +248,7 @@ fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_told_once() {
     store.watching_from(8);
     assert_eq!(known_version(&store), Some(5));
     assert_eq!(store.unreadable()[&unreadable.key], "no number");
-    // The late answer to a write of ours is older than what cannot be read.
+    // The late answer to a write of ours is older than the unreadable state.
     store.put(config_map("a", "1", 5));
     assert_eq!(store.unreadable()[&unreadable.key], "no number");
     store.told_applied(config_map("a", "1", 9));
@@ -272,7 +271,7 @@ fn what_was_unreadable_and_went_during_a_relist_is_forgotten() {
     store.relist_ends();
     let left: Vec<_> = store.unreadable().into_keys().collect();
     assert_eq!(left, [stays.key]);
-    // A namesake with the same fault is news.
+    // Another object of the same name with the same error is reported again.
     store.watching_from(4);
     assert!(store.mark_unreadable(&gone, false, "no number"));
 }
@@ -284,7 +283,7 @@ where
     kube::Client::new(tower::service_fn(answer), "default")
 }
 
-/// Whoever waits for that change hears of it there.
+/// The Event is on the changed object, where a user who waits for the change sees it.
 #[tokio::test]
 async fn a_listener_that_panics_is_told_on_the_object() {
     let mut set = StoreSet::new();
@@ -300,7 +299,7 @@ async fn a_listener_that_panics_is_told_on_the_object() {
     assert!(events.try_recv().is_err());
 }
 
-/// What is read of one object never ends the watch of all.
+/// A panic while reading one object never ends the watch of all.
 #[tokio::test(start_paused = true)]
 async fn an_object_at_which_pruning_panics_is_unreadable_and_the_others_come() {
     let client = client(|request| async move {
@@ -332,7 +331,7 @@ async fn an_object_at_which_pruning_panics_is_unreadable_and_the_others_come() {
     assert!(readiness.take_events().try_recv().is_ok());
 }
 
-/// How many entries a ConfigMap has.
+/// Number of entries of a ConfigMap.
 #[derive(Debug, Clone)]
 struct Entries(usize);
 
@@ -345,8 +344,8 @@ impl Projection for Entries {
     }
 }
 
-/// The reader's function runs while the watch decodes. What it cannot read is told, and the others come; what our own writes
-/// return goes the same way, and is judged by labels that are not kept.
+/// The projection runs while the watch decodes. Unreadable objects are reported and the others are stored. The results of our own writes
+/// take the same path, and are selected by labels that are not stored.
 #[tokio::test(start_paused = true)]
 async fn a_store_keeps_what_its_reader_makes_of_objects_and_nothing_else() {
     let full = |name: &str, version: u64, label: &str| {
@@ -399,7 +398,8 @@ async fn a_store_keeps_what_its_reader_makes_of_objects_and_nothing_else() {
     assert!(store.get("ns", "good").is_none());
 }
 
-/// The server cannot select by finalizers, so it tells of all; what has none is not kept, and goes when it loses it.
+/// The server cannot select by finalizers, so it sends all objects. Objects without the finalizer are not stored, or removed once they
+/// lose it.
 #[tokio::test(start_paused = true)]
 async fn a_store_keeps_only_what_has_the_finalizer_it_asks_for() {
     let with = |name: &str, version: u64, finalizers: &[&str]| {
@@ -477,7 +477,7 @@ fn a_listener_that_panics_stops_nobody() {
     assert_eq!(known_version(&store), None);
 }
 
-/// Names lie one behind the other, and one namespace may begin with the name of another.
+/// Namespace and name are concatenated, and one namespace may start with the name of another.
 #[test]
 fn projected_objects_are_found_by_namespace_and_name_as_whole_ones_are() {
     let (whole, projected) = (Store::new(), Store::<Projected<Entries>>::projected());

@@ -1,4 +1,4 @@
-//! What a store watches.
+//! Settings of a store's watch.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher;
@@ -6,23 +6,23 @@ use kube::{Client, Resource};
 
 use super::Stored;
 
-/// Objects a page of the initial list; small, because a page is decoded whole before it is pruned.
+/// Objects per page of the initial list; small, because a page is decoded completely before it is pruned.
 pub(super) const PAGE_SIZE: u32 = 100;
 
-/// One requirement of a watch.
+/// A requirement on the objects of a watch.
 #[derive(Debug, Clone)]
 pub(super) enum Requirement {
     Equals(String, String),
     Exists(String),
     Absent(String),
-    /// These two are no labels: the request is for them alone, and what our writes return is judged by them.
+    /// These two are not labels. The request is limited to them, and the results of our writes are filtered by them.
     Namespace(String),
     Name(String),
-    /// No selector of the server knows finalizers: what has none is dropped when it comes.
+    /// Server-side selectors do not support finalizers, so objects without it are dropped on arrival.
     Finalizer(String),
 }
 
-/// What to watch and how much of it to keep.
+/// Kind and selection of the watched objects, and the part of them to keep.
 pub struct Watch<K> {
     pub(super) client: Client,
     pub(super) config: watcher::Config,
@@ -31,7 +31,7 @@ pub struct Watch<K> {
 }
 
 impl<K: Stored> Watch<K> {
-    /// Every object of the kind, in all namespaces.
+    /// Watches every object of the kind, in all namespaces.
     pub fn new(client: &Client) -> Self {
         Self {
             client: client.clone(),
@@ -41,31 +41,31 @@ impl<K: Stored> Watch<K> {
         }
     }
 
-    /// Only objects with label `key` equal to `value`.
+    /// Selects only objects with label `key` equal to `value`.
     #[must_use]
     pub fn label_equals(self, key: &str, value: &str) -> Self {
         self.require(Requirement::Equals(key.to_owned(), value.to_owned()))
     }
 
-    /// Only objects that have label `key`.
+    /// Selects only objects that have label `key`.
     #[must_use]
     pub fn label_exists(self, key: &str) -> Self {
         self.require(Requirement::Exists(key.to_owned()))
     }
 
-    /// Only objects without label `key`.
+    /// Selects only objects without label `key`.
     #[must_use]
     pub fn label_absent(self, key: &str) -> Self {
         self.require(Requirement::Absent(key.to_owned()))
     }
 
-    /// Keeps only objects with finalizer `name`. The server sends the others, too, and nothing of them stays in memory.
+    /// Keeps only objects with finalizer `name`. The server sends the others as well, but they are not stored.
     #[must_use]
     pub fn with_finalizer(self, name: &str) -> Self {
         self.require(Requirement::Finalizer(name.to_owned()))
     }
 
-    /// Drops from each object what nobody reads; `managedFields` go afterwards in any case.
+    /// Sets a function that removes unused parts of each object; `managedFields` are always removed.
     #[must_use]
     pub fn prune(mut self, prune: fn(&mut K)) -> Self {
         self.prune = prune;
@@ -77,7 +77,7 @@ impl<K: Stored> Watch<K> {
         self
     }
 
-    /// What the server is asked for; the requirements that it cannot select by are left out.
+    /// Returns the settings of the request, without the requirements that the server cannot select by.
     pub(super) fn config(&self) -> watcher::Config {
         let mut config = self.config.clone();
         config.label_selector = self.selector();
@@ -111,7 +111,7 @@ pub(super) fn selected(requirements: &[Requirement], metadata: &ObjectMeta) -> b
     })
 }
 
-/// Plural and group, as in the name of a CustomResourceDefinition.
+/// Returns plural and group, as in the name of a CustomResourceDefinition.
 pub(super) fn resource_name<K: Resource<DynamicType = ()>>() -> String {
     format!("{}.{}", K::plural(&()), K::group(&()))
 }

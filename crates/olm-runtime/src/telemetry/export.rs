@@ -1,8 +1,8 @@
-//! Spans to an OpenTelemetry collector, where the environment names one: OTLP over HTTP, as protobuf.
+//! Exports spans to an OpenTelemetry collector if the environment names one: OTLP over HTTP, as protobuf.
 //!
-//! Names and meaning of the variables are OpenTelemetry's, but for the default: without an endpoint nothing is exported. Spans are sent
-//! in batches by a thread of their own; while the collector is away they are dropped beyond 2048, and a round waits for none of it. What is
-//! lost is told in the log ([`losses`]).
+//! Names and meaning of the variables are OpenTelemetry's, except for the default: without an endpoint nothing is exported. A separate
+//! thread sends spans in batches. While the collector is unavailable, spans beyond 2048 are dropped, and no reconcile waits for the
+//! export. Lost spans are logged ([`losses`]).
 
 mod losses;
 
@@ -44,35 +44,35 @@ use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 use self::losses::{Counted, Losses, Queue};
 use crate::error;
 
-/// How long the collector may take for a batch.
+/// Timeout for sending a batch to the collector.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the process waits in the end until its last spans are sent.
+/// Maximum time that the process waits at the end to send its last spans.
 const LAST_BATCH: Duration = Duration::from_secs(2);
-/// What is read of an answer, in bytes; it says how many spans were refused, at most.
+/// Maximum bytes read of an answer, which only contains the number of refused spans and a message.
 const ANSWER_LIMIT: usize = 64 << 10;
-/// Characters of what a collector says that are told.
+/// Maximum characters logged of a collector's message.
 const WORDS: usize = 500;
-/// The path of OTLP for spans.
+/// OTLP's path for spans.
 const TRACES: &str = "/v1/traces";
 
-/// How many spans wait where the environment does not say, and how many may at most: each takes a kilobyte or so.
+/// Default and maximum number of waiting spans; each takes about a kilobyte.
 const QUEUE: usize = 2048;
 const QUEUE_LIMIT: usize = 1 << 16;
 
-/// What the environment says.
+/// Settings from the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// The whole address that batches are posted to.
+    /// Complete address to which batches are sent.
     endpoint: Uri,
-    /// A file with certificates of authorities that are believed; empty: those of the system.
+    /// File with trusted CA certificates; empty for those of the system.
     certificate: String,
-    /// How many spans may wait.
+    /// Maximum number of waiting spans.
     queue: usize,
-    /// What goes with each batch.
+    /// HTTP headers sent with each batch.
     headers: Headers,
 }
 
-/// Headers, of which nobody is shown more than how many there are: they may hold credentials. Values are as the environment has them.
+/// Headers; `Debug` shows only their number, because they may contain credentials. Values are as in the environment.
 #[derive(Clone, PartialEq, Eq)]
 struct Headers(HashMap<String, String>);
 
@@ -83,13 +83,13 @@ impl std::fmt::Debug for Headers {
 }
 
 impl Settings {
-    /// What `variable` says; `None` where nothing is to be exported.
+    /// Reads the settings with `variable`; `None` if nothing is to be exported.
     ///
     /// # Errors
-    /// What is asked for and cannot be had, for the log.
+    /// If a setting is not supported, with the text for the log.
     pub(super) fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let value = |name: &str| variable(name).filter(|value| !value.is_empty());
-        // That of traces wins over that of all signals.
+        // The variable for traces takes precedence over that for all signals.
         let either = |what: &str| {
             let names = [
                 format!("OTEL_EXPORTER_OTLP_TRACES_{what}"),
@@ -131,7 +131,7 @@ impl Settings {
         });
         let endpoint =
             uri.ok_or_else(|| format!("{name} is no address such as http://collector.monitoring:4318"))?;
-        // The library reads them by itself, leaves out what it cannot, and takes an empty variable of traces for the one that counts.
+        // The library reads the headers itself. It skips invalid ones, and an empty variable for traces overrides the general one.
         let (name, text) = either("HEADERS").unwrap_or_default();
         if let Some(number) = unusable_header(&text) {
             return Err(format!(
@@ -152,16 +152,16 @@ impl Settings {
     }
 }
 
-/// Spans on their way to a collector.
+/// Running export of spans.
 pub(super) struct Export {
     provider: SdkTracerProvider,
 }
 
 impl Export {
-    /// Sends spans of `program` as `settings` say, with connections that live on `runtime`.
+    /// Exports spans of `program` as configured in `settings`, with connections that run on `runtime`.
     ///
     /// # Errors
-    /// What is asked for and cannot be had, for the log.
+    /// If a setting cannot be used, with the text for the log.
     pub(super) fn start(
         settings: &Settings,
         program: &'static str,
@@ -176,7 +176,7 @@ impl Export {
         let sender = Sender {
             runtime: runtime.clone(),
             client: Client::builder(TokioExecutor::new()).build(https),
-            // The rest may hold credentials.
+            // The rest of the address may contain credentials.
             collector: settings.endpoint.host().unwrap_or_default().to_owned(),
             losses: Arc::clone(&losses),
             is_failing: AtomicBool::new(false),
@@ -190,7 +190,7 @@ impl Export {
             .build()
             .map_err(|error| error.to_string())?;
         let resource = Resource::builder();
-        // Who sets a name means it.
+        // A name set in the environment takes precedence.
         let resource = match std::env::var_os("OTEL_SERVICE_NAME") {
             Some(name) if !name.is_empty() => resource,
             _ => resource.with_service_name(program),
@@ -210,7 +210,8 @@ impl Export {
         Ok(Self { provider })
     }
 
-    /// What takes the spans: rounds and requests to the API server, with the lines that are logged within them, and nothing of other crates.
+    /// Returns the layer that records spans of reconciles and of requests to the API server, with the log lines inside them. Other crates
+    /// are excluded.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -234,15 +235,15 @@ impl Export {
             .with_filter(filter)
     }
 
-    /// Sends what is left, if that can be had soon.
+    /// Sends the remaining spans, with a short timeout.
     pub(super) async fn end(self) {
-        // It waits for its thread, which waits for this runtime.
+        // Shutdown waits for the exporter's thread, which waits for this runtime.
         let ending = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(LAST_BATCH));
         let _ = tokio::time::timeout(2 * LAST_BATCH, ending).await;
     }
 }
 
-/// The number of the first of these headers, `name=value` with commas between them, that is none. Which it is may be a secret.
+/// Returns the number of the first invalid entry of comma-separated `name=value` headers. The entry itself may be a secret.
 fn unusable_header(text: &str) -> Option<usize> {
     let is_usable = |entry: &str| {
         entry.trim().is_empty()
@@ -257,7 +258,7 @@ fn unusable_header(text: &str) -> Option<usize> {
     found.map(|position| position + 1)
 }
 
-/// The authorities in the file at `path`, if it says one.
+/// Reads the CA certificates in the file at `path`; `None` if the path is empty.
 fn authorities(path: &str) -> Result<Option<Vec<Vec<u8>>>, String> {
     if path.is_empty() {
         return Ok(None);
@@ -276,20 +277,20 @@ fn authorities(path: &str) -> Result<Option<Vec<Vec<u8>>>, String> {
     Ok(Some(found))
 }
 
-/// Posts batches. The thread of the exporter is none of the runtime's, so that the work is handed over.
+/// Posts batches. The exporter's thread does not belong to the runtime, so the work is spawned there.
 struct Sender<C> {
     runtime: Handle,
     client: Client<C, Full<Bytes>>,
     collector: String,
     losses: Arc<Losses>,
-    /// Whether it was logged that the collector does not take them.
+    /// True if a failure of the collector was logged.
     is_failing: AtomicBool,
-    /// Whether it was logged that it leaves some out, or has something to say.
+    /// True if a partial refusal or a message of the collector was logged.
     is_choosing: AtomicBool,
 }
 
 impl<C> Sender<C> {
-    /// Tells what the collector says of a batch that it took: how many spans it left out, and why. The library tells nobody.
+    /// Logs the collector's message about an accepted batch, and how many spans it refused. The library does not report these.
     fn heed(&self, body: &[u8]) {
         let said = ExportTraceServiceResponse::decode(body).ok();
         let ExportTracePartialSuccess {
@@ -347,7 +348,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpClient for Sender<C> {
                 self.heed(sent.as_ref().map(|answer| &**answer.body()).unwrap_or_default());
             }
             Some(error) => {
-                // The library says nothing of it.
+                // The library does not log failures.
                 if !self.is_failing.swap(true, Ordering::Relaxed) {
                     let collector = &self.collector;
                     tracing::warn!(

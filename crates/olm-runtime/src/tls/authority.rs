@@ -1,4 +1,4 @@
-//! An authority for tests, and clients that trust it.
+//! Certificate authority for tests, and clients that trust it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::TlsFiles;
 
-/// An authority and what it signs.
+/// Certificate authority that signs test certificates.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
@@ -31,14 +31,14 @@ impl Authority {
         Self { issuer, pem }
     }
 
-    /// A certificate of this common name and these organizations, which is also one for `localhost`, and its key: both as PEM.
+    /// Returns a certificate with this common name and these organizations, and its key, both as PEM. It is also valid for `localhost`.
     pub(crate) fn sign(&self, name: &str, organizations: &[&str]) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let certificate = named(name, organizations).signed_by(&key, &self.issuer).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// Files of a server with a certificate of this authority; clients may have one of `clients`.
+    /// Writes files of a server with a certificate of this authority; clients may use certificates of `clients`.
     pub(crate) fn files(&self, folder: &Path, clients: Option<&Self>) -> TlsFiles {
         let files = TlsFiles {
             certificate: folder.join("tls.crt"),
@@ -54,7 +54,7 @@ impl Authority {
         files
     }
 
-    /// A connection to a server that this authority vouches for, with a certificate and key of the client, if any.
+    /// Connects to a server with a certificate of this authority. The client presents `identity`, if any.
     pub(crate) async fn connect(
         &self,
         address: SocketAddr,
@@ -65,7 +65,7 @@ impl Authority {
         self.shake_hands(stream, identity, protocols).await
     }
 
-    /// The same over a connection that there is.
+    /// Performs the handshake on an existing connection.
     pub(crate) async fn shake_hands(
         &self,
         stream: TcpStream,

@@ -22,7 +22,7 @@ async fn files_that_change_are_served_with_and_broken_ones_are_not() {
     let folder = TempDir::new().unwrap();
     let (mut config, files) = served(folder.path(), &Authority::new("one"));
     let first = Arc::clone(&config.borrow_and_update());
-    // A key alone does not fit the certificate, which is on its way.
+    // The new key does not match the old certificate until the new certificate is written.
     let (certificate, key) = Authority::new("two").sign("server", &[]);
     fs::write(&files.key, key).unwrap();
     tokio::time::sleep(2 * LOOK_EVERY).await;
@@ -38,7 +38,7 @@ async fn files_that_change_are_served_with_and_broken_ones_are_not() {
     assert!(!config.has_changed().unwrap(), "the same files are the same");
 }
 
-/// A Secret that is broken twice, perhaps weeks apart, is two faults.
+/// A Secret that breaks again, perhaps weeks later, is logged again.
 #[tokio::test(start_paused = true)]
 async fn a_fault_of_the_files_is_told_once_each_time_it_comes() {
     let (written, _here) = Written::of_this_thread();
@@ -109,7 +109,7 @@ fn no_text_of_a_key_pair_has_the_key() {
     assert!(text.contains("tls.key") && !text.contains(&first), "{text}");
 }
 
-/// A session that goes on is not asked for its certificate again, which may have ended.
+/// A resumed session would not verify the client's certificate again, although it may have expired.
 #[test]
 fn who_shows_a_certificate_shows_it_each_time() {
     let folder = TempDir::new().unwrap();
@@ -126,7 +126,7 @@ fn who_shows_a_certificate_shows_it_each_time() {
     }
 }
 
-/// As Go does, and so the API server.
+/// Go, and so the API server, uses the last one.
 #[test]
 fn of_several_common_names_the_last_counts() {
     let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();

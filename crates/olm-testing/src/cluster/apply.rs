@@ -1,16 +1,16 @@
-//! Who set which field, and what server-side apply makes of it.
+//! Field ownership and server-side apply.
 //!
-//! A manager's fields are kept as the part of the object it set. A field whose value somebody else changed is no longer
-//! its own. What a manager applied before and no longer applies goes, unless another manager set it as well.
+//! The fields of a manager are stored as the part of the object it set. A field whose value another manager changed is no longer its own.
+//! Fields that a manager applied before and no longer applies are removed, unless another manager set them as well.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// What each manager set. Names of those that applied begin with `apply:`, of others with `update:`.
+/// Fields set by each manager. Names of managers that applied start with `apply:`, others with `update:`.
 pub(super) type Managers = BTreeMap<String, Value>;
 
-/// The object after `manager` applied `wanted` with force.
+/// Returns the object after `manager` applied `wanted` with force.
 pub(super) fn applied(
     live: &Value,
     wanted: &Value,
@@ -35,8 +35,8 @@ pub(super) fn applied(
     result
 }
 
-/// Notes that `manager` made `new` out of `old` by other means than applying. With `by_item` it set of lists of named things only the
-/// items it changed.
+/// Records that `manager` changed `old` to `new` other than by apply. With `by_item` it owns only the changed items of lists of named
+/// items.
 pub(super) fn updated(old: &Value, new: &Value, manager: &str, managers: &mut Managers, by_item: bool) {
     disown(managers, new);
     if let Some(changed) = changed(old, new, "", by_item) {
@@ -45,7 +45,7 @@ pub(super) fn updated(old: &Value, new: &Value, manager: &str, managers: &mut Ma
     }
 }
 
-/// The part of `new` that is not so in `old`.
+/// Returns the part of `new` that differs from `old`.
 fn changed(old: &Value, new: &Value, path: &str, by_item: bool) -> Option<Value> {
     if old == new {
         return None;
@@ -86,7 +86,7 @@ fn disown(managers: &mut Managers, live: &Value) {
     }
 }
 
-/// Drops from `owned` what is not so in `live`. Lists are compared whole.
+/// Removes from `owned` what differs in `live`. Lists are compared as a whole.
 fn keep_equal(owned: &mut Value, live: &Value) -> bool {
     match (owned, live) {
         (Value::Object(owned), Value::Object(live)) => {
@@ -100,7 +100,7 @@ fn keep_equal(owned: &mut Value, live: &Value) -> bool {
     }
 }
 
-/// Whether two items of a list are about the same thing.
+/// True if two items of a list are about the same thing.
 fn same_item(one: &Value, other: &Value) -> bool {
     one == other
         || ["name", "uid", "type"]
@@ -108,14 +108,14 @@ fn same_item(one: &Value, other: &Value) -> bool {
             .any(|key| one.get(key).is_some() && one.get(key) == other.get(key))
 }
 
-/// How lists are merged.
+/// Rules for merging lists.
 pub(super) struct Lists {
-    /// Types of Kubernetes itself, whose lists of named things are merged by key.
+    /// True for types of Kubernetes itself, whose lists of named items are merged by key.
     pub(super) native: bool,
 }
 
 impl Lists {
-    /// The key of a list's items; `None` for lists that are replaced whole, empty for sets.
+    /// Returns the key of a list's items; `None` for lists that are replaced as a whole, empty for sets.
     pub(super) fn key(&self, path: &str) -> Option<&'static str> {
         match path {
             ".metadata.ownerReferences" => return Some("uid"),
@@ -142,7 +142,7 @@ impl Lists {
         }
     }
 
-    /// Takes away what is in `before`, not in `wanted`, and not in any of `others`.
+    /// Removes what is in `before`, but neither in `wanted` nor in any of `others`.
     fn prune(&self, live: &mut Value, before: &Value, wanted: Option<&Value>, others: &[&Value], path: &str) {
         match before {
             Value::Object(before) => {
@@ -197,7 +197,7 @@ impl Lists {
         }
     }
 
-    /// Sets what is in `wanted`.
+    /// Sets the fields of `wanted`.
     fn set(&self, live: &mut Value, wanted: &Value, path: &str) {
         match wanted {
             Value::Object(wanted) => {
@@ -221,7 +221,7 @@ impl Lists {
                     *live = Value::Array(wanted.clone());
                     return;
                 };
-                // What is wanted comes in its order; what others have stays before what it stood before.
+                // Wanted items are in their given order; items of others stay in front of the same items.
                 let same = |one: &Value, other: &Value| identity(one, key) == identity(other, key);
                 let mut merged = Vec::new();
                 let mut others = items

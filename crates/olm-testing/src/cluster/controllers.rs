@@ -1,6 +1,6 @@
-//! Stand-ins for the controllers of Kubernetes: garbage collection, Deployments, Pods, CustomResourceDefinitions.
+//! Simulated controllers of Kubernetes: garbage collection, Deployments, Pods, CustomResourceDefinitions.
 //!
-//! They have the patience of a model: a Deployment that is not said to be sick is available at once.
+//! They react at once: a Deployment that is not listed as sick becomes available immediately.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use serde_json::{Value, json};
 use super::FakeCluster;
 use super::state::{Key, State};
 
-/// How long the controllers take to notice a change.
+/// Delay of the controllers after a change.
 const REACTION: Duration = Duration::from_millis(5);
 
-/// What the stand-ins do.
+/// Settings of the simulated controllers.
 #[derive(Debug, Clone)]
 pub struct Controllers {
     /// Conditions of Deployments that never become available, by name.
     pub sick: BTreeMap<String, Value>,
-    /// Whether Deployments get a status.
+    /// True if Deployments get a status.
     pub deployments: bool,
-    /// What nodes find behind the images of Pods: a digest. Of others nothing is told.
+    /// Digests of the images of Pods. Pods with other images get no `containerStatuses`.
     pub image_digests: BTreeMap<String, String>,
-    /// Whether new Pods become ready.
+    /// True if new Pods become ready.
     pub pods: bool,
-    /// Whether Deployments get ReplicaSets, without pods.
+    /// True if Deployments get ReplicaSets, without pods.
     pub replica_sets: bool,
-    /// Whether new CustomResourceDefinitions become established.
+    /// True if new CustomResourceDefinitions become established.
     pub establish: bool,
-    /// Whether objects whose owners are gone are collected.
+    /// True if objects without existing owners are collected.
     pub collect_garbage: bool,
 }
 
@@ -48,7 +48,7 @@ impl Default for Controllers {
 }
 
 impl FakeCluster {
-    /// The controllers; they run as long as this is polled.
+    /// Runs the controllers while this future is polled.
     pub async fn run_controllers(self) {
         let mut changed = self.changes();
         loop {
@@ -60,7 +60,7 @@ impl FakeCluster {
         }
     }
 
-    /// One pass of the controllers, or as many as it takes until they have nothing to do.
+    /// Runs passes of the controllers until they have nothing to do.
     pub fn control(&self) {
         let controllers = self.controllers();
         loop {
@@ -139,7 +139,7 @@ fn pods(state: &mut State, controllers: &Controllers, notes: &mut Vec<String>) {
     }
 }
 
-/// One ReplicaSet for each set of labels that pods of a Deployment ever had; one without controller is taken up.
+/// Creates a ReplicaSet for each set of pod labels that a Deployment ever had; one without a controller is adopted.
 fn replica_sets(state: &mut State, notes: &mut Vec<String>) {
     for (key, deployment) in of_kind(state, "Deployment") {
         let labels = &deployment["spec"]["template"]["metadata"]["labels"];
@@ -188,7 +188,7 @@ fn definitions(state: &mut State, notes: &mut Vec<String>) {
     }
 }
 
-/// Deletes what has lost all its owners, and finishes deletions that wait for dependents.
+/// Deletes objects that have lost all owners, and finishes deletions that wait for dependents.
 fn garbage(state: &mut State, notes: &mut Vec<String>) {
     let alive: BTreeSet<String> = state.objects.values().filter_map(|object| uid(object)).collect();
     let objects: Vec<(Key, Arc<Value>)> = state

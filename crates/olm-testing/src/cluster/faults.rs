@@ -1,4 +1,4 @@
-//! What can be made to go wrong between a process and its API server.
+//! Faults between a process and its API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,39 +9,39 @@ use tokio::sync::watch;
 use super::request::Request;
 use super::status::Refusal;
 
-/// What happens to one request.
+/// Fault of one request.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// It is answered so, and nothing is done.
+    /// It is refused, and nothing is executed.
     Refuse(Refusal),
     /// It never arrives: the connection breaks.
     LoseRequest,
-    /// It is carried out, and the connection breaks before the answer.
+    /// It is executed, and the connection breaks before the answer.
     LoseAnswer,
-    /// Nobody ever answers, and nothing is done.
+    /// It is neither executed nor answered.
     Hang,
-    /// It is carried out, and answered with a warning.
+    /// It is executed, and answered with a warning.
     Warn(&'static str),
-    /// It is carried out after a while.
+    /// It is executed after a delay.
     Delay(Duration),
 }
 
-/// Looks at each request and says what goes wrong with it.
+/// Returns the fault of a request, if any.
 pub type Hook = Box<dyn FnMut(&Request) -> Option<Fault> + Send>;
 
-/// How many writes are left to processes; the one that makes the last is killed by it.
+/// Number of writes left; the process that makes the last one is killed by it.
 #[derive(Clone, Default)]
 pub struct Doom {
     writes_left: Arc<Mutex<Option<usize>>>,
 }
 
 impl Doom {
-    /// Whoever makes this many writes more, at least one, is killed.
+    /// Kills the process that makes the last of this many writes, at least one.
     pub fn after(&self, writes: usize) {
         *lock(&self.writes_left) = Some(writes);
     }
 
-    /// Nobody is killed.
+    /// Kills no process.
     pub fn never(&self) {
         *lock(&self.writes_left) = None;
     }
@@ -52,14 +52,14 @@ impl Doom {
         *left = left.map(|count| count.saturating_sub(1));
         let is_last = *left == Some(0);
         if is_last {
-            // The others go on.
+            // The other processes continue.
             *left = None;
         }
         is_last
     }
 }
 
-/// The connection of one process, which can be killed.
+/// Connection of one process, which can be killed.
 #[derive(Clone)]
 pub struct Link {
     alive: Arc<watch::Sender<bool>>,
@@ -74,7 +74,7 @@ impl Link {
         }
     }
 
-    /// From now on nothing of this process arrives and nothing reaches it.
+    /// Kills the process: from now on no request arrives and no answer reaches it.
     pub fn kill(&self) {
         self.alive.send_replace(false);
     }
@@ -84,14 +84,14 @@ impl Link {
         *self.alive.borrow()
     }
 
-    /// Counts a write that was carried out; the last one gets no answer, and nothing does afterwards.
+    /// Counts an executed write. The last one gets no answer, and neither does any later request.
     pub(super) fn wrote(&self) {
         if self.doom.wrote() {
             self.kill();
         }
     }
 
-    /// Never comes back for the dead.
+    /// Never returns for a killed process.
     pub(super) async fn while_alive(&self) {
         if !self.is_alive() {
             std::future::pending::<()>().await;
@@ -99,7 +99,7 @@ impl Link {
     }
 }
 
-/// What holds watches up.
+/// Faults of watches.
 #[derive(Debug, Default)]
 pub(super) struct Watching {
     held: BTreeSet<String>,
@@ -120,7 +120,7 @@ impl Watching {
         self.held.contains(kind)
     }
 
-    /// Ends the open watches of `kind`, of all kinds if it is empty.
+    /// Ends the open watches of `kind`, or of all kinds if it is empty.
     pub fn end(&mut self, kind: &str) {
         if kind.is_empty() {
             self.all += 1;

@@ -1,29 +1,29 @@
-//! The kinds that a fake API server serves.
+//! Kinds that a fake API server serves.
 
 use serde_json::Value;
 
-/// A kind, in all its versions.
+/// A kind with all its versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
     /// API group, empty for the core group.
     pub group: String,
-    /// Versions that are served; all hold the same objects.
+    /// Served versions; all contain the same objects.
     pub versions: Vec<String>,
     /// CamelCase name.
     pub kind: String,
     /// Name in paths.
     pub plural: String,
-    /// True for kinds in namespaces.
+    /// True for namespaced kinds.
     pub namespaced: bool,
-    /// True where the status is a subresource.
+    /// True if the status is a subresource.
     pub status: bool,
-    /// True for kinds that come from a CustomResourceDefinition: their lists repeat the type in each item, and their lists
-    /// are replaced whole by server-side apply.
+    /// True for kinds of a CustomResourceDefinition: their lists repeat the type in each item, and server-side apply replaces their list
+    /// fields as a whole.
     pub custom: bool,
 }
 
 impl Kind {
-    /// What operators of an OpenShift cluster report to.
+    /// Returns the kind that operators of an OpenShift cluster report to.
     pub fn cluster_operator() -> Self {
         Self {
             group: "config.openshift.io".into(),
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// The kind by which one of several processes is elected. It is written as time goes by, not because there is something to do.
+/// Kind used for leader election. It is written regularly, even if there is nothing to do.
 pub const LEASE: &str = "Lease";
 
 /// Group, versions, kind, plural, namespaced, status.
@@ -138,7 +138,7 @@ const BUILT_IN: &[Row] = &[
     ),
 ];
 
-/// What OLM's own CustomResourceDefinitions serve; a test need not create them.
+/// Kinds of OLM's own CustomResourceDefinitions; a test need not create them.
 const OLM: &[Row] = &[
     (
         "operators.coreos.com",
@@ -199,7 +199,7 @@ const OLM: &[Row] = &[
     ),
 ];
 
-/// What every fake API server serves from its start.
+/// Returns the kinds that every fake API server serves from its start.
 pub(super) fn built_in() -> Vec<Kind> {
     let kind = |(group, versions, kind, plural, namespaced, status): &Row, custom| Kind {
         group: (*group).to_owned(),
@@ -214,7 +214,7 @@ pub(super) fn built_in() -> Vec<Kind> {
     native.chain(OLM.iter().map(|row| kind(row, true))).collect()
 }
 
-/// The kind a CustomResourceDefinition defines, once it is established and if it says which.
+/// Returns the kind that a CustomResourceDefinition defines, if it is complete and established.
 pub(super) fn defined_by(crd: &Value) -> Option<Kind> {
     let conditions = crd["status"]["conditions"].as_array()?;
     let established = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";

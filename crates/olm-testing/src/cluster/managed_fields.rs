@@ -1,4 +1,4 @@
-//! `metadata.managedFields` of the kinds of which somebody reads who set what.
+//! `metadata.managedFields` of the kinds whose field owners are read.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::apply::{Lists, Managers};
 
-/// When each manager last wrote.
+/// Time of the last write of each manager.
 pub(super) type Times = BTreeMap<String, String>;
 
-/// The part of an object of this kind of which somebody reads who set what.
+/// Returns the part of objects of this kind whose field owners are read.
 pub(super) fn part_of(kind: &str) -> Option<&'static str> {
     match kind {
         "Deployment" | "Service" | "PodDisruptionBudget" => Some("spec"),
@@ -18,8 +18,8 @@ pub(super) fn part_of(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Who owns what of this part of `object` and of its labels and annotations. Unlike on a real API server, nobody owns what a webhook made
-/// something else of.
+/// Returns the owners of fields in this part of `object` and in its labels and annotations. Unlike on a real API server, fields that a
+/// webhook changed have no owner.
 pub(super) fn entries(managers: &Managers, times: &Times, object: &Value, part: &str) -> Vec<Value> {
     let entry = |(name, owned): (&String, &Value)| {
         let (how, manager) = name.split_once(':')?;
@@ -34,7 +34,7 @@ pub(super) fn entries(managers: &Managers, times: &Times, object: &Value, part: 
     managers.iter().filter_map(entry).collect()
 }
 
-/// What is told of who owns what.
+/// Selects the fields that are reported in `managedFields`.
 struct Told<'a> {
     part: &'a str,
 }
@@ -42,7 +42,7 @@ struct Told<'a> {
 impl Told<'_> {
     const METADATA: [&'static str; 2] = ["labels", "annotations"];
 
-    /// What is told of `owned`.
+    /// Returns the reported fields of `owned`.
     fn of(&self, owned: &Value) -> Value {
         let mut told = Map::new();
         if let Some(part) = owned.get(self.part) {
@@ -56,7 +56,7 @@ impl Told<'_> {
         Value::Object(told)
     }
 
-    /// What is not.
+    /// Returns the other fields of `owned`.
     fn rest(&self, mut owned: Value) -> Value {
         if let Some(fields) = owned.as_object_mut() {
             fields.remove(self.part);
@@ -68,7 +68,7 @@ impl Told<'_> {
     }
 }
 
-/// The part of `owned` that is so in `live`, as `fieldsV1`.
+/// Returns the part of `owned` that equals `live`, as `fieldsV1`.
 fn fields(owned: &Value, live: &Value, path: &str) -> Option<Value> {
     match (owned, live) {
         (Value::Object(owned), Value::Object(live)) if !owned.is_empty() => {
@@ -102,8 +102,9 @@ fn fields(owned: &Value, live: &Value, path: &str) -> Option<Value> {
     }
 }
 
-/// Managers as `entries`, written by somebody, have them: who is not named owns nothing any more, and who is owns just these fields of `object`.
-/// Of what no entry tells (references to owners, finalizers) everybody keeps what he had; what those had who are no longer named goes to the first.
+/// Returns the managers after a client wrote `entries`. Managers without an entry own nothing, and the others own exactly the listed
+/// fields of `object`. Fields that entries do not report (owner references, finalizers) keep their owners. Those of removed managers go
+/// to the first entry.
 pub(super) fn given(entries: &[Value], managers: &Managers, object: &Value, part: &str) -> Managers {
     let name = |entry: &Value| {
         let how = if entry["operation"] == "Apply" {
@@ -132,7 +133,7 @@ pub(super) fn given(entries: &[Value], managers: &Managers, object: &Value, part
     named
 }
 
-/// The part of `object` that `fieldsV1` names; what is not there is left out.
+/// Returns the part of `object` that `fieldsV1` names; missing fields are left out.
 fn picked(fields: &Value, object: &Value) -> Value {
     let Some(fields) = fields.as_object().filter(|fields| !fields.is_empty()) else {
         return object.clone();
@@ -141,7 +142,7 @@ fn picked(fields: &Value, object: &Value) -> Value {
         let wanted: Value = serde_json::from_str(key).ok()?;
         let found = items.iter().find(|item| {
             let mut fields = wanted.as_object().into_iter().flatten();
-            // What the API server fills in is part of the key as well.
+            // Fields that the API server defaults are part of the key as well.
             fields
                 .all(|(field, value)| item[field] == *value || (field == "protocol" && item[field].is_null()))
         });
@@ -178,7 +179,7 @@ fn picked(fields: &Value, object: &Value) -> Value {
     }
 }
 
-/// What either sets; of a field that both set, what the second does.
+/// Merges the fields of both; the second wins for fields that both set.
 fn united(one: Value, other: Value, path: &str) -> Value {
     match (one, other) {
         (Value::Object(mut one), Value::Object(other)) => {

@@ -1,4 +1,4 @@
-//! Gets, lists and discovery.
+//! Handlers of get, list and discovery.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl State {
         found.map(|object| shown(request, object)).ok_or_else(missing)
     }
 
-    /// The objects a request selects, in the order of their keys.
+    /// Returns the objects that a request selects, ordered by key.
     pub fn selected(&self, request: &Request) -> Vec<Arc<Value>> {
         let of_kind = self
             .objects
@@ -57,7 +57,7 @@ impl State {
         Ok(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "items": items}))
     }
 
-    /// Kubernetes' own types do not repeat their type in each item of a list.
+    /// Returns an item of a list. Kubernetes' own types do not repeat their type in each item.
     fn listed(&self, request: &Request, object: &Value) -> Value {
         let mut item = shown(request, object);
         if !request.kind.custom
@@ -144,7 +144,7 @@ fn groups(kinds: &[Kind]) -> Vec<Value> {
     versions.into_iter().map(group).collect()
 }
 
-/// An object as a request wants to see it.
+/// Returns an object in the form that a request asks for.
 pub(super) fn shown(request: &Request, object: &Value) -> Value {
     if request.metadata_only {
         return json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object["metadata"]});

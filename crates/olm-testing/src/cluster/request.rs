@@ -1,4 +1,4 @@
-//! What an HTTP request asks for.
+//! Parsing of HTTP requests.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::kinds::Kind;
 use super::state::State;
 use super::status::{Refusal, bad_request, not_found};
 
-/// How a request's body is to be taken.
+/// Format of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchType {
     /// RFC 7386.
@@ -21,24 +21,24 @@ pub enum PatchType {
     Apply,
 }
 
-/// What is to be done.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Read one.
+    /// Read one object.
     Get,
-    /// Read many.
+    /// Read many objects.
     List,
-    /// Follow changes.
+    /// Watch changes.
     Watch,
-    /// Make one.
+    /// Create one object.
     Create,
-    /// Replace one.
+    /// Replace one object.
     Update,
-    /// Change one.
+    /// Patch one object.
     Patch(PatchType),
-    /// Delete one.
+    /// Delete one object.
     Delete,
-    /// Delete many.
+    /// Delete many objects.
     DeleteCollection,
 }
 
@@ -48,7 +48,7 @@ impl Verb {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
 
-    /// The verb in rules and texts.
+    /// Returns the verb as in rules and texts.
     pub fn text(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -67,34 +67,34 @@ impl Verb {
 /// A request about objects.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What is to be done.
+    /// Operation.
     pub verb: Verb,
-    /// Of which kind.
+    /// Kind of the objects.
     pub kind: Kind,
-    /// Version the answer is to be in.
+    /// API version of the answer.
     pub version: String,
-    /// Namespace; empty for all and for kinds without.
+    /// Namespace; empty for all namespaces and for cluster-scoped kinds.
     pub namespace: String,
     /// Name; empty for collections.
     pub name: String,
     /// Subresource; empty for the object itself.
     pub subresource: String,
-    /// Whose rights count: empty for the client itself, else the impersonated user.
+    /// User whose permissions count: empty for the client itself, else the impersonated user.
     pub user: String,
-    /// The body, null when there is none.
+    /// Request body; null if there is none.
     pub body: Value,
     pub(super) params: BTreeMap<String, String>,
-    /// Only metadata is wanted.
+    /// True if only metadata is requested.
     pub(super) metadata_only: bool,
 }
 
 impl Request {
-    /// A parameter of the query; empty when it is not there.
+    /// Returns a query parameter; empty if it is missing.
     pub fn param(&self, name: &str) -> &str {
         self.params.get(name).map_or("", String::as_str)
     }
 
-    /// True if an object of the right kind is in what is asked for.
+    /// True if the request selects an object of the right kind.
     pub(super) fn selects(&self, object: &Value) -> bool {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         (self.namespace.is_empty() || self.namespace == namespace)
@@ -102,7 +102,7 @@ impl Request {
             && super::selector::fields_fit(self.param("fieldSelector"), object)
     }
 
-    /// The group and version of answers.
+    /// Returns the `apiVersion` of answers.
     pub(super) fn api_version(&self) -> String {
         if self.kind.group.is_empty() {
             self.version.clone()
@@ -111,7 +111,7 @@ impl Request {
         }
     }
 
-    /// `Kind namespace/name`.
+    /// Returns `Kind namespace/name`.
     pub fn subject(&self) -> String {
         let name = match self.body["metadata"]["name"]
             .as_str()
@@ -127,14 +127,14 @@ impl Request {
         }
     }
 
-    /// One line as in the text of a plan: `patch Role ns/a {…}`, `apply Deployment ns/d as ns/account`.
+    /// Returns one line as in the text of a plan: `patch Role ns/a {…}`, `apply Deployment ns/d as ns/account`.
     pub fn text(&self) -> String {
         let mut text = format!("{} {}", self.verb.text(), self.subject());
         match self.verb {
             _ if !self.subresource.is_empty() => text += &format!(" {}", self.subresource),
             Verb::Patch(PatchType::Merge) => {
                 let mut patch = self.body.clone();
-                // Preconditions are no part of the change.
+                // Preconditions are not part of the change.
                 if let Some(metadata) = patch["metadata"].as_object_mut() {
                     metadata.remove("uid");
                     metadata.remove("resourceVersion");
@@ -157,17 +157,17 @@ impl Request {
     }
 }
 
-/// What a path is about.
+/// Target of a path.
 pub(super) enum Route {
-    /// `/version`.
+    /// Server version at `/version`.
     Version,
-    /// `/api`, `/apis` or one group and version of them.
+    /// Discovery at `/api`, `/apis`, or one group and version of them.
     Discovery(Vec<String>),
-    /// Objects.
+    /// Objects of one kind.
     Objects(Box<Request>),
 }
 
-/// Understands a request.
+/// Parses a request.
 pub(super) fn route(state: &State, parts: &http::request::Parts, body: &Bytes) -> Result<Route, Refusal> {
     let path: Vec<&str> = parts
         .uri

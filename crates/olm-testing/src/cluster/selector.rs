@@ -1,8 +1,8 @@
-//! Label and field selectors, as requests carry them.
+//! Label and field selectors of requests.
 
 use serde_json::Value;
 
-/// True if the labels of `object` fit a selector such as `a=b,!c,d in (e,f)`.
+/// True if the labels of `object` match a selector such as `a=b,!c,d in (e,f)`.
 pub(super) fn labels_fit(selector: &str, object: &Value) -> bool {
     let label = |key: &str| object["metadata"]["labels"].get(key).and_then(Value::as_str);
     terms(selector).iter().all(|term| {
@@ -25,7 +25,7 @@ pub(super) fn labels_fit(selector: &str, object: &Value) -> bool {
     })
 }
 
-/// True if fields of `object` fit a selector such as `metadata.name=a`.
+/// True if fields of `object` match a selector such as `metadata.name=a`.
 pub(super) fn fields_fit(selector: &str, object: &Value) -> bool {
     terms(selector).iter().all(|term| {
         let (path, value, wanted) = match term.split_once("!=") {
@@ -51,7 +51,7 @@ fn set(text: &str) -> impl Iterator<Item = &str> {
     inner.split(',').map(str::trim)
 }
 
-/// The parts between commas that are not inside parentheses.
+/// Splits at commas outside of parentheses.
 fn terms(selector: &str) -> Vec<&str> {
     let (mut depth, mut start, mut found) = (0_usize, 0, Vec::new());
     for (at, character) in selector.char_indices() {

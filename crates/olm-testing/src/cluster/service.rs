@@ -1,4 +1,4 @@
-//! The HTTP side: requests in, answers out.
+//! HTTP service that answers requests.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -21,17 +21,17 @@ use super::request::{Request, Route, Verb, route};
 use super::status::Refusal;
 use super::watch::Watch;
 
-/// How long an answer takes.
+/// Virtual time that an answer takes.
 const LATENCY: Duration = Duration::from_millis(1);
 
 type Answer = http::Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// The connection broke.
+/// Error of a broken connection.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection to the fake API server broke")]
 pub(super) struct Broken;
 
-/// What a `kube::Client` speaks to.
+/// Service behind a `kube::Client`.
 pub(super) struct Endpoint {
     cluster: FakeCluster,
     link: Link,
@@ -123,7 +123,7 @@ impl FakeCluster {
         self.lock().activity += 1;
         if request.verb.writes() {
             self.note(&request, &answer);
-            // A renewal comes with time, not with what a process has to do.
+            // A renewal happens regularly, not because the process has work.
             if answer.is_ok() && request.kind.kind != LEASE {
                 link.wrote();
             }
@@ -149,7 +149,7 @@ impl FakeCluster {
         }]);
     }
 
-    /// Events that are sent are counted, not kept; those to be read are put in.
+    /// Sent Events are logged, not stored; a test that reads Events has to `put` them.
     fn take_event(&self, request: &Request) -> (u16, Value) {
         let text = |field: &str| request.body[field].as_str().unwrap_or_default().to_owned();
         let mut log = lock(&self.shared.log);

@@ -1,4 +1,4 @@
-//! What a fake API server holds, and how its history is kept for watches.
+//! Objects of a fake API server, and their history for watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use super::apply::Managers;
 use super::kinds::{self, Kind};
 use super::managed_fields::{self, Times};
 
-/// Where an object is.
+/// Identity of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// API group.
     pub group: String,
     /// Kind.
     pub kind: String,
-    /// Namespace, empty for objects without.
+    /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
     /// Name.
     pub name: String,
 }
 
 impl Key {
-    /// The key of an object that says what it is.
+    /// Returns the key of an object that contains its type.
     pub fn of(object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let group = object["apiVersion"]
@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// A change, for watches.
+/// A recorded change, for watches.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
     pub version: u64,
@@ -56,19 +56,19 @@ pub(super) struct State {
     pub objects: BTreeMap<Key, Arc<Value>>,
     pub managers: BTreeMap<Key, Managers>,
     pub written_at: BTreeMap<Key, Times>,
-    /// Changes each object that a request stores.
+    /// Webhook that changes each object that a request stores.
     pub webhook: Option<Webhook>,
     pub history: Vec<Change>,
-    /// Changes up to this version are forgotten.
+    /// Changes up to this version are discarded.
     pub compacted: u64,
-    /// What lists have still to give, by continue token.
+    /// Remaining objects of paged lists, by continue token.
     pub pages: BTreeMap<String, (u64, Vec<Arc<Value>>)>,
     pub next_page: u64,
     pub built_in: Vec<Kind>,
-    /// Groups whose discovery and objects cannot be had, as with a dead aggregated API server.
+    /// Groups whose discovery and objects are unavailable, as with a dead aggregated API server.
     pub dead_groups: BTreeSet<String>,
     pub server_version: String,
-    /// Counts what happens, so that rest can be told.
+    /// Counts requests and changes, to detect when nothing happens.
     pub activity: u64,
 }
 
@@ -91,7 +91,7 @@ impl State {
         }
     }
 
-    /// Every kind served now.
+    /// Returns all kinds served now.
     pub fn kinds(&self) -> Vec<Kind> {
         let crds = self
             .objects
@@ -101,7 +101,7 @@ impl State {
         self.built_in.iter().cloned().chain(defined).collect()
     }
 
-    /// The only object of this kind, namespace and name, whatever its group.
+    /// Returns the key of the first object with this kind, namespace and name, in any group.
     pub fn key(&self, kind: &str, namespace: &str, name: &str) -> Option<Key> {
         let found = self
             .objects
@@ -110,7 +110,7 @@ impl State {
         found.cloned()
     }
 
-    /// Stores an object as it stands, but for its version.
+    /// Stores an object unchanged, except for the metadata that the server sets.
     pub fn store(&mut self, key: Key, mut object: Value) -> Arc<Value> {
         self.version += 1;
         self.activity += 1;
@@ -145,7 +145,7 @@ impl State {
         new
     }
 
-    /// Notes when `manager`, named as in [`Managers`], wrote.
+    /// Records the time at which `manager`, named as in [`Managers`], wrote.
     pub fn wrote(&mut self, key: &Key, manager: String) {
         let times = self.written_at.entry(key.clone()).or_default();
         times.insert(manager, now().to_string());
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// Takes an object out.
+    /// Removes an object from the store.
     pub fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
         let old = self.objects.remove(key)?;
         self.managers.remove(key);
@@ -180,7 +180,7 @@ impl State {
         Some(old)
     }
 
-    /// Deletes an object, or marks it when finalizers hold it.
+    /// Deletes an object, or marks it as deleted if it has finalizers.
     pub fn delete(&mut self, key: &Key) -> Option<Arc<Value>> {
         let object = self.objects.get(key)?;
         if is_held(object) {
@@ -196,14 +196,14 @@ impl State {
     }
 }
 
-/// True while finalizers keep a deleted object.
+/// True if finalizers delay the deletion of an object.
 pub(super) fn is_held(object: &Value) -> bool {
     object["metadata"]["finalizers"]
         .as_array()
         .is_some_and(|list| !list.is_empty())
 }
 
-/// The time, in whole seconds as objects carry it.
+/// Returns the time in whole seconds, as in objects.
 pub(super) fn now() -> Timestamp {
     let now = olm_runtime::clock::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)

@@ -1,22 +1,22 @@
-//! Refusals, as API servers word them.
+//! Error responses as API servers send them.
 
 use serde_json::{Value, json};
 
-/// An answer other than success.
+/// An error response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
-    /// HTTP status.
+    /// HTTP status code.
     pub code: u16,
     /// Machine-readable reason.
     pub reason: String,
-    /// Text for people.
+    /// Text for users.
     pub message: String,
     /// Reasons of `details.causes`.
     pub causes: Vec<String>,
 }
 
 impl Refusal {
-    /// A refusal without causes.
+    /// Creates a refusal without causes.
     pub fn new(code: u16, reason: &str, message: &str) -> Self {
         Self {
             code,
@@ -31,7 +31,7 @@ impl Refusal {
         Self::new(403, "Forbidden", message)
     }
 
-    /// 403 because the namespace is on its way out.
+    /// 403 because the namespace is being deleted.
     pub fn terminating(message: &str) -> Self {
         Self {
             causes: vec!["NamespaceTerminating".to_owned()],
@@ -39,22 +39,22 @@ impl Refusal {
         }
     }
 
-    /// 409, as of two writers.
+    /// 409, as for two concurrent writers.
     pub fn conflict(message: &str) -> Self {
         Self::new(409, "Conflict", message)
     }
 
-    /// 422.
+    /// 422, for an invalid object.
     pub fn invalid(message: &str) -> Self {
         Self::new(422, "Invalid", message)
     }
 
-    /// 500, which passes.
+    /// 503, a temporary failure.
     pub fn unavailable(message: &str) -> Self {
         Self::new(503, "ServiceUnavailable", message)
     }
 
-    /// The `Status` object.
+    /// Returns the `Status` object.
     pub(super) fn body(&self) -> Value {
         let causes: Vec<Value> = self
             .causes

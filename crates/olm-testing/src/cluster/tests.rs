@@ -1,4 +1,4 @@
-//! What the model promises, through a real client.
+//! Tests of the fake cluster through a real client.
 
 #![expect(clippy::disallowed_methods, reason = "what writes do is what is tested")]
 
@@ -190,7 +190,7 @@ async fn what_is_applied_belongs_to_its_manager() {
     assert_eq!(applied.resource_version(), again.resource_version());
 }
 
-/// As on a real API server: whoever was read from before somebody else wrote is refused, and then nothing of it happens.
+/// As on a real API server, a write based on an outdated read is refused completely.
 #[tokio::test(start_paused = true)]
 async fn a_list_of_owners_is_taken_as_it_is_written_or_not_at_all() {
     let (cluster, client, _) = cluster();

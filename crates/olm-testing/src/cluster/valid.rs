@@ -1,5 +1,4 @@
-//! What the API server refuses of an object for what it says, as far as an apply can bring it about: what others set stays beside what
-//! is applied.
+//! Validation of objects, limited to errors that an apply can cause because fields of other managers stay.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +6,7 @@ use serde_json::Value;
 
 use super::status::Refusal;
 
-/// Refuses ports that share a name, and who is to call both a Service and a URL.
+/// Refuses ports that share a name, and client configurations with both a Service and a URL.
 pub(super) fn check(object: &Value) -> Result<(), Refusal> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let name = &object["metadata"]["name"];

@@ -1,4 +1,4 @@
-//! Watches: the history of a kind, as a stream of lines.
+//! Watches, which stream the history of a kind as lines.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::state::Change;
 use super::status::{Refusal, expired};
 use super::{FakeCluster, Link};
 
-/// How often a watch without events says how far it is.
+/// Interval of bookmarks of a watch without events.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
-/// One open watch.
+/// An open watch.
 pub(super) struct Watch {
     cluster: FakeCluster,
     link: Link,
     request: Request,
-    /// Changes up to this version have been told.
+    /// Changes up to this version were sent.
     seen: u64,
-    /// Generation of watches it was opened in; a later one ends it.
+    /// Generation of watches in which it was opened; a later one ends it.
     opened: u64,
     ends: Instant,
     bookmark: Instant,
@@ -33,7 +33,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Opens a watch; `410 Expired` when its beginning is forgotten.
+    /// Opens a watch; `410 Expired` if its start version is discarded.
     pub fn open(cluster: &FakeCluster, link: &Link, request: Request) -> Result<Self, Refusal> {
         let state = cluster.lock();
         let mut ready = VecDeque::new();
@@ -72,7 +72,7 @@ impl Watch {
         })
     }
 
-    /// Its lines.
+    /// Returns its lines as a stream.
     pub fn lines(self) -> impl Stream<Item = Bytes> + Send {
         futures::stream::unfold(self, |mut watch| async move {
             watch.next().await.map(|line| (line, watch))
@@ -113,7 +113,7 @@ impl Watch {
         self.cluster.watching().is_held(&self.request.kind.kind)
     }
 
-    /// Takes what has happened since.
+    /// Collects the changes since the last call.
     fn collect(&mut self) {
         if self.is_held() {
             return;
@@ -141,7 +141,7 @@ impl Watch {
     }
 }
 
-/// What a watch says of a change; nothing if the object is and was outside what it selects.
+/// Returns the event of a change; `None` if the object was and is not selected.
 fn told(request: &Request, change: &Change) -> Option<Value> {
     if change.key.kind != request.kind.kind || change.key.group != request.kind.group {
         return None;

@@ -1,4 +1,4 @@
-//! What an API server does with writes.
+//! Handlers of writes.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl State {
         Ok((201, Value::clone(&self.store(key, object))))
     }
 
-    /// Refuses what belongs into a namespace that is not there or goes.
+    /// Refuses objects in a namespace that does not exist or is being deleted.
     fn admit(&self, request: &Request, key: &Key) -> Result<(), Refusal> {
         if !request.kind.namespaced {
             return Ok(());
@@ -103,7 +103,7 @@ impl State {
         Ok(())
     }
 
-    /// Fills in what the server knows better, and drops a status where that is a subresource.
+    /// Sets the fields that the server controls, and keeps the old status if it is a subresource.
     fn complete(&self, request: &Request, key: &Key, object: &mut Value) {
         object["apiVersion"] = json!(request.api_version());
         object["kind"] = json!(request.kind.kind);
@@ -239,7 +239,7 @@ impl State {
         Ok(())
     }
 
-    /// Stores `new` in the place of `old`, as far as the subresource goes. An apply says who owns what from now on.
+    /// Replaces `old` with `new`, limited to the subresource. `applied` are the field owners after an apply.
     fn replace(
         &mut self,
         request: &Request,
@@ -276,11 +276,11 @@ impl State {
                 ),
             }
         }
-        // The stored form is that of one version, whatever version a request is in.
+        // The stored form has one version, whatever the version of the request.
         new["apiVersion"] = old["apiVersion"].clone();
         immutable(request, old, &new)?;
         valid::check(&new)?;
-        // An empty list is said to have them forgotten; that of a status is the status' own.
+        // An empty list also replaces the entries. On the status subresource entries are ignored.
         let entries = request.body["metadata"]["managedFields"]
             .as_array()
             .filter(|_| request.subresource.is_empty());
@@ -292,7 +292,7 @@ impl State {
         self.mutate(&mut new);
         let manager = request.param("fieldManager");
         if new == **old && entries.is_none() {
-            // Who owns what can change all the same.
+            // Field owners can change even so.
             if let Some(applied) = applied {
                 self.managers.insert(key.clone(), applied);
             }
@@ -363,7 +363,7 @@ impl State {
 }
 
 impl Request {
-    /// Key of the object called `name` where the request points.
+    /// Returns the key of the object called `name` in the request's namespace.
     pub(super) fn key(&self, name: &str) -> Key {
         Key {
             group: self.kind.group.clone(),
@@ -373,7 +373,7 @@ impl Request {
         }
     }
 
-    /// `plural.group`.
+    /// Returns `plural.group`.
     pub(super) fn resource(&self) -> String {
         if self.kind.group.is_empty() {
             self.kind.plural.clone()
@@ -383,12 +383,12 @@ impl Request {
     }
 }
 
-/// Of which kind it is told who owns what, item by item.
+/// True for kinds whose field owners are recorded per list item.
 pub(super) fn is_by_item(key: &Key) -> bool {
     key.kind == "Deployment"
 }
 
-/// Fields that never change once they are set.
+/// Refuses changes of immutable fields.
 fn immutable(request: &Request, old: &Value, new: &Value) -> Result<(), Refusal> {
     let fields: &[&str] = match request.kind.kind.as_str() {
         "Deployment" => &["/spec/selector"],
@@ -411,7 +411,7 @@ fn immutable(request: &Request, old: &Value, new: &Value) -> Result<(), Refusal>
     Ok(())
 }
 
-/// `stringData` is only ever written: it ends up in `data`.
+/// Moves `stringData`, which is write-only, into `data`.
 fn keep_secret_data(object: &mut Value) {
     let Some(fields) = object.as_object_mut() else {
         return;

@@ -1,4 +1,4 @@
-//! What a cluster holds without what differs from run to run: uids, versions, times, generated names, histories, certificates.
+//! Objects of a cluster without the parts that differ between runs: uids, versions, times, generated names, histories, certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,13 +34,13 @@ const OF_RUNS: [&str; 24] = [
     "tls.crt",
     "tls.key",
 ];
-/// How labels begin that have a uid in their key.
+/// Prefix of labels with a uid in their key.
 const UID_LABEL: &str = "olm.operatorgroup.uid/";
 
-/// What a cluster holds, by kind, namespace and name, as two runs of one story leave it alike.
+/// Objects by kind, namespace and name, the same for any two runs of a story.
 pub type Normal = BTreeMap<String, Value>;
 
-/// Every object without what differs from run to run. A Lease is of the processes, not of what they did.
+/// Returns all objects without the parts that differ between runs. Leases are left out, because they depend on the processes.
 pub fn normalised(objects: &BTreeMap<Key, Arc<Value>>) -> Normal {
     let generated = generated(objects);
     let named = |object: &Arc<Value>| {
@@ -48,7 +48,7 @@ pub fn normalised(objects: &BTreeMap<Key, Arc<Value>>) -> Normal {
         if object["kind"] == "ClusterServiceVersion"
             && let Some(status) = object["status"].as_object_mut()
         {
-            // Its history, trimmed from the front; where it stands is beside.
+            // The conditions are a history, trimmed at the front; the current state is in other fields.
             status.remove("conditions");
         }
         let part = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -64,17 +64,17 @@ pub fn normalised(objects: &BTreeMap<Key, Arc<Value>>) -> Normal {
     lasting.map(|(_, object)| named(object)).collect()
 }
 
-/// Fails unless both are the same, with a line for each difference.
+/// Asserts that both are the same, and reports each difference on a line.
 ///
 /// # Panics
-/// When they are not.
+/// If they differ.
 #[track_caller]
 pub fn assert_same(found: &Normal, expected: &Normal, context: &str) {
     let differences = differences(found, expected);
     assert!(differences.is_empty(), "{context}:\n{}", differences.join("\n"));
 }
 
-/// Where `one` and `other` are not the same, with both.
+/// Returns the differences of `one` and `other`, with both values.
 fn differences(one: &Normal, other: &Normal) -> Vec<String> {
     let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     let differing = keys.into_iter().filter(|key| one.get(*key) != other.get(*key));
@@ -84,7 +84,7 @@ fn differences(one: &Normal, other: &Normal) -> Vec<String> {
         .collect()
 }
 
-/// What stands for each generated name, in the order of plans' generations and of names.
+/// Returns a replacement for each generated name, ordered by the generations of plans and by name.
 fn generated(objects: &BTreeMap<Key, Arc<Value>>) -> Vec<(String, String)> {
     let mut found: Vec<(String, i64, String)> = Vec::new();
     for (key, object) in objects {
@@ -114,11 +114,11 @@ fn plain(value: &Value, generated: &[(String, String)]) -> Value {
             if with_uids > 0 {
                 kept.insert(UID_LABEL.into(), with_uids.into());
             }
-            // What a process made and what it found made by one before it is the same in the end.
+            // An object that a process created and one that it found from its predecessor are the same in the end.
             if fields.contains_key("resolving") && fields["status"] == "Present" {
                 kept.insert("status".into(), "Created".into());
             }
-            // Why catalogs are healthy tells what happened to them last.
+            // The reason of healthy catalogs depends on what happened last.
             if fields
                 .get("type")
                 .is_some_and(|name| name == "CatalogSourcesUnhealthy")

@@ -1,4 +1,4 @@
-//! Stories that happen to operators in a test, and the properties that hold wherever one is interrupted.
+//! Stories, that is sequences of steps in a test, and properties that hold wherever one is interrupted.
 
 use std::sync::Arc;
 
@@ -6,48 +6,48 @@ use super::{Stage, normal};
 use crate::cluster::Fault;
 use crate::long;
 
-/// Writes that a process may repeat because the one before it did not live to see them answered.
+/// Maximum number of writes that a process may repeat because its predecessor was killed before the answer.
 const REPEATED: usize = 12;
-/// Longer than every wait of a controller that has nothing to do.
+/// Longer than every timer of an idle controller.
 const QUIET_SECONDS: u64 = 120;
 
-/// What a story happens to: operators on a [`Stage`], and whatever else takes part.
+/// Environment of a story: operators on a [`Stage`], and everything else that takes part.
 pub trait StoryEnv: Sized {
-    /// Something that happens.
+    /// Type of a step.
     type Step;
 
-    /// One in which nothing of a story has happened yet.
+    /// Creates an environment before any step.
     fn begin() -> Self;
-    /// Where it happens.
+    /// Returns the stage.
     fn stage(&mut self) -> &mut Stage;
-    /// Makes it happen.
+    /// Performs a step.
     fn take(&mut self, step: &Self::Step);
-    /// Runs until nothing is left to do, every wait included; operators that were killed are started anew.
+    /// Runs until nothing is left to do, timers included; killed operators are restarted.
     fn rest(&mut self);
-    /// Runs for so many seconds and until nothing is left to do.
+    /// Runs for this many seconds and until nothing is left to do.
     fn go_on(&mut self, seconds: u64);
-    /// All writes so far, as [`crate::cluster::Log::writes`] tells them.
+    /// Returns all writes so far, in the form of [`crate::cluster::Log::writes`].
     fn writes(&self) -> &[String];
-    /// How many of them were the operators'.
+    /// Number of writes by the operators.
     fn own_writes(&self) -> usize {
         let own = self.writes().iter();
         own.filter(|write| !write.starts_with("kubernetes")).count()
     }
 }
 
-/// A name for those who read a failure, and what happens.
+/// Name of a story, for failure messages, and its steps.
 pub type Story<S> = (&'static str, Vec<S>);
 
-/// How a write is interrupted.
+/// Kind of interruption of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interruption {
-    /// The process is killed once the write is carried out and before it is answered.
+    /// The process is killed after the write is executed and before it is answered.
     Kill,
-    /// The answer alone is lost.
+    /// Only the answer is lost.
     LoseAnswer,
 }
 
-/// Tells a story, with time to come to rest after each step.
+/// Runs a story, and waits for rest after each step.
 pub fn tell<E: StoryEnv>(env: &mut E, story: &[E::Step]) {
     for step in story {
         env.take(step);
@@ -55,11 +55,11 @@ pub fn tell<E: StoryEnv>(env: &mut E, story: &[E::Step]) {
     }
 }
 
-/// What is over rests: nothing is written for so many seconds, nor after that by new processes, which look at everything, but
-/// `greeting`, and that only once.
+/// Asserts that a finished story is at rest. Nothing is written for this many seconds. New processes, which reconcile everything, then
+/// write at most `greeting`, once.
 ///
 /// # Panics
-/// When something is written.
+/// If anything else is written.
 #[track_caller]
 pub fn assert_rests<E: StoryEnv>(env: &mut E, name: &str, seconds: u64, greeting: Option<&str>) {
     let before = env.writes().len();
@@ -77,7 +77,7 @@ pub fn assert_rests<E: StoryEnv>(env: &mut E, name: &str, seconds: u64, greeting
     );
 }
 
-/// One that a story happened to with its write number `at`, from one on, interrupted.
+/// Runs a story with its write number `at`, starting at one, interrupted. Returns its environment.
 pub fn interrupted<E: StoryEnv>(story: &[E::Step], how: Interruption, at: usize) -> E {
     let mut env = E::begin();
     match how {
@@ -103,11 +103,11 @@ pub fn interrupted<E: StoryEnv>(story: &[E::Step], how: Interruption, at: usize)
     env
 }
 
-/// Every story with each of its writes interrupted: the end is the one without, it costs few writes more, and at rest
-/// nothing is written. The short form takes a fifth of `what`, these interruptions.
+/// Runs every story with each of its writes interrupted. The end must be the same as without, with few more writes, and nothing is
+/// written at rest. The short form runs a fifth of these interruptions, which are called `what`.
 ///
 /// # Panics
-/// When a property does not hold.
+/// If a property does not hold.
 #[track_caller]
 pub fn every_interruption<E: StoryEnv>(what: &str, stories: Vec<Story<E::Step>>, how: Interruption) {
     let mut cases = Vec::new();

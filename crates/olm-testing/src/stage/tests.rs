@@ -1,4 +1,4 @@
-//! Processes on one stage.
+//! Tests of processes on one stage.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Makes a ConfigMap `<name>-<n>` every second, the next one that is not there.
+/// Creates a ConfigMap `<name>-<n>` every second, with the next free number.
 fn writer(name: &'static str) -> Operator {
     Box::new(move |client| {
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! Two processes of each operator, one of which stands by.
+//! Tests with two processes of each operator, one of which is a standby.
 
 use std::sync::{Arc, Mutex};
 
@@ -50,7 +50,7 @@ fn sorted(writes: &[String]) -> Vec<&str> {
     kinds
 }
 
-/// What one of each does, and nothing besides: who stands by writes nothing, and nobody is heard twice.
+/// Two processes of each operator write the same as one: a standby writes nothing, and no event is sent twice.
 #[test]
 fn with_standbys_the_same_is_written_as_without() {
     for (name, story) in stories() {
@@ -59,7 +59,7 @@ fn with_standbys_the_same_is_written_as_without() {
         tell(&mut both, &story);
         let objects = |stage: &Stage| normalised(&stage.cluster.objects());
         assert_same(&objects(both.stage()), &objects(alone.stage()), name);
-        // Names that are hashes of uids are others each time.
+        // Names with hashes of uids differ between runs.
         let (alone_wrote, both_wrote) = (sorted(alone.writes()), sorted(both.writes()));
         assert_eq!(
             both_wrote.len(),
@@ -77,7 +77,7 @@ fn with_standbys_the_same_is_written_as_without() {
     }
 }
 
-/// Of the four processes the one that makes the write is killed, and whoever stands by goes on.
+/// The one of four processes that makes the write is killed, and a standby takes over.
 #[test]
 fn a_leader_killed_after_any_write_is_followed_and_nothing_is_different_in_the_end() {
     let what = "interruptions of operators with standbys";
@@ -89,7 +89,7 @@ fn leaders_and_standbys_write_nothing_at_rest_but_their_leases() {
     let mut env = Standbys::begin();
     tell(&mut env, &whole_life());
     env.go_on(11 * 60);
-    // New processes have to wait for the Leases of those that were killed.
+    // New processes have to wait for the Leases of the killed ones.
     assert_rests(
         &mut env,
         "standbys",
@@ -98,7 +98,7 @@ fn leaders_and_standbys_write_nothing_at_rest_but_their_leases() {
     );
 }
 
-/// Each kind's Leases are written by one process at a time: what is written without having been seen is refused.
+/// Each operator's Lease is written by one process at a time: a write based on an outdated read is refused.
 #[test]
 fn leases_are_renewed_every_two_seconds_by_one_process_each() {
     let mut env = Standbys::begin();

@@ -1,8 +1,8 @@
-//! Both operators on one cluster in memory, each a process of its own: from a Subscription to an operator that runs, through
-//! upgrades, to its end.
+//! Both operators on one fake cluster, as separate processes: from a Subscription to a running operator, through upgrades, to its
+//! removal.
 //!
-//! Here and not with one of them, since neither knows the other. Tests play users, the registry and nobody else; the cluster
-//! brings its own controllers.
+//! The tests are here because neither operator's crate knows the other. They simulate only users and the registry; the cluster has its
+//! own controllers.
 
 #![allow(clippy::unwrap_used)] // For tests only.
 
@@ -41,7 +41,7 @@ fn subscription(approval: &str, starting: Option<&str>) -> Value {
             "installPlanApproval": approval}})
 }
 
-/// Everything that leads to a first version.
+/// Returns the steps that install a first version.
 fn install(targets: &[&str], approval: &str) -> Vec<Step> {
     vec![
         Serve(versions(1)),
@@ -132,8 +132,8 @@ fn a_subscription_becomes_a_running_operator_and_is_upgraded_and_removed() {
     );
 }
 
-/// Its kinds, in their order, are those of upstream's Operator for such an install. What OLM makes bears the label from its creation;
-/// a Subscription is the user's.
+/// The kinds and their order are those of upstream's Operator for such an install. OLM creates its objects with the label; only the
+/// Subscription is the user's and has to be patched.
 #[test]
 fn an_operator_lists_all_of_an_install_for_three_writes() {
     let env = after(&install(&["ns"], "Automatic"));
@@ -177,8 +177,8 @@ fn an_operator_lists_all_of_an_install_for_three_writes() {
     );
 }
 
-/// Goal P4: what both operators write from the CatalogSource on to an operator that runs and is listed, when nobody waits between
-/// the steps. The goal is 42.
+/// Goal P4: the writes of both operators from the CatalogSource to a running and listed operator, without waits between the steps. The
+/// goal is 42.
 #[test]
 fn an_install_takes_these_writes_and_no_other() {
     let mut env = TestEnv::new();
@@ -190,7 +190,7 @@ fn an_install_takes_these_writes_and_no_other() {
     let mut writes: Vec<String> = env.writes.iter().map(|write| named(write)).collect();
     assert!(writes.len() <= 42);
     writes.sort_unstable();
-    // Of a definition that is established later than the ServiceAccount is made, the plan tells that it waits for it.
+    // If the definition is established after the ServiceAccount is created, the plan reports in one more status that it waits.
     let of_plan = "patch InstallPlan ns/install-# status";
     if writes.iter().filter(|write| *write == of_plan).count() == 4 {
         let one = writes
@@ -205,7 +205,7 @@ fn an_install_takes_these_writes_and_no_other() {
 const WRITES_OF_AN_INSTALL: [&str; 40] = [
     "apply Deployment ns/demo",
     "apply OperatorCondition ns/demo.v1",
-    // Of the operator, for users (4 and 3), and its binding.
+    // For the operator and for users (4 per API, 3 per OperatorGroup), and the operator's binding.
     "create ClusterRole demo.v1-#",
     "create ClusterRole demos.example.com-v1-admin",
     "create ClusterRole demos.example.com-v1-crdview",
@@ -222,7 +222,7 @@ const WRITES_OF_AN_INSTALL: [&str; 40] = [
     "create NetworkPolicy ns/cat-unpack-bundles",
     "create Operator demo.ns",
     "create Pod ns/cat-",
-    // For the OperatorCondition, and of the operator.
+    // For the OperatorCondition, and for the operator.
     "create Role ns/demo.v1",
     "create Role ns/demo.v1-demo-#",
     "create RoleBinding ns/demo.v1",
@@ -237,7 +237,7 @@ const WRITES_OF_AN_INSTALL: [&str; 40] = [
     "patch ClusterServiceVersion ns/demo.v1 status",
     "patch ClusterServiceVersion ns/demo.v1 status",
     "patch ClusterServiceVersion ns/demo.v1 status",
-    // The steps, what the first round made, and what waited for that.
+    // The steps, the results of the first reconcile, and the steps that waited for these.
     "patch InstallPlan ns/install-# status",
     "patch InstallPlan ns/install-# status",
     "patch InstallPlan ns/install-# status",
@@ -246,13 +246,13 @@ const WRITES_OF_AN_INSTALL: [&str; 40] = [
     // The list of provided APIs, and the targets.
     "patch OperatorGroup ns/og",
     "patch OperatorGroup ns/og status",
-    // The label of components; the plan, and what is installed.
+    // The label of components; the plan, and the installed version.
     "patch Subscription ns/demo",
     "patch Subscription ns/demo status",
     "patch Subscription ns/demo status",
 ];
 
-/// A write without what it says, and without hashes in names.
+/// Returns a write without its content, and without hashes in names.
 fn named(write: &str) -> String {
     let write = write.split(" {").next().unwrap_or(write);
     let hashless = |word: &str| match word.rsplit_once('-') {
@@ -264,19 +264,19 @@ fn named(write: &str) -> String {
     write.split(' ').map(hashless).collect::<Vec<_>>().join(" ")
 }
 
-/// Neither operator writes for the other's sake once both are done.
+/// Neither operator triggers the other once both are finished.
 #[test]
 fn at_rest_neither_writes_not_even_when_both_are_new() {
     for (name, story) in stories() {
         let mut env = after(&story);
-        // An Operator that nothing makes any more goes ten minutes later.
+        // An Operator without components is deleted ten minutes later.
         env.settle_for(11 * 60);
-        // A new process connects to the catalog anew, and says since when.
+        // A new process reconnects to the catalog and reports the time.
         assert_rests(&mut env, name, 600, Some("patch CatalogSource ns/cat status"));
     }
 }
 
-/// Secrets are nobody's business, and of the others a cluster has many.
+/// OLM has no reason to read all Secrets, and a cluster has many objects of the other kinds.
 #[test]
 fn no_store_holds_all_secrets_pods_roles_or_role_bindings() {
     let mut env = TestEnv::new();
@@ -297,11 +297,11 @@ fn no_store_holds_all_secrets_pods_roles_or_role_bindings() {
     }
 }
 
-/// Decision 0017: honest work is not slowed down, however long it goes on.
+/// Decision 0017: normal progress is not slowed down, however long it takes.
 #[test]
 fn an_upgrade_in_fifteen_steps_is_not_slowed_down() {
     const STEPS: u32 = 15;
-    // Nobody waits for anything but answers, and for changes that come together.
+    // The only waits are for answers, and for changes that are batched.
     const MAX_SECONDS: u32 = 2 * (STEPS + 1);
     let mut env = after(&[Serve(versions(STEPS + 1)), Put(group(&["ns"])), Put(catalog())]);
     env.put(subscription("Automatic", Some("demo.v1")));

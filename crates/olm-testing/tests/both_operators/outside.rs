@@ -1,4 +1,4 @@
-//! The registry server, and the bundle images of an operator `demo`.
+//! Simulated registry server, and the bundle images of an operator `demo`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tonic::transport::{Channel, Endpoint as Target};
 
-/// What is outside of the cluster.
+/// Everything outside of the cluster.
 #[derive(Default)]
 pub struct Outside {
     entries: Mutex<Vec<BundleEntry>>,
@@ -23,13 +23,13 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// From now on the catalog has this content; open connections break.
+    /// Replaces the content of the catalog and breaks open connections.
     pub fn serve(&self, entries: &[BundleEntry]) {
         entries.clone_into(&mut self.entries.lock().unwrap());
         self.open.lock().unwrap().clear();
     }
 
-    /// As catalog-operator sees it.
+    /// Returns the environment as catalog-operator uses it.
     pub fn of_operator(self: &Arc<Self>) -> run::Outside {
         run::Outside {
             dial: Arc::<Self>::clone(self),
@@ -45,7 +45,7 @@ impl Dial for Outside {
     async fn connect(&self, _: &Endpoint) -> Result<Dialled, String> {
         let (alive, lost) = oneshot::channel();
         self.open.lock().unwrap().push(alive);
-        // Nobody speaks over it: what would be read is here.
+        // The connection is never used, since the content is read from here.
         Ok((Target::from_static("http://nowhere").connect_lazy(), lost))
     }
 }
@@ -63,7 +63,7 @@ impl CatalogReader for Outside {
 #[async_trait]
 impl BundleSource for Outside {
     async fn fetch(&self, image: &str, _: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
-        // A plan carries the digest along.
+        // A plan contains the image with its digest.
         let image = image.trim_end_matches("@sha256:00");
         let version: u32 = image.trim_start_matches("reg/demo:v").parse().unwrap();
         Ok(UnpackedBundle {
@@ -77,7 +77,7 @@ impl BundleSource for Outside {
     }
 }
 
-/// A channel `stable` with this many versions, each of which replaces the one before.
+/// Returns a channel `stable` with this many versions, each of which replaces the one before.
 pub fn versions(count: u32) -> Vec<BundleEntry> {
     (1..=count).map(entry).collect()
 }

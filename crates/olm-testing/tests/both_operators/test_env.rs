@@ -1,4 +1,4 @@
-//! A cluster, both operators, and what happens to them.
+//! Test environment: a cluster with both operators, and the steps of stories.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,21 +21,21 @@ use tokio::task::JoinSet;
 
 use crate::outside::Outside;
 
-/// Something that happens.
+/// A step of a story.
 #[derive(Clone)]
 pub enum Step {
     Put(Value),
     Edit(&'static str, &'static str, Value),
     Delete(&'static str, &'static str),
-    /// The catalog has this content from now on.
+    /// Replaces the content of the catalog.
     Serve(Vec<BundleEntry>),
-    /// Every plan is approved.
+    /// Approves every plan.
     Approve,
-    /// The registry pods are gone.
+    /// Deletes the registry pods.
     LosePods,
 }
 
-/// Counters of every process so far.
+/// Metrics of every process so far.
 type Stats = Arc<Mutex<Vec<Metrics>>>;
 
 pub struct TestEnv {
@@ -48,7 +48,7 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
-    /// One process of each operator, which nobody elects.
+    /// Creates one process of each operator, without leader election.
     pub fn new() -> Self {
         let (outside, stats) = (Arc::<Outside>::default(), Stats::default());
         let operators = vec![
@@ -58,7 +58,7 @@ impl TestEnv {
         Self::of(operators, outside, stats)
     }
 
-    /// Two processes of each operator, of which one is elected.
+    /// Creates two processes of each operator, with leader election.
     pub fn with_standbys() -> Self {
         let (outside, stats) = (Arc::<Outside>::default(), Stats::default());
         let of_each = || {
@@ -104,14 +104,14 @@ impl TestEnv {
         assert!(found, "{kind} {name} exists");
     }
 
-    /// Objects of a kind, by name.
+    /// Returns the objects of a kind, ordered by name.
     pub fn all(&self, kind: &str) -> Vec<Value> {
         let objects = self.stage.cluster.objects();
         let found = objects.iter().filter(|(key, _)| key.kind == kind);
         found.map(|(_, object)| Value::clone(object)).collect()
     }
 
-    /// The only object of a kind, of those that have to do with the demo.
+    /// Returns the only object of a kind; of ClusterRoles and their bindings, the only one of the demo.
     #[track_caller]
     pub fn only(&self, kind: &str) -> Value {
         let mut found = self.all(kind);
@@ -122,7 +122,7 @@ impl TestEnv {
         found.remove(0)
     }
 
-    /// Each ClusterServiceVersion and its phase.
+    /// Returns each ClusterServiceVersion and its phase.
     pub fn phases(&self) -> Vec<String> {
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let csvs = self.all("ClusterServiceVersion");
@@ -137,32 +137,32 @@ impl TestEnv {
             .collect()
     }
 
-    /// What the demo runs.
+    /// Returns the image that the demo runs.
     pub fn image(&self) -> String {
         let deployment = self.only("Deployment");
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         container["image"].as_str().unwrap().to_owned()
     }
 
-    /// How often a key had to pause, in all processes.
+    /// Number of pauses of keys, in all processes.
     pub fn paused(&self) -> u64 {
         let pauses = |metrics: &Metrics| metrics.total("olm_reconcile_pauses_total") as u64;
         self.stats.lock().unwrap().iter().map(pauses).sum()
     }
 
-    /// Runs for so many seconds.
+    /// Runs for this many seconds.
     pub fn run_for(&mut self, seconds: u64) {
         self.stage.start();
         self.stage.advance(Duration::from_secs(seconds));
         self.take_log();
     }
 
-    /// Runs for so many seconds and until nobody writes any more.
+    /// Runs for this many seconds and until there are no more writes.
     #[track_caller]
     pub fn settle_for(&mut self, seconds: u64) {
         self.run_for(seconds);
         if self.stage.is_killed() {
-            // Who was killed on the way has waits of its own.
+            // Restarted operators have timers of their own.
             self.run_for(seconds);
         }
         self.stage.settle();
@@ -216,7 +216,7 @@ impl StoryEnv for TestEnv {
     }
 }
 
-/// What a ClusterServiceVersion of the demo brings or owns; not what belongs to the catalog or to the group.
+/// True for objects that a ClusterServiceVersion of the demo brings or owns, but not for those of the catalog or the group.
 pub fn is_of_demo(object: &Value) -> bool {
     object["metadata"]["name"]
         .as_str()
@@ -252,7 +252,7 @@ fn elector(client: &Client, name: &str) -> Elector {
     Elector::new(client.clone(), candidacy)
 }
 
-/// An operator, until it is dropped.
+/// Runs an operator until it is dropped.
 async fn operate(
     client: Client,
     set: StoreSet,
@@ -269,7 +269,7 @@ async fn operate(
     };
     let ended =
         process::controllers(client, watches, readiness, elector, start, std::future::pending()).await;
-    // Of one that was killed nothing arrives any more, so it loses its Lease.
+    // A killed process gets no more answers, so it loses its Lease.
     let is_lost = matches!(ended, Err(RunError::LeadershipLost { .. }));
     assert!(ended.is_ok() || is_lost, "its controllers go on");
 }

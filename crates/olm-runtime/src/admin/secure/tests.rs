@@ -21,16 +21,16 @@ use crate::store::StoreSet;
 use crate::tls::authority::Authority;
 use crate::written::Written;
 
-/// An API server that knows the tokens `NAME-token`, and lets those of the group `scrapers` read metrics.
+/// API server that knows tokens of the form `NAME-token`. It allows the group `scrapers` to read metrics.
 #[derive(Default)]
 struct ApiServer {
     tokens_asked: AtomicUsize,
     is_silent: AtomicBool,
-    /// Whether it answers with an error.
+    /// True if it answers with an error.
     is_failing: AtomicBool,
-    /// Tokens that are no good any more.
+    /// Revoked tokens.
     revoked: Mutex<Vec<String>>,
-    /// What was asked for whom, as user and attributes.
+    /// Access reviews that were requested, as user and attributes.
     decided: Mutex<Vec<(String, Value)>>,
 }
 
@@ -140,7 +140,7 @@ impl Server {
         self.ask_as(None, path, header).await
     }
 
-    /// The answer to a request with another header, over a connection with a certificate, if any.
+    /// Returns the answer to a request with an extra header. The connection presents the client certificate `identity`, if any.
     async fn ask_as(&self, identity: Option<&(String, String)>, path: &str, header: &str) -> String {
         let connected = self.authority.connect(self.address, identity, &PROTOCOLS).await;
         let mut stream = connected.unwrap();
@@ -201,10 +201,10 @@ async fn a_certificate_says_who_somebody_is_where_there_is_no_token() {
     let eve = server.clients.sign("eve", &[]);
     assert_code(&server.ask_as(Some(&scraper), "/metrics", "").await, "200 OK");
     assert_code(&server.ask_as(Some(&eve), "/metrics", "").await, "403");
-    // A token says more.
+    // A token takes precedence over the certificate.
     let token = "Authorization: Bearer eve-token\r\n";
     assert_code(&server.ask_as(Some(&scraper), "/metrics", token).await, "403");
-    // One that another authority signed is none.
+    // A certificate signed by another authority is not accepted.
     let stranger = Authority::new("others").sign("ada", &["scrapers"]);
     let connected = server
         .authority
@@ -219,7 +219,7 @@ async fn a_certificate_says_who_somebody_is_where_there_is_no_token() {
     assert_eq!(server.api.tokens_asked.load(Ordering::SeqCst), 1);
 }
 
-/// A token that was stolen is taken back; what was believed of it is over within seconds.
+/// A revoked token is refused once the cached review has expired.
 #[tokio::test]
 async fn a_token_that_is_taken_back_opens_nothing_for_longer_than_answers_are_believed() {
     let server = Server::start().await;
@@ -252,7 +252,7 @@ async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
     assert!(began.elapsed() < PATIENCE);
 }
 
-/// Whoever makes up tokens learns nothing of the API server and fills no log.
+/// Invalid tokens must not reveal details of the API server, nor flood the log.
 #[tokio::test]
 async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobody() {
     let (written, _here) = Written::of_this_thread();
@@ -269,7 +269,7 @@ async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobod
             );
         }
         assert_eq!(told(), round);
-        // An answer to somebody who may not has nothing logged anew.
+        // A refusal does not reset the log suppression.
         server.api.is_failing.store(false, Ordering::SeqCst);
         assert_code(&server.scrape("eve-token").await, "403");
         server.api.is_failing.store(true, Ordering::SeqCst);
@@ -282,7 +282,7 @@ async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobod
     assert!(log.contains("etcd at 10.1.2.3 is away"), "{log}");
 }
 
-/// Somebody makes up tokens, as fast as they can; whoever reads metrics goes on reading them.
+/// Clients that flood the endpoint with invalid tokens do not keep a scraper from reading metrics.
 #[tokio::test]
 async fn a_flood_of_made_up_tokens_costs_the_api_server_little_and_the_scraper_nothing() {
     let server = Arc::new(Server::start().await);
@@ -318,7 +318,7 @@ async fn handshakes_begin_at_a_bounded_pace() {
     assert!(began.elapsed() >= 9 * HANDSHAKE_EVERY, "{:?}", began.elapsed());
 }
 
-/// Any pod may connect; Prometheus connects from another one.
+/// Any pod may open connections; Prometheus connects from another address.
 #[tokio::test]
 async fn a_flood_of_connections_waits_behind_itself_and_others_are_served() {
     const FLOOD: usize = 2000;
@@ -328,7 +328,7 @@ async fn a_flood_of_connections_waits_behind_itself_and_others_are_served() {
         let (mut flooding, mut open) = (Some(flooding), std::collections::VecDeque::new());
         for number in 0..FLOOD {
             open.push_back(tokio::net::TcpStream::connect(server.address).await.unwrap());
-            // Those were closed long ago; this process may have no more than so many.
+            // The server closed these long ago; dropping them keeps this process within its limit of open files.
             if open.len() > 2 * CONNECTIONS {
                 open.pop_front();
             }
@@ -359,7 +359,7 @@ async fn a_flood_of_connections_waits_behind_itself_and_others_are_served() {
     let both = tokio::time::timeout(PATIENCE, both).await;
     let (_open, (answer, took)) = both.expect("nobody is served any more");
     assert_code(&answer, "200 OK");
-    // Of those before it no more wait than may be open.
+    // At most as many connections as may be open wait before this one.
     assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
@@ -385,7 +385,7 @@ async fn http_2_is_not_spoken_and_a_head_without_end_is_cut_off() {
     assert_code(&server.ask("/metrics", &many).await, "400");
 }
 
-/// Whoever sends nothing, not even a handshake, is left after a while.
+/// A client that sends nothing, not even a handshake, is disconnected after the deadline.
 #[tokio::test]
 async fn whoever_sends_nothing_is_left() {
     let server = Server::start().await;
@@ -403,7 +403,7 @@ async fn whoever_sends_nothing_is_left() {
     assert_eq!(shaken.read(&mut [0; 16]).await.unwrap_or_default(), 0);
 }
 
-/// The first connection after a change of the files has what is in them.
+/// The first connection after a change of the files gets the new certificate.
 #[tokio::test]
 async fn a_certificate_that_is_replaced_is_served() {
     let server = Server::start().await;

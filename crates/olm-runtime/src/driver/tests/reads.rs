@@ -1,4 +1,4 @@
-//! What is told when a key cannot be observed.
+//! Tests of reports about keys that cannot be observed.
 
 use super::*;
 

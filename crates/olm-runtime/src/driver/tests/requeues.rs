@@ -1,4 +1,4 @@
-//! When a key comes again.
+//! Tests of when a key is requeued.
 
 use super::*;
 
@@ -35,7 +35,7 @@ async fn a_requeue_brings_the_key_back_and_the_sooner_one_counts() {
     }
 }
 
-/// Whatever went wrong long ago, the next failure is tried again soon.
+/// An earlier series of failures does not delay the next retry.
 #[tokio::test(start_paused = true)]
 async fn what_settles_a_key_resets_its_backoff() {
     for settled in [Requeue::AwaitChange, later(100_000)] {
@@ -106,7 +106,7 @@ async fn a_write_that_is_refused_is_repeated_as_its_controller_wants() {
     }
 }
 
-/// A status that was refused is written by another round; one of an object that is gone is not missed by anybody.
+/// A refused status is written by a later reconcile; the status of a deleted object is not needed.
 #[tokio::test(start_paused = true)]
 async fn a_refused_status_is_a_failed_round_unless_its_object_is_gone() {
     let path = "/apis/apps/v1/namespaces/ns/deployments/a/status";

@@ -1,4 +1,4 @@
-//! A first look that gets no answer, and the end of an election for who stops.
+//! Tests of a first read without an answer, and of releasing the Lease at shutdown.
 
 use super::*;
 use crate::written::Written;
@@ -23,7 +23,7 @@ async fn a_lease_that_is_given_back_is_taken_within_a_retry_period() {
     assert!(began.elapsed() < SECOND * 4, "{:?}", began.elapsed());
 }
 
-/// What may still be carried out by the server must not meet what the next one writes.
+/// A write that the server may still execute must not overlap with writes of the next holder.
 #[tokio::test(start_paused = true)]
 async fn with_a_write_on_its_way_that_has_no_answer_the_lease_runs_out() {
     let cluster = cluster();
@@ -54,7 +54,7 @@ async fn a_standby_that_stops_leaves_the_lease_alone() {
     assert!(cluster.take_log().counts.is_empty());
 }
 
-/// Whoever looks for why the next one took 15 s finds it.
+/// The log explains why the next process had to wait 15 s.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_given_back_is_told_of() {
     for fault in [
@@ -73,7 +73,7 @@ async fn a_lease_that_cannot_be_given_back_is_told_of() {
     }
 }
 
-/// With long times the first look would keep everything else waiting for minutes.
+/// With long lease times the first read would block everything else for minutes.
 #[tokio::test(start_paused = true)]
 async fn a_first_look_without_an_answer_is_over_soon_and_nothing_counts_as_free() {
     let cluster = cluster();
@@ -100,7 +100,7 @@ async fn a_first_look_without_an_answer_is_over_soon_and_nothing_counts_as_free(
     );
 }
 
-/// Who stops while a write of it is under way that would make it the leader gives that back, too.
+/// A process that stops while its claim of the Lease is in progress releases that as well.
 #[tokio::test(start_paused = true)]
 async fn what_was_claimed_without_an_answer_is_given_back() {
     let cluster = cluster();

@@ -1,4 +1,4 @@
-//! Watches and their users, with a server of a few lines, on a paused clock.
+//! Tests of watches and their users, with a minimal server, on a paused clock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::store::{StoreSet, StoreSetHandle};
 
-/// What is kept of a ConfigMap: one of its texts.
+/// Projection of a ConfigMap: one of its texts.
 #[derive(Debug, Clone)]
 struct Text(String);
 
@@ -26,14 +26,14 @@ impl Projection for Text {
     }
 }
 
-/// What the server was asked for.
+/// Requests that the server received.
 #[derive(Default)]
 struct Asked {
     /// Path and query of each list.
     lists: Mutex<Vec<String>>,
-    /// Watches whose connection is open.
+    /// Number of watches with an open connection.
     open: AtomicUsize,
-    /// Lists are refused.
+    /// True if lists are refused.
     is_refusing: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ fn object(namespace: &str, name: &str, version: u64, text: &str) -> Value {
     })
 }
 
-/// A server with a ConfigMap `a` in every namespace, whose watches tell nothing.
+/// Returns a client of a server with a ConfigMap `a` in every namespace, whose watches send no events.
 fn client(asked: &Arc<Asked>) -> Client {
     let asked = Arc::clone(asked);
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -160,7 +160,7 @@ async fn users_share_a_watch_that_goes_on_for_a_while_after_the_last_of_them() {
     assert!(third.store().is_ready(), "it was there all the while");
     pass(LINGER * 60).await;
     assert_eq!((bench.lists(), bench.open()), (1, 1));
-    // A short visit later does not bring the end forward.
+    // A short use later does not shorten the linger time.
     drop(third);
     pass(LINGER - MOMENT).await;
     drop(bench.watches.user(&scope("ns")));
@@ -215,7 +215,7 @@ async fn a_scope_is_a_namespace_or_one_object() {
     assert_eq!(lists.iter().filter(by_name).count(), 1, "{lists:?}");
 }
 
-/// What a write of ours returned is in the stores whose scope it is in, and in no other.
+/// The result of one of our writes is in the stores whose scope includes it, and in no other.
 #[tokio::test(start_paused = true)]
 async fn our_own_writes_are_in_at_once_where_they_belong() {
     let bench = Bench::new();
@@ -246,7 +246,7 @@ async fn our_own_writes_are_in_at_once_where_they_belong() {
     );
 }
 
-/// Whoever comes and goes: a watch is there exactly as long as somebody needs it, and for the linger.
+/// With users created and dropped at random, a watch exists exactly while it has users, and for the linger time.
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_there_exactly_as_long_as_it_is_needed() {
     const NAMESPACES: [&str; 3] = ["one", "two", "three"];
@@ -262,7 +262,7 @@ async fn a_watch_is_there_exactly_as_long_as_it_is_needed() {
         } else if present.pop().is_some() && present.is_empty() {
             left.insert(namespace, Instant::now());
         }
-        // Never right at the end of a linger.
+        // Time never advances to exactly the end of a linger time.
         let seconds = u64::try_from(random.below(50)).unwrap();
         pass(Duration::from_secs(seconds) + MOMENT).await;
         let is_needed = |namespace: &&&str| {

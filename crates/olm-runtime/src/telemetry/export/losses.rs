@@ -1,5 +1,5 @@
-//! Spans that reach no collector: those that found the queue full, and those that the collector did not take. The library counts the first for
-//! itself alone and tells of them once, when the process ends; here the log has both, at most once a minute.
+//! Spans that do not reach the collector, because the queue was full or the collector refused them. The library reports only the former,
+//! once, when the process ends. Here both are logged, at most once a minute.
 
 use std::{
     sync::{
@@ -16,33 +16,33 @@ use opentelemetry_sdk::{
     trace::{BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor},
 };
 
-/// Between two lines of the log.
+/// Minimum time between two log lines.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// How many spans wait, and how many were lost since that was last told.
+/// Number of waiting spans, and of spans lost since the last log line.
 #[derive(Debug)]
 pub(super) struct Losses {
-    /// How many may wait.
+    /// Maximum number of waiting spans.
     room: usize,
     waiting: AtomicUsize,
     beyond: AtomicUsize,
     refused: AtomicUsize,
-    /// Spans of the batch on its way that the collector says it left out.
+    /// Spans of the current batch that the collector refused.
     left_out: AtomicUsize,
     told: Mutex<Option<Instant>>,
 }
 
-/// What was lost since it was last told.
+/// Number of spans lost since the last log line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Lost {
-    /// Spans that found the queue full.
+    /// Spans dropped because the queue was full.
     beyond: usize,
-    /// Spans that the collector did not take: those of whole batches, and those that it left out of others.
+    /// Spans that the collector refused, as whole batches or parts of them.
     pub(super) refused: usize,
 }
 
 impl Losses {
-    /// Of a queue for `room` spans.
+    /// Creates the counters for a queue of `room` spans.
     pub(super) fn new(room: usize) -> Arc<Self> {
         Arc::new(Self {
             room,
@@ -54,7 +54,7 @@ impl Losses {
         })
     }
 
-    /// Whether there is room for one more span, which waits then; else it is lost.
+    /// Returns true and counts a waiting span if there is room; otherwise the span counts as lost.
     fn enter(&self) -> bool {
         let more = |waiting| (waiting < self.room).then_some(waiting + 1);
         let entered = self
@@ -67,12 +67,12 @@ impl Losses {
         entered
     }
 
-    /// The collector took the batch on its way, but for so many spans of it.
+    /// Records the number of refused spans of the current batch.
     pub(super) fn left_out(&self, spans: usize) {
         self.left_out.store(spans, Ordering::Relaxed);
     }
 
-    /// What is to be told at `now`: something was lost, and the last line is a minute old. With `is_last` it is not waited for that.
+    /// Returns the losses to log at `now`: spans were lost and the last line is a minute old. With `is_last` the age does not matter.
     pub(super) fn due(&self, now: Instant, is_last: bool) -> Option<Lost> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let is_early = told.is_some_and(|told| now.saturating_duration_since(told) < PAUSE);
@@ -102,7 +102,7 @@ impl Losses {
     }
 }
 
-/// A queue that takes no more than there is room for, and hands over to a thread of its own.
+/// Bounded queue of spans in front of a batch processor with its own thread.
 #[derive(Debug)]
 pub(super) struct Queue {
     batches: BatchSpanProcessor,
@@ -110,7 +110,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// In front of `batches`, which takes as many as `losses` has room for and sends by a [`Counted`] exporter with the same.
+    /// Puts the queue in front of `batches`. Its capacity must equal that of `losses`, and its exporter must be a [`Counted`] with the
+    /// same.
     pub(super) fn new(batches: BatchSpanProcessor, losses: Arc<Losses>) -> Self {
         Self { batches, losses }
     }
@@ -142,12 +143,12 @@ impl SpanProcessor for Queue {
     }
 }
 
-/// An exporter whose batches are counted.
+/// Exporter that counts its batches.
 #[derive(Debug)]
 pub(super) struct Counted<E> {
-    /// What sends them.
+    /// Exporter that sends the batches.
     pub(super) exporter: E,
-    /// Of the queue that they come from.
+    /// Counters of the queue.
     pub(super) losses: Arc<Losses>,
 }
 
@@ -162,7 +163,7 @@ impl<E: SpanExporter> SpanExporter for Counted<E> {
         self.losses.left_out(0);
         let sent = self.exporter.export(batch).await;
         let left_out = self.losses.left_out.load(Ordering::Relaxed);
-        // What a collector says is believed of the spans that it was sent.
+        // The reported number is limited to the spans that were sent.
         let refused = if sent.is_err() { spans } else { left_out.min(spans) };
         self.losses.refused.fetch_add(refused, Ordering::Relaxed);
         self.losses.tell(Instant::now(), false);
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
     use crate::written::Written;
 
-    /// Takes batches, or not, as long as it is let.
+    /// Exporter that accepts or refuses batches and blocks while it is locked.
     #[derive(Debug, Clone)]
     struct Gate {
         takes: bool,
@@ -241,7 +242,7 @@ mod tests {
             .build()
     }
 
-    /// Each span either reached the exporter or is counted, whoever ends how many at once.
+    /// Each span either reaches the exporter or is counted, with any number of threads.
     #[test]
     fn spans_beyond_the_queue_are_counted_each() {
         let (gate, losses) = (Gate::new(true), Losses::new(100));
@@ -253,7 +254,7 @@ mod tests {
             }
         });
         let beyond = losses.beyond.load(Ordering::Relaxed);
-        // What waits, and one batch that is on its way.
+        // The queue and one batch in progress are not lost.
         assert!((1_800..=1_900).contains(&beyond), "{beyond}");
         drop(closed);
         provider.force_flush().unwrap();
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(losses.due(start + PAUSE + PAUSE / 2, true), lost(0, 4));
     }
 
-    /// By the thread that sends, so that no round waits for the log.
+    /// The sending thread logs, so that no reconcile waits for the log.
     #[test]
     fn batches_that_are_not_taken_are_told_with_their_spans() {
         for (takes, lines) in [(true, 0), (false, 1)] {
@@ -292,7 +293,7 @@ mod tests {
                 exporter: Gate::new(takes),
                 losses: Losses::new(7),
             };
-            // This one sends by the thread that ends a span, whose log can be read here.
+            // This provider sends on the thread that ends a span, so its log can be read here.
             let provider = SdkTracerProvider::builder()
                 .with_simple_exporter(exporter)
                 .build();

@@ -31,10 +31,10 @@ use crate::{
     written::Written,
 };
 
-/// What came: batches, or the heads they came with.
+/// Received batches, or the heads of their requests.
 type Got<T> = Arc<Mutex<Vec<T>>>;
 
-/// A collector on an address of its own.
+/// Collector on its own address.
 struct Collector {
     address: SocketAddr,
     got: Got<ExportTraceServiceRequest>,
@@ -42,12 +42,12 @@ struct Collector {
 }
 
 impl Collector {
-    /// Answers each batch with `status`, over TLS with `tls`; with none it takes connections and is silent.
+    /// Answers each batch with `status`, over TLS with `tls`. Without a status it accepts connections and never answers.
     async fn start(status: Option<u16>, tls: Option<TlsAcceptor>) -> Self {
         Self::answering(status.map(|status| (status, Vec::new())), tls).await
     }
 
-    /// The same with a body.
+    /// Like [`Collector::start`], with a body.
     async fn answering(answer: Option<(u16, Vec<u8>)>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -144,7 +144,7 @@ fn started(variables: &BTreeMap<&'static str, String>) -> Export {
     Export::start(&settings, "olm-operator", &Handle::current()).unwrap()
 }
 
-/// A round with one request, and a request outside of it.
+/// Runs a reconcile with one request, and a request outside of it.
 #[expect(clippy::disallowed_methods, reason = "what is sent is traced")]
 async fn round() {
     let server =
@@ -172,7 +172,7 @@ async fn round() {
     client.send(request("/outside")).await.unwrap();
 }
 
-/// Attributes as text.
+/// Returns the attributes as text.
 fn told(attributes: &[KeyValue]) -> BTreeMap<&str, String> {
     let text = |attribute: &KeyValue| match attribute.value.as_ref()?.value.as_ref()? {
         any_value::Value::StringValue(text) => Some(text.clone()),
@@ -273,7 +273,8 @@ async fn a_collector_over_tls_is_believed_by_the_given_authority() {
     );
 }
 
-/// Tells [`the_headers_of_the_environment_go_with_each_batch`] where to send to, in a process of its own: the environment is a process'.
+/// Variable with the endpoint for [`the_headers_of_the_environment_go_with_each_batch`], which runs in a child process with its own
+/// environment.
 const HEADERS_GO_TO: &str = "OLM_TEST_HEADERS_GO_TO";
 
 #[tokio::test]
@@ -291,7 +292,7 @@ async fn the_headers_of_the_environment_go_with_each_batch() {
         export.end().await;
         return;
     }
-    // An empty variable is none.
+    // An empty variable counts as unset.
     for of_traces in [None, Some(""), Some("x-team=b")] {
         let collector = Collector::start(Some(200), None).await;
         let this = std::env::current_exe().unwrap();
@@ -375,7 +376,7 @@ fn sender(collector: &Collector, losses: &Arc<Losses>) -> Sender<HttpConnector> 
     }
 }
 
-/// One that takes batches but for so many spans, with these words.
+/// Collector that accepts batches except for `rejected_spans`, with this message.
 async fn choosing(rejected_spans: i64, words: &str) -> Collector {
     let answer = ExportTraceServiceResponse {
         partial_success: Some(ExportTracePartialSuccess {
@@ -386,13 +387,13 @@ async fn choosing(rejected_spans: i64, words: &str) -> Collector {
     Collector::answering(Some((200, answer.encode_to_vec())), None).await
 }
 
-/// A collector with a quota answers 200 and says what it left out; nobody would miss anything but the spans.
+/// A collector with a quota answers 200 and reports what it refused; otherwise the loss would be unnoticed.
 #[tokio::test(flavor = "multi_thread")]
 async fn spans_that_a_collector_leaves_out_are_counted_and_its_words_are_told() {
     let long = "x".repeat(10 * WORDS);
     for (rejected, words, counted, told) in [
         (1, "over quota\n2026 ERROR forged", 2, 1),
-        // What was not sent cannot be lost.
+        // The count is limited to the spans that were sent.
         (i64::MAX, long.as_str(), 2, 1),
         (-1, "", 0, 0),
         (0, "", 0, 0),
@@ -413,7 +414,7 @@ async fn spans_that_a_collector_leaves_out_are_counted_and_its_words_are_told() 
             exporter,
             losses: Arc::clone(&losses),
         };
-        // This one sends by the thread that ends a span, whose log can be read here.
+        // This provider sends on the thread that ends a span, so its log can be read here.
         let provider = SdkTracerProvider::builder()
             .with_simple_exporter(exporter)
             .build();
@@ -435,7 +436,7 @@ async fn spans_that_a_collector_leaves_out_are_counted_and_its_words_are_told() 
     }
 }
 
-/// What is logged by the thread of the exporter goes to the process' subscriber, of which a test has none: so the sender is asked itself.
+/// The exporter's thread logs to the process's subscriber, which a test does not have. So the sender is tested directly.
 #[tokio::test]
 async fn a_collector_that_refuses_is_told_of_once_until_it_takes_something() {
     let refusing = Collector::start(Some(503), None).await;
