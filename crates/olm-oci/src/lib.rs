@@ -1,10 +1,10 @@
 //! Container images as OLM needs them: pulled by digest, read as files, written and pushed.
 //!
 //! - [`Reference`], [`Digest`]: names.
-//! - [`RegistryConfig`], [`Credentials`]: the hosts of a registry, and the credentials for them.  
+//! - [`RegistryConfig`], [`Credentials`]: the hosts of a registry, and the credentials for them.
 //!   [`ContainerTools`] and [`AuthPlaces`] find a user's configuration for podman, skopeo and Docker.
 //! - [`Puller`], [`Image`], [`ImageContent`], [`Limits`], [`Spool`], [`ContentCache`]: reading. [`PullError`]
-//!   reports the   failure, its host, and whether a retry or another way can help.
+//!   reports the failure, its host, and whether a retry or another way can help.
 //! - [`ImageSpec`], [`ImageArchive`], [`Pusher`]: writing the same image from the same files every time, and
 //!   pushing it.
 //!

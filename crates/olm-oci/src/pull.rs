@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //! - Every byte that is used was verified: manifests against the requested digest, configuration and layers
-//!   against   the manifest. A tag is resolved once; everything after that goes by digest.
-//! - A tag's digest is computed from the manifest itself, not taken from the registry's header.  
+//!   against the manifest. A tag is resolved once; everything after that goes by digest.
+//! - A tag's digest is computed from the manifest itself, not taken from the registry's header.
 //!   ([`Puller::told_digest`] does take the header, but nothing is pulled by it.)
 //! - Nothing is larger than [`Limits`] allow, compressed or not.
 //! - Hosts are tried in the order of the registry configuration, for every object anew, the registry itself

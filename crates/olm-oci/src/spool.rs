@@ -3,7 +3,7 @@
 //! # Guarantees
 //! - Files have no name, so nothing is left behind however the pull or the process ends.
 //! - All layers of a spool together take at most its limit. A layer's room is reserved before the layer is
-//!   requested,   in the order of asking.
+//!   requested, in the order of asking.
 //! - A folder that cannot be written is noticed before the registry is asked.
 
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};

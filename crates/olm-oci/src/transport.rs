@@ -137,7 +137,7 @@ impl Source {
         Err(self.exhausted(attempts))
     }
 
-    /// Fetches a layer of `size` bytes as its manifest says, verified and rewound to its start.
+    /// Fetches a layer of `size` bytes, as in its manifest, verified and rewound to its start.
     pub(crate) async fn blob(
         &mut self,
         digest: &Digest,

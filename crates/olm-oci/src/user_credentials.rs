@@ -36,7 +36,7 @@ pub struct AuthPlaces {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct AuthFile {
     path: PathBuf,
-    /// Whether it has the form of `.dockercfg`.
+    /// True if it has the form of `.dockercfg`.
     is_old: bool,
 }
 

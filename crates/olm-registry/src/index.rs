@@ -2,9 +2,9 @@
 //! memory.
 //!
 //! Layout: a header of [`HEADER_BYTES`] (magic, version, digest of the catalog, place and checksum of the
-//! directory), then encoded message parts in the order bundles were read, then the directory. A file is
-//! written beside its final name and renamed when complete, so an existing file is whole. Parts are read with
-//! positioned reads: the kernel's page cache keeps the frequently used ones.
+//! directory), then encoded message parts in the order bundles were read. The directory is at the end. A file
+//! is written beside its final name and renamed when complete, so an existing file is whole. Parts are read
+//! with positioned reads: the kernel's page cache keeps the frequently used ones.
 
 use std::fs::File;
 use std::io;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Returns an empty file in the folder for temporary files, or in memory if nothing can be written:
-/// containers may have a read-only root and no volume.
+/// Returns an empty file in the folder for temporary files, or in memory if nothing can be written.
+/// Containers may have a read-only root and no volume.
 pub(crate) fn create() -> io::Result<File> {
     tempfile::tempfile().or_else(|error| {
         tracing::debug!(%error, folder = %std::env::temp_dir().display(), "no temporary file can be made; using memory");

@@ -25,7 +25,7 @@ const LARGE: usize = 32 << 10;
 pub(crate) struct WriteCoalescer<S> {
     stream: S,
     held: BytesMut,
-    /// Whether there was a write since the last flush.
+    /// True if there was a write since the last flush.
     is_fresh: bool,
 }
 

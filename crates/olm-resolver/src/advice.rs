@@ -66,7 +66,7 @@ pub struct Advice {
     pub fixes: Vec<Fix>,
     /// Number of further alternatives that work, as gentle as the last one listed.
     pub more: usize,
-    /// Whether no change was found although the failure requires a change of objects.
+    /// True if no change was found although the failure requires a change of objects.
     pub is_stuck: bool,
     /// Number of changes that were tried.
     pub tried: usize,

@@ -56,7 +56,7 @@ pub struct Snapshot {
     /// channel. The fields below hold indexes into this list, so every ascending list of them is in order of
     /// preference.
     entries: Vec<Arc<Entry>>,
-    /// Whether the entry is in its channel's chain, so that it can be chosen freely.
+    /// For each entry, true if it is in its channel's chain, so that it can be chosen freely.
     in_chain: Vec<bool>,
     packages: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Channel>>,
     /// Channels without an order, which are so rare that they are searched one by one.

@@ -8,11 +8,11 @@
 //! A rule comes from a catalog's publisher, so its cost is bounded twice:
 //!
 //! * before, by its text: [`MAX_RULE_SIZE`] bytes, nesting of [`MAX_RULE_DEPTH`], and an estimate of
-//!   [`MAX_ESTIMATE`]   steps for a bundle with [`ASSUMED_PROPERTIES`] properties, which admits a loop within
-//!   a loop but no third one;
+//!   [`MAX_ESTIMATE`] steps for a bundle with [`ASSUMED_PROPERTIES`] properties. That admits a loop within a
+//!   loop but no third one;
 //! * while it runs, by a [`Budget`] of steps for each bundle and another one for a whole catalog. A step is
-//!   an element   that a loop visits, or a piece of a text or list that is built. Steps are counted instead
-//!   of seconds, so that a rule   is too costly on every machine or on none.
+//!   an element that a loop visits, or a piece of a text or list that is built. Steps are counted instead of
+//!   seconds, so that a rule is too costly on every machine or on none.
 //!
 //! A rule that exceeds a limit makes the bundle that carries it unusable, with the reason; nothing else is
 //! affected.
@@ -106,7 +106,7 @@ impl Rule {
     }
 
     /// Returns whether the properties meet the rule. An evaluation error, such as a missing field, means no.
-    /// So does an exhausted budget; [`Budget::check`] reports it.
+    /// An exhausted budget means no too; [`Budget::check`] reports it.
     pub fn test(&self, properties: &[EntryProperty], budget: &Budget) -> bool {
         let steps = budget.begin();
         let mut context = Context::with_env(environment());

@@ -69,8 +69,8 @@ const REPLACING: &str = "Replacing";
 const DELETING: &str = "Deleting";
 const FAILED: &str = "Failed";
 
-/// Parsed annotations of installed ClusterServiceVersions. Those of one problem are parsed once for all its
-/// copies; others, created by simulation, each time.
+/// Parsed annotations of installed ClusterServiceVersions. One problem's annotations are parsed once for all
+/// its copies. Those that a simulation creates are parsed each time.
 #[derive(Default)]
 pub(crate) struct Readings {
     /// Parsed texts by address. The texts are kept, so that no other can get their address.

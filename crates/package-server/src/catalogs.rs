@@ -8,13 +8,13 @@
 //! with backoff.
 //!
 //! # Guarantees
-//! - The last complete content is served until a newer one has been read whole, however long the registry is
-//!   away, or until   the CatalogSource is deleted. One exception: if tenants exceed their common limit, the
-//!   largest catalogs of namespaces   above their share are evicted.
+//! - The last complete content is served until a newer one has been read whole, or until the CatalogSource is
+//!   deleted. An unreachable registry does not change that. One exception: if tenants exceed their common
+//!   limit, the largest catalogs of namespaces above their share are evicted.
 //! - Changes of a CatalogSource's names and labels are visible at once, and cause no read.
 //! - At most [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all
-//!   others. The other   namespaces take turns, with one read each. A read has a deadline. The memory of one
-//!   namespace's catalogs and of all   tenants is limited ([`memory_quota`]).
+//!   others. The other namespaces take turns, with one read each. A read has a deadline. The memory of one
+//!   namespace's catalogs and of all tenants is limited ([`memory_quota`]).
 //! - A registry that closes the connection soon after a read is not read again at once.
 
 mod dial;
@@ -86,11 +86,11 @@ struct Entry {
 pub struct CatalogState {
     /// Time of the last successful read.
     pub read_at: Option<Timestamp>,
-    /// Whether a read was attempted, with any result.
+    /// True if a read was attempted, with any result.
     pub was_tried: bool,
     /// Cause of the last attempt's failure.
     pub failure: Option<String>,
-    /// Whether that cause was a lack of room.
+    /// True if that cause was a lack of room.
     pub has_no_room: bool,
     /// Number of packages and channels that could not be read.
     pub left_out: usize,
@@ -105,7 +105,7 @@ impl Drop for Entry {
 }
 
 impl Catalogs {
-    /// Returns an empty set of catalogs. Those in `global_namespace` are visible everywhere; each is read
+    /// Returns an empty set of catalogs. Catalogs in `global_namespace` are visible everywhere; each is read
     /// again after `interval`.
     pub fn new(global_namespace: &str, interval: Duration, dial: Arc<dyn Dial>) -> Self {
         let index = Index {
@@ -362,7 +362,7 @@ enum Wake {
 /// A catalog was not read.
 struct ReadFailure {
     text: String,
-    /// Whether there is no room for it. That lasts unless the catalog or its neighbours change.
+    /// True if there is no room for it. A retry helps only if the catalog or its neighbours change.
     is_full: bool,
 }
 

@@ -157,8 +157,8 @@ impl Index {
         })
     }
 
-    /// Returns the namespace in which a request sees the packages of `catalog`. That is its own namespace, or
-    /// for a global catalog the requested one.
+    /// Returns the namespace in which a request sees the packages of `catalog`: the catalog's own, or for a
+    /// global catalog the requested one.
     fn shown_in(&self, catalog: &Catalog, namespace: Option<&str>) -> Option<Arc<str>> {
         let own = catalog.facts.key.namespace.as_str();
         match namespace {

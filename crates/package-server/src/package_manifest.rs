@@ -1,7 +1,7 @@
 //! PackageManifests, built from a registry's data about a package.
 //!
 //! The parts that do not depend on the request are written as JSON once, when the catalog is read, and copied
-//! afterwards: a list of all packages has some megabytes, which are not encoded again. Channels with the same
+//! afterwards. A list of all packages has some megabytes, which are not encoded again. Channels with the same
 //! head share its description. Rules: `docs/reference/packages.md`.
 
 mod description;

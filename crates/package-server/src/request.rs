@@ -71,9 +71,9 @@ pub struct RequestInfo {
     pub route: Route,
     /// Callers that may have the response.
     pub access: Access,
-    /// Whether the method is read only.
+    /// True if the method is read only.
     pub is_read: bool,
-    /// Whether it asks for a watch.
+    /// True if it asks for a watch.
     pub is_watch: bool,
     /// The decoded pairs of the query.
     pub parameters: Vec<(String, String)>,

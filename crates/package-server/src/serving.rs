@@ -2,12 +2,11 @@
 //!
 //! # Guarantees
 //! - Connections of the API server and all others are counted separately: a client that opens many closes
-//!   others of its own   kind. A connection that does not prove to be the API server's ends after
+//!   others of its own kind. A connection that does not prove to be the API server's ends after
 //!   [`OTHER_CONNECTION_AGE`].
-//! - Handshakes, heads of requests and responses have deadlines: a socket without progress for [`STALL_TIME`]
-//!   is closed, and   a request of HTTP/2 ends after [`REQUEST_TIME`], however much of its response was read.
-//!   That deadline is needed because   a stream without a window writes nothing, so its socket does not
-//!   stall.
+//! - Handshakes, heads of requests and responses have deadlines. A socket without progress for [`STALL_TIME`]
+//!   is closed, and a request of HTTP/2 ends after [`REQUEST_TIME`], however much of its response was read.
+//!   The deadline is needed because a stream without a window writes nothing, so its socket does not stall.
 //! - When the certificate or the API server's authorities change, older connections finish their requests and
 //!   end.
 //! - On shutdown, open requests are finished.

@@ -14,7 +14,7 @@ const UNRESOLVED: &str = "dns error";
 pub(crate) struct Failure {
     pub(crate) class: PullErrorClass,
     pub(crate) detail: String,
-    /// Whether the other side was found to speak TLS.
+    /// True if the other side was found to speak TLS.
     pub(crate) speaks_tls: bool,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Request {
     pub(crate) accept: Option<&'static str>,
     /// Body and its type.
     pub(crate) body: Option<(Bytes, HeaderValue)>,
-    /// Whether the answer is verified against a digest, so that an insecure redirect is acceptable.
+    /// True if the answer is verified against a digest, so that an insecure redirect is acceptable.
     pub(crate) is_verified: bool,
 }
 
@@ -273,7 +273,7 @@ impl Response {
         body
     }
 
-    /// Returns the next bytes of a long body, which must arrive at the floor rate on average. That counts
+    /// Returns the next bytes of a long body, which must arrive at the floor rate on average. The rate counts
     /// from the head of the answer, which has its own time: a proxy may fetch a layer whole before it
     /// answers.
     pub(crate) async fn chunk(&mut self, limit: u64) -> Result<Option<Bytes>, Failure> {

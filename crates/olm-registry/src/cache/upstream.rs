@@ -1,8 +1,8 @@
 //! The cache layout that every version of upstream's `opm` reads, written beside our index.
 //!
 //! Catalog images are built by one program and served by another. OLM may take catalog and cache out of an
-//! image and serve them with an `opm` of its own, which refuses to start unless the cache's digest is right.
-//! The layout is a folder `cache` and a file `digest` over the catalog and that folder. The folder has
+//! image and serve them with an `opm` of its own. This `opm` refuses to start unless the cache's digest is
+//! right. The layout is a folder `cache` and a file `digest` over the catalog and that folder. The folder has
 //! `packages.json`, a JSON file for each bundle of each channel, and the custom schemas below `metas`. Rules:
 //! `docs/reference/registry.md`. The files equal upstream's byte for byte, except that an empty list of skips
 //! is `null` here.

@@ -52,7 +52,7 @@ enum Shape {
 struct Field {
     name: &'static str,
     shape: Shape,
-    /// Whether the field is written even if it is empty.
+    /// True if the field is written even when it is empty.
     always: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Entries as bytes that a later process can read.
 //!
 //! A line with the format, a line with the hash of the rest, a line with the label of the entries, then one
-//! JSON value per line: lists of properties, and entries that refer to them by number. Bytes of another
-//! format, of another catalog or from a damaged disk are rejected.
+//! JSON value per line. The values are lists of properties, and entries that refer to them by number. Bytes
+//! of another format, of another catalog or from a damaged disk are rejected.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -310,7 +310,7 @@ impl Change {
 pub(super) struct Running<'p> {
     /// Subscriptions with an installed operator.
     subscriptions: BTreeSet<&'p str>,
-    /// Whether a waiting InstallPlan would upgrade a running operator.
+    /// True if a waiting InstallPlan would upgrade a running operator.
     upgrades_wait: bool,
 }
 

@@ -101,8 +101,8 @@ impl Regions {
         Some(regions)
     }
 
-    /// Adds the installed operators. One that is being replaced joins its successor: without that, it counts
-    /// again.
+    /// Adds the installed operators. An operator that is being replaced joins its successor, because it
+    /// counts again if that is removed.
     fn add_installed(&mut self, problem: &Problem) {
         let successors = installed::successors(problem);
         for (place, csv) in problem.installed.iter().enumerate() {

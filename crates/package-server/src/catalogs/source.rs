@@ -57,7 +57,7 @@ impl Target {
     }
 
     /// Returns whether the content may have changed since `read` was read, beginning at `began`. A connection
-    /// of the catalog operator that is older than the read is no news. Neither is its loss: our own
+    /// of the catalog operator that is older than the read is no news. Its loss is no news either: our own
     /// connection still lives.
     pub(super) fn is_news(&self, read: &Self, began: Timestamp) -> bool {
         self.address != read.address
