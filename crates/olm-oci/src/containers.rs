@@ -181,7 +181,7 @@ impl ContainerTools {
                 user.as_ref().map(|user| user.join(DROP_INS)),
             ]
         };
-        // A user's own file replaces the machine's file and drop-ins.
+        // Unless a file is named, a user's own file replaces the machine's file and drop-ins.
         let (file, folders) = match (&self.registries_conf, own) {
             (Some(file), _) => (file.clone(), everybodys()),
             (None, Some(file)) => (file, [None, user.as_ref().map(|user| user.join(DROP_INS))]),

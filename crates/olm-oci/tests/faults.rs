@@ -434,8 +434,7 @@ async fn a_challenge_leads_to_the_token_service_and_back() {
     assert_eq!(error.class(), PullErrorClass::Unauthorized);
 }
 
-/// `docker login` leaves an identity token where users sign in elsewhere. It is exchanged, and not sent to
-/// the registry.
+/// `docker login` keeps an identity token if users sign in elsewhere. It is not sent to the registry.
 #[tokio::test]
 async fn an_identity_token_is_exchanged() {
     let tokens = Server::start(|seen| {

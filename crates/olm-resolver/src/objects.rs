@@ -86,7 +86,8 @@ impl Objects {
         self.put(document, MayReplace::Told)
     }
 
-    /// Adds all objects of `others`, as if they were applied to these. Replaced objects get no remark.
+    /// Adds all objects of `others`, as if they were applied to these. Replaced objects get no remark, unless
+    /// `others` itself has the object twice.
     ///
     /// # Errors
     /// The fault, by object and field.

@@ -591,8 +591,8 @@ fn what_nobody_subscribed_to_fails_once_and_not_in_each_step() {
     );
 }
 
-/// A thousand versions need missing packages, each with a name to compare with a thousand others. Only the
-/// displayed ones are compared, so that the budget suffices.
+/// A thousand versions need missing packages, whose names resemble a thousand others. Only the displayed
+/// names are compared, so that the budget suffices.
 #[test]
 fn hints_are_looked_for_only_for_what_is_shown() {
     let needed: String = (1..=1_000)

@@ -229,7 +229,7 @@ async fn head(
         }
         Err(status) => return Ok(Err(message(&status))),
     };
-    // Parsing takes a while and must not delay requests, so it runs on a thread of its own. A panic affects
+    // Parsing takes a while and must not delay requests, so it runs on a blocking thread. A panic affects
     // that head alone. It continues without a waiting task, and keeps its permit, because it keeps its memory
     // too.
     let permit = Arc::clone(registry.parsing).acquire_owned().await;
