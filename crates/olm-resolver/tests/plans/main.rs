@@ -569,8 +569,7 @@ fn progress_is_told_step_by_step() {
     );
 }
 
-/// Two operators without Subscriptions exclude each other. The failure recurs in all steps, and is reported
-/// once.
+/// Two operators without Subscriptions exclude each other in all steps, but are reported once.
 #[test]
 fn what_nobody_subscribed_to_fails_once_and_not_in_each_step() {
     let objects = installed("1.0.0").replace(
@@ -591,8 +590,8 @@ fn what_nobody_subscribed_to_fails_once_and_not_in_each_step() {
     );
 }
 
-/// A thousand versions need missing packages, whose names resemble a thousand others. Only the displayed
-/// names are compared, so that the budget suffices.
+/// A thousand versions need missing packages. Each name could be compared with a thousand others; only the
+/// displayed ones are, so that the budget suffices.
 #[test]
 fn hints_are_looked_for_only_for_what_is_shown() {
     let needed: String = (1..=1_000)
