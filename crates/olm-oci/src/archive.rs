@@ -1,5 +1,5 @@
-//! An image in one file: an OCI layout (`oci-layout`, `index.json`, `blobs/`) in a tar archive, which
-//! `ctr image import`, `skopeo` and [`crate::Pusher`] take.
+//! An image in one file: an OCI layout (`oci-layout`, `index.json`, `blobs/`) in a tar archive. `ctr image
+//! import`, `skopeo` and [`crate::Pusher`] accept it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -21,9 +21,9 @@ use crate::reference::Reference;
 
 const LAYOUT_FILE: &str = "oci-layout";
 const INDEX_FILE: &str = "index.json";
-/// Where the OCI specification keeps a manifest's tag within a layout.
+/// Annotation that holds a manifest's tag within a layout, by the OCI specification.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
-/// Where containerd looks for the whole name when importing.
+/// Annotation from which containerd reads the whole name when importing.
 const IMAGE_NAME: &str = "io.containerd.image.name";
 
 /// Documents are typed, not `json!`, so that the order of their keys cannot change with a feature of `serde_json`.
@@ -77,32 +77,32 @@ pub struct ImageArchive {
 }
 
 impl ImageArchive {
-    /// The manifest's digest, under which the image can be pulled once it is pushed.
+    /// Returns the manifest's digest, under which the image can be pulled once it is pushed.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
 
-    /// The manifest as it is pushed.
+    /// Returns the manifest as it is pushed.
     pub fn manifest(&self) -> &Bytes {
         &self.manifest
     }
 
-    /// The manifest's media type.
+    /// Returns the manifest's media type.
     pub fn media_type(&self) -> &str {
         &self.media_type
     }
 
-    /// Configuration and layers by digest.
+    /// Returns configuration and layers by digest.
     pub fn blobs(&self) -> &BTreeMap<Digest, Bytes> {
         &self.blobs
     }
 
-    /// Bytes of all blobs, which is about what a pull transfers.
+    /// Returns the bytes of all blobs, which is about the size of a pull.
     pub fn size(&self) -> u64 {
         self.blobs.values().map(|blob| blob.len() as u64).sum()
     }
 
-    /// The image's configuration.
+    /// Returns the image's configuration.
     ///
     /// # Errors
     /// [`WriteError::Encode`] when the archive that was read is damaged.
@@ -120,11 +120,11 @@ impl ImageArchive {
         serde_json::from_slice(blob).map_err(|error| WriteError::Encode(format!("configuration: {error}")))
     }
 
-    /// The files in some folders (paths from the root), by path without leading slash, all layers considered, as
-    /// [`crate::Image::files`] has them from a registry.
+    /// Returns the files in some folders (paths from the root), by path without leading slash. All layers are
+    /// considered, as in [`crate::Image::files`] for an image from a registry.
     ///
     /// # Errors
-    /// [`PullError`] as a pull of the same image would have it.
+    /// [`PullError`] as for a pull of the same image.
     pub fn files(&self, folders: &[String], limits: Limits) -> Result<ImageContent, PullError> {
         let failed = |class, detail: String| PullError::of_content(&self.digest, class, detail);
         let malformed = |error: WriteError| failed(PullErrorClass::Malformed, error.to_string());
@@ -182,7 +182,7 @@ impl ImageArchive {
         Ok((blobs, layers, config))
     }
 
-    /// Writes the archive; with a name, importers know what to call it. The file appears whole or not at all.
+    /// Writes the archive, all or nothing. With a name, importers know what to call the image.
     ///
     /// # Errors
     /// [`WriteError::Io`].
@@ -195,7 +195,7 @@ impl ImageArchive {
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
-        // What is no file is written to; another file in the place of a pipe or of /dev/null would be the end of it.
+        // A pipe or a device is written to in place: replacing it with a file would destroy it (`/dev/null`).
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             let out = std::fs::OpenOptions::new().write(true).open(path);
             let written = out.and_then(|out| self.write_to(io::BufWriter::new(out), name));
@@ -255,7 +255,8 @@ impl ImageArchive {
         builder.into_inner()?.flush()
     }
 
-    /// Reads an archive: an OCI layout with one image, or an index of which the image for this machine is taken. Every blob is verified.
+    /// Reads an archive: an OCI layout with one image, or an index from which this machine's image is taken.
+    /// Every blob is verified.
     ///
     /// # Errors
     /// [`WriteError::Io`] and [`WriteError::Archive`].
@@ -306,7 +307,7 @@ impl ImageArchive {
     }
 }
 
-/// From `index.json` to the manifest of the one image, through at most one index of platforms.
+/// Follows `index.json` to the manifest of the one image, through at most one index of platforms.
 fn follow_index(index: &[u8], files: &BTreeMap<String, Bytes>) -> Result<(Digest, Bytes), String> {
     let mut at = index.to_vec();
     for _ in 0..2 {

@@ -1,27 +1,27 @@
-//! What was asked for a user's credentials, for whoever a registry refuses.
+//! The files and helpers that were asked for a user's credentials, reported when a registry refuses.
 
 use std::collections::BTreeMap;
 
-/// Files and helpers, and what each said.
+/// Files and helpers, with the answer of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// What each file said of each registry, in order.
+    /// Each file with its answer for each registry, in order.
     answers: Vec<(String, BTreeMap<String, String>)>,
     missing: Vec<String>,
 }
 
 impl Asked {
-    /// Notes what a file said of registries.
+    /// Records a file's answers by registry.
     pub(crate) fn note(&mut self, file: String, said: BTreeMap<String, String>) {
         self.answers.push((file, said));
     }
 
-    /// Notes a file that is not there.
+    /// Records a file that does not exist.
     pub(crate) fn note_missing(&mut self, file: String) {
         self.missing.push(file);
     }
 
-    /// What was asked for a registry's credentials, and what each said. `None` when nobody was.
+    /// Describes the sources asked for a registry's credentials and their answers. `None` if there were none.
     pub(crate) fn of(&self, registry: &str) -> Option<String> {
         let answers = self
             .answers

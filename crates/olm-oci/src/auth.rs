@@ -1,7 +1,8 @@
-//! Registry credentials in the form of Docker's `config.json`, which is also what pull secrets hold.
+//! Registry credentials in the form of Docker's `config.json`, which pull secrets use too.
 //!
-//! Several pull secrets are merged: every entry that fits an image is tried, the most specific key first, as the
-//! kubelet does. Keys are a host, optionally with port and path (`quay.io/team`), with `*` standing for one host label.
+//! Several pull secrets are merged. Every entry that fits an image is tried, the most specific key first, as
+//! the kubelet does. Keys are a host, optionally with port and path (`quay.io/team`). `*` matches within one
+//! host label.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -45,7 +46,7 @@ struct AuthEntry {
 }
 
 impl Credentials {
-    /// No credentials: every pull is anonymous.
+    /// Returns no credentials: every pull is anonymous.
     pub fn anonymous() -> Self {
         Self::default()
     }
@@ -68,7 +69,8 @@ impl Credentials {
         Self::from_auths(auths, origin)
     }
 
-    /// Reads a `config.json` for some registries (host, with port if any): entries of others are not looked at.
+    /// Reads a `config.json` for some registries (host, with port if any). Entries of other registries are
+    /// ignored.
     ///
     /// # Errors
     /// See [`Credentials::from_docker_config`].
@@ -88,7 +90,7 @@ impl Credentials {
         Self::from_auths(config.auths, origin)
     }
 
-    /// A credential for all of a registry.
+    /// Returns one credential for all repositories of a registry.
     pub(crate) fn of_registry(registry: &str, credential: Credential) -> Self {
         let (host, path) = normalise_key(registry);
         Self {
@@ -101,12 +103,13 @@ impl Credentials {
         }
     }
 
-    /// The same, with what was asked for them.
+    /// Adds the record of the sources these credentials came from.
     pub(crate) fn with_asked(self, asked: Asked) -> Self {
         Self { asked, ..self }
     }
 
-    /// Which files and helpers were asked for a registry's credentials, and what each said; `None` when nobody was.
+    /// Describes the files and helpers asked for a registry's credentials, with their answers. `None` if
+    /// there were none.
     pub fn asked(&self, registry: &str) -> Option<String> {
         self.asked.of(registry)
     }
@@ -116,7 +119,7 @@ impl Credentials {
         for (key, auth) in auths {
             let credential = match auth.into_credential() {
                 Ok(Some(credential)) => credential,
-                // An empty entry is what `docker login` leaves when a helper keeps the password.
+                // `docker login` leaves an empty entry when a helper keeps the password.
                 Ok(None) => continue,
                 Err(()) => {
                     return Err(CredentialsError::Auth {
@@ -147,12 +150,12 @@ impl Credentials {
         self.sort();
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no credentials.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The credentials that fit anything of a host (with port if any).
+    /// Returns the credentials that fit any repository of a host (with port if any).
     pub(crate) fn for_registry(&self, host: &str) -> Vec<&Credential> {
         let (host, _) = normalise_key(host);
         let fits = |entry: &&Entry| host_fits(&entry.host, &host);
@@ -160,7 +163,7 @@ impl Credentials {
         entries.map(|entry| &entry.credential).collect()
     }
 
-    /// The credentials that fit a repository of a host (with port if any), the most specific first.
+    /// Returns the credentials that fit a repository of a host (with port if any), the most specific first.
     pub fn for_repository(&self, host: &str, repository: &str) -> Vec<&Credential> {
         let (host, _) = normalise_key(host);
         let fits = |entry: &&Entry| host_fits(&entry.host, &host) && path_fits(&entry.path, repository);
@@ -171,7 +174,8 @@ impl Credentials {
             .collect()
     }
 
-    /// Longest path first, then exact hosts before patterns; a stable sort keeps the order of merging otherwise.
+    /// Sorts by longest path, then exact hosts before patterns. The sort is stable: it keeps the order of
+    /// merging otherwise.
     fn sort(&mut self) {
         self.entries.sort_by_key(|entry| {
             (
@@ -183,7 +187,7 @@ impl Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// Hosts only, never secrets.
+    /// Shows hosts only, never secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set()
             .entries(
@@ -200,7 +204,7 @@ impl AuthEntry {
         if !self.registrytoken.is_empty() {
             return Ok(Some(Credential::Bearer(self.registrytoken)));
         }
-        // Beside it stands a user name without meaning, and no password.
+        // The user name beside an identity token has no meaning, and there is no password.
         if !self.identitytoken.is_empty() {
             return Ok(Some(Credential::Identity(self.identitytoken)));
         }
@@ -236,7 +240,8 @@ fn parse_error(error: &serde_json::Error, origin: &str) -> CredentialsError {
     }
 }
 
-/// Host and path of a key. Scheme and API version are dropped, Docker Hub's several names become one.
+/// Splits a key into host and path. Scheme and API version are dropped; Docker Hub's several names become
+/// one.
 fn normalise_key(key: &str) -> (String, String) {
     let bare = key.trim();
     let bare = bare
@@ -260,7 +265,8 @@ fn normalise_key(key: &str) -> (String, String) {
     (host.to_owned(), path)
 }
 
-/// `*` stands for (part of) one label; the number of labels and the port must agree.
+/// Returns whether a host fits a pattern. `*` matches (part of) one label; the number of labels and the port
+/// must agree.
 fn host_fits(pattern: &str, host: &str) -> bool {
     let port = |text: &str| text.rsplit_once(':').map(|(_, port)| port.to_owned());
     if !pattern.contains('*') {

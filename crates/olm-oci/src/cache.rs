@@ -1,8 +1,8 @@
 //! Pulled content on disk, by digest.
 //!
-//! One file an image and view: a line that names the format, a line with the sha256 of the rest, a JSON header, then
-//! the files' bytes. Files are written under a temporary name and renamed, so readers see all or nothing; a file that
-//! does not match its own hash (a full disk, a bad block) is removed and pulled again.
+//! Each image and view has one file: the format's name, the sha256 of the rest, a JSON header, then the
+//! files' bytes. Files are written under a temporary name and renamed, so readers see all or nothing. A file
+//! that does not match its own hash (a full disk, a bad block) is removed and pulled again.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,9 +17,9 @@ use crate::digest::{Digest, Hasher};
 
 /// First line of every file; a change of format changes it.
 const FORMAT: &str = "olm-oci content 1";
-/// How names of finished files end.
+/// Extension of finished files.
 const EXTENSION: &str = "content";
-/// How names of files begin that are being written.
+/// Prefix of files that are being written.
 const UNFINISHED: &str = ".new-";
 
 /// A folder of pulled content with an upper bound for its size.
@@ -38,11 +38,11 @@ struct Header {
 }
 
 impl ContentCache {
-    /// What the name of every file of content ends with, after a dot.
+    /// Extension of every content file, without the dot.
     pub const EXTENSION: &'static str = EXTENSION;
 
-    /// A cache in `dir`, which is created when something is stored. Beyond `max_bytes` the content that was not used for
-    /// longest is removed.
+    /// Returns a cache in `dir`, which is created on the first write. Above `max_bytes` the least recently
+    /// used content is removed.
     pub fn new(dir: impl Into<PathBuf>, max_bytes: u64) -> Self {
         Self {
             dir: dir.into(),
@@ -50,11 +50,11 @@ impl ContentCache {
         }
     }
 
-    /// Removes what a process that was ended while it stored something has left. To be called at start: what another process
-    /// is storing in the same folder at this moment is lost to it.
+    /// Removes the files that an interrupted process left. Call it at start only: it also removes the files
+    /// that another process is writing in the same folder.
     ///
     /// # Errors
-    /// IO errors other than that there is no folder.
+    /// IO errors, except for a missing folder.
     pub fn remove_unfinished(&self) -> io::Result<()> {
         let entries = match std::fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -69,7 +69,8 @@ impl ContentCache {
         Ok(())
     }
 
-    /// What is stored for a digest and view. Absent, unreadable and damaged are the same: it has to be pulled.
+    /// Returns the content stored for a digest and view. `None` means it has to be pulled: absent, unreadable
+    /// or damaged.
     pub fn get(&self, digest: &Digest, view: View) -> Option<ImageContent> {
         let path = self.path(digest, view);
         let bytes = Bytes::from(std::fs::read(&path).ok()?);
@@ -79,17 +80,18 @@ impl ContentCache {
             let _ = std::fs::remove_file(&path);
             return None;
         }
-        // The time of last use orders removals; a read-only folder merely makes the order worse.
+        // Removals are ordered by the time of last use. In a read-only folder that order is only less exact.
         let touched = std::fs::File::options().append(true).open(&path);
         #[expect(clippy::disallowed_methods, reason = "files beside have the system's time")]
         let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
         content
     }
 
-    /// Stores content and removes what has become too much. Content larger than the whole cache is not stored.
+    /// Stores content and evicts the least recently used beyond the limit. Content larger than the whole
+    /// cache is not stored.
     ///
     /// # Errors
-    /// IO errors; the cache is then as before.
+    /// IO errors; the cache is then unchanged.
     pub fn put(&self, content: &ImageContent, view: View) -> io::Result<()> {
         let header = Header {
             digest: content.digest.to_string(),
@@ -186,7 +188,7 @@ fn parse(bytes: &Bytes) -> Option<ImageContent> {
     })
 }
 
-/// The first line without its end, and what follows.
+/// Splits the first line, without its end, from the rest.
 fn split_line(bytes: &Bytes) -> Option<(Bytes, Bytes)> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let mut rest = bytes.slice(end..);

@@ -1,4 +1,4 @@
-//! The parts of an image's configuration that matter here: labels, and what a container of it runs.
+//! The parts of an image's configuration that are used here: labels, and the container's command.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct RunConfig {
     /// Command that always runs.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub entrypoint: Vec<String>,
-    /// Arguments for it, unless others are given.
+    /// Arguments for the entrypoint, unless others are given.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub cmd: Vec<String>,
     /// Folder to run in.
@@ -43,7 +43,7 @@ pub struct RunConfig {
     pub labels: BTreeMap<String, String>,
 }
 
-/// `{}`, the value that the format demands where only keys matter.
+/// `{}`, the value of maps that the format uses as sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Empty {}
 
@@ -54,11 +54,11 @@ pub struct ImageConfig {
     /// Creation time, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// CPU architecture in Go's words.
+    /// CPU architecture by its Go name.
     pub architecture: String,
-    /// Operating system in Go's words.
+    /// Operating system by its Go name.
     pub os: String,
-    /// What a container runs, and labels.
+    /// The container's command, and labels.
     #[serde(deserialize_with = "null_is_default")]
     pub config: RunConfig,
     /// Digests of the uncompressed layers.
@@ -73,7 +73,7 @@ pub struct RootFs {
     /// Always `layers`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// One digest a layer, lowest first.
+    /// One digest per layer, lowest first.
     #[serde(deserialize_with = "null_is_default")]
     pub diff_ids: Vec<String>,
 }
@@ -87,7 +87,7 @@ impl Default for RootFs {
     }
 }
 
-/// Builders in Go write `null` for what is empty.
+/// Reads `null` as the default: builders in Go write it for empty values.
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

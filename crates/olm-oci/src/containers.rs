@@ -1,6 +1,7 @@
-//! Which hosts answer for an image by the configuration of podman, skopeo and buildah: `registries.conf` and `certs.d`.
+//! Hosts of an image by the configuration of podman, skopeo and buildah: `registries.conf` and `certs.d`.
 //!
-//! Formats: containers-registries.conf(5), containers-certs.d(5). Files are read at every pull, so an edit takes effect at once.
+//! Formats: containers-registries.conf(5), containers-certs.d(5). Files are read at every pull, so an edit
+//! takes effect at once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,20 +11,20 @@ use serde::Deserialize;
 use crate::host::{Capabilities, Host, RegistryConfigError};
 use crate::reference::Reference;
 
-/// The file below `etc/containers` and below `.config/containers` of a home.
+/// Configuration file below `etc/containers` and below `.config/containers` of a home.
 const REGISTRIES: &str = "registries.conf";
-/// The folder beside it whose files add to it.
+/// Folder beside it with additional files.
 const DROP_INS: &str = "registries.conf.d";
-/// How their names end.
+/// Extension of these files.
 const DROP_IN: &str = "conf";
-/// Folders of certificates, one folder a registry in each.
+/// Folder of certificates, with one folder per registry.
 const CERTS: &str = "certs.d";
-/// The files of a user's own configuration, below the home.
+/// Folder of a user's own configuration, below the home.
 pub(crate) const USER: &str = ".config/containers";
 /// The machine's configuration, below the root.
 pub(crate) const SYSTEM: &str = "etc/containers";
 
-/// Where container tools keep their configuration.
+/// Locations of the container tools' configuration.
 #[derive(Debug, Clone)]
 pub struct ContainerTools {
     root: PathBuf,
@@ -32,7 +33,7 @@ pub struct ContainerTools {
 }
 
 impl ContainerTools {
-    /// The configuration of the machine and of the user whose home this is.
+    /// Returns the configuration of the machine and of the user with this home.
     pub fn new(home: Option<PathBuf>) -> Self {
         Self {
             root: PathBuf::from("/"),
@@ -41,7 +42,7 @@ impl ContainerTools {
         }
     }
 
-    /// Reads this file, which must exist, in the place of `registries.conf`.
+    /// Reads this file instead of `registries.conf`. It must exist.
     #[must_use]
     pub fn with_registries_conf(self, file: Option<PathBuf>) -> Self {
         Self {
@@ -59,13 +60,14 @@ impl ContainerTools {
         }
     }
 
-    /// The folders of the user and of the machine, in this order.
+    /// Returns the folders of the user and of the machine, in this order.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         let user = self.home.as_ref().map(|home| home.join(USER));
         user.into_iter().chain([self.root.join(SYSTEM)]).collect()
     }
 
-    /// Where an image is read from: the mirrors of its entry in their order, then the registry itself.
+    /// Returns the hosts to read an image from: the mirrors of its entry in their order, then the registry
+    /// itself.
     ///
     /// # Errors
     /// A file that exists cannot be read, or contradicts itself.
@@ -100,7 +102,7 @@ impl ContainerTools {
             .collect()
     }
 
-    /// Where an image is pushed to, which no mirror and no other location stands in for.
+    /// Returns the host to push an image to. Mirrors and other locations are not used for a push.
     ///
     /// # Errors
     /// See [`ContainerTools::hosts`].
@@ -113,7 +115,7 @@ impl ContainerTools {
         })
     }
 
-    /// The programs and files that are asked for credentials of any registry.
+    /// Returns the programs and files that are asked for credentials of any registry.
     ///
     /// # Errors
     /// See [`ContainerTools::hosts`].
@@ -134,7 +136,7 @@ impl ContainerTools {
         })
     }
 
-    /// What the first folder holds that there is for a registry.
+    /// Returns a registry's certificates from the first folder that has any.
     fn certificates(&self, registry: &str) -> Result<Certificates, RegistryConfigError> {
         let mut folders = self.folders();
         folders.push(self.root.join("etc/docker"));
@@ -165,7 +167,7 @@ impl ContainerTools {
         Ok(found)
     }
 
-    /// The configuration as all files together make it.
+    /// Loads the configuration from all files together.
     fn load(&self) -> Result<Config, RegistryConfigError> {
         let user = self.home.as_ref().map(|home| home.join(USER));
         let system = self.root.join(SYSTEM);
@@ -179,7 +181,7 @@ impl ContainerTools {
                 user.as_ref().map(|user| user.join(DROP_INS)),
             ]
         };
-        // Who has a file of one's own reads nothing of the machine's.
+        // Unless a file is named, a user's own file replaces the machine's file and drop-ins.
         let (file, folders) = match (&self.registries_conf, own) {
             (Some(file), _) => (file.clone(), everybodys()),
             (None, Some(file)) => (file, [None, user.as_ref().map(|user| user.join(DROP_INS))]),
@@ -202,7 +204,7 @@ impl ContainerTools {
     }
 }
 
-/// The files of a folder by name; none of a folder that is not there or cannot be read, as for container tools.
+/// Returns a folder's files by name. A folder that is missing or unreadable has none, as for container tools.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
@@ -219,7 +221,7 @@ struct Certificates {
     client: Vec<(PathBuf, Option<PathBuf>)>,
 }
 
-/// A file, for errors.
+/// A file's path, for errors.
 #[derive(Debug, Clone)]
 struct Origin(PathBuf);
 
@@ -240,7 +242,7 @@ struct Config {
 }
 
 impl Config {
-    /// Adds a file: its entries take the place of those with the same prefix.
+    /// Adds a file. Its entries replace those with the same prefix.
     fn add(&mut self, path: &Path) -> Result<(), RegistryConfigError> {
         let origin = Origin(path.to_owned());
         let text = std::fs::read_to_string(path).map_err(|source| RegistryConfigError::Read {
@@ -255,7 +257,7 @@ impl Config {
         let old = file.registries.unwrap_or_default().into_entries();
         for entry in file.registry.into_iter().chain(old) {
             let entry = entry.complete().map_err(|reason| origin.invalid(reason))?;
-            // Of several with one prefix in a file the first counts.
+            // The first of several entries with one prefix in a file counts.
             entries
                 .entry(entry.prefix.clone())
                 .or_insert((origin.clone(), entry));
@@ -267,7 +269,7 @@ impl Config {
         Ok(())
     }
 
-    /// The entry with the longest prefix of an image.
+    /// Returns the entry with the longest prefix that matches an image.
     fn find(&self, image: &Reference) -> Option<&(Origin, Entry)> {
         let name = format!("{}/{}", image.registry(), image.repository());
         self.entries
@@ -276,7 +278,7 @@ impl Config {
             .max_by_key(|(_, entry)| entry.prefix.len())
     }
 
-    /// Why an image may not be asked for where it is, if it may not.
+    /// Returns why an image's own registry may not be asked; `None` if it may.
     fn refusal(&self, image: &Reference) -> Option<String> {
         let (Origin(file), entry) = self.find(image).filter(|(_, entry)| entry.blocked)?;
         Some(format!(
@@ -292,7 +294,7 @@ impl Config {
 struct File {
     registry: Vec<Entry>,
     credential_helpers: Option<Vec<String>>,
-    /// The form before mirrors were there.
+    /// The older form, without mirrors.
     registries: Option<OldLists>,
 }
 
@@ -357,7 +359,7 @@ impl Mirror {
 }
 
 impl Entry {
-    /// The entry with its prefix, checked.
+    /// Returns the entry with its prefix, checked.
     fn complete(mut self) -> Result<Self, String> {
         self.location = location(&self.location)?;
         self.prefix = location(&self.prefix)?;
@@ -390,10 +392,10 @@ impl Entry {
         Ok(self)
     }
 
-    /// The image where a location has it.
+    /// Returns the image's name at a location.
     fn rewrite(&self, image: &Reference, location: &str) -> Result<Reference, String> {
         let name = image.to_string();
-        // A pattern without a location changes how a registry is reached, not which.
+        // A pattern without a location changes how a registry is reached, not its name.
         if location.is_empty() {
             return Ok(image.clone());
         }
@@ -405,7 +407,7 @@ impl Entry {
     }
 }
 
-/// A prefix or location without the slash at its end.
+/// Returns a prefix or location without its trailing slash.
 fn location(text: &str) -> Result<String, String> {
     let trimmed = text.trim_end_matches('/');
     if trimmed.starts_with("http://") || trimmed.starts_with("https://") {
@@ -414,7 +416,7 @@ fn location(text: &str) -> Result<String, String> {
     Ok(trimmed.to_owned())
 }
 
-/// How much of a name a prefix matches; `None` if it does not.
+/// Returns how many bytes of a name a prefix matches; `None` if it does not match.
 fn matched(name: &str, prefix: &str) -> Option<usize> {
     let end = match prefix.strip_prefix('*') {
         Some(domain) => {

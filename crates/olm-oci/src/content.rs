@@ -1,4 +1,4 @@
-//! The files of an image that somebody asked for, in memory.
+//! The requested files of an image, in memory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use crate::digest::Digest;
 
-/// Labels of an image and the parts of its file system that were asked for.
+/// Labels of an image and the requested parts of its file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageContent {
-    /// Digest that the reference means: of the index if there is one, else of the manifest.
+    /// Digest of the reference: of the index if there is one, else of the manifest.
     pub digest: Digest,
     /// Labels of the image configuration.
     pub labels: BTreeMap<String, String>,
@@ -18,9 +18,9 @@ pub struct ImageContent {
     pub files: BTreeMap<String, Bytes>,
 }
 
-/// Which part of an image is wanted, decided by its labels.
+/// The wanted part of an image, decided by its labels.
 ///
-/// The name goes into the cache's key, so two views with one name must want the same files.
+/// The name is part of the cache's key, so two views with one name must want the same files.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
     name: &'static str,
@@ -28,24 +28,25 @@ pub struct View {
 }
 
 impl View {
-    /// A view called `name` (letters and dashes), with the folders that labels ask for, as paths from the root.
+    /// Returns a view called `name` (letters and dashes). `folders` maps labels to the wanted folders, as
+    /// paths from the root.
     pub const fn new(name: &'static str, folders: fn(&BTreeMap<String, String>) -> Vec<String>) -> Self {
         Self { name, folders }
     }
 
-    /// The name.
+    /// Returns the view's name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The folders wanted from an image with these labels.
+    /// Returns the folders wanted from an image with these labels.
     pub fn folders(&self, labels: &BTreeMap<String, String>) -> Vec<String> {
         (self.folders)(labels)
     }
 }
 
 impl ImageContent {
-    /// The files below a folder, by path relative to it, in order.
+    /// Returns the files below a folder, by path relative to it, in order.
     pub fn below<'a>(&'a self, folder: &str) -> impl Iterator<Item = (&'a str, &'a Bytes)> + use<'a> {
         let folder = folder.trim_matches('/').to_owned();
         self.files.iter().filter_map(move |(path, bytes)| {
@@ -60,8 +61,8 @@ impl ImageContent {
     /// Writes the files below a folder into `destination`, which is created.
     ///
     /// # Errors
-    /// IO errors, with the path that failed in the text. Names were checked when the image was read; a name that still
-    /// is no plain relative path is an error too.
+    /// IO errors, with the path that failed in the text. Names were checked when the image was read; a name
+    /// that is not a plain relative path is an error too.
     pub fn write_below(&self, folder: &str, destination: &Path) -> std::io::Result<()> {
         let named = |path: &Path| {
             let path = path.display().to_string();

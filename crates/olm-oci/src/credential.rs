@@ -1,8 +1,8 @@
-//! One credential, and why credentials cannot be used.
+//! One credential, and the errors of reading credentials.
 
 use std::fmt;
 
-/// What to show a registry.
+/// A credential for a registry.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Credential {
     /// User name and password.
@@ -12,9 +12,9 @@ pub enum Credential {
         /// Password or token.
         password: String,
     },
-    /// A bearer token, used as it is.
+    /// A bearer token, sent unchanged.
     Bearer(String),
-    /// An identity token, which the registry's token service takes in exchange for bearer tokens.
+    /// An identity token, which the registry's token service exchanges for bearer tokens.
     Identity(String),
 }
 
@@ -28,10 +28,10 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Why credentials cannot be used; never with the credentials themselves.
+/// Credentials cannot be used. The text never has the credentials themselves.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// Not JSON of the expected shape. The position is told, the text is not: it may hold a password.
+    /// Not JSON of the expected shape. The position is reported without the text, which may hold a password.
     #[error("credentials in {origin} are not a valid docker config.json: line {line}, column {column}")]
     Parse {
         /// File or object the text came from.

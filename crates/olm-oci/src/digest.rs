@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(String);
 
-/// Why a text is no digest.
+/// A text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
     /// No `:` between algorithm and value.
@@ -29,27 +29,27 @@ pub enum DigestError {
 }
 
 impl Digest {
-    /// The sha256 digest of some bytes.
+    /// Returns the sha256 digest of some bytes.
     pub fn sha256(bytes: &[u8]) -> Self {
         Self(format!("sha256:{}", hex::encode(Sha256::digest(bytes))))
     }
 
-    /// The whole text, `algorithm:hex`.
+    /// Returns the whole text, `algorithm:hex`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The part before the colon.
+    /// Returns the part before the colon.
     pub fn algorithm(&self) -> &str {
         self.0.split_once(':').map_or("", |(algorithm, _)| algorithm)
     }
 
-    /// The part after the colon.
+    /// Returns the part after the colon.
     pub fn hex(&self) -> &str {
         self.0.split_once(':').map_or("", |(_, hex)| hex)
     }
 
-    /// A hasher of this digest's algorithm, to be compared with [`Hasher::finish`].
+    /// Returns a hasher of this digest's algorithm, to be compared with [`Hasher::finish`].
     pub fn hasher(&self) -> Hasher {
         match self.algorithm() {
             "sha512" => Hasher::Sha512(Sha512::new()),
@@ -57,7 +57,7 @@ impl Digest {
         }
     }
 
-    /// Whether these bytes have this digest.
+    /// Returns whether these bytes have this digest.
     pub fn matches(&self, bytes: &[u8]) -> bool {
         let mut hasher = self.hasher();
         hasher.update(bytes);
@@ -94,7 +94,7 @@ impl FromStr for Digest {
     }
 }
 
-/// A running hash of one of the algorithms that [`Digest`] knows.
+/// A running hash of one of the algorithms that [`Digest`] supports.
 #[derive(Debug, Clone)]
 pub enum Hasher {
     /// SHA-256.
@@ -112,7 +112,7 @@ impl Hasher {
         }
     }
 
-    /// The digest of everything added.
+    /// Returns the digest of everything added.
     pub fn finish(self) -> Digest {
         Digest(match self {
             Self::Sha256(hasher) => format!("sha256:{}", hex::encode(hasher.finalize())),

@@ -1,35 +1,35 @@
-//! Why an image could not be had, in classes a caller can act on.
+//! Failures of pulls and writes, in classes a caller can act on.
 
 use std::fmt;
 
-/// What kind of failure it was, and with that what can be done about it.
+/// Class of a failure, which decides what can be done about it.
 ///
-/// The order is the order of weight: when several hosts were asked and failed differently, the heaviest class is
-/// reported. An answer weighs more than silence, and "may not" or "broken" more than "not here".
+/// The order is the order of weight: when several hosts failed differently, the heaviest class is reported.
+/// An answer weighs more than silence, and "forbidden" or "broken" more than "not found".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PullErrorClass {
-    /// The name of the host is not known here. Trying again later can help; a kubelet may know it, or a mirror.
+    /// The host's name cannot be resolved here. A retry can help; a kubelet may resolve it, or use a mirror.
     UnknownHost,
-    /// Nobody answered, or the server failed (5xx, too many requests). Trying again later can help.
+    /// No answer, or the server failed (5xx, too many requests). A retry can help.
     Unreachable,
-    /// Somebody answered with a certificate that nobody vouches for here, or TLS could not be agreed on. A kubelet may know who signed it.
+    /// The certificate is not trusted here, or TLS could not be agreed on. A kubelet may know the authority.
     Untrusted,
-    /// The registry does not have it. A kubelet that knows another mirror may still find it.
+    /// The registry does not have the image. A kubelet that knows another mirror may still find it.
     NotFound,
     /// Credentials are missing, wrong or not sufficient. A kubelet may have others.
     Unauthorized,
-    /// Larger than the limits allow, or a decompression bomb. Trying again does not help.
+    /// Larger than the limits allow, or a decompression bomb. A retry does not help.
     TooLarge,
-    /// What came is no image of the kind that was wanted, or is damaged in itself. Trying again does not help.
+    /// The content is not an image of the wanted kind, or is damaged in itself. A retry does not help.
     Malformed,
-    /// The registry delivered other bytes than the digest promises. Never used, never cached.
+    /// The registry delivered other bytes than the digest promises. They are neither used nor cached.
     DigestMismatch,
-    /// There is no room on this machine to hold a layer while it is verified. No registry is at fault.
+    /// This machine has no room for a layer while it is verified. No registry is at fault.
     Storage,
 }
 
 impl PullErrorClass {
-    /// The name of the class in PascalCase, for reasons of conditions and events.
+    /// Returns the class in PascalCase, for reasons of conditions and events.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UnknownHost => "UnknownHost",
@@ -51,18 +51,18 @@ impl fmt::Display for PullErrorClass {
     }
 }
 
-/// One host that was asked in vain.
+/// One host that was tried and failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// Host as configured, with scheme: `https://quay.io`.
     pub host: String,
-    /// What kind of failure.
+    /// Class of the failure.
     pub class: PullErrorClass,
-    /// What happened, without image or host.
+    /// Description of the failure, without image or host.
     pub detail: String,
 }
 
-/// A pull or push that failed; names the image and every host that was tried.
+/// A pull or push that failed. Names the image and every host that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullError {
     image: String,
@@ -71,7 +71,7 @@ pub struct PullError {
 }
 
 impl PullError {
-    /// A failure of pulling `image`. At least one attempt is expected.
+    /// Returns a failure of pulling `image`. At least one attempt is expected.
     pub(crate) fn new(image: impl fmt::Display, attempts: Vec<Attempt>) -> Self {
         Self {
             image: image.to_string(),
@@ -80,7 +80,7 @@ impl PullError {
         }
     }
 
-    /// A failure that has nothing to do with a particular host, for example of the content itself.
+    /// Returns a failure that has nothing to do with a particular host, for example of the content itself.
     pub(crate) fn of_content(
         image: impl fmt::Display,
         class: PullErrorClass,
@@ -96,22 +96,22 @@ impl PullError {
         )
     }
 
-    /// The same failure, told as one of pushing.
+    /// Returns the same failure, reported as one of a push.
     pub(crate) fn pushing(self) -> Self {
         Self { verb: "push", ..self }
     }
 
-    /// The image as it was asked for.
+    /// Returns the image as it was requested.
     pub fn image(&self) -> &str {
         &self.image
     }
 
-    /// Every host that was tried, in order.
+    /// Returns every host that was tried, in order.
     pub fn attempts(&self) -> &[Attempt] {
         &self.attempts
     }
 
-    /// The heaviest class of all attempts.
+    /// Returns the heaviest class of all attempts.
     pub fn class(&self) -> PullErrorClass {
         self.attempts
             .iter()
@@ -139,7 +139,7 @@ impl fmt::Display for PullError {
 
 impl std::error::Error for PullError {}
 
-/// Why an image cannot be written or an archive cannot be read.
+/// An image cannot be written, or an archive cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// A file cannot be read or written.
@@ -147,18 +147,18 @@ pub enum WriteError {
     Io {
         /// The file.
         path: std::path::PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// A path inside the image is empty, has `..` or is given twice in one layer.
     #[error("path `{0}` cannot be put into an image layer")]
     Path(String),
-    /// The archive is no OCI layout with one image.
+    /// The archive is not an OCI layout with one image.
     #[error("{}: {detail}", path.display())]
     Archive {
         /// The archive.
         path: std::path::PathBuf,
-        /// What is missing or wrong.
+        /// The missing or wrong part.
         detail: String,
     },
     /// The parts of an image do not fit together.

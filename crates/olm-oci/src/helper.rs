@@ -1,7 +1,8 @@
 //! Credential helpers: programs that keep passwords for Docker's `config.json` (`credHelpers`, `credsStore`).
 //!
-//! `docker-credential-<name> get` reads a registry from its standard input and prints `{"Username", "Secret"}`. Only people's
-//! own configuration files are read so; what comes out of a cluster never starts a program.
+//! `docker-credential-<name> get` reads a registry from its standard input and prints `{"Username",
+//! "Secret"}`. Helpers run only for a user's own configuration files: content of a cluster never starts a
+//! program.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write as _};
@@ -16,18 +17,18 @@ use crate::reference::DEFAULT_REGISTRY;
 
 /// The key under which Docker keeps its hub's password.
 const HUB_KEY: &str = "https://index.docker.io/v1/";
-/// Stands for a user name where the secret is an identity token.
+/// User name in the answer if the secret is an identity token.
 const TOKEN_USER: &str = "<token>";
-/// The words of a helper that knows nothing of a registry, which is no failure.
+/// Text of a helper that has nothing for a registry, which is not a failure.
 const NOT_FOUND: &str = "credentials not found";
-/// Time for an answer. Some helpers ask a cloud, or a person to unlock a keychain.
+/// Time for an answer. Some helpers ask a cloud, or wait for a person to unlock a keychain.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Time for what comes after an answer, and how often it is looked for.
+/// Time for the helper to exit after its answer, and the interval of checking for it.
 const AFTER: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Bytes of an answer that are read.
+/// Maximum bytes of an answer that are read.
 const OUTPUT_BYTES: u64 = 1 << 16;
-/// Characters of a helper's words that are repeated.
+/// Maximum characters of a helper's text that an error repeats.
 const WORDS: usize = 200;
 
 /// The helpers that a file names.
@@ -47,11 +48,11 @@ struct HelperOutput {
     secret: String,
 }
 
-/// What a helper said of a registry; `None` where it knows nothing of it.
+/// Answer of a helper for a registry; `None` if it has nothing for it.
 pub(crate) type Answer = Result<Option<Credential>, String>;
 
 impl Helpers {
-    /// The helper of a registry, or the store of all; `None` without.
+    /// Returns the helper of a registry, else the store for all registries; `None` if neither is configured.
     pub(crate) fn of(&self, registry: &str) -> Option<&str> {
         let own = keys(registry).find_map(|key| self.cred_helpers.get(key));
         let name = own.unwrap_or(&self.creds_store).as_str();
@@ -59,12 +60,12 @@ impl Helpers {
     }
 }
 
-/// Name of a helper's program.
+/// Returns the name of a helper's program.
 pub(crate) fn program(name: &str) -> String {
     format!("docker-credential-{name}")
 }
 
-/// Asks a helper for a registry.
+/// Asks a helper for a registry's credential.
 pub(crate) fn ask(name: &str, registry: &str) -> Answer {
     ask_within(name, registry, LIMIT)
 }
@@ -78,14 +79,14 @@ fn ask_within(name: &str, registry: &str, limit: Duration) -> Answer {
     Ok(None)
 }
 
-/// The names under which a registry's password may be kept.
+/// Returns the names under which a registry's password may be kept.
 fn keys(registry: &str) -> impl Iterator<Item = &str> {
     let hub = (registry == DEFAULT_REGISTRY).then_some(HUB_KEY);
     hub.into_iter().chain([registry])
 }
 
 fn run(name: &str, key: &str, limit: Duration) -> Answer {
-    // The name becomes part of a program's, and must not become a path.
+    // The name becomes part of a program's name, and must not become a path.
     if name.contains(['/', '\\']) {
         return Err("its name is a path".to_owned());
     }
@@ -97,11 +98,12 @@ fn run(name: &str, key: &str, limit: Duration) -> Answer {
         .spawn()
         .map_err(|error| error.to_string())?;
     if let Some(mut input) = child.stdin.take() {
-        // A helper that does not read it will not answer well either.
+        // A helper that does not read its input will not answer well either.
         let _ = input.write_all(key.as_bytes());
     }
     let (output, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));
-    // The end of its output is the end of its work; what a helper leaves running in the background may hold it open.
+    // The answer is complete when the output closes. A background process of the helper may keep it open
+    // until the limit.
     let Ok(answer) = output.recv_timeout(limit) else {
         end(&mut child);
         return Err(format!("no answer within {} s", limit.as_secs_f32()));
@@ -128,7 +130,7 @@ fn run(name: &str, key: &str, limit: Duration) -> Answer {
     }))
 }
 
-/// Helpers say why they fail on either output.
+/// Turns a helper's failure into an answer. Helpers write the reason to either output.
 fn refusal(status: ExitStatus, output: &[u8], errors: &[u8]) -> Answer {
     let texts = [output, errors].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
     if texts.iter().any(|text| text.contains(NOT_FOUND)) {
@@ -145,7 +147,7 @@ fn refusal(status: ExitStatus, output: &[u8], errors: &[u8]) -> Answer {
     })
 }
 
-/// Brings what a program writes once it writes no more.
+/// Receives a program's output once it is closed.
 fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

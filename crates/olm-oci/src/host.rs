@@ -1,4 +1,4 @@
-//! A host that answers for a registry: how it is reached, and what it may be used for.
+//! A host of a registry: its address, its settings and what it may be used for.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use crate::reference::DEFAULT_REGISTRY;
 
-/// The host that really answers for `docker.io`.
+/// The real host of `docker.io`.
 const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
 
-/// Why a registry's configuration cannot be used; names the file.
+/// A registry's configuration cannot be used. Names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryConfigError {
     /// The file exists but cannot be read.
@@ -17,18 +17,18 @@ pub enum RegistryConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is no TOML of the expected shape.
+    /// The file is not TOML of the expected shape.
     #[error("cannot parse registry configuration {}: {source}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and cause.
         source: Box<toml::de::Error>,
     },
-    /// A host's or server's address is no http or https URL.
+    /// The address of a host or server is not a http or https URL.
     #[error("registry configuration {}: `{url}` is not a http or https URL", path.display())]
     Url {
         /// The file.
@@ -36,12 +36,12 @@ pub enum RegistryConfigError {
         /// The address as written.
         url: String,
     },
-    /// The file says what cannot be, or what forbids the image.
+    /// The file contradicts itself, or forbids the image.
     #[error("{}: {reason}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A capability that does not exist.
@@ -49,14 +49,14 @@ pub enum RegistryConfigError {
     Capability {
         /// The file.
         path: PathBuf,
-        /// The host whose entry it is.
+        /// The host with this entry.
         host: String,
-        /// The word as written.
+        /// The capability as written.
         capability: String,
     },
 }
 
-/// What a host may be used for.
+/// The requests that a host may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Fetching content by digest.
@@ -68,7 +68,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Everything, which is what a host without a `capabilities` key may do.
+    /// All capabilities, which is the default of a host without a `capabilities` key.
     pub const ALL: Self = Self {
         pull: true,
         resolve: true,
@@ -81,33 +81,34 @@ impl Capabilities {
 pub struct Host {
     /// Plain `http` instead of `https`.
     pub plain_http: bool,
-    /// Plain `http` will do where nobody speaks `https`.
+    /// Use plain `http` if the host does not speak `https`.
     pub http_fallback: bool,
     /// Host name and port if not the scheme's own.
     pub authority: String,
-    /// API root without trailing slash: `/v2`, or what `override_path` says.
+    /// API root without trailing slash: `/v2`, or the host's own path with `override_path`.
     pub path: String,
-    /// What it may be used for.
+    /// The requests it may be used for.
     pub capabilities: Capabilities,
     /// Accept any certificate.
     pub skip_verify: bool,
     /// Extra certificate authorities, PEM files.
     pub ca: Vec<PathBuf>,
-    /// Client certificates: PEM files of certificate and key (one file may hold both). Only the first is used; of more a log line
-    /// says so.
+    /// Client certificates: PEM files of certificate and key (one file may hold both). Only the first is
+    /// used; the rest are reported in the log.
     pub client: Vec<(PathBuf, Option<PathBuf>)>,
     /// Extra request headers.
     pub headers: BTreeMap<String, Vec<String>>,
-    /// The repository there, where that is not the image's own.
+    /// Repository on this host, if it differs from the image's.
     pub repository: Option<String>,
-    /// Why it may not be asked.
+    /// Reason for which the host may not be asked.
     pub refusal: Option<String>,
-    /// Not the registry itself but a stand-in, which is told the registry's name with the query parameter `ns`.
+    /// A mirror, which gets the registry's name in the query parameter `ns`.
     pub mirror: bool,
 }
 
 impl Host {
-    /// A registry as it is reached without any configuration. Those on this machine often have no certificate.
+    /// Returns a registry's host without any configuration. Registries on this machine often have no
+    /// certificate.
     pub(crate) fn of_registry(registry: &str) -> Self {
         let authority = if registry == DEFAULT_REGISTRY {
             DOCKER_HUB_HOST
@@ -130,7 +131,7 @@ impl Host {
         }
     }
 
-    /// The registry by the name under which credentials for it are kept.
+    /// Returns the name of the registry under which credentials for it are kept.
     pub fn registry(&self) -> &str {
         match self.authority.as_str() {
             DOCKER_HUB_HOST => DEFAULT_REGISTRY,
@@ -138,14 +139,14 @@ impl Host {
         }
     }
 
-    /// Scheme and authority, as shown in errors.
+    /// Returns scheme and authority, as shown in errors.
     pub fn origin(&self) -> String {
         let scheme = if self.plain_http { "http" } else { "https" };
         format!("{scheme}://{}", self.authority)
     }
 }
 
-/// Whether a registry is on this machine.
+/// Returns whether a registry is on this machine.
 fn is_loopback(registry: &str) -> bool {
     let host = match registry.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,

@@ -1,7 +1,7 @@
 //! Reading layers: decompression, bounds, whiteouts and links, until one flat file system is left.
 //!
-//! Nothing is written below the names that an image chooses, so there is no path to escape from; names with `..` are
-//! refused all the same, because whoever reads the result may use them as paths.
+//! Nothing is written below the names that an image chooses, so there is no path to escape from. Names with
+//! `..` are refused all the same, because callers may use them as paths.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use tar::EntryType;
 use crate::error::PullErrorClass;
 use crate::limits::{ENTRY_HEADER_BYTES, LINKS, Limits, ZSTD_WINDOW_LOG};
 
-/// Marks that what follows in the name is removed from the layers below.
+/// Prefix of a marker file: the rest of its name is removed from the layers below.
 const WHITEOUT: &str = ".wh.";
-/// Marks that everything the layers below have in this folder is removed.
+/// Marker file that removes everything the layers below have in its folder.
 const OPAQUE: &str = ".wh..wh..opq";
-/// What zstd says of a frame with a larger window than [`ZSTD_WINDOW_LOG`].
+/// Error text of zstd for a frame with a larger window than [`ZSTD_WINDOW_LOG`].
 const WINDOW_TOO_LARGE: &str = "requires too much memory";
 
-/// Why a layer, or all of them together, cannot be read. The text names the path.
+/// A layer, or all of them together, cannot be read. The text names the path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LayerError {
     #[error("{0}")]
@@ -40,7 +40,7 @@ impl LayerError {
     }
 }
 
-/// A file system being put together, lowest layer first, of which only some folders are kept.
+/// A file system under construction, lowest layer first, of which only some folders are kept.
 #[derive(Debug)]
 pub(crate) struct Flattened {
     wanted: Vec<String>,
@@ -58,7 +58,7 @@ enum Node {
     Link(String),
 }
 
-/// What one layer says, to be applied to the layers below when it has been read whole.
+/// Changes of one layer, applied to the layers below when it has been read whole.
 #[derive(Debug, Default)]
 struct Changes {
     added: BTreeMap<String, Node>,
@@ -68,7 +68,8 @@ struct Changes {
 }
 
 impl Flattened {
-    /// `wanted` are folders or files from the root, with or without slashes around them; an empty one means everything.
+    /// Returns an empty file system. `wanted` are folders or files from the root; slashes around them do not
+    /// matter. An empty entry means everything.
     pub(crate) fn new(wanted: &[String], limits: Limits) -> Self {
         let wanted = wanted
             .iter()
@@ -116,7 +117,7 @@ impl Flattened {
                 )));
             }
             let size = entry.size();
-            // Skipping to the next entry reads what is left of this one; headers on top have their own bound.
+            // Skipping to the next entry reads the rest of this one. Headers have their own bound.
             allowance.set(size.saturating_add(1024));
             self.read_entry(&mut entry, size, &mut changes)?;
             allowance.set(size.saturating_add(ENTRY_HEADER_BYTES));
@@ -194,12 +195,13 @@ impl Flattened {
         self.wanted.iter().any(|wanted| is_below(path, wanted))
     }
 
-    /// A link in place of a parent folder of something wanted would make it silently absent.
+    /// Returns whether `path` is a parent of something wanted. A link there would make wanted files silently
+    /// absent.
     fn leads_to_wanted(&self, path: &str) -> bool {
         self.wanted.iter().any(|wanted| is_below(wanted, path))
     }
 
-    /// Removals concern the layers below only, so they come before this layer's own entries.
+    /// Applies a layer. Removals concern the layers below only, so they precede this layer's own entries.
     fn apply(&mut self, changes: Changes) {
         for path in &changes.removed {
             self.remove(path, true);
@@ -216,8 +218,8 @@ impl Flattened {
         self.nodes.extend(changes.added);
     }
 
-    /// Removes what is below a path, and the path if `itself`. Names below a folder stand together, so that nothing else is
-    /// looked at: each entry of a layer may remove something.
+    /// Removes everything below a path, and with `itself` the path too. Names below a folder are adjacent, so
+    /// nothing else is visited: each entry of a layer may remove something.
     fn remove(&mut self, path: &str, itself: bool) {
         if itself {
             self.nodes.remove(path);
@@ -238,7 +240,7 @@ impl Flattened {
         }
     }
 
-    /// The files, links followed, by path from the root without leading slash.
+    /// Returns the files, links followed, by path from the root without leading slash.
     pub(crate) fn into_files(self) -> Result<BTreeMap<String, Bytes>, LayerError> {
         let mut files = BTreeMap::new();
         // Links are counted as the copies they become when the files are written.
@@ -267,7 +269,7 @@ impl Flattened {
 
     fn follow(&self, path: &str) -> Result<Bytes, LayerError> {
         let mut at = path;
-        // One look more than links: the last is at the file.
+        // One step more than links: the last one reaches the file.
         for _ in 0..=LINKS {
             match self.nodes.get(at) {
                 Some(Node::File(bytes)) => return Ok(bytes.clone()),
@@ -283,7 +285,7 @@ impl Flattened {
     }
 }
 
-/// Whether `path` is `folder` or inside of it; the root is the empty path.
+/// Returns whether `path` is `folder` or inside it; the root is the empty path.
 fn is_below(path: &str, folder: &str) -> bool {
     match path.strip_prefix(folder) {
         Some(rest) => folder.is_empty() || rest.is_empty() || rest.starts_with('/'),
@@ -333,7 +335,7 @@ fn link_target<R: Read>(
         })
 }
 
-/// A path from the root without `.` and `..`; `None` when it would go above the root.
+/// Returns a path from the root without `.` and `..`; `None` if it would leave the root.
 fn resolve(base: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = base.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
@@ -348,7 +350,7 @@ fn resolve(base: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The archive in a layer. The first bytes decide, because media types are often wrong.
+/// Returns the archive in a layer. The first bytes decide, because media types are often wrong.
 fn decompress<'a>(mut layer: impl Read + Seek + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut magic = [0u8; 4];
     let mut length = 0;
@@ -370,7 +372,7 @@ fn decompress<'a>(mut layer: impl Read + Seek + 'a) -> io::Result<Box<dyn Read +
     })
 }
 
-/// A reader that stops a bomb: bounds everything together, and what one entry may take.
+/// A reader that stops a decompression bomb: it bounds the total and each entry.
 struct Bounded<R> {
     inner: R,
     total_left: u64,
@@ -378,7 +380,7 @@ struct Bounded<R> {
     read: Rc<Cell<u64>>,
 }
 
-/// Travels through `io::Error` to tell a bound from a broken archive.
+/// Passes through `io::Error` to distinguish an exceeded bound from a broken archive.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct BoundExceeded(String);

@@ -1,11 +1,12 @@
 //! Container images as OLM needs them: pulled by digest, read as files, written and pushed.
 //!
 //! - [`Reference`], [`Digest`]: names.
-//! - [`RegistryConfig`], [`Credentials`]: which hosts answer for a registry, and what they are shown. [`ContainerTools`] and
-//!   [`AuthPlaces`] find what a user has configured for podman, skopeo and Docker.
-//! - [`Puller`], [`Image`], [`ImageContent`], [`Limits`], [`Spool`], [`ContentCache`]: reading. [`PullError`] says what failed, where, and
-//!   whether trying again or another way can help.
-//! - [`ImageSpec`], [`ImageArchive`], [`Pusher`]: writing the same image from the same files every time, and pushing it.
+//! - [`RegistryConfig`], [`Credentials`]: the hosts of a registry, and the credentials for them.
+//!   [`ContainerTools`] and [`AuthPlaces`] find a user's configuration for podman, skopeo and Docker.
+//! - [`Puller`], [`Image`], [`ImageContent`], [`Limits`], [`Spool`], [`ContentCache`]: reading. [`PullError`]
+//!   reports the failure, its host, and whether a retry or another way can help.
+//! - [`ImageSpec`], [`ImageArchive`], [`Pusher`]: writing the same image from the same files every time, and
+//!   pushing it.
 //!
 //! TLS is rustls with *ring*; if the program has not chosen a provider, the first pull installs it.
 

@@ -1,6 +1,7 @@
-//! How much an image, and whoever serves it, may cost whoever reads it: every figure of this crate in one place.
+//! Limits on what an image or its registry may cost a reader: every figure of this crate in one place.
 //!
-//! `docs/reference/limits.md` lists those that users meet; a test compares it with this file. Decision 0019 says why.
+//! `docs/reference/limits.md` lists the limits that users meet; a test compares it with this file. Decision
+//! 0019 has the reasons.
 
 use std::time::Duration;
 
@@ -9,27 +10,29 @@ use tokio::time::Instant;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Bytes of a token service's answer. Tokens are a few kilobytes.
+/// Maximum bytes of a token service's answer. Tokens are a few kilobytes.
 pub const TOKEN_BYTES: u64 = 256 * KIB;
-/// Bytes of an answer that says why something is refused; what follows is not read.
+/// Maximum bytes read of the body of a refusal.
 pub const ERROR_BYTES: usize = 16 << 10;
-/// Characters of such an answer that are repeated in our own error.
+/// Maximum characters of such a body that our own error repeats.
 pub const ERROR_CHARACTERS: usize = 200;
-/// Redirects followed for one request.
+/// Maximum redirects followed for one request.
 pub const REDIRECTS: usize = 5;
-/// Bytes of a layer that is held in memory while it is verified; a larger one is held in the [`crate::Spool`].
+/// Bytes of a layer that is held in memory while it is verified; a larger one is held in the
+/// [`crate::Spool`].
 pub const LAYER_IN_MEMORY: u64 = MIB;
 /// Layers decompressed at a time by the whole process.
 pub const LAYER_DECODERS: usize = 2;
-/// Largest window of a zstd layer as a power of two: 32 MiB. The most that Go's encoder, with which images are built, uses at any
-/// level; what `zstd --long` and `zstd --ultra -21` make is refused.
+/// Largest window of a zstd layer as a power of two: 32 MiB. Go's encoder, which builds images, uses no
+/// larger one at any level. Layers of `zstd --long` and `zstd --ultra -21` are rejected.
 pub const ZSTD_WINDOW_LOG: u32 = 25;
-/// Bytes that the headers of one archive entry may take, long names and extended attributes included.
+/// Maximum bytes of the headers of one archive entry, long names and extended attributes included.
 pub const ENTRY_HEADER_BYTES: u64 = MIB;
-/// Links that may lead to one file, one after the other.
+/// Maximum links that lead to one file, one after the other.
 pub const LINKS: usize = 32;
 
-/// Bounds for one pull. Images come from whoever may name one, so every figure that an image or a registry controls has a bound.
+/// Bounds for one pull. Any user may name an image, so every figure that an image or a registry controls has
+/// a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a manifest, an index or an image configuration, each.
@@ -40,7 +43,7 @@ pub struct Limits {
     pub layer: u64,
     /// Bytes of all layers together as the registry sends them.
     pub transfer: u64,
-    /// Bytes of all layers together after decompression, entries nobody asked for included.
+    /// Bytes of all layers together after decompression, unwanted entries included.
     pub unpacked: u64,
     /// Entries (files, folders, links, whiteouts) of all layers together.
     pub entries: usize,
@@ -50,21 +53,23 @@ pub struct Limits {
     pub content: u64,
     /// Time to connect to a host, TLS included.
     pub connect: Duration,
-    /// Time in which something must come of an answer that has begun.
+    /// Longest pause within an answer.
     pub idle: Duration,
-    /// Time for a manifest, a configuration or a token, from the request to the last byte, redirects included; of a layer, to the head
-    /// of its answer.
+    /// Time for a manifest, a configuration or a token, from the request to the last byte, redirects
+    /// included. For a layer it ends with the head of the answer.
     pub answer: Duration,
-    /// Time after which a layer must have come, or be sent, at [`Limits::floor`] on average; it counts from the head of the answer.
+    /// Time after which a layer must arrive, or be sent, at [`Limits::floor`] on average. It counts from the
+    /// head of the answer.
     pub grace: Duration,
-    /// Bytes a second.
+    /// Lowest average rate of a layer, in bytes per second.
     pub floor: u64,
     /// Time for a pull as a whole.
     pub time: Duration,
 }
 
 impl Limits {
-    /// For bundle images: some manifests, rarely above a few MiB. Kubernetes itself takes no object above 1.5 MiB or so.
+    /// Limits for bundle images: some manifests, rarely above a few MiB. Kubernetes itself rejects objects
+    /// above about 1.5 MiB.
     pub const BUNDLE: Self = Self {
         document: 4 * MIB,
         layers: 128,
@@ -82,7 +87,7 @@ impl Limits {
         time: Duration::from_secs(10 * 60),
     };
 
-    /// For catalog images: they hold an `opm` binary and hundreds of MiB of declarative configuration.
+    /// Limits for catalog images: they hold an `opm` binary and hundreds of MiB of declarative configuration.
     pub const CATALOG: Self = Self {
         layer: 2048 * MIB,
         transfer: 8192 * MIB,
@@ -94,7 +99,8 @@ impl Limits {
         ..Self::BUNDLE
     };
 
-    /// What is wrong with a layer of `size` bytes that makes `transfer` bytes of all of them; `None` when nothing is.
+    /// Returns which limit is exceeded by a layer of `size` bytes, with `transfer` bytes of all layers.
+    /// `None` if none is.
     pub(crate) fn excess(&self, size: u64, transfer: u64) -> Option<String> {
         if size > self.layer {
             return Some(format!("larger than the allowed {} bytes", self.layer));
@@ -107,14 +113,14 @@ impl Limits {
         })
     }
 
-    /// Time in which `bytes` must have been sent.
+    /// Returns the time in which `bytes` must have been sent.
     pub(crate) fn at_floor(&self, bytes: u64) -> Duration {
         let seconds = bytes.checked_div(self.floor).unwrap_or(0);
         self.grace.saturating_add(Duration::from_secs(seconds))
     }
 }
 
-/// The end of a time that begins at `start`. Times too long to be added mean about never.
+/// Returns the end of a time that begins at `start`. Times too long to be added mean about never.
 pub(crate) fn end(start: Instant, time: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
     start.checked_add(time.min(FAR)).unwrap_or(start)

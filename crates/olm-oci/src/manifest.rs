@@ -1,4 +1,4 @@
-//! Manifests and indexes, as far as they are read here.
+//! Manifests and indexes, with the fields that are used here.
 
 use go_compat::platform::architecture;
 use serde::Deserialize;
@@ -11,15 +11,15 @@ pub(crate) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
      application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// What a manifest says of a blob, or an index of a manifest.
+/// A manifest's description of a blob, or an index's of a manifest.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BlobDescriptor {
     pub(crate) media_type: String,
     pub(crate) digest: String,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) size: u64,
-    /// Within an index: what the image runs on.
+    /// Platform of the image; set within an index.
     pub(crate) platform: Option<Platform>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Platform {
 pub(crate) struct ImageManifest {
     pub(crate) media_type: Option<String>,
     pub(crate) config: BlobDescriptor,
-    /// Lowest first.
+    /// The layers, lowest first.
     pub(crate) layers: Vec<BlobDescriptor>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Manifest {
     Index(Box<ImageIndex>),
 }
 
-/// A manifest or an index; told apart by content, because the media type inside is optional.
+/// Parses a manifest or an index. The content decides which, because the media type inside is optional.
 pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, String> {
     #[derive(Deserialize)]
     struct Shape {
@@ -95,7 +95,7 @@ pub(crate) fn choose_platform(index: &ImageIndex) -> Result<Digest, String> {
                 .is_some_and(|platform| platform.os == "linux" && platform.architecture == architecture)
         })
     };
-    // Attestations are listed with an unknown platform; they are no images.
+    // Attestations are listed with an unknown platform; they are not images.
     let first_image = || {
         index.manifests.iter().find(|entry| {
             entry

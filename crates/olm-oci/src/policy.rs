@@ -1,6 +1,6 @@
-//! `policy.json` of container tools: what may be pulled at all, containers-policy.json(5).
+//! `policy.json` of container tools, containers-policy.json(5): the images that may be pulled.
 //!
-//! A rejection is honoured. Signatures are not verified here: [`Verdict::Unverified`] is for the caller to report.
+//! A rejection is honoured. Signatures are not verified here: callers report [`Verdict::Unverified`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::containers::ContainerTools;
 use crate::host::RegistryConfigError;
 use crate::reference::Reference;
 
-/// The file below the folders of container tools.
+/// Policy file below the folders of container tools.
 const POLICY: &str = "policy.json";
 /// The transport of images in registries.
 const TRANSPORT: &str = "docker";
@@ -29,16 +29,16 @@ struct Requirement {
     kind: String,
 }
 
-/// What a policy says of an image.
+/// A policy's verdict on an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It may be pulled.
     Accepted,
-    /// It may be pulled if it is signed, which nobody looks at here. With the policy's file.
+    /// It may be pulled if it is signed, which is not verified here. Holds the policy's file.
     Unverified(PathBuf),
 }
 
-/// Judges an image by the user's policy, else by the machine's; without one everything is accepted.
+/// Judges an image by the user's policy, else by the machine's. Without a policy everything is accepted.
 ///
 /// # Errors
 /// The policy rejects the image, or cannot be read.
@@ -81,7 +81,7 @@ fn judge_by(file: &Path, image: &Reference) -> Result<Verdict, RegistryConfigErr
     Ok(verdict)
 }
 
-/// Names under which a policy may speak of an image, the most specific first.
+/// Returns the names under which a policy may list an image, the most specific first.
 fn scopes(image: &Reference) -> Vec<String> {
     let name = format!("{}/{}", image.registry(), image.repository());
     let mut scopes = vec![match (image.digest(), image.tag()) {

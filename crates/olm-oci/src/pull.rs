@@ -1,12 +1,13 @@
-//! Pulling: a reference becomes a digest, the digest a manifest, the manifest's layers the files that are wanted.
+//! Pulling: resolves a reference to a digest, fetches its manifest, and reads the wanted files of its layers.
 //!
 //! # Guarantees
-//! - Every byte that is used was verified: manifests against the digest asked for, configuration and layers against
-//!   the manifest. A tag is resolved once; everything after that goes by digest.
-//! - A tag's digest is computed from the manifest itself, never taken from a registry's word. ([`Puller::told_digest`] takes
-//!   it: nothing is pulled by what it tells.)
+//! - Every byte that is used was verified: manifests against the requested digest, configuration and layers
+//!   against the manifest. A tag is resolved once; everything after that goes by digest.
+//! - A tag's digest is computed from the manifest itself, not taken from the registry's header.
+//!   ([`Puller::told_digest`] does take the header, but nothing is pulled by it.)
 //! - Nothing is larger than [`Limits`] allow, compressed or not.
-//! - Hosts are tried in the order of the registry configuration, for every object anew, the registry itself last.
+//! - Hosts are tried in the order of the registry configuration, for every object anew, the registry itself
+//!   last.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::registry_config::RegistryConfig;
 use crate::spool::Spool;
 use crate::transport::{Object, Source};
 
-/// Layers of all pulls that are decompressed at this moment.
+/// Slots for the layers that all pulls together decompress at a time.
 static DECODERS: Semaphore = Semaphore::const_new(LAYER_DECODERS);
 
 /// Pulls images; cheap to keep, holds no connection between pulls.
@@ -39,8 +40,8 @@ pub struct Puller {
 }
 
 impl Puller {
-    /// A puller that finds hosts through `config`, with the limits for bundle images; large layers are kept in the
-    /// system's folder for temporary files.
+    /// Returns a puller that finds hosts through `config`, with the limits for bundle images. Large layers
+    /// are kept in the system's folder for temporary files.
     pub fn new(config: RegistryConfig) -> Self {
         Self {
             config,
@@ -48,7 +49,7 @@ impl Puller {
         }
     }
 
-    /// Other limits.
+    /// Replaces the limits.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
@@ -60,10 +61,10 @@ impl Puller {
         Self { spool, ..self }
     }
 
-    /// The image by digest alone. A reference that has a digest is returned without asking anybody.
+    /// Returns the image by digest alone. A reference that has a digest is returned without a request.
     ///
     /// # Errors
-    /// [`PullError`], its class telling what kind.
+    /// [`PullError`] with the class of the failure.
     pub async fn resolve(
         &self,
         image: &Reference,
@@ -78,11 +79,12 @@ impl Puller {
         Ok(image.pinned(Digest::sha256(&bytes)))
     }
 
-    /// The digest that a tag has in the registry's own words, to see whether it has moved: the manifest is not sent, unless the
-    /// registry tells no digest without it. A digest is returned without asking anybody.
+    /// Returns the digest that the registry reports for a tag, to check whether the tag has moved. The
+    /// manifest is fetched only if the registry reports no digest without it. A reference with a digest needs
+    /// no request.
     ///
     /// # Errors
-    /// [`PullError`], its class telling what kind.
+    /// [`PullError`] with the class of the failure.
     pub async fn told_digest(
         &self,
         image: &Reference,
@@ -105,13 +107,13 @@ impl Puller {
         End::after(self.limits.time).bound(image, asked).await
     }
 
-    /// Manifest and configuration of an image; layers are read when [`Image::files`] asks for them.
+    /// Fetches manifest and configuration of an image. Layers are read by [`Image::files`].
     ///
-    /// An index is followed to this machine's architecture, else to amd64, else to its first image: what is read here
-    /// are files, which rarely differ.
+    /// An index is followed to this machine's architecture, else to amd64, else to its first image: only
+    /// files are read here, which rarely differ.
     ///
     /// # Errors
-    /// [`PullError`], its class telling what kind.
+    /// [`PullError`] with the class of the failure.
     pub async fn open(&self, image: &Reference, credentials: &Credentials) -> Result<Image, PullError> {
         let end = End::after(self.limits.time);
         end.bound(image, self.open_until(image, credentials, end)).await
@@ -177,10 +179,10 @@ impl Puller {
         })
     }
 
-    /// The wanted part of an image.
+    /// Returns the wanted part of an image.
     ///
     /// # Errors
-    /// [`PullError`], its class telling what kind.
+    /// [`PullError`] with the class of the failure.
     pub async fn content(
         &self,
         image: &Reference,
@@ -209,7 +211,7 @@ impl Puller {
     }
 }
 
-/// An image whose manifest and configuration are known.
+/// An image with known manifest and configuration.
 #[derive(Debug)]
 pub struct Image {
     digest: Digest,
@@ -221,7 +223,7 @@ pub struct Image {
     end: End,
 }
 
-/// When a pull must be over.
+/// Deadline of a pull.
 #[derive(Debug, Clone, Copy)]
 struct End {
     at: Instant,
@@ -249,26 +251,26 @@ impl End {
 }
 
 impl Image {
-    /// The digest that the reference means: of the index if there is one, else of the manifest.
+    /// Returns the digest of the reference: of the index if there is one, else of the manifest.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
 
-    /// The image's configuration.
+    /// Returns the image's configuration.
     pub fn config(&self) -> &ImageConfig {
         &self.config
     }
 
-    /// The labels of the image's configuration.
+    /// Returns the labels of the image's configuration.
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.config.config.labels
     }
 
-    /// The files in some folders (paths from the root), by path without leading slash, all layers considered. The time of the
-    /// pull counts from [`Puller::open`].
+    /// Returns the files in some folders (paths from the root), by path without leading slash, all layers
+    /// considered. The time of the pull counts from [`Puller::open`].
     ///
     /// # Errors
-    /// [`PullError`], its class telling what kind.
+    /// [`PullError`] with the class of the failure.
     pub async fn files(&mut self, folders: &[String]) -> Result<BTreeMap<String, bytes::Bytes>, PullError> {
         let (image, end) = (self.source.image().clone(), self.end);
         end.bound(&image, self.read_layers(&image, folders)).await
@@ -294,7 +296,7 @@ impl Image {
                 return Err(of_layer(PullErrorClass::TooLarge, &detail));
             }
             let blob = self.source.blob(&digest, layer.size, &self.spool).await?;
-            // Whoever waits here waits for processors, not for a registry.
+            // Waiting for a decoder is waiting for processors, not for a registry.
             let permit = DECODERS.acquire().await;
             let unpack = tokio::task::spawn_blocking(move || {
                 let result = flattened.add_layer(blob);

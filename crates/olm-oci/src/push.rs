@@ -15,15 +15,17 @@ pub struct Pusher {
 }
 
 impl Pusher {
-    /// A pusher that finds hosts through `config`.
+    /// Returns a pusher that finds hosts through `config`.
     pub fn new(config: RegistryConfig) -> Self {
         Self { config }
     }
 
-    /// Uploads what the registry does not have and gives the image its tag. Returns the reference by digest.
+    /// Uploads the blobs that the registry does not have and sets the image's tag. Returns the reference by
+    /// digest.
     ///
     /// # Errors
-    /// [`PullError`] (told as one of pushing). A reference without tag is malformed here: registries drop what has none.
+    /// [`PullError`], reported as one of a push. A reference without tag is malformed here: registries delete
+    /// untagged images.
     pub async fn push(
         &self,
         archive: &ImageArchive,

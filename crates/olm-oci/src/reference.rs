@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use crate::digest::{Digest, DigestError};
 
-/// The registry that names without one belong to.
+/// Registry of names that have none.
 pub const DEFAULT_REGISTRY: &str = "docker.io";
-/// The tag that stands for "no tag and no digest".
+/// Tag of names that have neither tag nor digest.
 pub const DEFAULT_TAG: &str = "latest";
 
 /// Longest repository name that registries accept.
@@ -26,13 +26,13 @@ pub struct Reference {
     digest: Option<Digest>,
 }
 
-/// Why a text is no image reference; always with the text itself.
+/// A text is not an image reference. Always has the text itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// Nothing, or only blanks.
+    /// An empty text, or only blanks.
     #[error("image reference is empty")]
     Empty,
-    /// The registry part has characters a host name and port cannot have.
+    /// The registry part has characters that a host name and port cannot have.
     #[error("image reference `{0}` has an invalid registry host")]
     Registry(String),
     /// The repository part is empty, too long or has characters that are not allowed.
@@ -50,33 +50,33 @@ pub enum ReferenceError {
     Digest {
         /// The text as given.
         reference: String,
-        /// What is wrong with the digest.
+        /// The digest's error.
         source: DigestError,
     },
 }
 
 impl Reference {
-    /// The registry as users write it, for example `quay.io` or `localhost:5000`.
+    /// Returns the registry as users write it, for example `quay.io` or `localhost:5000`.
     pub fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// The repository within the registry, for example `library/nginx`.
+    /// Returns the repository within the registry, for example `library/nginx`.
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// The tag, if one is given (or implied, when there is no digest either).
+    /// Returns the tag, if one is given (or implied, when there is no digest either).
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The digest, if one is given.
+    /// Returns the digest, if one is given.
     pub fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
     }
 
-    /// The same image by digest alone, which no later push can change.
+    /// Returns the same image by digest alone, which no later push can change.
     pub fn pinned(&self, digest: Digest) -> Self {
         Self {
             tag: None,
@@ -85,7 +85,7 @@ impl Reference {
         }
     }
 
-    /// What a registry is asked for: the digest if there is one, else the tag.
+    /// Returns the part that a registry is asked for: the digest if there is one, else the tag.
     pub fn selector(&self) -> &str {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => digest.as_str(),
@@ -155,7 +155,8 @@ impl FromStr for Reference {
     }
 }
 
-/// The first path element is a registry only if it looks like a host; Docker Hub's several names become one.
+/// Splits off the registry. The first path element is one only if it looks like a host; Docker Hub's several
+/// names become one.
 fn split_registry(name: &str) -> (String, String) {
     let (registry, repository) = match name.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
@@ -196,7 +197,7 @@ fn is_repository(repository: &str) -> bool {
     repository.len() <= MAX_NAME && repository.split('/').all(is_path_component)
 }
 
-/// `[a-z0-9]+` parts joined by `.`, `_`, `__` or any number of `-`.
+/// Returns whether a component is `[a-z0-9]+` parts joined by `.`, `_`, `__` or any number of `-`.
 fn is_path_component(component: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = component.as_bytes();

@@ -1,13 +1,14 @@
-//! Which hosts answer for a registry, read from the folder that containerd reads too.
+//! Hosts of a registry, read from the folder that containerd reads too.
 //!
 //! Layout: `<dir>/<registry>/hosts.toml` (a port is written `quay.io_5000_` or `quay.io:5000`), else
-//! `<dir>/_default/hosts.toml`. The first folder that exists decides. Files are read at every pull, so an edit takes
-//! effect without a restart, as it does for containerd.
+//! `<dir>/_default/hosts.toml`. The first folder that exists decides. Files are read at every pull, so an
+//! edit takes effect without a restart, as it does for containerd.
 //!
-//! A [`ContainerTools`] is asked where no such folder is named.
+//! Without such a folder, a [`ContainerTools`] is used.
 //!
-//! Known keys: `server`, and for it and for each `[host."URL"]`: `capabilities`, `ca`, `client`, `skip_verify`,
-//! `override_path`, `[header]`. Others are ignored, as newer containerd versions keep adding some.
+//! Known keys: `server`, and for it and for each `[host."URL"]`: `capabilities`, `ca`, `client`,
+//! `skip_verify`, `override_path`, `[header]`. Other keys are ignored, as newer containerd versions keep
+//! adding some.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,12 +20,12 @@ use crate::host::{Capabilities, Host, RegistryConfigError};
 use crate::policy::{self, Verdict};
 use crate::reference::Reference;
 
-/// The folder consulted when a registry has none of its own.
+/// Folder of all registries that have none of their own.
 const DEFAULT_FOLDER: &str = "_default";
-/// The file within a registry's folder.
+/// File within a registry's folder.
 const HOSTS_FILE: &str = "hosts.toml";
 
-/// Where to look for a registry's mirrors, and what command line flags override.
+/// The location of a registry's mirrors, and the overrides of command line flags.
 #[derive(Debug, Clone, Default)]
 pub struct RegistryConfig {
     dir: Option<PathBuf>,
@@ -34,7 +35,7 @@ pub struct RegistryConfig {
 }
 
 impl RegistryConfig {
-    /// Configuration from a containerd style folder. A folder that does not exist counts as empty.
+    /// Returns the configuration of a containerd style folder. A folder that does not exist counts as empty.
     pub fn from_dir(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: Some(dir.into()),
@@ -42,7 +43,8 @@ impl RegistryConfig {
         }
     }
 
-    /// The configuration of podman, skopeo and Docker, read unless a folder is named. Their policy is honoured in any case.
+    /// Adds the configuration of podman, skopeo and Docker, read unless a folder is named. Its policy is
+    /// always honoured.
     #[must_use]
     pub fn with_tools(self, tools: ContainerTools) -> Self {
         Self {
@@ -51,24 +53,24 @@ impl RegistryConfig {
         }
     }
 
-    /// Accept any certificate from every host, and plain http from those that do not speak https.
+    /// Accepts any certificate from every host, and plain http from hosts that do not speak https.
     #[must_use]
     pub fn with_insecure(self, insecure: bool) -> Self {
         Self { insecure, ..self }
     }
 
-    /// Trust the certificate authorities of this PEM file too, for every host.
+    /// Trusts the certificate authorities of this PEM file too, for every host.
     #[must_use]
     pub fn with_root_ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.root_ca.push(path.into());
         self
     }
 
-    /// The hosts that answer for an image: mirrors in the order of the configuration, then the registry itself.
+    /// Returns the hosts for an image: mirrors in the order of the configuration, then the registry itself.
     ///
     /// # Errors
-    /// A configuration file that exists must be readable and valid, and a policy must not reject the image; see
-    /// [`RegistryConfigError`].
+    /// A configuration file that exists must be readable and valid, and a policy must not reject the image;
+    /// see [`RegistryConfigError`].
     pub fn hosts(&self, image: &Reference) -> Result<Vec<Host>, RegistryConfigError> {
         self.judge(image)?;
         let hosts = match &self.tools {
@@ -78,7 +80,7 @@ impl RegistryConfig {
         Ok(hosts.into_iter().map(|host| self.finish(host)).collect())
     }
 
-    /// The host that an image is pushed to; `None` when no configured one may be.
+    /// Returns the host to push an image to; `None` if no configured host accepts pushes.
     ///
     /// # Errors
     /// See [`RegistryConfig::hosts`].
@@ -91,7 +93,7 @@ impl RegistryConfig {
         Ok(host.map(|host| self.finish(host)))
     }
 
-    /// The policy file that asks for signatures of an image, which are not verified here.
+    /// Returns the policy file that requires signatures of an image, which are not verified here.
     ///
     /// # Errors
     /// The policy rejects the image, or cannot be read.
@@ -102,7 +104,8 @@ impl RegistryConfig {
         })
     }
 
-    /// Programs and files that `registries.conf` wants asked for credentials of any registry; none for the usual files.
+    /// Returns the programs and files that `registries.conf` names for credentials of any registry. Empty for
+    /// the usual files.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -120,7 +123,7 @@ impl RegistryConfig {
         }
     }
 
-    /// Hosts of a configuration that writes no schemes.
+    /// Applies `--insecure` to the hosts of a configuration that writes no schemes.
     fn over_any(&self, hosts: Vec<Host>) -> Vec<Host> {
         let over_any = |host: Host| Host {
             http_fallback: self.insecure || host.http_fallback,
@@ -142,7 +145,8 @@ impl RegistryConfig {
         }
     }
 
-    /// The first existing folder decides, even when it has no `hosts.toml` (then there are no mirrors).
+    /// Returns the file for a registry. The first existing folder decides; without a `hosts.toml` there are
+    /// no mirrors.
     fn file_for(&self, registry: &str) -> Option<PathBuf> {
         let dir = self.dir.as_deref()?;
         let mut folders = Vec::new();
@@ -211,7 +215,7 @@ struct HostsFile {
     server: Option<String>,
     #[serde(flatten)]
     own: HostEntry,
-    // A table, not a map: the order of the file is the order of trying.
+    // A table, not a map: hosts are tried in the order of the file.
     #[serde(default)]
     host: toml::Table,
 }

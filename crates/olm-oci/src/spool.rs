@@ -1,9 +1,9 @@
-//! Where layers are kept that are too large for memory, from the first byte until they are read.
+//! Temporary storage for layers that are too large for memory, until they are read.
 //!
 //! # Guarantees
-//! - Files have no name, so nothing is left behind, whatever ends the pull or the process.
-//! - All layers of a spool together take no more than its bytes: a layer has its room before it is asked for, and waits for
-//!   it in the order of asking.
+//! - Files have no name, so nothing is left behind however the pull or the process ends.
+//! - All layers of a spool together take at most its limit. A layer's room is reserved before the layer is
+//!   requested, in the order of asking.
 //! - A folder that cannot be written is noticed before the registry is asked.
 
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
@@ -14,10 +14,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::LAYER_IN_MEMORY;
 
-/// Room is given out in pieces of so many bytes.
+/// Unit of reserved room, in bytes.
 const PIECE: u64 = 1 << 20;
 
-/// A folder for layers that are being pulled, with a bound for all of them together. A clone shares the bound.
+/// A folder for layers that are being pulled, with a bound for all of them together. Clones share the bound.
 #[derive(Debug, Clone)]
 pub struct Spool {
     folder: PathBuf,
@@ -26,7 +26,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// A spool in `folder`, which is created when needed, of at most `max_bytes`.
+    /// Returns a spool in `folder`, which is created when needed, of at most `max_bytes`.
     pub fn new(folder: impl Into<PathBuf>, max_bytes: u64) -> Self {
         let pieces = usize::try_from(max_bytes.div_ceil(PIECE)).unwrap_or(usize::MAX);
         Self {
@@ -36,15 +36,16 @@ impl Spool {
         }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Room for a layer of `bytes`; waits while others have it. Dropping what is returned gives it back.
+    /// Reserves room for a layer of `bytes`; waits while other layers have it. Dropping the returned value
+    /// releases it.
     ///
     /// # Errors
-    /// What is wrong with the folder, and what helps.
+    /// The fault of the folder, and what helps.
     pub(crate) async fn layer(&self, bytes: u64) -> Result<SpooledLayer, String> {
         if bytes <= LAYER_IN_MEMORY {
             return Ok(SpooledLayer {
@@ -70,7 +71,7 @@ impl Spool {
         })
     }
 
-    /// What to tell when a layer cannot be kept.
+    /// Error text for a layer that cannot be kept.
     pub(crate) fn unusable(&self, error: &io::Error) -> String {
         format!(
             "a layer above {} KiB needs a writable folder with room, and {} is none: {error}",
@@ -167,7 +168,7 @@ mod tests {
         assert!(small._room.is_none(), "small layers need no room");
     }
 
-    /// One turn of a future.
+    /// Polls a future once; `None` if it is pending.
     async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F::Output> {
         std::future::poll_fn(|cx| {
             std::task::Poll::Ready(match future.as_mut().poll(cx) {

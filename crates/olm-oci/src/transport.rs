@@ -1,7 +1,8 @@
-//! Fetching manifests and blobs over HTTP, and sending them: one [`Session`] a host, one [`Source`] for all hosts of an image.
+//! Fetching and sending manifests and blobs over HTTP: one [`Session`] per host, one [`Source`] for all hosts
+//! of an image.
 //!
-//! The client is our own because an image must not decide how much is read, nor a registry how long that takes, and because
-//! mirrors need their own path, scheme and `ns` parameter.
+//! The client is our own because an image must not decide how much is read, nor a registry how long that
+//! takes. Mirrors also need their own path, scheme and `ns` parameter.
 
 mod client;
 mod failure;
@@ -33,19 +34,19 @@ use status::{accept, announced_digest, is_refusal};
 use token::Scope;
 use wire::{Request, Response, Wire, parse_url};
 
-/// What is asked of a host.
+/// An object that is requested from a host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Object<'a> {
-    /// A manifest or index by tag or digest, with the media types that are understood.
+    /// A manifest or index by tag or digest, with the accepted media types.
     Manifest { selector: &'a str, accept: &'static str },
     /// A blob by digest.
     Blob(&'a Digest),
 }
 
-/// Tells what is wrong with a document.
+/// Returns what is wrong with a document.
 pub(crate) type Check = fn(&[u8]) -> Result<(), String>;
 
-/// Every host that may answer for an image; remembers which of them does.
+/// Every host that may answer for an image, the last one that answered first.
 #[derive(Debug)]
 pub(crate) struct Source {
     image: Reference,
@@ -53,8 +54,10 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// Returns the hosts of an image.
+    ///
     /// # Errors
-    /// An unusable registry configuration, told as an error of the image that needed it.
+    /// An unusable registry configuration, reported as an error of the image that needed it.
     pub(crate) fn new(
         image: &Reference,
         config: &RegistryConfig,
@@ -80,9 +83,11 @@ impl Source {
         &self.image
     }
 
-    /// A manifest, index or configuration: read whole, at most `limit` bytes, verified against `expected` if given.
+    /// Fetches a manifest, index or configuration: at most `limit` bytes, verified against `expected` if
+    /// given.
     ///
-    /// What does not pass `check` counts as not delivered: some proxies answer everything with a page of their own.
+    /// A document that fails `check` counts as not delivered: some proxies answer everything with a page of
+    /// their own.
     pub(crate) async fn document(
         &mut self,
         object: Object<'_>,
@@ -110,7 +115,8 @@ impl Source {
         Err(self.exhausted(attempts))
     }
 
-    /// The digest that a manifest has now in the words of the first host that answers; `None` when that one does not tell.
+    /// Returns a manifest's current digest as reported by the first host that answers; `None` if that host
+    /// reports none.
     pub(crate) async fn told_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, PullError> {
         let mut attempts = Vec::new();
         for at in 0..self.sessions.len() {
@@ -131,7 +137,7 @@ impl Source {
         Err(self.exhausted(attempts))
     }
 
-    /// A layer of `size` bytes as its manifest says, verified, rewound to its start.
+    /// Fetches a layer of `size` bytes, as in its manifest, verified and rewound to its start.
     pub(crate) async fn blob(
         &mut self,
         digest: &Digest,
@@ -157,7 +163,7 @@ impl Source {
         Err(self.exhausted(attempts))
     }
 
-    /// Whoever has answered is asked first for what follows, so that a silent mirror costs its timeout only once.
+    /// Moves a host that has answered to the front, so that a silent mirror costs its timeout only once.
     fn prefer(&mut self, at: usize) {
         if let Some(tried) = self.sessions.get_mut(..=at) {
             tried.rotate_right(1);
@@ -184,7 +190,7 @@ fn note(image: &Reference, session: &Session, failure: Failure) -> Attempt {
 }
 
 impl Object<'_> {
-    /// Below the repository.
+    /// Returns the path below the repository.
     fn path(self) -> String {
         match self {
             Object::Manifest { selector, .. } => format!("manifests/{selector}"),
@@ -192,7 +198,7 @@ impl Object<'_> {
         }
     }
 
-    /// Media types that are understood.
+    /// Returns the accepted media types.
     fn accept(self) -> Option<&'static str> {
         match self {
             Object::Manifest { accept, .. } => Some(accept),
@@ -201,10 +207,10 @@ impl Object<'_> {
     }
 }
 
-/// Why a layer could not be had from a host.
+/// Failure to fetch a layer from a host.
 enum BlobFailure {
     Host(Failure),
-    /// It cannot be kept here, whichever host it comes from.
+    /// The layer cannot be kept here, whichever host it comes from.
     Storage(std::io::Error),
 }
 
@@ -224,12 +230,12 @@ pub(crate) struct Session {
     limits: Limits,
     wire: Option<Wire>,
     authorization: Option<HeaderValue>,
-    /// Why the host is asked over plain http, where that is not what was configured.
+    /// Reason for plain http, if that is not the configured scheme.
     without_tls: Option<String>,
 }
 
 impl Session {
-    /// `actions` is what a token is wanted for: `pull` or `pull,push`.
+    /// Returns a session without a connection. `actions` is the scope of its tokens: `pull` or `pull,push`.
     pub(crate) fn new(
         host: Host,
         image: Reference,
@@ -249,7 +255,7 @@ impl Session {
         }
     }
 
-    /// A failure as one of this host, with what a reader needs beside it.
+    /// Returns a failure of this host, with the sources of credentials or the reason for plain http added.
     pub(crate) fn attempt(&self, mut failure: Failure) -> Attempt {
         if failure.class == PullErrorClass::Unauthorized
             && let Some(asked) = self.credentials.asked(self.host.registry())
@@ -266,7 +272,8 @@ impl Session {
         failure.at(&self.host)
     }
 
-    /// Finds out how the host is reached, before anything secret is sent: plain http is for hosts that are heard to speak no TLS.
+    /// Decides between https and plain http before anything secret is sent. Plain http is used only if the
+    /// host was found to speak no TLS.
     async fn settle(&mut self) -> Result<(), Failure> {
         if let Some(refusal) = &self.host.refusal {
             return Err(Failure::new(PullErrorClass::Unreachable, refusal.clone()));
@@ -301,7 +308,8 @@ impl Session {
         let answer = self.fetch(object, expected.is_some()).await?;
         let announced = announced_digest(&answer);
         let body = answer.whole(limit).await?;
-        // A tag has no digest to check; then the registry's own word at least reveals damage on the way.
+        // A tag has no digest to check. The digest in the registry's header at least reveals damage in
+        // transit.
         if let Some(expected) = expected.or(announced.as_ref())
             && !expected.matches(&body)
         {
@@ -318,7 +326,7 @@ impl Session {
             ..Request::get(self.url(&object.path())?)
         };
         let answer = self.request(&head).await?;
-        // Some take no such request, and would answer one for the whole.
+        // Some registries reject HEAD requests but answer GET.
         if matches!(
             answer.status(),
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
@@ -329,10 +337,10 @@ impl Session {
     }
 
     async fn blob(&mut self, digest: &Digest, size: u64, file: &mut SpooledLayer) -> Result<(), BlobFailure> {
-        // What a host before this one sent is overwritten; of a layer that was verified there is never more than its size.
+        // The data of a previous host is overwritten; a verified layer never has more than its size.
         file.seek(SeekFrom::Start(0)).map_err(BlobFailure::Storage)?;
         let mut answer = self.fetch(Object::Blob(digest), true).await?;
-        // What a manifest says of a blob is part of what its digest promises.
+        // The size in the manifest is part of what its digest promises.
         let of_size = |failure: Failure| match failure.class {
             PullErrorClass::TooLarge => longer(digest, size),
             _ => failure,
@@ -366,12 +374,12 @@ impl Session {
         accept(self.request(&request).await?).await
     }
 
-    /// Sends a request, and again with each credential that fits while the answer is "unauthorised". The last refusal is an
-    /// answer too.
+    /// Sends a request, and again with each credential that fits while the answer is "unauthorised". The last
+    /// refusal is returned as an answer.
     async fn request(&mut self, request: &Request) -> Result<Response, Failure> {
         let known = self.authorization.clone();
         let mut answer = self.wire()?.send(request, known.as_ref()).await?;
-        // Whoever the host redirects to asks for credentials in vain: those are the host's.
+        // Credentials belong to the host itself, so a redirect's target gets none even if it asks.
         if !is_refusal(answer.status()) || !self.wire()?.is_home(answer.url()) {
             return Ok(answer);
         }
@@ -379,7 +387,8 @@ impl Session {
             let fitting = self
                 .credentials
                 .for_repository(&self.host.authority, self.repository());
-            // Public images of registries with token service need an anonymous token, so no credential is one more.
+            // Public images of registries with a token service need an anonymous token, so "no credential" is
+            // tried too.
             fitting.into_iter().cloned().map(Some).chain([None]).collect()
         };
         let challenge: HeaderMap = answer.headers().clone();
@@ -418,7 +427,7 @@ impl Session {
         token::authorization(wire, scope, challenge, credential).await
     }
 
-    /// The address of something below the repository.
+    /// Returns the address of a path below the repository.
     fn url(&self, path: &str) -> Result<Url, Failure> {
         let (origin, root) = (self.host.origin(), &self.host.path);
         let mut url = parse_url(&format!("{origin}{root}/{}/{path}", self.repository()))?;
@@ -476,7 +485,7 @@ impl Session {
             .await
     }
 
-    /// Sends to the host itself with credentials, and to whoever it names for uploads without.
+    /// Sends with credentials to the host itself, and without them to another host that it names for uploads.
     async fn send_whole(&mut self, request: &Request) -> Result<(), Failure> {
         let answer = match self.wire()?.is_home(&request.url) {
             true => self.request(request).await?,

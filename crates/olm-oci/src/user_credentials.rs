@@ -1,7 +1,7 @@
-//! A user's credentials, from wherever podman, skopeo and Docker keep them, containers-auth.json(5).
+//! A user's credentials, from the files and helpers of podman, skopeo and Docker, containers-auth.json(5).
 //!
-//! What cannot be read stops nobody: public images need no credentials. When a registry refuses, its error says which files and
-//! helpers were asked and what each said.
+//! An unreadable file is not an error: public images need no credentials. When a registry refuses, its error
+//! lists the files and helpers that were asked and their answers.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -12,23 +12,23 @@ use crate::auth::Credentials;
 use crate::credential::CredentialsError;
 use crate::helper::{self, Helpers};
 
-/// The entry of `credential-helpers` in `registries.conf` that stands for the files.
+/// Entry of `credential-helpers` in `registries.conf` that means the files.
 const FILES: &str = "containers-auth.json";
-/// The file of container tools below a folder of the session or of the user's configuration.
+/// File of container tools below a folder of the session or of the user's configuration.
 const AUTH: &str = "containers/auth.json";
 
-/// What decides where a user's credentials are.
+/// Environment that decides where a user's credentials are.
 #[derive(Debug, Clone, Default)]
 pub struct AuthPlaces {
     /// `REGISTRY_AUTH_FILE`.
     pub auth_file: Option<PathBuf>,
     /// `DOCKER_CONFIG`, a folder.
     pub docker_config: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`, else `/run` for the user's own folder in it.
+    /// `XDG_RUNTIME_DIR`; if unset, the user's own folder in `/run` is used.
     pub runtime_dir: Option<PathBuf>,
-    /// `XDG_CONFIG_HOME`, else `.config` in the home.
+    /// `XDG_CONFIG_HOME`; if unset, `.config` in the home is used.
     pub config_home: Option<PathBuf>,
-    /// The home.
+    /// The home folder.
     pub home: Option<PathBuf>,
 }
 
@@ -36,12 +36,12 @@ pub struct AuthPlaces {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct AuthFile {
     path: PathBuf,
-    /// The form of `.dockercfg`.
+    /// True if it has the form of `.dockercfg`.
     is_old: bool,
 }
 
 impl AuthPlaces {
-    /// The files in the order in which they are asked.
+    /// Returns the files in the order in which they are asked.
     fn files(&self) -> Vec<AuthFile> {
         let docker = self
             .docker_config
@@ -73,7 +73,7 @@ impl AuthPlaces {
     }
 }
 
-/// The file of container tools where no session has a folder of its own.
+/// Returns the file of container tools for a session without a folder of its own.
 fn own_run_file() -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt as _;
     let user = std::fs::metadata("/proc/self").ok()?.uid();
@@ -81,8 +81,8 @@ fn own_run_file() -> Option<PathBuf> {
 }
 
 impl Credentials {
-    /// A user's credentials for registries (host, with port if any). Helpers that the files name are run, as are those in
-    /// `helpers`, which come from `registries.conf`. What comes first is tried first.
+    /// Returns a user's credentials for registries (host, with port if any). Helpers that the files name are
+    /// run, as are the `helpers` from `registries.conf`. Earlier sources are tried first.
     pub fn of_user(places: &AuthPlaces, helpers: &[String], registries: &[String]) -> Self {
         let mut credentials = Self::anonymous();
         let mut asked = Asked::default();
@@ -105,7 +105,7 @@ impl Credentials {
     }
 }
 
-/// A file's credentials for registries, with those of the helpers it names.
+/// Returns a file's credentials for registries, with those of the helpers it names.
 fn of_file(file: &AuthFile, registries: &[String], asked: &mut Asked) -> Credentials {
     let path = file.path.display().to_string();
     let text = match std::fs::read(&file.path) {
@@ -145,7 +145,7 @@ fn of_file(file: &AuthFile, registries: &[String], asked: &mut Asked) -> Credent
     found
 }
 
-/// Notes why a file cannot be used.
+/// Records why a file cannot be used.
 fn unusable(path: String, reason: &str, registries: &[String], asked: &mut Asked) -> Credentials {
     let said = registries
         .iter()
@@ -154,7 +154,7 @@ fn unusable(path: String, reason: &str, registries: &[String], asked: &mut Asked
     Credentials::anonymous()
 }
 
-/// A helper's credentials for a registry; what it said is noted.
+/// Returns a helper's credentials for a registry, and records its answer.
 fn of_helper(
     name: &str,
     registry: &str,
@@ -178,7 +178,7 @@ fn of_helper(
     credentials
 }
 
-/// What is wrong with a file, without its name.
+/// Describes a file's fault, without its name.
 fn reason(error: &CredentialsError) -> String {
     match error {
         CredentialsError::Parse { line, column, .. } => {

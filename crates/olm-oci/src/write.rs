@@ -19,7 +19,7 @@ use crate::manifest::OCI_MANIFEST;
 
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-/// Creation time of every image made here.
+/// Creation time of every image that is built here.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ struct EntrySpec {
 enum Body {
     File(Bytes),
     Folder,
-    /// A symbolic link and where it leads.
+    /// A symbolic link and its target.
     Link(String),
 }
 
@@ -44,7 +44,7 @@ pub struct LayerSpec {
 }
 
 impl LayerSpec {
-    /// No files.
+    /// Returns a layer without files.
     pub fn new() -> Self {
         Self::default()
     }
@@ -70,7 +70,7 @@ impl LayerSpec {
         )
     }
 
-    /// Adds a folder, for one that shall be empty or have another owner or mode.
+    /// Adds a folder. Needed for an empty one, or for another owner or mode.
     ///
     /// # Errors
     /// [`WriteError::Path`].
@@ -85,7 +85,8 @@ impl LayerSpec {
         )
     }
 
-    /// Adds a symbolic link at `path` that leads to `target`, from the link's own folder unless it starts with a slash.
+    /// Adds a symbolic link at `path` to `target`. The target counts from the link's own folder unless it
+    /// starts with a slash.
     ///
     /// # Errors
     /// [`WriteError::Path`].
@@ -103,7 +104,7 @@ impl LayerSpec {
     /// Adds all regular files below a folder of this machine at `path`, readable by all and owned by root.
     ///
     /// # Errors
-    /// [`WriteError::Io`]; symbolic links are followed, so one that leads nowhere is an error.
+    /// [`WriteError::Io`]. Symbolic links are followed, so a dangling one is an error.
     pub fn tree(&mut self, path: &str, source: &Path) -> Result<(), WriteError> {
         let io_error = |source| {
             move |error| WriteError::Io {
@@ -152,7 +153,7 @@ impl LayerSpec {
             }
         }
         let mut builder = tar::Builder::new(Vec::new());
-        // A folder's path is the beginning of its content's, so in this order it comes before.
+        // A folder's path is a prefix of its content's paths, so in this order it comes first.
         for (path, spec) in all {
             let mut header = tar::Header::new_gnu();
             header.set_mode(spec.mode);
@@ -181,19 +182,19 @@ impl LayerSpec {
     }
 }
 
-/// What an image consists of.
+/// The parts of an image.
 #[derive(Debug, Clone, Default)]
 pub struct ImageSpec {
-    /// An image to put the layers on; its configuration is kept where `config` says nothing.
+    /// An image to put the layers on. Its configuration is kept where `config` is empty.
     pub base: Option<ImageArchive>,
     /// Layers, lowest first.
     pub layers: Vec<LayerSpec>,
-    /// What containers run, and labels (added to those of the base).
+    /// The container's command, and labels (added to those of the base).
     pub config: RunConfig,
 }
 
 impl ImageSpec {
-    /// Puts the image together.
+    /// Builds the image.
     ///
     /// # Errors
     /// [`WriteError::Encode`].
@@ -308,7 +309,7 @@ mod tests {
         assert_ne!(one.digest(), spec(&["a/b", "c"]).build().expect("image").digest());
     }
 
-    /// A change here means that every image changes its digest: say so in the changelog.
+    /// A failure means that the digest of every image changes: mention it in the changelog.
     #[test]
     fn the_digest_of_a_known_image_is_stable() {
         let image = spec(&["bin/x"]).build().expect("image");

@@ -1,4 +1,4 @@
-//! What a registry or token service can cost whoever asks it: bytes, time, disk, and secrets.
+//! The most that a registry or token service can cost its client: bytes, time, disk, and secrets.
 
 #![allow(clippy::panic)]
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use olm_oci::{Credentials, ImageArchive, Limits, PullError, PullErrorClass, Puller, RegistryConfig, Spool};
 use support::{Answer, MANIFESTS, Seen, Server, Tail, image, large_image};
 
-/// Limits of time that are met soon, and not by what drips all the time, however busy the machine.
+/// Limits of time that are met soon, but not by a steady drip, however busy the machine.
 const SHORT: Limits = Limits {
     idle: Duration::from_secs(1),
     answer: Duration::from_secs(2),
@@ -35,7 +35,7 @@ async fn refused(puller: &Puller, server: &Server) -> PullError {
         .expect_err("refused")
 }
 
-/// A registry with an image, but for what `fault` answers in its place.
+/// Starts a registry with an image, except for the answers that `fault` replaces.
 async fn faulty(
     image: &ImageArchive,
     fault: impl Fn(&Seen) -> Option<Answer> + Send + Sync + 'static,
@@ -48,7 +48,7 @@ fn files_in(folder: &std::path::Path) -> usize {
     std::fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// Files below a folder that this process has open, whether they have a name or not.
+/// Counts the open files of this process below a folder, with or without a name.
 fn open_in(folder: &std::path::Path) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").expect("open files");
     open.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok())
@@ -64,7 +64,7 @@ fn password(server: &Server) -> Credentials {
     Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials")
 }
 
-/// In a pod whose root cannot be written there is only the folder that was named.
+/// A pod with a read-only root has only the folder that was named.
 #[tokio::test]
 async fn a_layer_too_large_for_memory_goes_through_the_folder_that_was_named() {
     let server = faulty(&large_image(20 << 20), |_| None).await;
@@ -200,7 +200,7 @@ async fn a_layer_whose_answer_begins_late_has_its_time_from_there() {
     let puller = Puller::default().with_limits(limits);
     let files = pull(&puller, &server, &Credentials::anonymous()).await;
     assert_eq!(files.expect("pulled"), 1);
-    // Not for ever: the answer itself has a limit.
+    // The wait is bounded: the answer itself has a limit.
     let limits = Limits {
         answer: Duration::from_secs(1),
         ..limits
@@ -258,7 +258,7 @@ async fn endless_answers_are_read_to_their_limit() {
     }
 }
 
-/// A refusal whose reason drips in is a refusal all the same, and told in time.
+/// A refusal whose reason drips in is still a refusal, and is reported in time.
 #[tokio::test]
 async fn the_reason_of_a_refusal_has_a_limit_of_time() {
     let server = Server::start(|_| Answer::status(404).tail(Tail::Drip(Duration::from_millis(10)))).await;
@@ -266,7 +266,7 @@ async fn the_reason_of_a_refusal_has_a_limit_of_time() {
     assert_eq!(error.class(), PullErrorClass::NotFound, "{error}");
 }
 
-/// A registry that refuses everything and names `tokens` as its token service.
+/// Starts a registry that refuses everything and names `tokens` as its token service.
 async fn behind(tokens: &Server) -> Server {
     let realm = format!(
         "Bearer realm=\"http://{}/token\",service=\"test\"",
@@ -296,7 +296,7 @@ async fn tokens_are_bounded_in_bytes_and_time() {
     ] {
         let tokens = Server::start(move |_| Answer::ok("{\"token\": \"").tail(tail)).await;
         let server = behind(&tokens).await;
-        // Bytes come slowly on a busy machine: the endless one gets the time it needs.
+        // Bytes are slow on a busy machine: the endless answer gets the time it needs.
         let limits = match tail {
             Tail::Endless => Limits::BUNDLE,
             Tail::Drip(_) => SHORT,
@@ -307,7 +307,7 @@ async fn tokens_are_bounded_in_bytes_and_time() {
     }
 }
 
-/// Decompressed, this token service's answer would be a gigabyte; as bytes it is no JSON.
+/// Decompressed, this token service's answer would be a gigabyte; as bytes it is not JSON.
 #[tokio::test]
 async fn compressed_tokens_are_not_unpacked() {
     use std::io::Write as _;
@@ -335,7 +335,7 @@ async fn redirects_end() {
     assert_eq!(server.seen().len(), 6);
 }
 
-/// Storage behind a registry gets neither the registry's credentials nor the headers that are configured for it.
+/// Storage behind a registry gets neither the registry's credentials nor its configured headers.
 #[tokio::test]
 async fn a_redirect_to_another_host_takes_no_credentials_along() {
     let image = image();
@@ -376,7 +376,7 @@ async fn a_redirect_to_another_host_takes_no_credentials_along() {
     }
 }
 
-/// A name and a password in an address that somebody sends us are not ours to show.
+/// A name and a password in a redirect's address are not sent on.
 #[tokio::test]
 async fn addresses_bring_no_credentials() {
     for user in ["name@", ":word@", "name:word@"] {
@@ -402,7 +402,8 @@ async fn addresses_bring_no_credentials() {
     }
 }
 
-/// Nor can that storage name a token service of its own, which would get the registry's password.
+/// Storage behind a registry cannot name a token service of its own either, which would get the registry's
+/// password.
 #[tokio::test]
 async fn whoever_is_redirected_to_cannot_ask_for_credentials() {
     let thief = Server::start(|_| Answer::ok(r#"{"token":"ticket"}"#)).await;
@@ -437,7 +438,7 @@ async fn a_token_service_cannot_send_credentials_elsewhere() {
     }
 }
 
-/// Layers are named with their sizes; what goes on after that is not read.
+/// Manifests have the size of each layer; bytes beyond it are not read.
 #[tokio::test]
 async fn a_layer_longer_than_its_manifest_says_is_refused() {
     let image = image();
@@ -456,7 +457,7 @@ async fn a_layer_longer_than_its_manifest_says_is_refused() {
     assert!(error.to_string().contains("longer than the"), "{error}");
 }
 
-/// Whoever announces too much need not send it.
+/// An answer that announces too much is rejected before it is sent.
 #[tokio::test]
 async fn what_is_told_too_long_is_refused_before_it_is_read() {
     let image = image();

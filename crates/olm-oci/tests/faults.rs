@@ -18,7 +18,7 @@ async fn pull(puller: &Puller, reference: &Reference) -> Result<Vec<String>, Pul
     Ok(content.files.into_keys().collect())
 }
 
-/// Serves a good image, except for what `fault` replaces.
+/// Serves a good image, except for the answers that `fault` replaces.
 async fn faulty(
     image: &ImageArchive,
     fault: impl Fn(&Seen) -> Option<Answer> + Send + Sync + 'static,
@@ -27,7 +27,7 @@ async fn faulty(
     Server::start(move |seen| fault(seen).unwrap_or_else(|| good(seen))).await
 }
 
-/// The blobs that are layers, that is all but the configuration.
+/// Returns whether a path is of the largest blob, the image's large layer.
 fn is_large_layer(image: &ImageArchive, path: &str) -> bool {
     let largest = image
         .blobs()
@@ -211,7 +211,7 @@ async fn a_manifest_damaged_on_the_way_is_noticed_by_tag_too() {
     assert_eq!(error.class(), PullErrorClass::DigestMismatch);
 }
 
-/// Sizes are what limits are counted by before anything is asked for.
+/// Limits are checked with these sizes before anything is requested.
 #[tokio::test]
 async fn a_layer_has_the_size_that_its_manifest_names() {
     let image = image();
@@ -377,7 +377,7 @@ async fn broken_registry_configuration_is_told_with_the_image() {
     );
 }
 
-/// The challenge that names a token service.
+/// Returns the challenge that names a token service.
 fn realm(tokens: &Server) -> String {
     format!(
         "Bearer realm=\"http://{}/token\",service=\"test\"",
@@ -385,7 +385,7 @@ fn realm(tokens: &Server) -> String {
     )
 }
 
-/// A registry with the image that wants the token `ticket`.
+/// Starts a registry with the image that wants the token `ticket`.
 async fn behind(tokens: &Server) -> Server {
     let good = Server::registry_script("demo/bundle", &image());
     let realm = realm(tokens);
@@ -434,7 +434,7 @@ async fn a_challenge_leads_to_the_token_service_and_back() {
     assert_eq!(error.class(), PullErrorClass::Unauthorized);
 }
 
-/// `docker login` leaves an identity token where users sign in elsewhere; it is exchanged, never shown to the registry.
+/// `docker login` keeps an identity token if users sign in elsewhere. It is not sent to the registry.
 #[tokio::test]
 async fn an_identity_token_is_exchanged() {
     let tokens = Server::start(|seen| {
@@ -475,7 +475,7 @@ async fn an_identity_token_is_exchanged() {
     assert!(!error.to_string().contains("revoked"), "{error}");
 }
 
-/// A registry that takes passwords only would keep it in its log.
+/// A registry that accepts only passwords might write the token to its log.
 #[tokio::test]
 async fn an_identity_token_is_shown_to_no_registry() {
     let server =
@@ -548,7 +548,7 @@ async fn an_index_leads_to_an_image_and_to_no_other_index() {
     );
 }
 
-/// Tokens are short-lived: one that ends between manifest and layers is fetched anew.
+/// Tokens are short-lived: one that expires between manifest and layers is fetched again.
 #[tokio::test]
 async fn a_token_that_expires_on_the_way_is_refreshed() {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -567,7 +567,7 @@ async fn a_token_that_expires_on_the_way_is_refreshed() {
     let server = Server::start(move |seen| {
         let newest = format!("Bearer ticket-{}", current.load(Ordering::SeqCst));
         if seen.authorization == newest && seen.path != "/v2/" {
-            // The manifest is given for the first token, the rest for later ones only.
+            // The manifest is served for the first token, the rest for later ones only.
             let is_first = newest.ends_with("-1");
             if !is_first || served.fetch_add(1, Ordering::SeqCst) == 0 {
                 return good(seen);
@@ -592,7 +592,7 @@ async fn a_token_that_expires_on_the_way_is_refreshed() {
     );
 }
 
-/// Whether a tag has moved costs no manifest, where the registry tells its digest without.
+/// A check whether a tag has moved needs no manifest, if the registry reports its digest without one.
 #[tokio::test]
 async fn the_digest_of_a_tag_is_told_by_headers_alone_or_else_by_the_manifest() {
     let image = image();
@@ -622,7 +622,7 @@ async fn the_digest_of_a_tag_is_told_by_headers_alone_or_else_by_the_manifest() 
         let seen = server.seen();
         let methods: Vec<&str> = seen.iter().map(|seen| seen.posted.as_str()).collect();
         assert_eq!(methods, expected);
-        // One that is a digest is asked of nobody.
+        // A reference with a digest needs no request.
         let pinned = tag.pinned(image.digest().clone());
         let told = Puller::default().told_digest(&pinned, &anonymous).await;
         assert_eq!(&told.expect("told"), image.digest());
@@ -640,7 +640,7 @@ async fn the_digest_of_a_tag_is_told_by_headers_alone_or_else_by_the_manifest() 
     }
 }
 
-/// A registry that never gets to the end of an answer is not listened to for ever, nor is all of it taken.
+/// An endless answer is cut off: neither time nor bytes are unbounded.
 #[tokio::test]
 async fn an_endless_answer_about_a_digest_ends() {
     let image = image();

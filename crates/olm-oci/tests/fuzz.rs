@@ -1,5 +1,5 @@
-//! No bytes make the readers of image archives and layers panic, hang or write outside of where they were told to, and no
-//! answers of a registry make its client panic, hang, fill memory or disk, or tell secrets.
+//! No bytes make the readers of image archives and layers panic, hang or write outside their folder. No
+//! answers of a registry make its client panic, hang, fill memory or disk, or leak secrets.
 
 #![allow(
     clippy::panic,
@@ -143,7 +143,7 @@ fn entry(random: &mut Random, out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(512), 0);
 }
 
-/// One to three layers of entries of all kinds, some compressed, one after the other with their lengths in front.
+/// Writes one to three layers of entries of all kinds, some compressed, each with its length in front.
 fn layers(_: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for _ in 0..=random.below(3) {
@@ -169,7 +169,8 @@ fn layers(_: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// An image with the layers of an input, its digests right, so that what is in the layers is reached.
+/// Builds an image with the layers of an input and correct digests, so that the content of the layers is
+/// reached.
 fn image_of(input: &[u8]) -> Vec<u8> {
     let mut rest = input;
     let mut blobs = Vec::new();
@@ -226,7 +227,7 @@ fn image_of(input: &[u8]) -> Vec<u8> {
     builder.into_inner().expect("archive")
 }
 
-/// Everything below a folder that was written by somebody else than the test.
+/// Returns the names below a folder that the test did not write.
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("folder");
     let mut names: Vec<String> = entries
@@ -258,7 +259,7 @@ fn layers_of_any_kind() {
         for (name, bytes) in &content.files {
             assert!(bytes.len() as u64 <= LIMITS.file, "{name}");
         }
-        // Links share bytes, so that what links lead to may come to more than was read.
+        // Links share bytes, so the files at their ends may add up to more than was read.
         assert!(total <= content.files.len() * (1 << 16));
         let outer = dir.path().join("sandbox");
         let inner = outer.join("root");

@@ -160,7 +160,7 @@ async fn tls_is_verified_against_the_configured_authority() {
     assert!(error.to_string().contains("missing.crt"), "{error}");
 }
 
-/// A name that nobody has, by RFC 2606. A node may know another host under it.
+/// A name that does not exist, by RFC 2606. A node may resolve it to another host.
 #[tokio::test]
 async fn a_host_without_an_address_is_told_from_a_silent_one() {
     let class = |name: &'static str| async move {
@@ -180,7 +180,7 @@ async fn a_host_without_an_address_is_told_from_a_silent_one() {
     );
 }
 
-/// Whoever is there speaks no TLS, as a node may know: a mirror over plain HTTP, or another authority.
+/// The listener speaks no TLS. A node may know better: a mirror over plain HTTP, or another authority.
 #[tokio::test]
 async fn a_host_that_tls_cannot_be_agreed_on_with_is_told_from_a_silent_one() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("port");
@@ -207,7 +207,7 @@ async fn a_host_that_tls_cannot_be_agreed_on_with_is_told_from_a_silent_one() {
     assert_eq!(error.class(), PullErrorClass::Untrusted, "{error}");
 }
 
-/// Of a file of authorities for all registries, beside what each has of its own.
+/// A file of authorities for all registries applies in addition to each registry's own.
 #[tokio::test]
 async fn an_authority_for_every_registry_is_believed() {
     let key = rcgen::KeyPair::generate().expect("key");
@@ -244,7 +244,7 @@ async fn an_authority_for_every_registry_is_believed() {
     );
 }
 
-/// On this machine, too, where a registry without TLS needs no flag.
+/// This holds on this machine too, where a registry without TLS needs no flag.
 #[tokio::test]
 async fn a_registry_that_speaks_https_is_never_asked_in_the_clear() {
     let key = rcgen::KeyPair::generate().expect("key");

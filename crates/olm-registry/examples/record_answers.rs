@@ -1,8 +1,9 @@
-//! Records what a registry answers, to compare with later.
+//! Records the answers of a registry for later comparison.
 //!
-//! `record_answers ADDRESS compact [SCHEMA...]` prints one line for each question with a digest of its answer.
-//! `record_answers ADDRESS readable FOLDER [SCHEMA...]` writes whole answers, a JSON file for each method.
-//! SCHEMA are names of custom schemas to ask for. See `tests/recorded.rs` for what is recorded in the repository.
+//! `record_answers ADDRESS compact [SCHEMA...]` prints one line for each question with a digest of its
+//! answer. `record_answers ADDRESS readable FOLDER [SCHEMA...]` writes whole answers, a JSON file for each
+//! method. SCHEMA are names of custom schemas to ask for. `tests/recorded.rs` lists the records in the
+//! repository.
 
 #[path = "../tests/answers/mod.rs"]
 mod answers;

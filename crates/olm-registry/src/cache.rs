@@ -1,4 +1,4 @@
-//! Where the index of a catalog lives and when it is built.
+//! Location of a catalog's index, and when it is built.
 
 use std::fs::File;
 use std::io;
@@ -13,22 +13,22 @@ use crate::temp_file;
 
 pub mod upstream;
 
-/// Name of the index file in a cache directory. Stores of other programs may lie beside it.
+/// Name of the index file in a cache directory. Caches of other programs may be in the same directory.
 pub const INDEX_FILE: &str = "olm-index.v1";
 
-/// Why there is no index to serve.
+/// There is no index to serve.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The cache directory cannot be made.
+    /// The cache directory cannot be created.
     #[error("create cache directory {path}")]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// There is no place for an index that lasts as long as the process.
+    /// No file or memory can be had for a temporary index.
     #[error("create temporary index")]
     Temporary(#[source] io::Error),
     /// The index cannot be built.
@@ -53,7 +53,7 @@ pub enum CacheError {
 }
 
 impl CacheError {
-    /// Whether there is no index, or one in a layout of another version of this program.
+    /// Returns whether there is no index, or one in the layout of another version of this program.
     pub fn is_of_another_program(&self) -> bool {
         match self {
             Self::Open(IndexError::Version { .. }) => true,
@@ -62,7 +62,7 @@ impl CacheError {
         }
     }
 
-    /// What helps, for the end of a message; `None` when the error says all there is.
+    /// Returns a hint for the end of a message; `None` when the error is sufficient.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Digest(error) | Self::Build(BuildError::Digest(error)) => error.load_error().hint(),
@@ -71,14 +71,14 @@ impl CacheError {
         }
     }
 
-    /// Whether the cache directory cannot be made or written.
+    /// Returns whether the cache directory cannot be created or written.
     pub fn is_of_cache_directory(&self) -> bool {
         matches!(self, Self::Directory { .. } | Self::Build(BuildError::Write(_)))
     }
 }
 
-/// Builds an index of `catalog` in a file without a name, which goes with the process. Where no file can be written, or not
-/// enough of it, the index is kept in memory.
+/// Builds an index of `catalog` in a file without a name, which ends with the process. Without a writable
+/// file with enough room, the index is kept in memory.
 ///
 /// # Errors
 /// The catalog is invalid.
@@ -86,7 +86,8 @@ pub fn open_temporary(catalog: &Path) -> Result<Index, CacheError> {
     open_in_file(catalog, temp_file::create())
 }
 
-/// [`open_temporary`], with the file near a cache directory that cannot be used, if there is room. The directory is left as it is.
+/// Same as [`open_temporary`], with the file near a cache directory that cannot be used, if there is room.
+/// The directory is not changed.
 ///
 /// # Errors
 /// The catalog is invalid.
@@ -110,8 +111,8 @@ fn build_temporary(catalog: &Path, mut file: File) -> Result<Index, CacheError> 
     Index::of_file(file, Path::new("temporary index")).map_err(CacheError::Open)
 }
 
-/// Builds an index of a small catalog that is no folder, each blob with its place for messages; it is kept in memory. With it come
-/// the rules of file-based catalogs that it breaks.
+/// Builds an index of a small catalog in memory, from blobs instead of a folder. Each blob has its origin for
+/// messages. Also returns the rules of file-based catalogs that it breaks.
 ///
 /// # Errors
 /// There is no memory for the index.
@@ -127,16 +128,16 @@ pub fn open_in_memory(
 /// Opens the index in `cache_dir` if it is whole and fits the catalog.
 ///
 /// # Errors
-/// There is none, it is damaged, or was built from another catalog.
+/// The index is missing or damaged, or was built from another catalog.
 pub fn open_checked(catalog: &Path, cache_dir: &Path) -> Result<Index, CacheError> {
     let index = Index::open(&cache_dir.join(INDEX_FILE)).map_err(CacheError::Open)?;
-    // Side by side, as this is what a start waits for.
+    // Both run in parallel, because a start waits for them.
     let (whole, computed) = std::thread::scope(|scope| {
         let whole = scope.spawn(|| index.verify());
         let computed = CatalogDigest::of(catalog);
         (whole.join(), computed)
     });
-    // A thread that died is one more reason not to trust the file.
+    // A panicked thread is one more reason not to trust the file.
     whole
         .unwrap_or_else(|_| index.verify())
         .map_err(CacheError::Open)?;
@@ -150,7 +151,7 @@ pub fn open_checked(catalog: &Path, cache_dir: &Path) -> Result<Index, CacheErro
     Ok(index)
 }
 
-/// Opens the index in `cache_dir`, building it first unless it fits the catalog.
+/// Opens the index in `cache_dir`, and builds it first unless it fits the catalog.
 ///
 /// # Errors
 /// The catalog is invalid, or the directory cannot be written when it must be.

@@ -1,4 +1,4 @@
-//! A client of the contract: deadlines on every call.
+//! A client of the contract, with deadlines on every call.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use crate::status_details::WithoutDetails;
 /// Name readers use in health checks.
 pub const HEALTH_NAME: &str = "Registry";
 
-/// How long a client waits.
+/// Deadlines of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For a connection.
+    /// Time to connect.
     pub connect: Duration,
-    /// For a call with one answer, and for the start of a stream.
+    /// Time for a call with one answer, and for the start of a stream.
     pub call: Duration,
-    /// Between two messages of a stream.
+    /// Time between two messages of a stream.
     pub stall: Duration,
 }
 
@@ -44,7 +44,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Why a client cannot be made.
+/// A client cannot be created, because its address is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid registry address {address:?}")]
 pub struct AddressError {
@@ -56,7 +56,7 @@ pub struct AddressError {
 /// Messages of a stream, up to its end or first error.
 pub(crate) type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// A registry's client. Clones share the connection.
+/// A client of a registry. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: WithoutDetails,
@@ -65,16 +65,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for `host:port`; connects when first used. Must be called within a tokio runtime.
+    /// Returns a client for `host:port`; connects when first used. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The address is none.
+    /// The address is invalid.
     pub fn connect(address: &str) -> Result<Self, AddressError> {
         let timeouts = Timeouts::default();
         Ok(Self::new(endpoint(address, &timeouts)?.connect_lazy(), timeouts))
     }
 
-    /// A client over a channel of the caller's.
+    /// Returns a client over the caller's channel.
     pub fn new(channel: Channel, timeouts: Timeouts) -> Self {
         Self {
             channel: WithoutDetails(channel),
@@ -83,7 +83,7 @@ impl Client {
         }
     }
 
-    /// The same for whoever has less room: a bundle, and a message of a stream, has no more bytes than this.
+    /// Limits a bundle, and a message of a stream, to this many bytes.
     #[must_use]
     pub fn with_message_bytes(self, message_bytes: usize) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Client {
         Ok(grpc)
     }
 
-    /// A call with one answer of at most `message_bytes`.
+    /// Makes a call with one answer of at most `message_bytes`.
     async fn ask<T, U>(
         &self,
         path: &'static str,
@@ -123,10 +123,10 @@ impl Client {
         request
     }
 
-    /// A package.
+    /// Returns a package.
     ///
     /// # Errors
-    /// The server's, or a deadline's.
+    /// The server's error, or an exceeded deadline.
     pub async fn get_package(&self, name: &str) -> Result<proto::Package, Status> {
         Ok(self.get_package_sized(name).await?.message)
     }
@@ -139,10 +139,10 @@ impl Client {
             .await
     }
 
-    /// A bundle with its content.
+    /// Returns a bundle with its content.
     ///
     /// # Errors
-    /// The server's, or a deadline's.
+    /// The server's error, or an exceeded deadline.
     pub async fn get_bundle(
         &self,
         package: &str,
@@ -160,10 +160,11 @@ impl Client {
         Ok(answer.message)
     }
 
-    /// Names of all packages, of which there may be as many as [`ReadLimits::CATALOG`] says, with [`PACKAGE_NAME_BYTES`] together.
+    /// Returns the names of all packages: at most as many as [`ReadLimits::CATALOG`] allows, with at most
+    /// [`PACKAGE_NAME_BYTES`] together.
     ///
     /// # Errors
-    /// The server's, or a deadline's; too many packages.
+    /// The server's error, an exceeded deadline, or too many packages.
     pub async fn list_packages(&self) -> Result<Vec<String>, Status> {
         let most = ReadLimits::CATALOG.packages;
         let mut names: Messages<Received<proto::PackageName>> = self
@@ -186,10 +187,10 @@ impl Client {
         Ok(out)
     }
 
-    /// Every bundle of every channel, as the server sends them: any number, unless the caller stops.
+    /// Streams every bundle of every channel, in the server's order. Their number is not limited here.
     ///
     /// # Errors
-    /// The server's, or a deadline's, here or as an item that ends the stream.
+    /// The server's error or an exceeded deadline, returned here or as the item that ends the stream.
     pub async fn list_bundles(
         &self,
     ) -> Result<impl Stream<Item = Result<proto::Bundle, Status>> + use<>, Status> {
@@ -217,7 +218,7 @@ impl Client {
         self.bounded(call).await
     }
 
-    /// Whether the server says it serves.
+    /// Checks that the server reports to be serving.
     ///
     /// # Errors
     /// The server cannot be reached, does not answer in time or is not serving.
@@ -233,7 +234,7 @@ impl Client {
         }
     }
 
-    /// Starts a stream within the call deadline and ends it when nothing comes for the stall deadline.
+    /// Starts a stream within the call deadline, and ends it if nothing arrives within the stall deadline.
     async fn bounded<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<Streaming<T>, Status>>,
@@ -243,7 +244,7 @@ impl Client {
             .map_err(|_| Status::deadline_exceeded("the registry did not answer in time"))??;
         let mut failed = false;
         let messages = started.timeout(self.timeouts.stall).map_while(move |item| {
-            // Nothing sensible follows an error.
+            // Messages after an error have no meaning.
             if failed {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! How the server writes its responses: stored messages straight from the file, the others as any server does.
+//! The server's response encoding: stored messages straight from the file, others as in any server.
 
 use std::marker::PhantomData;
 
@@ -10,9 +10,9 @@ use tonic_prost::{ProstCodec, ProstDecoder};
 use crate::frame::Frame;
 use crate::proto;
 
-/// What the server answers with.
+/// A message that the server sends.
 pub(crate) trait ResponseMessage: Send + 'static {
-    /// Puts the encoded message at the end of `buffer`.
+    /// Appends the encoded message to `buffer`.
     fn put(self, buffer: &mut EncodeBuf<'_>) -> Result<(), Status>;
 }
 
@@ -36,7 +36,7 @@ macro_rules! response_messages {
 
 response_messages!(proto::Package, proto::PackageName, proto::ChannelEntry);
 
-/// The codec of the generated server: answers of type `T`, requests of type `U`.
+/// The codec of the generated server: responses of type `T`, requests of type `U`.
 #[derive(Debug)]
 pub(crate) struct ResponseCodec<T, U>(PhantomData<(T, U)>);
 
@@ -61,7 +61,7 @@ impl<T: ResponseMessage, U: Message + Default + 'static> Codec for ResponseCodec
     }
 }
 
-/// Writes answers of type `T`.
+/// Encodes responses of type `T`.
 #[derive(Debug)]
 pub(crate) struct ResponseEncoder<T>(PhantomData<T>);
 

@@ -1,6 +1,7 @@
-//! A connection to a registry server, whose end is noticed.
+//! A connection to a registry server that reports when it is lost.
 //!
-//! A [`Channel`] stands for one connection here and never makes another by itself: who reads a catalog through it reads one server.
+//! A [`Channel`] is exactly one connection here and never reconnects by itself. A catalog read through it
+//! therefore comes from one server.
 
 use std::error::Error;
 use std::io;
@@ -22,25 +23,25 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::client::{Client, Timeouts};
 use crate::limits::CONNECT_TIME;
 
-/// Bytes that a connection may be sent before they are read, on one stream and on all together.
+/// Bytes that a server may send before they are read, on one stream and on all together.
 const WINDOW: u32 = 1 << 20;
-/// Time to connect to an address that need not be looked up. A packet that got lost while the cluster's proxies learned of a pod is
-/// repeated sooner by another try than by the kernel.
+/// Time to connect to an IP address. While the cluster's proxies learn of a pod a packet may get lost. A new
+/// attempt repeats it sooner than the kernel does.
 const LITERAL_TIME: Duration = Duration::from_secs(1);
 
 /// A connection.
 #[derive(Debug)]
 pub struct Dialled {
-    /// For calls.
+    /// Channel for calls.
     pub channel: Channel,
-    /// Ends with the connection.
+    /// Closes when the connection is lost.
     pub lost: oneshot::Receiver<()>,
 }
 
-/// Connects to `dial`, which is `host:port`, of a server that goes by `address`.
+/// Connects to `dial` (`host:port`). Errors show the server as `address`.
 ///
 /// # Errors
-/// Why that failed, with `address` in it.
+/// The cause of the failure, with `address` in it.
 pub async fn dial(dial: &str, address: &str) -> Result<Dialled, String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot connect to {address}: {error}");
     let stream = timeout(socket_deadline(dial), TcpStream::connect(dial))
@@ -60,16 +61,16 @@ pub async fn dial(dial: &str, address: &str) -> Result<Dialled, String> {
     Ok(Dialled { channel, lost })
 }
 
-/// Speaks over a stream that is there, with a server that goes by `address`.
+/// Opens a channel over an existing stream to the server `address`.
 ///
 /// # Errors
-/// The address is none, or nobody speaks there.
+/// The address is invalid, or no HTTP/2 server answers.
 pub async fn over<S>(stream: S, address: &str) -> Result<Channel, tonic::transport::Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let stream = Arc::new(Mutex::new(Some(TokioIo::new(stream))));
-    // Called once; a second call would be another connection, which is the caller's to make.
+    // Called once. A second call would be another connection, which is left to the caller.
     let connector = tower::service_fn(move |_: Uri| {
         let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
         async move { stream.ok_or_else(|| io::Error::other("connection to the registry was lost")) }
@@ -80,11 +81,11 @@ where
     endpoint.connect_with_connector(connector).await
 }
 
-/// Whether a gRPC server answers: a socket proves nothing, whatever listens there takes it. Registry servers have the health service;
-/// one without it answers all the same.
+/// Checks that a gRPC server answers: any listener accepts a socket, so a connection proves nothing. Registry
+/// servers have the health service; a server without it answers with an error, which counts too.
 ///
 /// # Errors
-/// Why it does not, with `address` in it.
+/// The cause of the failure, with `address` in it.
 pub async fn greet(channel: &Channel, address: &str) -> Result<(), String> {
     let answer = Box::pin(Client::new(channel.clone(), Timeouts::default()).check()).await;
     let silent = [
@@ -106,7 +107,7 @@ pub async fn greet(channel: &Channel, address: &str) -> Result<(), String> {
     }
 }
 
-/// A name takes as long as it takes to look up.
+/// Returns the time to connect. A host name needs time for its lookup.
 fn socket_deadline(dial: &str) -> Duration {
     match dial.parse::<SocketAddr>() {
         Ok(_) => LITERAL_TIME,
@@ -114,7 +115,7 @@ fn socket_deadline(dial: &str) -> Duration {
     }
 }
 
-/// The last cause of an error: the transport's own texts say nothing.
+/// Returns the last cause of an error: the transport's own texts have no information.
 fn innermost(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -123,8 +124,8 @@ fn innermost(error: &dyn Error) -> String {
     cause.to_string()
 }
 
-/// Lets the kernel notice a server that vanished without a word. HTTP/2 pings would do too, but registry servers built
-/// with gRPC for Go close connections that ping without calls.
+/// Lets the kernel notice a server that vanished. HTTP/2 pings would do too, but registry servers built with
+/// gRPC for Go close connections that ping without calls.
 fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let keep_alive = TcpKeepalive::new()
@@ -133,7 +134,7 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keep_alive)
 }
 
-/// A socket whose end is known to whoever holds the other half of `_alive`.
+/// A socket whose end closes the other half of `_alive`.
 struct Watched {
     socket: TcpStream,
     _alive: oneshot::Sender<()>,

@@ -14,19 +14,20 @@ mod csv;
 
 pub use csv::PackageFacts;
 
-/// A bundle as messages, apart from what depends on a channel.
+/// A bundle as messages, apart from the parts that depend on a channel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Converted {
-    /// Everything but content and what a channel adds.
+    /// Everything but the content and the channel's parts.
     pub common: proto::Bundle,
     /// `csvJson` and `object` only.
     pub content: proto::Bundle,
-    /// Set when the content must be made from the CSV metadata, which needs the package.
+    /// Set if the content must be built from the CSV metadata, which needs the package.
     pub metadata: Option<CsvMetadata>,
 }
 
-/// Converts a bundle. What is wrong with one is for validation to report: a property that does not fit its type is passed on as
-/// it is, a manifest that cannot be decoded is left out, and of several properties of which there may be one the first counts.
+/// Converts a bundle. Faults are left to validation. A property that does not fit its type is passed on
+/// unchanged, and a manifest that cannot be decoded is skipped. If a property may occur only once, the first
+/// one counts.
 pub fn bundle(bundle: &schema::Bundle) -> Converted {
     let mut out = Converted {
         common: proto::Bundle {
@@ -87,7 +88,7 @@ fn add_object(content: &mut proto::Bundle, text: String) {
     content.object.push(text);
 }
 
-/// The content of a bundle that carries CSV metadata instead of manifests.
+/// Returns the content of a bundle that carries CSV metadata instead of manifests.
 pub fn content_from_metadata(
     bundle: &str,
     version: &str,
@@ -103,7 +104,7 @@ pub fn content_from_metadata(
     content
 }
 
-/// What a channel adds to a bundle, without its edges: channel, skip range, deprecation.
+/// Returns a channel's additions to a bundle, without its edges: channel, skip range, deprecation.
 pub fn entry_head(channel: &str, entry: &ChannelEntry, deprecation: Option<&String>) -> proto::Bundle {
     proto::Bundle {
         channel_name: channel.to_owned(),
@@ -115,7 +116,7 @@ pub fn entry_head(channel: &str, entry: &ChannelEntry, deprecation: Option<&Stri
     }
 }
 
-/// The edges of a channel entry: replaces and skips.
+/// Returns the edges of a channel entry: replaces and skips.
 pub fn entry_edges(entry: &ChannelEntry) -> proto::Bundle {
     proto::Bundle {
         replaces: entry.replaces.clone(),
@@ -124,7 +125,7 @@ pub fn entry_edges(entry: &ChannelEntry) -> proto::Bundle {
     }
 }
 
-/// A JSON object as a protobuf struct; integers become doubles, as they do in JSON.
+/// Converts a JSON object to a protobuf struct. Integers become doubles, as in JSON.
 pub fn to_struct(value: &serde_json::Map<String, Value>) -> prost_types::Struct {
     prost_types::Struct {
         fields: value

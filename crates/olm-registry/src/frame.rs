@@ -1,7 +1,7 @@
-//! A message as the bytes it is stored as.
+//! A message as its stored bytes.
 //!
-//! Parts of an encoded message may be put one behind another in any order and still are that message, so the part common
-//! to all channels, the part of a channel and the content are stored once and joined when sent.
+//! The parts of an encoded message may be concatenated in any order and still are that message. So the part
+//! common to all channels, the part of a channel and the content are stored once and joined when sent.
 
 use std::fs::File;
 use std::io;
@@ -10,21 +10,21 @@ use std::sync::Arc;
 
 use bytes::BufMut;
 
-/// Bytes read at a time: what stays in the processor's cache between the file and the answer.
+/// Bytes read at a time, so that they stay in the processor's cache between the file and the answer.
 const PIECE: usize = 16 << 10;
 
-/// A stretch of the file.
+/// A byte range of the file.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub(crate) struct Span {
-    /// First byte.
+    /// Position of the first byte.
     #[prost(uint64, tag = "1")]
     pub(crate) offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     #[prost(uint64, tag = "2")]
     pub(crate) length: u64,
 }
 
-/// Where the encoded parts of one message lie. Nothing is read before it is sent.
+/// Positions of the encoded parts of one message. Nothing is read before it is sent.
 #[derive(Clone, Debug)]
 pub struct Frame {
     file: Arc<File>,
@@ -32,7 +32,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A message of these parts; an empty part adds nothing.
+    /// Returns a message of these parts; an empty part adds nothing.
     pub(crate) fn new(file: &Arc<File>, parts: [Span; 3]) -> Self {
         Self {
             file: Arc::clone(file),
@@ -40,16 +40,16 @@ impl Frame {
         }
     }
 
-    /// Bytes of the message.
+    /// Returns the message's length in bytes.
     ///
     /// # Errors
-    /// It does not fit in memory.
+    /// The length exceeds the address space.
     pub fn length(&self) -> io::Result<usize> {
         let length = self.parts.iter().map(|part| part.length).sum::<u64>();
         usize::try_from(length).map_err(io::Error::other)
     }
 
-    /// Puts the message at the end of `buffer`.
+    /// Appends the message to `buffer`.
     ///
     /// # Errors
     /// The file cannot be read; `buffer` then has a part of the message.
@@ -68,7 +68,7 @@ impl Frame {
         Ok(())
     }
 
-    /// The message in one piece.
+    /// Returns the message in one piece.
     ///
     /// # Errors
     /// The file cannot be read.

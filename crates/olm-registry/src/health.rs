@@ -1,7 +1,7 @@
-//! `grpc.health.v1.Health`: serving as long as the server is not asked to stop, whatever name is asked for.
+//! `grpc.health.v1.Health`: reports serving, for any service name, until the server is asked to stop.
 //!
-//! Readers ask for `Registry`, kubelets for the empty name; upstream answers any name. Unlike upstream's, `Watch` works, and
-//! tells watchers when the server stops.
+//! Readers ask for `Registry`, kubelets for the empty name; upstream answers any name. Unlike upstream's,
+//! `Watch` works, and notifies watchers when the server stops.
 
 use std::pin::Pin;
 
@@ -20,7 +20,7 @@ pub struct HealthService {
 }
 
 impl HealthService {
-    /// The service, and the sender by which it is told that the server stops.
+    /// Returns the service, and the sender that announces the server's stop.
     pub fn new() -> (HealthServer<Self>, watch::Sender<bool>) {
         let (sender, serving) = watch::channel(true);
         (HealthServer::new(Self { serving }), sender)

@@ -1,9 +1,10 @@
-//! The catalog as one file: messages encoded once, and a small directory that is all a server keeps in memory.
+//! The catalog as one file: messages encoded once, and a small directory, the only part a server keeps in
+//! memory.
 //!
-//! Layout: a header of [`HEADER_BYTES`] (magic, version, digest of the catalog, place and checksum of the directory), then
-//! encoded message parts in the order bundles were read, then the directory. A file is written beside its final name and
-//! renamed when complete, so a file that is there is whole. Parts are read with positioned reads: the kernel's page cache
-//! holds what is asked for often.
+//! Layout: a header of [`HEADER_BYTES`] (magic, version, digest of the catalog, place and checksum of the
+//! directory), then encoded message parts in the order bundles were read. The directory is at the end. A file
+//! is written beside its final name and renamed when complete, so an existing file is whole. Parts are read
+//! with positioned reads: the kernel's page cache keeps the frequently used ones.
 
 use std::fs::File;
 use std::io;
@@ -28,54 +29,54 @@ pub(crate) use directory::{
 
 /// First bytes of an index file.
 const MAGIC: [u8; 8] = *b"OLMINDEX";
-/// Raised whenever the layout changes; a file of another version is built anew.
+/// Version of the layout, raised with every change. A file of another version is rebuilt.
 const VERSION: u32 = 4;
-/// Bytes in front of the first part.
+/// Bytes of the header, before the first part.
 pub const HEADER_BYTES: u64 = 96;
 
 /// An open index.
 pub struct Index {
     file: Arc<File>,
-    /// Where it was opened, for messages.
+    /// Path it was opened at, for messages.
     path: PathBuf,
-    /// Where the directory begins.
+    /// Position of the directory.
     body_end: u64,
     digest: CatalogDigest,
     directory: Directory,
 }
 
-/// Why a file cannot be used as an index.
+/// A file cannot be used as an index.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("read index {path}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It is no index.
+    /// The file is not an index.
     #[error("{path} is not a catalog index")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// It was written by another version.
+    /// The file was written by another version.
     #[error("index {path} has format {found}, this program needs {VERSION}")]
     Version {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version in the file.
         found: u32,
     },
-    /// It is cut off or altered.
+    /// The file is truncated or altered.
     #[error("index {path} is damaged: {reason}")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The part that does not fit.
         reason: String,
     },
 }
@@ -104,7 +105,7 @@ impl Index {
     /// Opens an index file and reads its directory.
     ///
     /// # Errors
-    /// The file cannot be read, is no index, of another version, or damaged.
+    /// The file cannot be read, is not an index, has another version, or is damaged.
     pub fn open(path: &Path) -> Result<Self, IndexError> {
         let file = File::open(path).map_err(|source| IndexError::Read {
             path: path.to_owned(),
@@ -113,10 +114,10 @@ impl Index {
         Self::of_file(file, path)
     }
 
-    /// [`Index::open`] for a file that is open already; `path` is for messages.
+    /// Same as [`Index::open`] for an open file; `path` is for messages.
     ///
     /// # Errors
-    /// As [`Index::open`].
+    /// See [`Index::open`].
     pub fn of_file(file: File, path: &Path) -> Result<Self, IndexError> {
         let read_error = |source| IndexError::Read {
             path: path.to_owned(),
@@ -172,10 +173,10 @@ impl Index {
         })
     }
 
-    /// Reads the whole file and compares it with its checksum. [`Index::open`] looks at the directory only.
+    /// Reads the whole file and compares it with its checksum. [`Index::open`] checks the directory only.
     ///
     /// # Errors
-    /// The file cannot be read, or a message in it is not what was written.
+    /// The file cannot be read, or its content does not match the checksum.
     pub fn verify(&self) -> Result<(), IndexError> {
         let mut hasher = crc32fast::Hasher::new();
         let mut buffer = vec![0; 1 << 17];
@@ -201,7 +202,7 @@ impl Index {
         })
     }
 
-    /// Digest of the catalog the index was built from.
+    /// Returns the digest of the catalog the index was built from.
     pub fn digest(&self) -> CatalogDigest {
         self.digest
     }
@@ -210,7 +211,7 @@ impl Index {
         &self.directory
     }
 
-    /// An entry as `ListBundles` sends it: with its edges, without content where an image has it.
+    /// Returns an entry as in `ListBundles`: with its edges, and without content if it has an image.
     pub(crate) fn list_frame(&self, entry: &EntryRecord) -> Frame {
         let bundle = self.directory.bundle(entry);
         let content = if bundle.has_image {
@@ -221,25 +222,25 @@ impl Index {
         Frame::new(&self.file, [bundle.common, entry.message(), content])
     }
 
-    /// An entry as `GetBundle` sends it: with content, without its edges.
+    /// Returns an entry as in `GetBundle`: with content, without its edges.
     pub(crate) fn content_frame(&self, entry: &EntryRecord) -> Frame {
         let bundle = self.directory.bundle(entry);
         Frame::new(&self.file, [bundle.common, entry.head, bundle.content])
     }
 
-    /// An entry with everything: content and edges.
+    /// Returns an entry with everything: content and edges.
     pub(crate) fn whole_frame(&self, entry: &EntryRecord) -> Frame {
         let bundle = self.directory.bundle(entry);
         Frame::new(&self.file, [bundle.common, entry.message(), bundle.content])
     }
 
-    /// The blobs of a schema and package, each an encoded `google.protobuf.Struct`.
+    /// Returns the blobs of a schema and package, each an encoded `google.protobuf.Struct`.
     pub(crate) fn schema_blobs(&self, record: &SchemaRecord) -> Vec<Frame> {
         let blob = |span: &Span| Frame::new(&self.file, [*span, Span::default(), Span::default()]);
         record.blobs.iter().map(blob).collect()
     }
 
-    /// What caches of upstream's keep of a package besides its record.
+    /// Returns the facts of a package that upstream's cache has besides its record.
     pub(crate) fn facts(&self, package: &PackageRecord) -> io::Result<PackageFacts> {
         let bytes = read_span(&self.file, package.facts)?;
         PackageFacts::decode(bytes.as_slice()).map_err(io::Error::other)

@@ -1,7 +1,8 @@
 //! The operator registry: a catalog served over gRPC, and its readers.
 //!
-//! `index` turns a catalog folder into one file with messages encoded once; `query` answers questions on it; `server` speaks
-//! the contract of `proto/registry.proto`; `connection`, `client` and `snapshot` are for those who read catalogs.
+//! `index` turns a catalog folder into one file with messages encoded once, and `query` answers questions on
+//! it. `server` implements the contract of `proto/registry.proto`. `connection`, `client` and `snapshot` are
+//! for readers of catalogs.
 
 pub mod cache;
 pub mod client;

@@ -1,29 +1,32 @@
-//! How much a catalog's server may cost whoever reads it: every figure of the client in one place.
+//! Limits on what a catalog's server may cost its readers: every figure of the client in one place.
 //!
-//! `docs/reference/limits.md` lists those that users meet; a test compares it with this file. Decision 0019 says why.
+//! `docs/reference/limits.md` lists the limits that users meet; a test compares it with this file. Decision
+//! 0019 has the reasons.
 
 use std::time::Duration;
 
-/// Bytes of one message. Upstream's clients stop at 4 MiB, which drops big bundles.
+/// Maximum bytes of one message. Upstream's clients stop at 4 MiB, which drops big bundles.
 pub const MESSAGE_BYTES: usize = 64 << 20;
-/// Fields of one message. Two bytes make a field that takes a hundred in memory, so bytes alone bound nothing.
+/// Maximum fields of one message. A field of two bytes takes a hundred in memory, so a limit on bytes is not
+/// enough.
 pub const MESSAGE_FIELDS: usize = 100_000;
-/// Bytes of one dependency of a bundle, or of one property that resolution reads, which are parsed when the catalog is read. All
-/// properties of a bundle together must go into annotations, which have room for as much.
+/// Maximum bytes of one dependency of a bundle, or of one property that resolution reads. They are parsed
+/// when the catalog is read. All properties of a bundle together must fit into annotations, which have the
+/// same limit.
 pub const DEPENDENCY_BYTES: usize = 256 << 10;
-/// Properties, dependencies and APIs of one bundle. Each is parsed and indexed for resolution; of real bundles the largest have some
-/// hundreds.
+/// Maximum properties, dependencies and APIs of one bundle. Each is parsed and indexed for resolution. The
+/// largest real bundles have some hundreds.
 pub const BUNDLE_PROPERTIES: usize = 5_000;
-/// Bytes of all properties of one bundle, of whatever type: rules of other bundles may look at them, parsed. As much as upstream's
-/// clients take of a bundle as a whole.
+/// Maximum bytes of all properties of one bundle, of any type: rules of other bundles may parse them.
+/// Upstream's clients have the same limit for a whole bundle.
 pub const PROPERTIES_BYTES: usize = 4 << 20;
-/// Bytes of one package: names of channels and what is deprecated. As much as upstream's clients take.
+/// Maximum bytes of one package: names of channels and deprecations. Upstream's clients have the same limit.
 pub const PACKAGE_BYTES: usize = 4 << 20;
-/// Bytes of the names of all packages, where they are listed.
+/// Maximum bytes of the names of all packages in a list.
 pub const PACKAGE_NAME_BYTES: usize = 4 << 20;
-/// Packages that one read asks for at a time.
+/// Maximum packages that one read requests at a time.
 pub const PARALLEL_PACKAGES: usize = 8;
-/// Characters of a server's error that are repeated in our own.
+/// Maximum characters of a server's error that our own error repeats.
 pub const ERROR_CHARACTERS: usize = 1024;
 /// Time to connect.
 pub const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -41,14 +44,15 @@ pub struct ReadLimits {
     pub packages: usize,
     /// Bytes of all messages together.
     pub bytes: u64,
-    /// Bytes of what is kept in memory, about: texts and lists once, and what becomes of properties.
+    /// Approximate bytes kept in memory: texts and lists once, and the parsed properties.
     pub kept: usize,
     /// Time from the first request to the last byte.
     pub time: Duration,
 }
 
 impl ReadLimits {
-    /// For catalogs of any kind. All of OperatorHub has 9,000 bundles in its channels, and takes some ten MiB when read.
+    /// Limits for catalogs of any kind. All of OperatorHub has 9,000 bundles in its channels, and takes some
+    /// ten MiB when read.
     pub const CATALOG: Self = Self {
         bundles: 200_000,
         packages: 20_000,

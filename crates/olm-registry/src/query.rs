@@ -1,6 +1,6 @@
-//! Questions to an index, with upstream's answers and error texts.
+//! Queries on an index, with upstream's answers and error texts.
 //!
-//! Where upstream's order is that of a hash map, ours is sorted. Rules: `docs/reference/registry.md`.
+//! Results are sorted where upstream has the order of a hash map. Rules: `docs/reference/registry.md`.
 
 use go_compat::quote;
 use olm_fbc::schema_name::{self, NameError};
@@ -9,7 +9,7 @@ use crate::frame::Frame;
 use crate::index::{EntryRecord, Index, PackageRecord, api_key};
 use crate::proto;
 
-/// Why there is no answer.
+/// A query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// The package is not in the catalog.
@@ -23,7 +23,7 @@ pub enum QueryError {
         /// Channel.
         channel: String,
     },
-    /// The package is not in the catalog, in the words of the question what replaces a bundle.
+    /// The package is not in the catalog. Text of the query for a bundle's replacement.
     #[error("package {0} not found")]
     NoPackageToReplaceIn(String),
     /// The channel has no such bundle.
@@ -58,16 +58,16 @@ pub enum QueryError {
     /// Heads provide the API, but none of a default channel.
     #[error("no entry found that provides {0}")]
     NoDefaultProvider(String),
-    /// A custom schema was asked for without its name.
+    /// A custom schema was requested without its name.
     #[error("schema is required")]
     NoSchema,
-    /// A custom schema's name cannot be asked for.
+    /// The name cannot be that of a custom schema.
     #[error("invalid custom schema query: {0}")]
     SchemaName(NameError),
 }
 
 impl Index {
-    /// Names of all packages, sorted.
+    /// Returns the names of all packages, sorted.
     pub fn list_packages(&self) -> Vec<proto::PackageName> {
         let names = self.directory().packages.keys();
         names
@@ -75,10 +75,10 @@ impl Index {
             .collect()
     }
 
-    /// A package with its channels by name.
+    /// Returns a package with its channels by name.
     ///
     /// # Errors
-    /// It is not in the catalog.
+    /// The package is not in the catalog.
     pub fn package(&self, name: &str) -> Result<proto::Package, QueryError> {
         let record = self.package_record(name)?;
         Ok(proto::Package {
@@ -97,10 +97,10 @@ impl Index {
         })
     }
 
-    /// A bundle with its content, without replaces and skips.
+    /// Returns a bundle with its content, without replaces and skips.
     ///
     /// # Errors
-    /// Package, channel or bundle are not in the catalog.
+    /// The package, channel or bundle is not in the catalog.
     pub fn bundle(&self, package: &str, channel: &str, name: &str) -> Result<Frame, QueryError> {
         self.channel_head(package, channel)?;
         let entry = self
@@ -113,19 +113,19 @@ impl Index {
         Ok(self.content_frame(entry))
     }
 
-    /// The head of a channel; as [`Index::bundle`].
+    /// Returns the head of a channel, as in [`Index::bundle`].
     ///
     /// # Errors
-    /// Package or channel are not in the catalog.
+    /// The package or channel is not in the catalog.
     pub fn head_bundle(&self, package: &str, channel: &str) -> Result<Frame, QueryError> {
         let head = self.channel_head(package, channel)?;
         self.bundle(package, channel, head)
     }
 
-    /// Entries that replace `name`, and one for each entry that skips it without replacing it.
+    /// Returns the entries that replace `name`, and one for each entry that skips it without replacing it.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such entry.
     pub fn entries_that_replace(&self, name: &str) -> Result<Vec<proto::ChannelEntry>, QueryError> {
         let entries: Vec<_> = self
             .directory()
@@ -148,10 +148,10 @@ impl Index {
         Ok(entries)
     }
 
-    /// The first bundle of a channel, by name, that replaces or skips `name`.
+    /// Returns the first bundle of a channel, by name, that replaces or skips `name`.
     ///
     /// # Errors
-    /// Package or channel are not in the catalog, nothing replaces it.
+    /// The package or channel is not in the catalog, or nothing replaces the bundle.
     pub fn bundle_that_replaces(
         &self,
         name: &str,
@@ -173,10 +173,11 @@ impl Index {
         Ok(self.content_frame(entry))
     }
 
-    /// Every entry whose bundle provides the API, with one more for each skip that differs from its replaces.
+    /// Returns every entry whose bundle provides the API, with one more for each skip that differs from its
+    /// replaces.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such entry.
     pub fn entries_that_provide(
         &self,
         api: &proto::GroupVersionKind,
@@ -195,10 +196,11 @@ impl Index {
         Ok(entries)
     }
 
-    /// As [`Index::entries_that_provide`] for channel heads only; a skip counts only if it is in the channel.
+    /// Same as [`Index::entries_that_provide`] for channel heads only. A skip counts only if it is in the
+    /// channel.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such entry.
     pub fn latest_entries_that_provide(
         &self,
         api: &proto::GroupVersionKind,
@@ -220,10 +222,10 @@ impl Index {
         Ok(entries)
     }
 
-    /// The head of a default channel that provides the API, of the first package by name.
+    /// Returns the head of a default channel that provides the API, of the first package by name.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such head.
     pub fn default_bundle_that_provides(&self, api: &proto::GroupVersionKind) -> Result<Frame, QueryError> {
         let entries = self.latest_entries_that_provide(api)?;
         let default = entries
@@ -238,24 +240,22 @@ impl Index {
         self.bundle(&default.package_name, &default.channel_name, &default.bundle_name)
     }
 
-    /// How many messages `ListBundles` has.
+    /// Returns the number of messages of `ListBundles`.
     pub fn entry_count(&self) -> usize {
         self.directory().entries.len()
     }
 
-    /// The message of `ListBundles` at a position below [`Index::entry_count`], `None` above.
-    ///
-    /// # Errors
-    /// The file cannot be read.
+    /// Returns the message of `ListBundles` at a position below [`Index::entry_count`], `None` above.
     pub fn listed_bundle(&self, position: usize) -> Option<Frame> {
         let entry = self.directory().entries.get(position)?;
         Some(self.list_frame(entry))
     }
 
-    /// Blobs of an unknown schema that belong to exactly this package (empty: to none), as encoded structs.
+    /// Returns the blobs of an unknown schema that belong to exactly this package, as encoded structs. An
+    /// empty package selects blobs without one.
     ///
     /// # Errors
-    /// No schema is named, a name cannot be one.
+    /// No schema is named, or a name is invalid.
     pub fn custom_blobs(&self, schema: &str, package: &str) -> Result<Vec<Frame>, QueryError> {
         if schema.is_empty() {
             return Err(QueryError::NoSchema);
@@ -290,7 +290,7 @@ impl Index {
         }
     }
 
-    /// Entries of a channel, by name. Entries are sorted by channel, package, name.
+    /// Returns the entries of a channel, by name. Entries are sorted by channel, package, name.
     pub(crate) fn channel_entries(&self, package: &str, channel: &str) -> &[EntryRecord] {
         let entries = &self.directory().entries;
         let key =

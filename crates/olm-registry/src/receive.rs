@@ -1,4 +1,4 @@
-//! How the client takes answers: with their sizes, and only if decoding them takes no more memory than is allowed.
+//! The client's decoding: answers with their sizes, rejected if decoding takes more memory than allowed.
 
 use std::marker::PhantomData;
 
@@ -11,14 +11,14 @@ use tonic_prost::{ProstCodec, ProstEncoder};
 
 use crate::limits::MESSAGE_FIELDS;
 
-/// A message and the bytes it came in.
+/// A message and its encoded size in bytes.
 #[derive(Debug)]
 pub(crate) struct Received<T> {
     pub(crate) message: T,
     pub(crate) bytes: usize,
 }
 
-/// The codec of the client: questions of type `T`, answers of type `U`.
+/// The codec of the client: requests of type `T`, responses of type `U`.
 #[derive(Debug)]
 pub(crate) struct BoundedCodec<T, U>(PhantomData<(T, U)>);
 
@@ -43,7 +43,7 @@ impl<T: Message + Default + 'static, U: Message + Default + 'static> Codec for B
     }
 }
 
-/// Reads answers of type `U`.
+/// Decodes responses of type `U`.
 #[derive(Debug)]
 pub(crate) struct BoundedDecoder<U>(PhantomData<U>);
 
@@ -68,8 +68,8 @@ impl<U: Message + Default> Decoder for BoundedDecoder<U> {
     }
 }
 
-/// Whether a message has no more fields than are allowed. Messages inside of it are not looked into: those of the contract repeat
-/// nothing.
+/// Returns whether a message has no more fields than allowed. Nested messages are not counted: those of the
+/// contract have no repeated fields.
 fn has_few_fields(mut bytes: &[u8]) -> Result<bool, prost::DecodeError> {
     let mut fields = 0_usize;
     while bytes.has_remaining() {
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// The fields that repeat in messages inside of messages would not be counted.
+    /// Repeated fields of nested messages would not be counted.
     #[test]
     fn messages_inside_of_messages_repeat_nothing() {
         let contract = include_str!("../../../proto/registry.proto");

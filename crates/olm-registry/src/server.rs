@@ -1,4 +1,4 @@
-//! The server of the contract, over an index.
+//! The gRPC server of the contract, over an index.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,10 +18,10 @@ use crate::service::experimental_registry_server::{ExperimentalRegistry, Experim
 use crate::service::registry_server::{Registry, RegistryServer};
 use crate::write_coalescer::WriteCoalescer;
 
-/// Metadata without which experimental methods answer nothing.
+/// Metadata key that a request to an experimental method must have.
 pub const ACKNOWLEDGE_EXPERIMENTAL: &str = "x-acknowledge-experimental";
 
-/// Why serving ended early.
+/// Serving ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The descriptors for reflection are broken.
@@ -39,7 +39,7 @@ struct Service {
     index: Arc<Index>,
 }
 
-/// Serves `index` on `listener` until `stop` resolves, then lets requests in hand finish.
+/// Serves `index` on `listener` until `stop` resolves, then lets open requests finish.
 ///
 /// # Errors
 /// The transport fails.
@@ -54,7 +54,7 @@ pub async fn serve(
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    // Either version tells of itself by default, and here of the other too.
+    // Each version describes itself by default; here it also describes the other.
     let reflection_v1 = reflection()
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
         .build_v1()
@@ -76,7 +76,7 @@ pub async fn serve(
         .add_service(reflection_v1alpha)
         .serve_with_incoming_shutdown(incoming, async move {
             stop.await;
-            // Ends the streams of those who watch; a stop would wait for them otherwise.
+            // Ends the streams of health watchers; a stop would wait for them otherwise.
             let _ = serving.send(false);
             drop(serving);
         })
@@ -84,7 +84,8 @@ pub async fn serve(
         .map_err(ServeError::Transport)
 }
 
-/// Upstream returns plain errors, which clients see with code Unknown and may compare by text.
+/// Returns a query's error as a status. Upstream returns plain errors, which clients see with code Unknown
+/// and may compare by text.
 fn status(error: &QueryError) -> Status {
     match error {
         QueryError::NoSchema | QueryError::SchemaName(_) => Status::invalid_argument(error.to_string()),
@@ -203,7 +204,7 @@ impl Registry for Service {
 
     type ListBundlesStream = Answers<Frame>;
 
-    /// Frames are read as the client takes them, so a slow client costs no memory.
+    /// Frames are read at the client's pace, so a slow client costs no memory.
     async fn list_bundles(
         &self,
         _request: Request<proto::ListBundlesRequest>,

@@ -1,7 +1,8 @@
 //! A served catalog as the compact structure that resolution reads.
 //!
-//! Bundles are taken off the stream one by one; what bundles have in common is stored once, and manifests are only hashed. A bundle that cannot be used is left out and
-//! named, as one broken bundle must not hide a catalog. Rules: `docs/reference/registry.md`.
+//! Bundles are taken off the stream one by one. Common parts are stored once, and manifests are only hashed.
+//! An unusable bundle is skipped and reported, so that it does not hide the catalog. Rules:
+//! `docs/reference/registry.md`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +32,7 @@ mod weight;
 
 use self::pool::Pool;
 
-/// Why there is no snapshot.
+/// A snapshot could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The call failed.
@@ -40,7 +41,7 @@ pub enum SnapshotError {
     /// The stream broke off.
     #[error("error encountered while listing bundles: {}", message(.0))]
     Stream(#[source] Status),
-    /// The catalog is larger than catalogs may be.
+    /// The catalog exceeds a limit.
     #[error(
         "the catalog has more than {allowed} {of}, which is the limit `{limit}` of one catalog; leave out packages or old versions, or \
          serve them as several catalogs"
@@ -48,9 +49,9 @@ pub enum SnapshotError {
     TooLarge {
         /// Field of [`ReadLimits`] that is exceeded.
         limit: &'static str,
-        /// Its value.
+        /// Value of the limit.
         allowed: u64,
-        /// What is counted.
+        /// The counted items.
         of: &'static str,
     },
     /// Reading takes too long.
@@ -61,34 +62,35 @@ pub enum SnapshotError {
     TooSlow(Duration),
 }
 
-/// What a server says, at most as long as is worth repeating.
+/// Returns a server's message, shortened to [`ERROR_CHARACTERS`].
 pub fn message(status: &Status) -> String {
     status.message().chars().take(ERROR_CHARACTERS).collect()
 }
 
-/// A snapshot and what was left out of it.
+/// A snapshot, and a report of the skipped parts.
 #[derive(Debug, Default)]
 pub struct Fetched {
     /// The snapshot.
     pub snapshot: CatalogSnapshot,
-    /// One line for each bundle or package left out.
+    /// One line for each skipped bundle or package.
     pub skipped: Vec<String>,
-    /// Bytes that both take in memory, about.
+    /// Approximate bytes of both in memory.
     pub bytes: usize,
 }
 
 /// Reads a catalog: all bundles, then each package once, within [`ReadLimits::CATALOG`].
 ///
 /// # Errors
-/// Bundles cannot be listed, or there is too much of them. A package that cannot be read only leaves its bundles out.
+/// Bundles cannot be listed, or a limit is exceeded. If a package cannot be read, only its bundles are
+/// skipped.
 pub async fn fetch(client: &Client) -> Result<Fetched, SnapshotError> {
     fetch_within(client, &ReadLimits::CATALOG).await
 }
 
-/// [`fetch`] within limits of the caller's. Dropping it ends the call to the server.
+/// Same as [`fetch`], within the caller's limits. Dropping the future ends the call to the server.
 ///
 /// # Errors
-/// As [`fetch`].
+/// See [`fetch`].
 pub async fn fetch_within(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotError> {
     let read = tokio::time::timeout(limits.time, read(client, limits)).await;
     read.unwrap_or(Err(SnapshotError::TooSlow(limits.time)))
@@ -132,7 +134,7 @@ async fn read(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotE
     Ok(builder.finish())
 }
 
-/// What a read has taken so far.
+/// Consumption of a read so far.
 struct Counted<'a> {
     limits: &'a ReadLimits,
     bundles: usize,
@@ -178,7 +180,7 @@ fn within(limit: &'static str, found: u64, allowed: u64, of: &'static str) -> Re
     }
 }
 
-/// Reads an index as a client of its server would: what is listed, then each package once.
+/// Reads an index as a client of its server would: the listed bundles, then each package once.
 ///
 /// # Errors
 /// The file of the index cannot be read.
@@ -216,10 +218,11 @@ enum DirectoryCause {
     Read(#[from] io::Error),
 }
 
-/// Reads a catalog directory the way a cluster does: what its server would list. The index answers for the rest.
+/// Reads a catalog directory as a cluster would see it, through the answers of its server. Also returns the
+/// index, for all other queries.
 ///
 /// # Errors
-/// The directory is no valid catalog.
+/// The directory is not a valid catalog.
 #[expect(clippy::result_large_err, reason = "asked once for a catalog")]
 pub fn of_directory(directory: &Path) -> Result<(Index, Fetched), DirectoryError> {
     let read = || -> Result<_, DirectoryCause> {
@@ -233,13 +236,14 @@ pub fn of_directory(directory: &Path) -> Result<(Index, Fetched), DirectoryError
     })
 }
 
-/// The ClusterServiceVersion of a bundle as an index has it; of a bundle with an image that is what its metadata tell.
+/// Returns the ClusterServiceVersion of a bundle in an index. For a bundle with an image it is built from its
+/// metadata.
 pub fn csv_of(index: &Index, package: &str, channel: &str, name: &str) -> Option<Value> {
     let frame = index.bundle(package, channel, name).ok()?;
     csv(&proto::Bundle::decode(frame.to_bytes().ok()?.as_slice()).ok()?)
 }
 
-/// The objects of a bundle as far as an index has them; none where it has only the image.
+/// Returns the objects of a bundle in an index. Empty if the index has only the bundle's image.
 pub fn objects_of(index: &Index, package: &str, channel: &str, name: &str) -> Vec<Value> {
     let frame = index.bundle(package, channel, name).ok();
     let bytes = frame.and_then(|frame| frame.to_bytes().ok());
@@ -247,29 +251,29 @@ pub fn objects_of(index: &Index, package: &str, channel: &str, name: &str) -> Ve
     bundle.as_ref().map(objects).unwrap_or_default()
 }
 
-/// The objects in the answer to `GetBundle`; what is no JSON is left out.
+/// Returns the objects in the answer to `GetBundle`. Invalid JSON is skipped.
 pub fn objects(bundle: &proto::Bundle) -> Vec<Value> {
     let texts = bundle.object.iter();
     texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
 }
 
-/// The ClusterServiceVersion in the answer to `GetBundle`.
+/// Returns the ClusterServiceVersion in the answer to `GetBundle`.
 pub fn csv(bundle: &proto::Bundle) -> Option<Value> {
     serde_json::from_str(&bundle.csv_json).ok()
 }
 
-/// What the manifests of a bundle without an image are known by: [`BundleEntry::inline`].
+/// Returns the identity of the manifests of a bundle without an image: [`BundleEntry::inline`].
 pub fn manifest_digest(objects: &[String]) -> ManifestDigest {
     let mut hasher = blake3::Hasher::new();
     for object in objects {
-        // With its length, so that no other division of the same text is the same.
+        // The length is included, so that another division of the same text has another hash.
         hasher.update(&(object.len() as u64).to_le_bytes());
         hasher.update(object.as_bytes());
     }
     hasher.finalize().into()
 }
 
-/// Texts of a catalog that are longer than this are cut where they are only shown.
+/// Longer texts of a catalog are cut in messages.
 const SHOWN_CHARS: usize = 100;
 
 /// Collects bundles and packages into a snapshot.
@@ -305,7 +309,7 @@ impl Builder {
         }
     }
 
-    /// A broken range counts as none, so the upgrades that it promises never come.
+    /// Reports an unreadable range. It counts as none, so the upgrades that it promises never happen.
     fn warn_of_skip_range(&mut self, bundle: &proto::Bundle) {
         let range = &bundle.skip_range;
         if !range.is_empty() && self.pool.range(range).is_none() {
@@ -322,7 +326,7 @@ impl Builder {
         self.skipped.push(text);
     }
 
-    /// Bytes of what is kept, about.
+    /// Returns the approximate bytes of the kept content.
     fn kept(&self) -> usize {
         self.pool.kept()
     }
@@ -332,13 +336,13 @@ impl Builder {
             .keep(deprecation.map_or(0, |deprecation| deprecation.message.len()));
     }
 
-    /// Names of the packages that bundles were added of.
+    /// Returns the names of the packages of all added bundles.
     pub fn package_names(&self) -> Vec<Arc<str>> {
         let names: std::collections::BTreeSet<_> = self.entries.iter().map(|entry| &entry.package).collect();
         names.into_iter().cloned().collect()
     }
 
-    /// Adds a package; bundles of packages that are never added are left out.
+    /// Adds a package. Bundles of packages that are never added are skipped.
     pub fn add_package(&mut self, package: proto::Package) {
         let name = self.pool.text(&package.name);
         self.keep_deprecation(package.deprecation.as_ref());
@@ -366,7 +370,7 @@ impl Builder {
         self.packages.insert(name, entry);
     }
 
-    /// The snapshot.
+    /// Returns the snapshot.
     pub fn finish(mut self) -> Fetched {
         self.entries.retain_mut(|entry| {
             let Some(package) = self.packages.get(&entry.package) else {
@@ -405,7 +409,7 @@ impl Builder {
             version: Version::parse_tolerant(&bundle.version).ok(),
             replaces: (!bundle.replaces.is_empty()).then(|| pool.text(&bundle.replaces)),
             skips: pool.texts(&bundle.skips),
-            // A broken range counts as none.
+            // An unreadable range counts as none.
             skip_range: pool.range(&bundle.skip_range),
             properties,
             provided_apis: pool.apis(&bundle.provided_apis),
@@ -422,7 +426,7 @@ impl Builder {
         }
     }
 
-    /// Properties, then dependencies as requirements, then the package if no property has it.
+    /// Returns properties, then dependencies as requirements, then the package if no property has it.
     fn properties(&mut self, bundle: &proto::Bundle) -> Result<Arc<[EntryProperty]>, String> {
         weight::check(bundle)?;
         let mut list: Vec<(String, String)> = bundle
@@ -454,7 +458,7 @@ impl Builder {
     }
 }
 
-/// Properties made of API lists, sorted by value. Key order is that of the type.
+/// Returns properties from API lists, sorted by value. Key order is that of the type.
 fn api_properties(kind: &str, apis: &[proto::GroupVersionKind]) -> Vec<(String, String)> {
     let mut values: Vec<String> = apis
         .iter()
@@ -464,7 +468,8 @@ fn api_properties(kind: &str, apis: &[proto::GroupVersionKind]) -> Vec<(String, 
     values.into_iter().map(|value| (kind.to_owned(), value)).collect()
 }
 
-/// `olm.gvk` is written group, kind, version; `olm.gvk.required` group, version, kind.
+/// Returns the value of an API property. `olm.gvk` has the order group, kind, version; `olm.gvk.required` has
+/// group, version, kind.
 fn api_value(kind: &str, group: &str, api_kind: &str, version: &str) -> String {
     let [group, api_kind, version] = [group, api_kind, version].map(|text| Value::from(text).to_string());
     if kind == kinds::GVK {
@@ -474,7 +479,7 @@ fn api_value(kind: &str, group: &str, api_kind: &str, version: &str) -> String {
     }
 }
 
-/// A dependency as the requirement property it stands for; of unknown types there is none.
+/// Returns a dependency as the equivalent requirement property; `None` for unknown types.
 fn requirement(dependency: &proto::Dependency) -> Result<Option<(String, String)>, String> {
     if dependency.value.len() > DEPENDENCY_BYTES {
         return Err(format!("a dependency has more than {DEPENDENCY_BYTES} bytes"));

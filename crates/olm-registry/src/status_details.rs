@@ -1,7 +1,8 @@
-//! Answers without what tonic cannot read.
+//! Answers without the status details that make tonic panic.
 //!
-//! tonic decodes `grpc-status-details-bin` of every answer and panics where it is no base64, in whatever task waits for the answer.
-//! Nothing here reads it, so that it is taken off before tonic sees it. To be taken out when tonic reports it as an error.
+//! tonic decodes `grpc-status-details-bin` of every answer and panics at invalid base64, in the task that
+//! waits for the answer. Nothing here reads the details, so they are removed before tonic sees them. Remove
+//! this module when tonic returns an error instead.
 
 use std::task::{Context, Poll};
 
@@ -33,7 +34,7 @@ impl Service<Request<Body>> for WithoutDetails {
     }
 }
 
-/// They stand in the headers of an answer that is nothing but a status, else in its trailers.
+/// Removes the details. They are in the headers of an answer that is only a status, else in its trailers.
 fn without_details(mut answer: Response<Body>) -> Response<Body> {
     remove(answer.headers_mut());
     answer.map(|body| {

@@ -1,11 +1,11 @@
-//! Files without a name, for what lasts as long as the process.
+//! Files without a name, which end with the process.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// An empty file in the folder for temporary files, or in memory where nothing can be written: containers may have a
-/// read-only root and no volume.
+/// Returns an empty file in the folder for temporary files, or in memory if nothing can be written.
+/// Containers may have a read-only root and no volume.
 pub(crate) fn create() -> io::Result<File> {
     tempfile::tempfile().or_else(|error| {
         tracing::debug!(%error, folder = %std::env::temp_dir().display(), "no temporary file can be made; using memory");
@@ -13,7 +13,8 @@ pub(crate) fn create() -> io::Result<File> {
     })
 }
 
-/// As [`create`], but first beside or in `folder`, which may be absent: where a cache is mounted there is a volume.
+/// Same as [`create`], but first tries in or near `folder`, which may be absent: a mounted cache is on a
+/// volume.
 pub(crate) fn create_near(folder: &Path) -> io::Result<File> {
     let near = folder
         .ancestors()
@@ -22,7 +23,7 @@ pub(crate) fn create_near(folder: &Path) -> io::Result<File> {
     near.map_or_else(create, Ok)
 }
 
-/// An empty file in memory.
+/// Returns an empty file in memory.
 pub(crate) fn in_memory() -> io::Result<File> {
     let file = rustix::fs::memfd_create("olm-registry", rustix::fs::MemfdFlags::CLOEXEC)?;
     Ok(File::from(file))

@@ -1,8 +1,9 @@
-//! Small writes coalesced into large ones.
+//! Coalesces small writes into large ones.
 //!
-//! HTTP/2 hands each frame of at most 16 KiB to the socket on its own, with a flush behind it. A bundle of 100 KiB would cost nine
-//! system calls and wake its reader nine times. Here what one turn of a connection writes goes out as one: a flush that
-//! follows a write is put off to the connection's next turn, which is asked for at once.
+//! HTTP/2 passes each frame of at most 16 KiB to the socket on its own, with a flush after it. A bundle of
+//! 100 KiB would cost nine system calls and wake its reader nine times. Here all writes of one poll of a
+//! connection become one. A flush that follows a write is postponed to the connection's next poll, which is
+//! requested at once.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,19 +13,19 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
-/// As much is held back of one connection at most, in bytes.
+/// Maximum bytes held back per connection.
 const MAX_HELD: usize = 128 << 10;
-/// Longer writes gain nothing from being coalesced.
+/// Longer writes gain nothing from being coalesced, in bytes.
 const LARGE: usize = 32 << 10;
 
-/// A stream whose writes are coalesced until nothing more follows at once.
+/// A stream whose writes are coalesced until no more follow at once.
 ///
-/// Nothing stays behind: whoever writes must flush, and a flush either sends or asks to be called again.
+/// Nothing stays behind: writers must flush, and a flush either sends or asks to be polled again.
 #[derive(Debug)]
 pub(crate) struct WriteCoalescer<S> {
     stream: S,
     held: BytesMut,
-    /// Whether something was written since the last flush.
+    /// True if there was a write since the last flush.
     is_fresh: bool,
 }
 
@@ -131,7 +132,7 @@ mod tests {
         (WriteCoalescer::new(near), far)
     }
 
-    /// One write, whole, as a turn of a connection does it.
+    /// Writes all bytes, in as many polls as a connection needs.
     async fn write(writer: &mut WriteCoalescer<DuplexStream>, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -146,7 +147,7 @@ mod tests {
             .expect("flush");
     }
 
-    /// What has arrived, without waiting for more.
+    /// Returns the number of bytes that have arrived, without waiting for more.
     async fn arrived(far: &mut DuplexStream) -> usize {
         let mut buffer = vec![0; 1 << 20];
         tokio::select! {
@@ -213,7 +214,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(properties::config(64))]
-        /// Whatever is written, flushed and however slowly it is taken: the same bytes arrive in the same order.
+        /// The same bytes arrive in the same order, for any writes, flushes and reading speed.
         #[test]
         fn bytes_arrive_in_order(
             writes in prop::collection::vec((1_usize..70_000, any::<bool>()), 1..12),

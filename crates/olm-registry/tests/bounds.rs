@@ -1,4 +1,5 @@
-//! What a catalog's server can cost whoever reads it. The servers here are tonic's own, with answers that no catalog has.
+//! The most that a catalog's server can cost its readers. The servers are tonic's own, with answers no real
+//! catalog has.
 
 #![allow(clippy::panic)]
 
@@ -16,7 +17,7 @@ use olm_registry::snapshot::{Fetched, SnapshotError, fetch_within};
 use prost::Message as _;
 use tokio_stream::{Stream, StreamExt as _};
 
-/// Limits that are met soon, so that the test is.
+/// Limits that are reached soon, so that the tests are short.
 const SMALL: ReadLimits = ReadLimits {
     bundles: 1_000,
     packages: 10,
@@ -24,7 +25,7 @@ const SMALL: ReadLimits = ReadLimits {
     kept: 4 << 20,
     time: Duration::from_secs(30),
 };
-/// No read takes as long, however busy the machine.
+/// Upper bound for the time of any read, however busy the machine.
 const SOON: Duration = Duration::from_secs(25);
 
 fn bundle(number: usize) -> proto::Bundle {
@@ -41,7 +42,7 @@ fn bundle(number: usize) -> proto::Bundle {
 type Bundles = Pin<Box<dyn Stream<Item = proto::Bundle> + Send>>;
 
 mod server {
-    //! A server of two methods by hand: the generated one speaks stored messages only.
+    //! A handwritten server of two methods: the generated one sends stored messages only.
 
     use std::convert::Infallible;
     use std::sync::Arc;
@@ -94,7 +95,7 @@ mod server {
         }
     }
 
-    /// Answers with a status whose details are no base64.
+    /// Answers with a status whose details are invalid base64.
     #[derive(Clone)]
     pub struct Detailed {
         pub in_trailers: bool,
@@ -157,7 +158,7 @@ mod server {
     }
 }
 
-/// What a read of a catalog with these answers comes to.
+/// Reads a catalog with these answers.
 async fn read(
     limits: ReadLimits,
     bundles: impl Fn() -> Bundles + Send + Sync + 'static,
@@ -168,7 +169,7 @@ async fn read(
     fetched.map(|fetched| fetched.snapshot.entries.len())
 }
 
-/// The same with a server that takes its time for each package.
+/// Reads a catalog whose server delays its answer for each package.
 async fn read_slowly<Responding: Future<Output = proto::Package> + Send + 'static>(
     limits: ReadLimits,
     bundles: impl Fn() -> Bundles + Send + Sync + 'static,
@@ -185,7 +186,7 @@ async fn read_slowly<Responding: Future<Output = proto::Package> + Send + 'stati
 
 type Serving = tokio::task::JoinHandle<Result<(), tonic::transport::Error>>;
 
-/// A server with these answers, and where it is.
+/// Starts a server with these answers and returns its address.
 async fn serve<Responding: Future<Output = proto::Package> + Send + 'static>(
     bundles: impl Fn() -> Bundles + Send + Sync + 'static,
     package: impl Fn(String) -> Responding + Send + Sync + 'static,
@@ -238,7 +239,7 @@ async fn endless_bundles_are_counted() {
     );
 }
 
-/// What is not kept counts too, or a server could keep a reader busy for ever.
+/// Content that is not kept counts too, or a server could keep a reader busy forever.
 #[tokio::test]
 async fn endless_bytes_are_counted() {
     let large = |number| proto::Bundle {
@@ -260,7 +261,7 @@ async fn what_is_kept_of_bundles_is_counted() {
         result,
         "bytes that must be kept in memory, which is the limit `kept`",
     );
-    // Of manifests only a hash is kept.
+    // Only a hash of inline manifests is kept.
     let inline = |number| proto::Bundle {
         bundle_path: String::new(),
         object: vec!["x".repeat(1 << 20)],
@@ -268,7 +269,7 @@ async fn what_is_kept_of_bundles_is_counted() {
     };
     let result = read(SMALL, move || endless(inline), package).await;
     refused(result, "which is the limit `bytes`");
-    // So is what is told of bundles that are left out.
+    // Reports about skipped bundles count too.
     let unusable = |number| proto::Bundle {
         dependencies: vec![proto::Dependency {
             r#type: "olm.package".into(),
@@ -315,7 +316,7 @@ fn property(kind: &str, value: impl Into<String>) -> proto::Property {
     }
 }
 
-/// Lists of properties are stored once, and read and indexed for each bundle that has them.
+/// Lists of properties are stored once, but read and indexed for each bundle that has them.
 #[tokio::test]
 async fn what_bundles_share_is_counted_for_each_of_them() {
     let properties: Vec<proto::Property> = (0..BUNDLE_PROPERTIES)
@@ -333,7 +334,7 @@ async fn what_bundles_share_is_counted_for_each_of_them() {
     refused(result, "the limit `kept`");
 }
 
-/// What is said in few bytes in another order each time takes as much memory as if it were said anew.
+/// Values in another order each time are few bytes, but need as much memory as new ones.
 #[tokio::test]
 async fn what_properties_become_is_counted_for_each_list_of_them() {
     let long = "x".repeat(64 << 10);
@@ -352,7 +353,7 @@ async fn what_properties_become_is_counted_for_each_list_of_them() {
     refused(result, "the limit `kept`");
 }
 
-/// One bundle that is too large hides no other.
+/// One bundle that is too large does not hide the others.
 #[tokio::test]
 async fn bundles_that_say_too_much_are_left_out_by_name() {
     let label = |bytes: usize| format!(r#"{{"label":"{}"}}"#, "x".repeat(bytes - r#"{"label":""}"#.len()));
@@ -405,7 +406,7 @@ async fn bundles_that_say_too_much_are_left_out_by_name() {
     }
 }
 
-/// A server far away answers one question in a tenth of a second, and a catalog has hundreds of packages.
+/// A distant server answers one request in a tenth of a second, and a catalog has hundreds of packages.
 #[tokio::test]
 async fn packages_are_asked_for_some_at_a_time() {
     let bundles = || -> Bundles {
@@ -420,7 +421,7 @@ async fn packages_are_asked_for_some_at_a_time() {
         packages: 100,
         ..SMALL
     };
-    // Nobody is answered until so many ask; more never ask at a time.
+    // Requests are answered only when this many wait; more never run at a time.
     let together = Arc::new(tokio::sync::Barrier::new(PARALLEL_PACKAGES));
     let asking = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));
@@ -440,7 +441,7 @@ async fn packages_are_asked_for_some_at_a_time() {
     assert_eq!(seen.load(Ordering::SeqCst), PARALLEL_PACKAGES);
 }
 
-/// As messages go, a bundle with nothing but its name is a package's name.
+/// A bundle with nothing but its name is also a valid package name message.
 #[tokio::test]
 async fn names_of_packages_are_bounded() {
     let named = |number| proto::Bundle {
@@ -454,7 +455,7 @@ async fn names_of_packages_are_bounded() {
     assert!(error.message().contains("names of packages"), "{error}");
 }
 
-/// tonic panics at them, in whatever task asked.
+/// tonic panics at such details, in the task that asked.
 #[tokio::test]
 async fn details_of_a_status_that_are_none_are_not_read() {
     for in_trailers in [false, true] {
@@ -483,7 +484,7 @@ async fn details_of_a_status_that_are_none_are_not_read() {
     }
 }
 
-/// Some are asked for at a time, so each may be so much smaller than a bundle.
+/// Several are requested at a time, so each has a much smaller limit than a bundle.
 #[tokio::test]
 async fn a_package_too_large_leaves_its_bundles_out() {
     let bundles = || -> Bundles { Box::pin(tokio_stream::iter((0..1).map(bundle))) };
@@ -503,7 +504,7 @@ async fn a_package_too_large_leaves_its_bundles_out() {
     );
 }
 
-/// Two bytes on the way are a hundred in memory.
+/// Two encoded bytes are a hundred in memory.
 #[tokio::test]
 async fn a_message_of_empty_fields_is_not_decoded() {
     let hollow = || proto::Bundle {

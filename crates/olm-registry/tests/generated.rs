@@ -1,6 +1,6 @@
-//! The code in `src/proto` and `src/service` is what `proto/registry.proto` says.
+//! The code in `src/proto` and `src/service` matches `proto/registry.proto`.
 //!
-//! `OLM_UPDATE=1 cargo test -p olm-registry --test generated` writes it anew. No `protoc` is needed.
+//! `OLM_UPDATE=1 cargo test -p olm-registry --test generated` regenerates it. No `protoc` is needed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn generate(builder: Builder, out: &Path) {
         .expect("code");
 }
 
-/// Name of the file in `src` and its content.
+/// Returns the names of the files in `src`, with their content.
 fn generated() -> Vec<(&'static str, Vec<u8>)> {
     let dir = tempfile::tempdir().expect("folder");
     let messages = dir.path().join("messages");

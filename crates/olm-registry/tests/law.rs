@@ -1,4 +1,4 @@
-//! What validates is served: every catalog without faults has an index, and the index answers for every entry of it.
+//! Every valid catalog is served: it has an index, and the index answers for every entry.
 
 #![allow(
     clippy::panic,
@@ -24,7 +24,7 @@ use olm_registry::snapshot;
 use prost::Message as _;
 use serde_json::{Value, json};
 
-/// Holds a catalog without faults against its index. Returns its model, `None` for a catalog with faults.
+/// Compares a valid catalog with its index. Returns the catalog's model; `None` for a catalog with faults.
 fn check(catalog: &Path) -> Option<Model> {
     let model = report(catalog).into_result().ok()?;
     let cache_dir = tempfile::tempdir().expect("folder");
@@ -81,7 +81,7 @@ fn valid_catalogs_of_any_kind_are_served() {
     fuzz.run(check_text);
 }
 
-/// Values that each type of property is given, good ones and odd ones.
+/// Returns a value for a property of any type, usual or odd.
 fn values(random: &mut Random) -> Value {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).to_string();
     let csv = "kind: ClusterServiceVersion\nmetadata:\n  name: p.v1\n";
@@ -107,7 +107,7 @@ fn values(random: &mut Random) -> Value {
     });
     let mut map = map.as_object().expect("object").clone();
     map.insert("data".to_owned(), random.of(&data).clone());
-    // Fewer fields are more often right.
+    // Fewer fields are more often valid.
     map.retain(|_, _| random.below(3) == 0);
     match random.below(6) {
         0 => random
@@ -119,7 +119,7 @@ fn values(random: &mut Random) -> Value {
     }
 }
 
-/// A valid catalog but for properties, custom schemas and other parts of which anything may be.
+/// Returns a valid catalog, except for properties, custom schemas and other parts that may be anything.
 fn odd_catalog(_: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
     const TYPES: [&str; 13] = [
         "olm.label",
@@ -185,7 +185,7 @@ fn odd_parts_of_valid_catalogs_are_served() {
     fuzz.run(check_text);
 }
 
-/// What validates though some of it is of no use, and what `validate` says of that.
+/// Parts that are valid but useless are served, and `validate` warns of them.
 #[test]
 fn what_is_of_no_use_is_served_with_a_warning() {
     let catalog = tempfile::tempdir().expect("folder");
@@ -231,8 +231,8 @@ fn what_is_of_no_use_is_served_with_a_warning() {
     );
 }
 
-/// Catalogs of the corpus (all that are valid are served in `recorded.rs`, as one). Those that upstream refuses need not be valid,
-/// but if they are they are served.
+/// Catalogs of the corpus are served (`recorded.rs` serves all valid ones as one). A catalog that upstream
+/// rejects need not be valid, but if it is, it is served.
 #[test]
 fn the_corpus_is_served() {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {

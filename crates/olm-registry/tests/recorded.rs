@@ -1,7 +1,7 @@
-//! What upstream's `opm` answered to everything there is to ask, and what ours answers.
+//! Answers of upstream's `opm` to every known question, compared with ours.
 //!
-//! `odd/answers` has whole answers for the catalog of odd cases `odd/catalog`; `corpus-answers.txt` has digests of answers
-//! for the corpus catalog. To record them again, serve a catalog and run
+//! `odd/answers` has whole answers for the catalog of odd cases `odd/catalog`; `corpus-answers.txt` has
+//! digests of answers for the corpus catalog. To record them again, serve a catalog and run
 //!
 //! ```text
 //! cargo run -p olm-registry --example record_answers -- ADDRESS readable crates/olm-registry/tests/odd/answers custom.note Custom_Other-1.0 olm.future
@@ -23,7 +23,7 @@ mod answers;
 
 use answers::Call;
 
-/// Serves a catalog, asks everything and stops.
+/// Serves a catalog, asks every question and stops.
 async fn asked(catalog: &Path, schemas: &[&str]) -> Vec<Call> {
     let index = cache::open_temporary(catalog).expect("index");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
@@ -42,7 +42,7 @@ async fn asked(catalog: &Path, schemas: &[&str]) -> Vec<Call> {
 /// Digests by method and question.
 type Digests = BTreeMap<(String, String), String>;
 
-/// What [`answers::compact`] wrote.
+/// Parses the output of [`answers::compact`].
 fn parse(text: &str) -> Digests {
     let mut digests = Digests::new();
     let mut methods: Vec<&str> = Vec::new();
@@ -66,7 +66,7 @@ fn parse(text: &str) -> Digests {
     digests
 }
 
-/// What differs, one line each: questions with another answer, without one, or never recorded.
+/// Returns the differences, one line each: questions with another answer, without one, or never recorded.
 fn differences(recorded: &Digests, ours: &Digests) -> Vec<String> {
     let keys: std::collections::BTreeSet<_> = recorded.keys().chain(ours.keys()).collect();
     let told = keys.into_iter().filter_map(|key| {

@@ -1,6 +1,8 @@
-//! How long resolution takes: over the recorded cases, over generated problems of upstream's shape, and as catalogs grow.
+//! Time of resolution: over the recorded cases, over generated problems of upstream's shape, and as catalogs
+//! grow.
 //!
-//! `cargo xtask bench resolver` runs it. No measuring library: what counts is the mean over many different problems.
+//! `cargo xtask bench resolver` runs it. It needs no measuring library: the result is the mean over many
+//! different problems.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +25,7 @@ use olm_resolver::{Catalog, CatalogKey, Problem, Snapshot, Subscription, resolve
 
 /// Target P14 for the mean over the recorded cases.
 const TARGET: Duration = Duration::from_micros(60);
-/// The same for the longest of them.
+/// Target for the longest of them.
 const LONGEST: Duration = Duration::from_millis(2);
 
 fn main() {
@@ -32,7 +34,7 @@ fn main() {
     growth();
 }
 
-/// A fixed sequence that looks random, so that every run measures the same.
+/// A fixed pseudo-random sequence, so that every run measures the same.
 struct Sequence(u64);
 
 impl Sequence {
@@ -92,7 +94,8 @@ fn recorded() {
     );
 }
 
-/// Upstream's shape: 256 variables, 10% mandatory, 15% with up to 5 dependencies, 5% conflicts.
+/// Measures problems of upstream's shape: 256 variables, 10% mandatory, 15% with up to 5 dependencies, 5%
+/// conflicts.
 fn generated() {
     const COUNT: usize = 500;
     const VARIABLES: usize = 256;
@@ -134,7 +137,8 @@ fn generated() {
     );
 }
 
-/// Catalogs of up to 100,000 bundles: packages of ten, every tenth requires an API of another package.
+/// Measures catalogs of up to 100,000 bundles: packages of ten, every tenth requires an API of another
+/// package.
 fn growth() {
     println!(
         "growth: bundles, indexed in (target 400 ms for 100,000), 20 subscriptions resolved in (mean of 20 runs)"

@@ -1,4 +1,4 @@
-//! What would end a failure: the gentlest changes, each tried by the resolver.
+//! Advice for failures: the gentlest changes that end them, each tried by the resolver.
 //!
 //! ```text
 //! Explanation ──▶ candidates ──▶ trials, the gentlest first ──▶ Advice
@@ -6,8 +6,8 @@
 //!                 who takes part which is all they can reach    or that none helps
 //! ```
 //!
-//! A change that helps has to touch the contradiction, so only who takes part in it is changed: what touches no constraint
-//! of a minimal contradiction leaves it standing.
+//! A change that helps has to affect the contradiction, so only objects that take part in it are changed. Any
+//! other change leaves a minimal contradiction as it is.
 
 mod candidates;
 mod change;
@@ -29,71 +29,73 @@ use crate::problem::Problem;
 use crate::resolve::failing;
 use crate::work::Work;
 
-/// Most alternatives listed.
+/// Maximum number of alternatives listed.
 pub const MAX_FIXES: usize = 5;
 
-/// Resolutions tried for one explanation beyond its share, however large its region, while the namespace has room.
+/// Minimum number of resolutions tried for one explanation, however large its region, while the namespace has
+/// spare work.
 const MIN_TRIALS: usize = 24;
 
-/// What may be looked at for all explanations of a namespace together, in what [`Work`] counts. Each explanation has an equal
+/// Work on all explanations of a namespace together, in the units of [`Work`]. Each explanation has an equal
 /// share of it.
 pub const SHARED_WORK: usize = 3_000_000;
 
-/// As much again is there for explanations whose share is too small for [`MIN_TRIALS`], for whoever comes first. So a namespace
-/// costs no more than both, however many of its Subscriptions fail.
+/// Spare work for explanations whose share is too small for [`MIN_TRIALS`], first come, first served. So the
+/// sum of both limits a namespace, however many of its Subscriptions fail.
 pub const SPARE_WORK: usize = 3_000_000;
 
-/// What it costs to copy a Subscription or an installed operator, and to look for who is meant.
+/// Work to copy a Subscription or an installed operator, and to look it up.
 const COPY: usize = 5;
 
-/// What a trial costs beside what it looks at.
+/// Work of a trial beside the entries it visits.
 const OVERHEAD: usize = 50;
 
-/// One way out: a change that ends the failure.
+/// A change that ends the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {
     /// The change.
     pub change: Change,
-    /// What it does to what runs.
+    /// Its effect on running operators.
     pub harm: Harm,
 }
 
-/// What can be done about one failure.
+/// Advice on one failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
     /// Alternatives, the gentlest first, at most [`MAX_FIXES`].
     pub fixes: Vec<Fix>,
-    /// Alternatives as gentle as the last one listed that were found to work and are not listed.
+    /// Number of further alternatives that work, as gentle as the last one listed.
     pub more: usize,
-    /// Whether nothing was found although a change of objects is what the failure asks for.
+    /// True if no change was found although the failure requires a change of objects.
     pub is_stuck: bool,
-    /// Changes that were tried.
+    /// Number of changes that were tried.
     pub tried: usize,
-    /// Those that were not, as that would have been too much work. Where there are any, what is not listed may help all the same.
+    /// Number of changes that were not tried, because of the limit on work. If there are any, unlisted
+    /// changes may help too.
     pub untried: usize,
 }
 
 /// Finds advice for the failures of one namespace.
 pub struct Advisor<'p> {
     problem: &'p Problem,
-    /// Names of Subscriptions and installed operators that fail as things are.
+    /// Names of Subscriptions and installed operators that fail at present.
     failing: BTreeSet<String>,
-    /// Subscriptions that nobody can change, as they do not exist yet.
+    /// Subscriptions that users cannot change, as they do not exist yet.
     untouchable: BTreeSet<String>,
     regions: Option<Regions>,
-    /// Work that each explanation may do.
+    /// Work for each explanation.
     share: usize,
-    /// What is left of [`SPARE_WORK`].
+    /// Rest of [`SPARE_WORK`].
     spare: Cell<usize>,
     names: Names,
-    /// What annotations say, the same in all trials.
+    /// Parsed annotations, shared by all trials.
     readings: Readings,
-    /// What carrying out the plan that waits does at least.
+    /// Minimum harm of approving the waiting plan.
     approval: Harm,
 }
 
 impl<'p> Advisor<'p> {
-    /// `failures` are all failures of the problem.
+    /// Returns an advisor. `failures` are all failures of the problem.
     pub fn new(problem: &'p Problem, failures: &[Explanation]) -> Self {
         Self::within(problem, failures, SHARED_WORK, SPARE_WORK)
     }
@@ -120,7 +122,7 @@ impl<'p> Advisor<'p> {
         }
     }
 
-    /// Leaves Subscriptions as they are, because they only come into being with the plan that is looked at.
+    /// Excludes Subscriptions from changes, because they only exist once the examined plan is carried out.
     #[must_use]
     pub fn without(mut self, untouchable: &BTreeSet<String>) -> Self {
         self.untouchable.clone_from(untouchable);
@@ -135,7 +137,7 @@ impl<'p> Advisor<'p> {
         }
     }
 
-    /// What would end one of the failures.
+    /// Returns the changes that would end one of the failures.
     pub fn advise(&self, explanation: &Explanation) -> Advice {
         let members = match &self.regions {
             Some(regions) => regions.size(explanation),
@@ -149,7 +151,7 @@ impl<'p> Advisor<'p> {
                 .chain(&explanation.installed)
                 .collect(),
             copying: members * COPY + OVERHEAD,
-            // Once for the region, and once for the trial.
+            // Work for the region, and for one trial.
             expected: 2 * (members * COPY + OVERHEAD) + explanation.work,
             trials: 0,
             tried: 0,
@@ -157,7 +159,7 @@ impl<'p> Advisor<'p> {
             untried: 0,
         };
         if !trials.has_room() {
-            // Even to put a large region together costs as much as a trial.
+            // Building the copy of a large region alone costs as much as a trial.
             return Advice {
                 untried: candidates::of(self.problem, explanation, self.bounds()).len(),
                 is_stuck: explanation.is_unsatisfiable(),
@@ -178,7 +180,7 @@ impl<'p> Advisor<'p> {
     }
 }
 
-/// What works as advice: all of the gentlest kinds of harm that there is room for.
+/// Returns the working changes as advice, the gentlest first, at most [`MAX_FIXES`].
 fn listed(found: Vec<(Change, Harm)>) -> Advice {
     let more = found.len().saturating_sub(MAX_FIXES);
     let fixes = found.into_iter().take(MAX_FIXES);
@@ -191,24 +193,25 @@ fn listed(found: Vec<(Change, Harm)>) -> Advice {
 
 struct Trials<'a, 'p> {
     advisor: &'a Advisor<'p>,
-    /// Names that must not fail any more.
+    /// Names that must no longer fail.
     concerned: BTreeSet<&'a String>,
-    /// What it costs to copy the region.
+    /// Work to copy the region.
     copying: usize,
-    /// What one trial costs, about.
+    /// Approximate work of one trial.
     expected: usize,
-    /// Trials made.
+    /// Number of trials.
     trials: usize,
-    /// Changes that were tried.
+    /// Number of changes that were tried.
     tried: usize,
-    /// What is left of the explanation's own share.
+    /// Rest of the explanation's own share.
     share: usize,
-    /// Changes that were not tried.
+    /// Number of changes that were not tried.
     untried: usize,
 }
 
 impl Trials<'_, '_> {
-    /// Single changes that help, the gentlest first. Once there are enough, nothing that harms more is tried.
+    /// Returns single changes that help, the gentlest first. Once there are enough, more harmful ones are not
+    /// tried.
     fn singles(&mut self, region: &Problem, explanation: &Explanation) -> Vec<(Change, Harm)> {
         let mut found: Vec<(Change, Harm)> = Vec::new();
         for (change, harm) in candidates::of(region, explanation, self.advisor.bounds()) {
@@ -223,7 +226,7 @@ impl Trials<'_, '_> {
         found
     }
 
-    /// Tries a change, at the cost of the own share and then of what all have to spare.
+    /// Tries a change. The work is taken from the explanation's share, then from the namespace's spare work.
     fn helps(&mut self, changed: impl FnOnce() -> Problem) -> bool {
         if !self.has_room() {
             self.untried += 1;
@@ -268,7 +271,7 @@ impl Trials<'_, '_> {
 }
 
 impl Advice {
-    /// The advice as lines for people. `namespace` is that of the objects.
+    /// Returns the advice as lines for people. `namespace` is that of the objects.
     pub fn lines(&self, namespace: &str) -> Vec<String> {
         let mut lines = Vec::new();
         lines.extend(
@@ -300,7 +303,7 @@ impl Advice {
 }
 
 impl Fix {
-    /// What to do in one line, with what it destroys.
+    /// Returns the instruction in one line, with a mark if it destroys something.
     pub fn text(&self, namespace: &str) -> String {
         let mark = self.change.destroys().map(destroys_mark);
         format!("{}{}", self.change.text(namespace), mark.unwrap_or_default())

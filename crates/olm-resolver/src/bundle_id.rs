@@ -1,13 +1,14 @@
-//! What explanations call a bundle.
+//! Identity of bundles in explanations.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::catalog::CatalogKey;
 
-/// A bundle of a catalog, or what is installed, as a party to a contradiction.
+/// A bundle of a catalog, or an installed operator, as a party to a contradiction.
 ///
-/// Prints as upstream's identifier, and is ordered as that text is: upstream's messages list bundles in this order.
+/// Prints as upstream's identifier, and is ordered by that text: upstream's messages list bundles in this
+/// order.
 ///
 /// Copies share their texts: a contradiction may name the same bundle thousands of times.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +22,7 @@ struct Texts {
 }
 
 impl BundleId {
-    /// A bundle in a channel of a catalog: `catalog/namespace/channel/name`.
+    /// Returns the identity of a bundle in a channel of a catalog: `catalog/namespace/channel/name`.
     pub(crate) fn of_catalog(catalog: &CatalogKey, channel: &str, csv: &str) -> Self {
         let CatalogKey { name, namespace } = catalog;
         Self(Arc::new(Texts {
@@ -31,7 +32,7 @@ impl BundleId {
         }))
     }
 
-    /// An installed ClusterServiceVersion: `@existing/namespace//name`.
+    /// Returns the identity of an installed ClusterServiceVersion: `@existing/namespace//name`.
     pub(crate) fn of_installed(namespace: &str, csv: &str) -> Self {
         Self(Arc::new(Texts {
             identifier: format!("@existing/{namespace}//{csv}"),
@@ -40,12 +41,12 @@ impl BundleId {
         }))
     }
 
-    /// Name of the ClusterServiceVersion.
+    /// Returns the name of the ClusterServiceVersion.
     pub fn csv(&self) -> &str {
         &self.0.csv
     }
 
-    /// For people: the name, and in brackets where it is from, as `etcd.v1.0.0 (channel stable of catalog olm/cat)`.
+    /// Returns the name and, in brackets, the origin, as `etcd.v1.0.0 (channel stable of catalog olm/cat)`.
     pub fn plain(&self) -> String {
         format!("{} ({})", self.0.csv, self.0.place)
     }

@@ -38,32 +38,33 @@ impl fmt::Display for CatalogKey {
     }
 }
 
-/// A CatalogSource and what is known of its content.
+/// A CatalogSource and its content.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    /// Which CatalogSource.
+    /// Name and namespace of the CatalogSource.
     pub key: CatalogKey,
     /// Its `spec.priority`; higher is preferred for dependencies.
     pub priority: i32,
-    /// Its entries, or why they could not be had.
+    /// Its entries, or the reason why they cannot be read.
     pub content: Result<Arc<Snapshot>, String>,
 }
 
 /// The entries of one catalog at one moment. Shared by all namespaces and never changed.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Most preferred first: default channels before others, then by package, channel and place in the channel.
-    /// Everything below is indexes into this list, so every ascending list of them is in order of preference.
+    /// Most preferred first: default channels before others, then by package, channel and place in the
+    /// channel. The fields below hold indexes into this list, so every ascending list of them is in order of
+    /// preference.
     entries: Vec<Arc<Entry>>,
-    /// Whether the entry stands in its channel's chain, so that it can be chosen freely.
+    /// For each entry, true if it is in its channel's chain, so that it can be chosen freely.
     in_chain: Vec<bool>,
     packages: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Channel>>,
-    /// Channels without an order, rare enough to be looked through one by one.
+    /// Channels without an order, which are so rare that they are searched one by one.
     broken: Vec<(Range<usize>, ChainError)>,
     by_package: BTreeMap<Arc<str>, Vec<usize>>,
     by_api: BTreeMap<Gvk, Vec<usize>>,
     by_label: BTreeMap<String, Vec<usize>>,
-    /// Answers for tests that no index helps with. They are asked again in every resolution.
+    /// Results of tests that no index helps with. Every resolution repeats these tests.
     looked_through: Mutex<Answers>,
 }
 
@@ -73,11 +74,12 @@ struct Channel {
     entries: Range<usize>,
     order: Result<(), ChainError>,
     is_default: bool,
-    /// Place of the entry with the highest version, if one has any.
+    /// Index of the entry with the highest version, if one has any.
     newest: Option<usize>,
 }
 
-/// Adds the place of an entry under `key`, once however often the entry says it. Keys are mostly there already, and then not copied.
+/// Adds an entry's index under `key`, once even if the entry repeats it. Most keys exist already and are not
+/// copied.
 fn list<K: Ord + Clone>(lists: &mut BTreeMap<K, Vec<usize>>, key: &K, index: usize) {
     match lists.get_mut(key) {
         Some(places) if places.last() == Some(&index) => {}
@@ -89,7 +91,7 @@ fn list<K: Ord + Clone>(lists: &mut BTreeMap<K, Vec<usize>>, key: &K, index: usi
 }
 
 impl Snapshot {
-    /// Indexes the entries of a catalog, in whatever order they come.
+    /// Indexes the entries of a catalog, in any order.
     pub fn new(entries: impl IntoIterator<Item = BundleEntry>) -> Self {
         let mut found: BTreeMap<_, Vec<Arc<Entry>>> = BTreeMap::new();
         let mut reader = Reader::default();
@@ -117,7 +119,7 @@ impl Snapshot {
     }
 
     fn add_channel(&mut self, package: Arc<str>, channel: Arc<str>, mut entries: Vec<Arc<Entry>>) {
-        // Names are unique within a channel of a valid catalog; the order given is kept where they are not.
+        // Names are unique within a channel of a valid catalog; otherwise the given order is kept.
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let links: Vec<Link<'_>> = entries
             .iter()
@@ -174,7 +176,7 @@ impl Snapshot {
                 list(&mut self.by_label, label, index);
             }
         }
-        // It stays for days: what the lists have grown beyond their ends would, too.
+        // A snapshot lives for days, and so would the lists' spare capacity.
         self.entries.shrink_to_fit();
         self.in_chain.shrink_to_fit();
         let lists = self
@@ -185,27 +187,27 @@ impl Snapshot {
         lists.for_each(Vec::shrink_to_fit);
     }
 
-    /// All entries, most preferred first.
+    /// Returns all entries, most preferred first.
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
 
-    /// The entry at an index.
+    /// Returns the entry at an index.
     pub(crate) fn entry(&self, index: usize) -> &Arc<Entry> {
         &self.entries[index]
     }
 
-    /// Whether a package has any entry here.
+    /// Returns whether a package has any entry here.
     pub(crate) fn has_package(&self, package: &str) -> bool {
         self.packages.contains_key(package)
     }
 
-    /// Names of the packages, in order of name.
+    /// Returns the names of the packages, sorted.
     pub fn package_names(&self) -> impl Iterator<Item = &str> {
         self.packages.keys().map(|name| &**name)
     }
 
-    /// Versions of a package, the newest first, each once.
+    /// Returns the distinct versions of a package, the newest first.
     pub fn versions(&self, package: &str) -> Vec<&Version> {
         let places = self.by_package.get(package).into_iter().flatten();
         let mut versions: Vec<&Version> = places
@@ -216,7 +218,7 @@ impl Snapshot {
         versions
     }
 
-    /// Entries that provide an API of this group and kind, in whatever version of the API.
+    /// Returns the entries that provide an API of this group and kind, in any version of the API.
     pub(crate) fn providers_of_kind<'s>(
         &'s self,
         group: &'s str,
@@ -229,13 +231,13 @@ impl Snapshot {
         apis.flat_map(move |(api, places)| places.iter().map(move |&place| (api, &self.entries[place])))
     }
 
-    /// Name of the best entry of a channel that has an order.
+    /// Returns the name of a channel's head; `None` if the channel has no order.
     pub(crate) fn head(&self, package: &str, channel: &str) -> Option<&str> {
         let chain = self.channel(package, channel)?.chain.ok()?;
         chain.first().map(|&place| &*self.entries[place].name)
     }
 
-    /// Whether a channel is the default one of its package, and the highest version in it.
+    /// Returns whether a channel is the default one of its package, and the highest version in it.
     pub(crate) fn channel_rank(&self, package: &str, channel: &str) -> (bool, Option<&Version>) {
         let found = self
             .packages
@@ -249,20 +251,20 @@ impl Snapshot {
         })
     }
 
-    /// The entry of a name in a channel, or in any channel of the package for the empty name.
+    /// Returns the entry of a name in a channel. An empty channel means any channel of the package.
     pub(crate) fn find(&self, package: &str, channel: &str, name: &str) -> Option<&Arc<Entry>> {
         let view = self.channel(package, channel)?;
         let mut entries = view.entries.iter().map(|&place| &self.entries[place]);
         entries.find(|entry| *entry.name == *name)
     }
 
-    /// The most preferred entry of a channel, or of all channels of the package for the empty name.
+    /// Returns the most preferred entry of a channel. An empty channel means all channels of the package.
     pub(crate) fn first(&self, package: &str, channel: &str) -> Option<&Arc<Entry>> {
         let view = self.channel(package, channel)?;
         view.entries.first().map(|&place| &self.entries[place])
     }
 
-    /// Names of a package's channels, in order of name.
+    /// Returns the names of a package's channels, sorted.
     pub fn channel_names<'s>(&'s self, package: &str) -> impl Iterator<Item = &'s str> {
         self.packages
             .get(package)
@@ -271,8 +273,8 @@ impl Snapshot {
             .map(|(name, _)| &**name)
     }
 
-    /// Entries of a channel, or of all channels of a package for the empty name: default channel first, head first,
-    /// what stands in no chain last. None if there is no such channel.
+    /// Returns the entries of a channel. An empty channel means all channels of the package, the default one
+    /// first. Heads come first, entries outside the chain last. `None` if there is no such channel.
     pub(crate) fn channel(&self, package: &str, channel: &str) -> Option<ChannelView> {
         let channels = self.packages.get(package)?;
         let mut chosen: Vec<&Channel> = match channel {
@@ -292,7 +294,7 @@ impl Snapshot {
         })
     }
 
-    /// Entries that stand in their channel's chain and pass the test, most preferred first.
+    /// Returns the entries that pass the test and are in their channel's chain, most preferred first.
     pub(crate) fn candidates(&self, predicate: &Predicate, work: &Work) -> Found {
         let passes = |&index: &usize| self.in_chain[index] && self.entries[index].meets(predicate);
         match self.seeds(predicate) {
@@ -304,7 +306,8 @@ impl Snapshot {
         }
     }
 
-    /// Tests whatever may pass. A bundle in several channels is tested once, as its properties are the same.
+    /// Tests all entries that may pass. A bundle in several channels is tested once, as its properties are
+    /// the same.
     fn look_through(&self, predicate: &Predicate, seeds: Option<Cow<'_, [usize]>>, work: &Work) -> Found {
         let known = |answers: &Answers| answers.get(predicate);
         if let Some(found) = known(&self.looked_through.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -330,7 +333,7 @@ impl Snapshot {
         found
     }
 
-    /// Channels without an order although an entry of theirs passes the test.
+    /// Returns the errors of channels without an order that have an entry which passes the test.
     pub(crate) fn broken_channels(
         &self,
         predicate: &Predicate,
@@ -346,7 +349,7 @@ impl Snapshot {
             .map(|(_, error)| error)
     }
 
-    /// An ascending list that holds at least every entry the predicate accepts.
+    /// Returns an ascending list that includes every entry the predicate accepts. `None` means all entries.
     fn seeds(&self, predicate: &Predicate) -> Option<Cow<'_, [usize]>> {
         fn listed(found: Option<&Vec<usize>>) -> Cow<'_, [usize]> {
             Cow::Borrowed(found.map_or(&[][..], Vec::as_slice))
@@ -385,10 +388,10 @@ impl From<&CatalogSnapshot> for Snapshot {
     }
 }
 
-/// Entries of the channels a Subscription follows.
+/// Entries of the channels that a Subscription follows.
 pub(crate) struct ChannelView {
-    /// All of them.
+    /// All entries.
     pub(crate) entries: Vec<usize>,
-    /// Those that can be chosen freely, or why there is no order among them.
+    /// Entries that can be chosen freely, or the reason why they have no order.
     pub(crate) chain: Result<Vec<usize>, ChainError>,
 }

@@ -1,18 +1,21 @@
 //! CEL rules of `olm.constraint` properties (`docs/reference/resolution.md`).
 //!
-//! A rule sees one variable, `properties`: the candidate's properties as a list of `{type, value}`. Beside the standard
-//! functions and macros it may call `semver_compare(a, b)`. It must be of type bool by its text alone.
+//! A rule sees one variable, `properties`: the candidate's properties as a list of `{type, value}`. Beside
+//! the standard functions and macros it may call `semver_compare(a, b)`. It must be of type bool by its text
+//! alone.
 //!
 //! # Limits
-//! A rule comes from whoever publishes a catalog, so what it may cost is bounded twice:
+//! A rule comes from a catalog's publisher, so its cost is bounded twice:
 //!
-//! * before, by its text: [`MAX_RULE_SIZE`] bytes, nesting of [`MAX_RULE_DEPTH`], and an estimate of [`MAX_ESTIMATE`]
-//!   steps for a bundle with [`ASSUMED_PROPERTIES`] properties, which admits a loop within a loop but no third one;
-//! * while it runs, by a [`Budget`] of steps for each bundle and another one for a whole catalog. A step is an element
-//!   that a loop goes over or a piece of a text or list that is put together. Steps and not seconds, so that a rule is
-//!   too costly on every machine or on none.
+//! * before, by its text: [`MAX_RULE_SIZE`] bytes, nesting of [`MAX_RULE_DEPTH`], and an estimate of
+//!   [`MAX_ESTIMATE`] steps for a bundle with [`ASSUMED_PROPERTIES`] properties. That admits a loop within a
+//!   loop but no third one;
+//! * while it runs, by a [`Budget`] of steps for each bundle and another one for a whole catalog. A step is
+//!   an element that a loop visits, or a piece of a text or list that is built. Steps are counted instead of
+//!   seconds, so that a rule is too costly on every machine or on none.
 //!
-//! A rule that breaks a limit makes the bundle that carries it unusable, with the reason; nothing else suffers.
+//! A rule that exceeds a limit makes the bundle that carries it unusable, with the reason; nothing else is
+//! affected.
 
 mod check;
 mod meter;
@@ -40,19 +43,19 @@ pub const MAX_RULE_DEPTH: u16 = 96;
 /// Highest estimate of steps for one bundle.
 pub const MAX_ESTIMATE: u64 = 1_000_000;
 
-/// How many elements the estimate assumes in a list that the rule does not spell out.
+/// Number of elements that the estimate assumes in a list that the rule does not spell out.
 pub const ASSUMED_PROPERTIES: u64 = 100;
 
-/// Why a text is no usable rule.
+/// A text is not a usable rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// Not CEL, or with names or types that do not fit.
     #[error("{0}")]
     Compile(String),
-    /// It yields something else than a bool.
+    /// It yields another type than bool.
     #[error("cel expressions must have type Bool, this one has type {0}")]
     NotBool(String),
-    /// It is too long to be looked at.
+    /// It is too long to be parsed.
     #[error("the rule has {0} bytes, more than {MAX_RULE_SIZE}")]
     TooLong(usize),
     /// It would take too many steps.
@@ -73,7 +76,7 @@ impl Rule {
     /// Compiles a rule and checks its type and cost.
     ///
     /// # Errors
-    /// What makes it unusable.
+    /// The reason why the rule is unusable.
     pub fn compile(text: &str) -> Result<Self, RuleError> {
         if text.len() > MAX_RULE_SIZE {
             return Err(RuleError::TooLong(text.len()));
@@ -97,18 +100,18 @@ impl Rule {
         })
     }
 
-    /// The rule as written.
+    /// Returns the rule as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether the properties meet the rule. An error of evaluation, such as a missing field, is a no; so is a budget
-    /// that runs out, which the budget remembers.
+    /// Returns whether the properties meet the rule. An evaluation error, such as a missing field, means no.
+    /// An exhausted budget means no too; [`Budget::check`] reports it.
     pub fn test(&self, properties: &[EntryProperty], budget: &Budget) -> bool {
         let steps = budget.begin();
         let mut context = Context::with_env(environment());
         context.add_variable_from_value("properties", Value::List(Arc::new(values(properties))));
-        // These names are not taken, so that adding them cannot fail.
+        // These names are free, so adding them cannot fail.
         let _ = context.add_function("semver_compare", semver_compare);
         meter::add_functions(&mut context, &steps);
         let met = matches!(Value::resolve(&self.expression, &context), Ok(Value::Bool(true)));
@@ -148,12 +151,14 @@ fn environment() -> Arc<Env> {
     Arc::clone(&ENVIRONMENT)
 }
 
-/// Parser errors go on with the source and a pointer into it, which a condition has no room for.
+/// Returns the first line. Parser errors continue with the source and a pointer into it, which do not fit
+/// into a condition.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// A property whose value is no JSON becomes an empty map, so that looking at its fields is an error.
+/// Returns the properties as CEL values. An invalid JSON value becomes an empty map, so that its fields are
+/// errors.
 fn values(properties: &[EntryProperty]) -> Vec<Value> {
     let value = |property: &EntryProperty| {
         let mut fields: HashMap<Key, Value> = HashMap::new();
@@ -168,7 +173,7 @@ fn values(properties: &[EntryProperty]) -> Vec<Value> {
     properties.iter().map(value).collect()
 }
 
-/// Numbers are doubles, as Go reads JSON.
+/// Converts JSON. Numbers are doubles, as Go reads JSON.
 fn from_json(value: serde_json::Value) -> Value {
     match value {
         serde_json::Value::Null => Value::Null,
@@ -187,7 +192,7 @@ fn from_json(value: serde_json::Value) -> Value {
     }
 }
 
-/// -1, 0 or 1, as the first version is lower than, equal to or higher than the second.
+/// Returns -1, 0 or 1, as the first version is lower than, equal to or higher than the second.
 #[allow(
     clippy::needless_pass_by_value,
     reason = "the interpreter hands over arguments by value"

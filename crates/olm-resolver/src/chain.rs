@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Why a channel has no order. The texts are upstream's.
+/// A channel has no order. The texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
     /// Every entry is replaced or skipped by another one.
@@ -16,12 +16,12 @@ pub enum ChainError {
         /// Its package.
         package: String,
     },
-    /// Following `replaces` leads back to where it has been.
+    /// The chain of `replaces` is a cycle.
     #[error(
         "a cycle exists in the chain of replacement beginning with {head:?} in channel {channel:?} of package {package:?}"
     )]
     Cycle {
-        /// The entry from which the walk started.
+        /// The first entry of the chain.
         head: String,
         /// The channel.
         channel: String,
@@ -37,7 +37,7 @@ pub enum ChainError {
     SeveralChains {
         /// `<first>...<last>` of the first [`MAX_NAMED_CHAINS`] chains.
         chains: Vec<String>,
-        /// How many there are.
+        /// Total number of chains.
         count: usize,
         /// The channel.
         channel: String,
@@ -46,10 +46,11 @@ pub enum ChainError {
     },
 }
 
-/// How many chains of a channel that has several are followed and named. A catalog may have as many as entries, each nearly as long.
+/// Maximum number of chains that are followed and named. A catalog may have as many as entries, each nearly
+/// as long.
 pub const MAX_NAMED_CHAINS: usize = 12;
 
-/// What the order needs to know of an entry.
+/// An entry with the fields that determine the order.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
     /// Name of the entry.
@@ -62,11 +63,11 @@ pub struct Link<'a> {
 
 /// Orders the entries of one channel, head first, as indexes into `links`.
 ///
-/// Entries that another one skips are left out although the walk goes on through them; so are entries that only
-/// `skips` lead to. Versions play no part.
+/// Skipped entries are left out, although the chain continues through them. Entries that only `skips` leads
+/// to are left out too. Versions do not matter.
 ///
 /// # Errors
-/// When the entries have no head, a cycle, or more than one chain.
+/// The entries have no head, a cycle, or more than one chain.
 pub fn order(package: &str, channel: &str, links: &[Link<'_>]) -> Result<Vec<usize>, ChainError> {
     let by_name: BTreeMap<&str, usize> = links.iter().enumerate().map(|(i, link)| (link.name, i)).collect();
     let mut replaced: BTreeSet<usize> = BTreeSet::new();
@@ -136,7 +137,7 @@ fn ends(links: &[Link<'_>], chain: &[usize]) -> String {
 mod tests {
     use super::*;
 
-    /// Rows are `name`, `name<replaced` and `name!skipped,skipped`.
+    /// Returns the order of rows: `name`, `name<replaced` or `name!skipped,skipped`.
     fn check(rows: &str) -> String {
         let parsed: Vec<(String, Option<String>, Vec<Arc<str>>)> = rows
             .split_whitespace()
@@ -211,7 +212,7 @@ mod tests {
         );
     }
 
-    /// A catalog made for it has as many heads as entries, each with nearly all entries behind it.
+    /// A malicious catalog has as many heads as entries, each with nearly all entries behind it.
     #[test]
     fn of_many_heads_a_few_are_followed_and_named() {
         const MANY: usize = 20_000;
@@ -219,7 +220,7 @@ mod tests {
         let links: Vec<Link<'_>> = (0..2 * MANY)
             .map(|i| Link {
                 name: &names[i],
-                // A tail, and heads that all stand before it.
+                // A tail, and heads that all precede it.
                 replaces: match i {
                     _ if i + 1 < MANY => Some(&names[i + 1]),
                     _ if i >= MANY => Some(&names[0]),

@@ -1,4 +1,5 @@
-//! Whether a cluster is new enough for a bundle. Resolution does not ask, as in upstream; who plans tells it all the same.
+//! Checks whether a cluster is new enough for a bundle. Resolution ignores that, as in upstream, but plans
+//! report it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 /// The version of a cluster's Kubernetes, such as `v1.34.1`.
 ///
-/// Pre-releases and builds do not count when it is compared, as many distributions add them.
+/// Comparisons ignore pre-releases and builds, as many distributions add them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubernetesVersion {
     text: String,
@@ -21,13 +22,13 @@ pub struct KubernetesVersion {
 /// The namespaces that an OperatorGroup selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupTargets {
-    /// Its name.
+    /// Name of the OperatorGroup.
     pub group: String,
-    /// The namespaces; one empty name stands for all.
+    /// The namespaces; a single empty name means all.
     pub namespaces: Vec<String>,
 }
 
-/// A text that is no version of Kubernetes.
+/// A text is not a version of Kubernetes.
 #[derive(Debug, thiserror::Error)]
 #[error("not a version of Kubernetes such as 1.34 or v1.34.1")]
 pub struct KubernetesVersionError;
@@ -51,8 +52,8 @@ impl fmt::Display for KubernetesVersion {
 }
 
 impl KubernetesVersion {
-    /// That the bundle `name` needs a newer Kubernetes than this, if it does. `csv` is its ClusterServiceVersion; what it
-    /// asks for counts only if it can be understood.
+    /// Reports that the bundle `name` needs a newer Kubernetes, if it does. `csv` is its
+    /// ClusterServiceVersion; an unreadable minimum is ignored.
     pub fn too_old_for(&self, name: &str, csv: &Value) -> Option<String> {
         let least = csv["spec"]["minKubeVersion"].as_str()?;
         let wanted = numbers(least)?;
@@ -61,8 +62,8 @@ impl KubernetesVersion {
     }
 }
 
-/// That the bundle `name` does not support the namespaces its OperatorGroup selects, if so, in upstream's words. `csv` is its
-/// ClusterServiceVersion; one that does not tell its install modes says nothing.
+/// Reports in upstream's words that the bundle `name` does not support the namespaces of its OperatorGroup.
+/// `csv` is its ClusterServiceVersion. `None` if it supports them, or has no install modes.
 pub fn unsupported_targets(
     name: &str,
     csv: &Value,

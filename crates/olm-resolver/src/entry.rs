@@ -1,4 +1,4 @@
-//! One bundle as resolution sees it: its properties parsed once, then only read.
+//! One bundle in the form that resolution needs: its properties are parsed once.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
@@ -18,19 +18,20 @@ use crate::requirement::{self, MAX_REQUIREMENTS, MalformedProperty, is_requireme
 pub struct PackageFact {
     /// Package name.
     pub name: Arc<str>,
-    /// The version stated, if it is one by the strict rules.
+    /// The stated version, if it is valid by the strict rules.
     pub version: Option<Version>,
 }
 
-/// A bundle in one channel, or an installed ClusterServiceVersion (whose channel is empty), with what its properties
-/// say. Reads as the [`BundleEntry`] it was made of.
+/// A bundle in one channel, or an installed ClusterServiceVersion (whose channel is empty), with its parsed
+/// properties. Dereferences to the [`BundleEntry`] it was built from.
 #[derive(Clone, Debug)]
 pub struct Entry {
     bundle: BundleEntry,
     facts: Arc<Facts>,
 }
 
-/// What a list of properties says. Versions of a package mostly differ in nothing but their version, so the rest is shared.
+/// Parsed content of a list of properties. Most versions of a package differ only in their version, so the
+/// rest is shared.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) packages: Box<[PackageFact]>,
@@ -40,18 +41,18 @@ pub(crate) struct Facts {
     pub(crate) requirements: Result<Arc<[Arc<Predicate>]>, MalformedProperty>,
 }
 
-/// Properties, kept so that their address stays theirs, and what was read from them.
+/// Properties, kept so that their address is not reused, and their parsed content.
 type Read = (Arc<[EntryProperty]>, Arc<Facts>);
 
-/// Makes entries, and reads each list of properties once however many bundles share it.
+/// Builds entries, and parses each list of properties once however many bundles share it.
 #[derive(Default)]
 pub(crate) struct Reader {
-    /// By place in memory. The lists are held, so that no other can come to lie in their place.
+    /// Parsed lists by address. The lists are kept, so that no other can get their address.
     known: HashMap<*const [EntryProperty], Read>,
     shared: Shared,
 }
 
-/// What properties say besides the package and its version.
+/// Parsed properties except the package and its version.
 #[derive(Clone)]
 struct Rest {
     apis: Arc<BTreeSet<Gvk>>,
@@ -63,7 +64,7 @@ struct Rest {
 /// Values that lists of properties have in common, each once.
 #[derive(Default)]
 struct Shared {
-    /// By the properties that say it, which the next version mostly repeats word by word.
+    /// By the properties behind it, which the next version mostly repeats word by word.
     rest: HashMap<Vec<EntryProperty>, Rest>,
     names: BTreeSet<Arc<str>>,
     apis: BTreeSet<Arc<BTreeSet<Gvk>>>,
@@ -72,7 +73,7 @@ struct Shared {
     requirements: BTreeSet<Arc<[Arc<Predicate>]>>,
 }
 
-/// The one value in `known` that is equal to `value`.
+/// Returns the value in `known` that equals `value`, which is added if absent.
 fn shared<T: ?Sized + Ord, V: Into<Arc<T>> + Borrow<T>>(known: &mut BTreeSet<Arc<T>>, value: V) -> Arc<T> {
     if let Some(known) = known.get(value.borrow()) {
         return Arc::clone(known);
@@ -83,7 +84,7 @@ fn shared<T: ?Sized + Ord, V: Into<Arc<T>> + Borrow<T>>(known: &mut BTreeSet<Arc
 }
 
 impl Reader {
-    /// As [`Entry::new`].
+    /// See [`Entry::new`].
     pub(crate) fn entry(&mut self, bundle: BundleEntry) -> Entry {
         let list = &bundle.properties;
         let (_, facts) = self.known.entry(Arc::as_ptr(list)).or_insert_with(|| {
@@ -167,54 +168,54 @@ impl Rest {
 }
 
 impl Entry {
-    /// Reads the properties.
+    /// Parses the properties.
     ///
-    /// Never fails: a malformed statement of what the bundle offers is no statement, and a malformed requirement is
-    /// remembered, see [`Entry::requirements`].
+    /// Never fails. Malformed properties that offer something are ignored. A malformed requirement is kept as
+    /// an error, see [`Entry::requirements`].
     pub fn new(bundle: BundleEntry) -> Self {
         Reader::default().entry(bundle)
     }
 
-    /// What its properties say, which others may share.
+    /// Returns its parsed properties, which other entries may share.
     pub(crate) fn facts(&self) -> &Arc<Facts> {
         &self.facts
     }
 
-    /// Its `olm.package` properties.
+    /// Returns its `olm.package` properties.
     pub fn packages(&self) -> &[PackageFact] {
         &self.facts.packages
     }
 
-    /// APIs it provides, by `olm.gvk` properties alone.
+    /// Returns the APIs it provides, by `olm.gvk` properties alone.
     pub fn apis(&self) -> &BTreeSet<Gvk> {
         &self.facts.apis
     }
 
-    /// Its labels.
+    /// Returns its labels.
     pub fn labels(&self) -> &BTreeSet<String> {
         &self.facts.labels
     }
 
-    /// Whether a property `olm.deprecated` bars it from selection.
+    /// Returns whether a property `olm.deprecated` excludes it from selection.
     pub fn is_deprecated(&self) -> bool {
         self.facts.deprecated
     }
 
-    /// What it requires, in property order, each requirement once however often it is stated.
+    /// Returns its requirements in property order, without duplicates.
     ///
     /// # Errors
-    /// The first requirement property that is malformed.
+    /// The first malformed requirement.
     pub fn requirements(&self) -> Result<&[Arc<Predicate>], &MalformedProperty> {
         self.facts.requirements.as_deref()
     }
 
-    /// Whether the bundle passes the test. What costs more than one bundle may is a no.
+    /// Returns whether the bundle passes the test. A test that exceeds the budget of one bundle fails.
     pub fn meets(&self, predicate: &Predicate) -> bool {
         self.meets_within(predicate, &Budget::of_bundle())
     }
 
-    /// Whether the bundle passes the test; rules in CEL are paid for from the budget, which knows afterwards whether it was
-    /// enough.
+    /// Returns whether the bundle passes the test. CEL rules use the budget, which records whether it was
+    /// sufficient.
     pub fn meets_within(&self, predicate: &Predicate, budget: &Budget) -> bool {
         match predicate {
             Predicate::ProvidesApi(api) => self.apis().contains(api),
@@ -243,7 +244,8 @@ impl Deref for Entry {
     }
 }
 
-/// Catalog servers state each requirement twice, as property and as dependency; one constraint is enough.
+/// Returns the requirements. Catalog servers state each one twice, as property and as dependency; one
+/// constraint is enough.
 fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, MalformedProperty> {
     let stated = properties
         .iter()
@@ -357,7 +359,7 @@ mod tests {
         assert_eq!((b.labels().len(), c.labels().len()), (1, 0));
     }
 
-    /// Two versions of an operator that have APIs and requirements in common.
+    /// Two versions of an operator with common APIs and requirements.
     #[test]
     fn bundles_with_equal_apis_and_requirements_hold_them_once() {
         let version = |text: &str| {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// `a`, `a or b`, `a, b or c`.
+/// Returns `a`, `a or b`, or `a, b or c`.
 pub(crate) fn enumerate(items: &[impl Display], conjunction: &str) -> String {
     let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
     match texts.as_slice() {
@@ -12,7 +12,7 @@ pub(crate) fn enumerate(items: &[impl Display], conjunction: &str) -> String {
     }
 }
 
-/// Some of the names, so that a hint stays readable.
+/// Returns a limited number of the names, so that a hint stays readable.
 pub(crate) fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     const SHOWN: usize = 12;
     let names: Vec<&str> = names.collect();

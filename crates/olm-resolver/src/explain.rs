@@ -1,4 +1,4 @@
-//! Why a part of a namespace cannot be resolved, in upstream's words and as data.
+//! Explains why a part of a namespace cannot be resolved, in upstream's words and as data.
 
 mod bystanders;
 mod hints;
@@ -26,34 +26,34 @@ use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 pub use crate::variables::Lack;
 use crate::variables::{Cause, Subject, Variables};
 
-/// Why some Subscriptions and installed operators that hang together cannot be resolved.
+/// Explanation of a failure of connected Subscriptions and installed operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// Subscriptions concerned, by name.
     pub subscriptions: Vec<String>,
     /// Installed ClusterServiceVersions concerned, by name.
     pub installed: Vec<String>,
-    /// What kind of failure it is, with its reasons.
+    /// Kind of the failure, with its reasons.
     pub failure: Failure,
-    /// Subscriptions among those concerned that take no part in the contradiction, and what ties them to it.
+    /// Concerned Subscriptions outside the contradiction, with their connection to it.
     pub bystanders: Vec<Bystanders>,
-    /// Why Subscriptions that take no part in the contradiction could not be served by themselves, either.
+    /// Reasons why Subscriptions outside the contradiction could not be served by themselves, either.
     pub beside: Vec<Reason>,
-    /// How much hangs together, in what [`Work`](crate::work::Work) counts: what it takes at least to resolve it.
+    /// Size of the part, in the units of [`Work`](crate::work::Work): the minimum work to resolve it.
     pub work: usize,
 }
 
-/// The two kinds upstream tells apart by condition reason.
+/// The two kinds of failure that upstream distinguishes by condition reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// No choice of bundles meets all constraints; only a change of objects or catalogs can help. The reasons
     /// exclude each other, and without any one of them there would be a choice.
     Unsatisfiable(Vec<Reason>),
-    /// The question could not be put: a catalog cannot be read, or a channel has no order. Worth another try.
+    /// Resolution was prevented: a catalog cannot be read, or a channel has no order. A retry may help.
     Prevented {
-        /// What prevents it, in upstream's words.
+        /// The cause, in upstream's words.
         text: String,
-        /// What can be done about it.
+        /// The way out.
         hint: &'static str,
     },
 }
@@ -61,32 +61,32 @@ pub enum Failure {
 /// One constraint that takes part in a contradiction. Prints as upstream's text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// The Subscription is there and wants to be served.
+    /// The Subscription exists and must be served.
     SubscriptionExists {
         /// Its name.
         subscription: String,
-        /// What it asks for, in words.
+        /// Description of its request.
         asks: String,
     },
-    /// Only these bundles can serve the Subscription, best first; there may be none.
+    /// Only these bundles can serve the Subscription, best first; the list may be empty.
     SubscriptionRequires {
         /// Its name.
         subscription: String,
         /// The bundles.
         candidates: Vec<BundleId>,
     },
-    /// The Subscription asks for something that is not there.
+    /// The Subscription refers to something that does not exist.
     SubscriptionInvalid {
         /// Its name.
         subscription: String,
         /// The whole text.
         text: String,
-        /// What of it is not there.
+        /// The missing object.
         lack: Lack,
-        /// The Subscription, for hints of what there is instead.
+        /// The Subscription, for hints about alternatives.
         asked: Box<Subscription>,
     },
-    /// The installed operator must stay, as no Subscription answers for it.
+    /// The installed operator must stay, as no Subscription owns it.
     NotReferenced {
         /// The operator.
         bundle: BundleId,
@@ -96,43 +96,43 @@ pub enum Reason {
         /// The bundle.
         bundle: BundleId,
     },
-    /// The bundle does not meet a demand of the administrator.
+    /// The bundle does not meet an administrator's constraint.
     RuntimeConstraint {
         /// The bundle.
         bundle: BundleId,
-        /// The demand's own text.
+        /// The constraint's own text.
         message: String,
     },
-    /// The bundle cannot be used as its properties cannot be understood.
+    /// The bundle cannot be used, as its properties are malformed.
     Excluded {
         /// The bundle.
         bundle: BundleId,
-        /// What is wrong.
+        /// The fault.
         cause: String,
     },
     /// A Subscription holds the package at other versions.
     Held {
         /// The bundle.
         bundle: BundleId,
-        /// Who holds it.
+        /// The Subscription with the hold.
         subscription: String,
-        /// By what, and why it is none of them.
+        /// The hold, and why the bundle's version does not match it.
         message: String,
     },
-    /// The bundle needs one of these, best first; there may be none.
+    /// The bundle needs one of these, best first; the list may be empty.
     Requires {
         /// The bundle.
         bundle: BundleId,
-        /// What is required.
+        /// The requirement.
         requirement: Arc<Predicate>,
-        /// The bundles that would do.
+        /// The bundles that meet it.
         candidates: Vec<BundleId>,
     },
-    /// The first bundle would replace the second, so they cannot both be there.
+    /// The first bundle would replace the second, so they exclude each other.
     Replaces {
         /// The upgrade.
         upgrade: BundleId,
-        /// What is installed.
+        /// The installed operator.
         installed: BundleId,
     },
     /// Only one of these may provide the API.
@@ -142,7 +142,7 @@ pub enum Reason {
         /// The providers.
         members: Vec<BundleId>,
     },
-    /// Only one of these may be there, being of one package.
+    /// Only one of these may be present, because they belong to one package.
     OnePackage {
         /// The package.
         package: String,
@@ -152,7 +152,7 @@ pub enum Reason {
 }
 
 impl Explanation {
-    /// The message upstream puts in the condition of Subscriptions.
+    /// Returns the message that upstream puts in the condition of Subscriptions.
     pub fn message(&self) -> String {
         match &self.failure {
             Failure::Prevented { text, .. } => text.clone(),
@@ -168,7 +168,8 @@ impl Explanation {
         }
     }
 
-    /// Whether the contradiction is about bundles that would serve the Subscription, rather than about there being none.
+    /// Returns whether the contradiction involves bundles that would serve the Subscription, rather than the
+    /// lack of any.
     pub fn offers_something(&self, subscription: &str) -> bool {
         let Failure::Unsatisfiable(reasons) = &self.failure else {
             return false;
@@ -182,7 +183,8 @@ impl Explanation {
         })
     }
 
-    /// Names of Subscriptions that take part in the contradiction; all concerned ones where the question could not be put.
+    /// Returns the names of Subscriptions that take part in the contradiction. If resolution was prevented,
+    /// returns all concerned ones.
     pub(crate) fn taking_part(&self) -> BTreeSet<&str> {
         let Failure::Unsatisfiable(reasons) = &self.failure else {
             return self.subscriptions.iter().map(String::as_str).collect();
@@ -197,7 +199,7 @@ impl Explanation {
         names.collect()
     }
 
-    /// Whether nothing but a change of objects or catalogs can help, so that trying again is useless.
+    /// Returns whether only a change of objects or catalogs can help, so that a retry is useless.
     pub fn is_unsatisfiable(&self) -> bool {
         matches!(self.failure, Failure::Unsatisfiable(_))
     }
@@ -256,7 +258,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Puts the core of a component into words. `members` are all variables of the component.
+/// Describes the core of a component. `members` are all variables of the component.
 pub(crate) fn explain(
     universe: &Universe<'_>,
     variables: &Variables<'_>,
@@ -273,7 +275,7 @@ pub(crate) fn explain(
             } => Some((reason.clone(), hints::of_cause(*lack))),
             _ => None,
         });
-    // What a missing catalog might have offered can only end a contradiction that rests on a requirement.
+    // A missing catalog's bundles can end a contradiction only if it includes a requirement.
     let rests_on_requirement = core
         .iter()
         .any(|&r| matches!(variables.cause(r), Cause::Requires(_)));
@@ -305,7 +307,7 @@ pub(crate) fn explain(
     }
 }
 
-/// A failure of a component, with whom it concerns.
+/// Returns a failure of a component, with the Subscriptions and operators it concerns.
 pub(crate) fn concerning(
     universe: &Universe<'_>,
     variables: &Variables<'_>,
@@ -361,7 +363,7 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
     }
 }
 
-/// The reason for a constraint that a Subscription carries.
+/// Returns the reason for a constraint of a Subscription.
 fn of_subscription(subscription: &Subscription, cause: &Cause, candidates: Vec<BundleId>) -> Option<Reason> {
     let name = subscription.name.clone();
     match cause {
@@ -383,7 +385,7 @@ fn of_subscription(subscription: &Subscription, cause: &Cause, candidates: Vec<B
     }
 }
 
-/// The reason for a constraint that a bundle carries.
+/// Returns the reason for a constraint of a bundle.
 fn of_bundle(bundle: BundleId, cause: &Cause, mut others: Vec<BundleId>) -> Option<Reason> {
     match cause {
         Cause::NotReferenced => Some(Reason::NotReferenced { bundle }),
@@ -414,7 +416,7 @@ fn of_bundle(bundle: BundleId, cause: &Cause, mut others: Vec<BundleId>) -> Opti
     }
 }
 
-/// What a Subscription asks for.
+/// Describes a Subscription's request.
 pub(crate) fn asks(subscription: &Subscription) -> String {
     let Subscription {
         package,

@@ -8,16 +8,17 @@ use olm_api::labels::UPGRADE_HOLD;
 use crate::entry::Entry;
 use crate::problem::Subscription;
 
-/// Longest range that is read, in bytes: whoever may write annotations must not make everybody wait for its comparison.
+/// Maximum length of a range, in bytes: a user who may write annotations must not delay everyone by its
+/// comparison.
 pub const MAX_RANGE: usize = 256;
 
-/// Characters of a range or version that messages show.
+/// Maximum characters of a range or version that messages show.
 const SHOWN: usize = 80;
 
-/// Reads a range.
+/// Parses a range.
 ///
 /// # Errors
-/// Why it is none, for people.
+/// Describes the fault to users.
 pub fn parse_range(text: &str) -> Result<Range, String> {
     if text.len() > MAX_RANGE {
         return Err(format!("it is longer than {MAX_RANGE} bytes"));
@@ -28,21 +29,21 @@ pub fn parse_range(text: &str) -> Result<Range, String> {
     Range::parse(text).map_err(|error| error.to_string())
 }
 
-/// A package that a Subscription holds. What cannot be read holds every version.
+/// A package that a Subscription holds. An unreadable hold excludes every version.
 pub(crate) struct Hold<'a> {
     pub(crate) package: &'a str,
     subscription: &'a str,
     range: Result<Range, String>,
-    /// Who holds it, for messages.
+    /// Description of the holder, for messages.
     holder: String,
 }
 
-/// Why a version is ruled out.
+/// A version is ruled out by a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Objection {
-    /// The Subscription whose hold it is.
+    /// The Subscription with the hold.
     pub(crate) subscription: String,
-    /// By what, and what does not fit.
+    /// The hold, and why the version does not match it.
     pub(crate) message: String,
 }
 
@@ -60,7 +61,7 @@ impl<'a> Hold<'a> {
         })
     }
 
-    /// Why an entry of the package may not be taken, if so.
+    /// Returns the objection to an entry of the package, if there is one.
     pub(crate) fn objection(&self, entry: &Entry) -> Option<Objection> {
         let (holder, version) = (&self.holder, entry.version.as_ref());
         let message = match &self.range {

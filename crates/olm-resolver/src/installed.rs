@@ -14,18 +14,18 @@ use crate::entry::{Entry, Reader};
 use crate::problem::{InstalledCsv, Problem, Subscription};
 use crate::work::Work;
 
-/// Why the installed ClusterServiceVersions cannot be read. The texts are upstream's.
+/// The installed ClusterServiceVersions cannot be read. The texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstalledError {
-    /// The properties annotation is not what it should be.
+    /// The properties annotation is malformed.
     #[error("failed to retrieve properties of csv {csv:?}: {cause}")]
     Properties {
         /// The ClusterServiceVersion.
         csv: String,
-        /// What is wrong with its annotation.
+        /// The fault of its annotation.
         cause: String,
     },
-    /// With fail forward, what has been replaced must know it.
+    /// With fail forward, a replaced ClusterServiceVersion must be in phase Replacing.
     #[error("csv {namespace}/{csv} in phase {phase} instead of Replacing")]
     NotReplacing {
         /// Namespace of both.
@@ -35,7 +35,7 @@ pub enum InstalledError {
         /// Its phase.
         phase: String,
     },
-    /// With fail forward, replacements that lead back to themselves.
+    /// With fail forward, the replacements are a cycle.
     #[error("csv {namespace}/{csv} has already been seen")]
     ReplacedInCircle {
         /// Namespace of all of them.
@@ -46,7 +46,7 @@ pub enum InstalledError {
 }
 
 impl InstalledError {
-    /// What is wrong in a person's words, and what can be done about it.
+    /// Returns the fault in plain words, with the way out.
     pub fn way_out(&self, namespace: &str) -> String {
         match self {
             InstalledError::Properties { csv, .. } => format!(
@@ -69,20 +69,20 @@ const REPLACING: &str = "Replacing";
 const DELETING: &str = "Deleting";
 const FAILED: &str = "Failed";
 
-/// What annotations of installed ClusterServiceVersions say. Those of one problem are read once, however many copies of it have
-/// them; others, which are made on the way, each time.
+/// Parsed annotations of installed ClusterServiceVersions. One problem's annotations are parsed once for all
+/// its copies. Those that a simulation creates are parsed each time.
 #[derive(Default)]
 pub(crate) struct Readings {
-    /// By place in memory. The texts are held, so that no other can come to lie in their place.
+    /// Parsed texts by address. The texts are kept, so that no other can get their address.
     known: HashMap<*const str, (Arc<str>, OnceCell<Properties>)>,
     reader: RefCell<Reader>,
 }
 
-/// Properties, or what is wrong with the annotation.
+/// Properties, or the fault of the annotation.
 type Properties = Result<Arc<[EntryProperty]>, String>;
 
 impl Readings {
-    /// For copies of this problem.
+    /// Returns readings for copies of this problem.
     pub(crate) fn new(problem: &Problem) -> Self {
         let annotations = problem.installed.iter().filter_map(|csv| csv.properties.as_ref());
         let known = annotations.map(|text| (Arc::as_ptr(text), (Arc::clone(text), OnceCell::new())));
@@ -103,7 +103,7 @@ impl Readings {
         }
     }
 
-    /// What properties say is kept for as long as they are.
+    /// Returns an entry. Parsed properties are kept as long as the annotation they come from.
     fn entry(&self, csv: &InstalledCsv, bundle: BundleEntry) -> Entry {
         let annotation = csv.properties.as_ref();
         if annotation.is_some_and(|text| self.known.contains_key(&Arc::as_ptr(text))) {
@@ -114,7 +114,7 @@ impl Readings {
     }
 }
 
-/// The entries, in the order in which they are preferred as providers: by package, newest first along `replaces`,
+/// Returns the entries in the order of preference as providers: by package, newest first along `replaces`,
 /// then by name.
 pub(crate) fn entries(
     problem: &Problem,
@@ -151,7 +151,7 @@ pub(crate) fn entries(
     Ok(entries.into_iter().map(|(_, entry)| entry).collect())
 }
 
-/// What replaces each ClusterServiceVersion, by its name; of several the last by name.
+/// Returns the successor of each ClusterServiceVersion, by its name. The last one by name wins.
 pub(crate) fn successors(problem: &Problem) -> BTreeMap<&str, &InstalledCsv> {
     let mut replacing: Vec<&InstalledCsv> = problem
         .installed
@@ -165,8 +165,9 @@ pub(crate) fn successors(problem: &Problem) -> BTreeMap<&str, &InstalledCsv> {
         .collect()
 }
 
-/// Marks what the installed version of a Subscription replaces, as olm-operator does a moment after the successor was created.
-/// A resolution in that moment would find two operators for the same APIs, one of them nobody's.
+/// Marks the predecessors of Subscriptions' installed versions as replaced, as olm-operator does a moment
+/// after it created the successor. At that moment a resolution would otherwise find two operators for the
+/// same APIs, one without an owner.
 pub fn mark_replaced(installed: &mut [InstalledCsv], subscriptions: &[Subscription]) {
     let owned: BTreeSet<&str> = subscriptions.iter().map(|s| s.installed_csv.as_str()).collect();
     let replaced: BTreeSet<String> = installed
@@ -181,7 +182,7 @@ pub fn mark_replaced(installed: &mut [InstalledCsv], subscriptions: &[Subscripti
     }
 }
 
-/// Takes out what is on its way out: after a step that was carried out it is gone.
+/// Removes the operators that are being replaced: they are gone after a completed step.
 pub(crate) fn drop_replaced(problem: &mut Problem) {
     let gone: BTreeSet<String> = {
         let successors = successors(problem);
@@ -194,7 +195,7 @@ pub(crate) fn drop_replaced(problem: &mut Problem) {
     problem.installed.retain(|csv| !gone.contains(&csv.name));
 }
 
-/// Whether the chain of successors ends in a failed ClusterServiceVersion.
+/// Returns whether the chain of successors ends in a failed ClusterServiceVersion.
 fn fails_forward(
     namespace: &str,
     start: &InstalledCsv,
@@ -221,9 +222,9 @@ fn fails_forward(
     Ok(current.phase == FAILED)
 }
 
-/// During an upgrade the old version lives on beside the new one for a moment. Upstream calls the namespace
-/// unsatisfiable then, since both provide the same API; here the old one no longer counts, provided the one
-/// that takes its place is healthy and belongs to a Subscription.
+/// Returns whether an operator is being replaced, so that it no longer counts. During an upgrade the old
+/// version exists beside the new one for a moment. Upstream calls the namespace unsatisfiable then, since
+/// both provide the same API. The successor must be healthy and belong to a Subscription.
 fn is_being_replaced(
     problem: &Problem,
     csv: &InstalledCsv,
@@ -234,7 +235,7 @@ fn is_being_replaced(
         let Some(&next) = successors.get(current.name.as_str()) else {
             break;
         };
-        // Deleting follows Replacing, and lasts until the finalizer is through.
+        // Deleting follows Replacing, and lasts until the finalizer has run.
         if ![REPLACING, DELETING].contains(&current.phase.as_str()) {
             return false;
         }
@@ -260,7 +261,7 @@ fn successor_count(csv: &InstalledCsv, successors: &BTreeMap<&str, &InstalledCsv
     successors.len()
 }
 
-/// `packages` are those that the Subscriptions of the ClusterServiceVersion name.
+/// Returns the entry of a ClusterServiceVersion. `packages` are those that its Subscriptions name.
 fn entry(
     csv: &InstalledCsv,
     packages: Option<&BTreeSet<&str>>,
@@ -306,7 +307,7 @@ fn entry(
     Ok(readings.entry(csv, bundle))
 }
 
-/// What the spec says of itself, and the package its Subscriptions name, if they agree on one.
+/// Returns the properties from the spec, and the package of its Subscriptions if they agree on one.
 fn derived_properties(
     csv: &InstalledCsv,
     packages: Option<&BTreeSet<&str>>,
@@ -359,7 +360,8 @@ fn json(fields: &[(&str, &String)]) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// The annotation a ClusterServiceVersion got from its bundle: `{"properties":[{"type":…,"value":…}]}`.
+/// Parses the annotation that a ClusterServiceVersion got from its bundle:
+/// `{"properties":[{"type":…,"value":…}]}`.
 fn parse_annotation(annotation: &str) -> Result<Vec<EntryProperty>, String> {
     #[derive(serde::Deserialize)]
     struct Projection {

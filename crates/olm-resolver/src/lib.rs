@@ -1,5 +1,5 @@
 //! Operator resolution: a problem in, a solution or an explanation out. No clock, no randomness, no IO; only
-//! [`objects::read_file`] and [`RuntimeConstraint::read_file`] read a file, for the commands that are given some.
+//! [`objects::read_file`] and [`RuntimeConstraint::read_file`] read a file, for the commands that get one.
 //!
 //! ```text
 //! Problem ──▶ universe ──▶ variables ──▶ solver ──▶ Solution       what to install
@@ -7,8 +7,8 @@
 //!             is to choose and causes    at a time ▶ Explanation    why a part cannot be resolved
 //! ```
 //!
-//! [`resolve()`] is the one entry point. The answer depends on the content of the [`problem::Problem`] only, not on
-//! the order in which its parts come. The rules are those of `docs/reference/resolution.md`.
+//! [`resolve()`] is the one entry point. The answer depends on the content of the [`problem::Problem`] only,
+//! not on the order of its parts. The rules are those of `docs/reference/resolution.md`.
 
 pub mod advice;
 mod bundle_id;

@@ -1,4 +1,4 @@
-//! Names that were probably meant, looked for within bounds.
+//! Search for names that were probably meant, within bounds.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -7,19 +7,19 @@ use olm_fbc::did_you_mean::did_you_mean;
 
 use crate::catalog::{CatalogKey, Snapshot};
 
-/// Comparisons of names for all explanations of one resolution, and as many for all its advice; one for each pair of names,
-/// and one more for each 64 pairs of their letters. A catalog may have more packages than anybody can wait for to be compared
-/// with every misspelt name of a namespace.
+/// Comparisons of names for all explanations of one resolution, and as many for all its advice. A pair of
+/// names costs one, and one more for each 64 pairs of their letters. A large catalog cannot be compared with
+/// every misspelt name of a namespace in reasonable time.
 pub const COMPARED_NAMES: usize = 1_000_000;
 
-/// Longest name that another one is looked for, in bytes. Comparing takes the square of it.
+/// Maximum length of a name that is searched, in bytes. Comparing takes the square of it.
 const MAX_NAME: usize = 64;
 
-/// How much may still be compared.
+/// Remaining budget of comparisons.
 #[derive(Debug)]
 pub(crate) struct Names {
     left: Cell<usize>,
-    /// Packages that were meant, by catalog and the name given.
+    /// Cached packages that were meant, by catalog and the given name.
     packages: RefCell<BTreeMap<(CatalogKey, String), Option<String>>>,
 }
 
@@ -31,8 +31,8 @@ impl Names {
         }
     }
 
-    /// The known name that `word` was probably meant to be. None as well where there is too much to compare: half an answer
-    /// would depend on the alphabet.
+    /// Returns the known name that was probably meant by `word`. Also `None` if there is too much to compare:
+    /// a partial result would depend on the alphabet.
     pub(crate) fn meant<'n>(&self, word: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
         if word.len() > MAX_NAME {
             return None;
@@ -50,7 +50,7 @@ impl Names {
         left.and(found)
     }
 
-    /// The package of a catalog that was probably meant; the same answer each time.
+    /// Returns the package of a catalog that was probably meant, cached.
     pub(crate) fn package(&self, key: &CatalogKey, snapshot: &Snapshot, word: &str) -> Option<String> {
         let asked = (key.clone(), word.to_owned());
         let mut packages = self.packages.borrow_mut();
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(names.meant("etdc", known.into_iter()), Some("etcd"));
         assert_eq!(names.meant(&"x".repeat(MAX_NAME + 1), known.into_iter()), None);
         assert_eq!(names.meant("quai", known.into_iter()), Some("quay"));
-        // One is left, which is not enough for all three.
+        // One comparison is left, which is not enough for all three.
         assert_eq!(names.meant("etdc", known.into_iter()), None);
         assert_eq!(names.meant("etdc", ["etcd"].into_iter()), None);
     }

@@ -1,4 +1,4 @@
-//! Objects of a cluster, from files or from an API server, as the resolver takes them.
+//! Objects of a cluster, from files or from an API server, converted for the resolver.
 
 mod cluster_view;
 mod document;
@@ -36,7 +36,7 @@ use crate::problem::{InstalledCsv, Problem};
 /// Namespace of objects that name none, as with kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Kinds that have a part in resolution.
+/// Kinds that resolution reads.
 const KINDS: [&str; 4] = [
     "Subscription",
     "ClusterServiceVersion",
@@ -51,25 +51,25 @@ pub struct Objects {
     csvs: Named<ClusterServiceVersion>,
     groups: Named<OperatorGroup>,
     sources: Named<CatalogSource>,
-    /// Kinds that were given but have no part in resolution.
+    /// Given kinds that resolution does not read.
     ignored: BTreeSet<String>,
-    /// What is odd about objects that can be used all the same.
+    /// Oddities of objects that can be used all the same.
     remarks: Vec<String>,
 }
 
 impl Objects {
-    /// Reads a stream of YAML or JSON documents; lists of objects are taken apart.
+    /// Parses a stream of YAML or JSON documents. Lists of objects are split up.
     ///
     /// # Errors
-    /// What cannot be read, by object and field.
+    /// The fault, by object and field.
     pub fn read(text: &str) -> Result<Self, ObjectsError> {
         Self::of(document::parse(text, "text")?)
     }
 
-    /// Takes documents for objects.
+    /// Decodes documents as objects.
     ///
     /// # Errors
-    /// What is wrong with one, by object and field.
+    /// The fault, by object and field.
     pub fn of(documents: impl IntoIterator<Item = Document>) -> Result<Self, ObjectsError> {
         let mut objects = Objects::default();
         for document in documents {
@@ -78,18 +78,19 @@ impl Objects {
         Ok(objects)
     }
 
-    /// Adds an object, in place of one of the same kind, namespace and name.
+    /// Adds an object, and replaces one of the same kind, namespace and name.
     ///
     /// # Errors
-    /// What is wrong with it, by object and field.
+    /// The fault, by object and field.
     pub fn add(&mut self, document: Document) -> Result<(), ObjectsError> {
         self.put(document, MayReplace::Told)
     }
 
-    /// Adds all objects of `others`, as if they were applied to these. What they replace is not remarked.
+    /// Adds all objects of `others`, as if they were applied to these. Replaced objects get no remark, unless
+    /// `others` itself has the object twice.
     ///
     /// # Errors
-    /// What is wrong with one, by object and field.
+    /// The fault, by object and field.
     pub fn apply(&mut self, others: impl IntoIterator<Item = Document>) -> Result<(), ObjectsError> {
         let mut applied = BTreeSet::new();
         for document in others {
@@ -162,7 +163,7 @@ impl Objects {
         Ok(())
     }
 
-    /// What the author of the objects may not have meant: kinds without a part in resolution, fields nobody reads.
+    /// Returns probable mistakes in the objects: kinds that resolution does not read, and unknown fields.
     pub fn remarks(&self) -> impl Iterator<Item = String> {
         let ignored = self.ignored.iter().cloned().collect::<Vec<_>>().join(", ");
         let ignored = (!ignored.is_empty())
@@ -170,10 +171,10 @@ impl Objects {
         ignored.into_iter().chain(self.remarks.iter().cloned())
     }
 
-    /// The namespace to plan for: the given one, else the only one with Subscriptions.
+    /// Returns the namespace to plan for: the given one, else the only one with Subscriptions.
     ///
     /// # Errors
-    /// When there is none, or several.
+    /// There is none, or there are several.
     pub fn namespace(&self, given: Option<&str>) -> Result<String, ObjectsError> {
         let found: BTreeSet<String> = self.subscriptions.iter().map(namespace_of).collect();
         let known = || found.iter().cloned().collect::<Vec<_>>().join(", ");
@@ -190,8 +191,8 @@ impl Objects {
         }
     }
 
-    /// Catalogs there are: the CatalogSources given, or else, where none is given as files often leave them out, those that
-    /// the namespace's Subscriptions name.
+    /// Returns the existing catalogs: the given CatalogSources. Files often leave them out; then the catalogs
+    /// that the namespace's Subscriptions name.
     pub fn catalog_keys(&self, namespace: &str) -> BTreeSet<CatalogKey> {
         if self.sources.is_empty() {
             return self.named_catalogs(namespace).map(|(_, key)| key).collect();
@@ -199,7 +200,7 @@ impl Objects {
         self.sources.iter().map(source_key).collect()
     }
 
-    /// Subscriptions of the namespace with the catalog each names.
+    /// Returns the Subscriptions of the namespace with the catalog each names.
     fn named_catalogs(&self, namespace: &str) -> impl Iterator<Item = (String, CatalogKey)> {
         let subscriptions = self.in_namespace(&self.subscriptions, namespace);
         let named = subscriptions.map(|s| {
@@ -212,7 +213,7 @@ impl Objects {
         named.filter(|(_, key)| !key.name.is_empty())
     }
 
-    /// What to tell of Subscriptions whose catalog is not among `known`.
+    /// Describes Subscriptions whose catalog is not among `known`.
     pub fn unknown_catalogs(&self, namespace: &str, known: &BTreeSet<CatalogKey>) -> Vec<String> {
         let mut by_key: BTreeMap<CatalogKey, Vec<String>> = BTreeMap::new();
         for (subscription, key) in self
@@ -244,8 +245,8 @@ impl Objects {
         texts.collect()
     }
 
-    /// The question for a namespace. `global` is the namespace whose catalogs everyone may use; `catalogs` has the
-    /// content of each catalog, or why there is none.
+    /// Returns the question for a namespace. `global` is the namespace whose catalogs all namespaces may use.
+    /// `catalogs` has the content of each catalog, or the reason why there is none.
     pub fn question(
         &self,
         namespace: &str,
@@ -307,7 +308,7 @@ impl Objects {
     }
 }
 
-/// Whether an object in the place of another is told.
+/// Decides whether the replacement of an object gets a remark.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MayReplace {
     Silently,
@@ -335,7 +336,7 @@ fn describe(object: &Value) -> String {
     }
 }
 
-/// The API server asks for these fields, and without them nothing can be planned.
+/// Checks the fields that the API server requires, and without which nothing can be planned.
 fn check_subscription(object: &Value) -> Result<(), ObjectsError> {
     let required = [
         ("name", "name the package"),
@@ -352,7 +353,7 @@ fn check_subscription(object: &Value) -> Result<(), ObjectsError> {
     })
 }
 
-/// Priorities outside of what the resolver compares count as the furthest it does.
+/// Clamps priorities to the range that the resolver compares.
 fn clamp(priority: i64) -> i32 {
     i32::try_from(priority).unwrap_or(if priority < 0 { i32::MIN } else { i32::MAX })
 }
@@ -375,7 +376,7 @@ fn excludes_global(group: &OperatorGroup) -> bool {
     value.is_some_and(|value| value == labels::TRUE)
 }
 
-/// A Subscription with its settled status, as the resolver takes it.
+/// Converts a Subscription with its settled status for the resolver.
 pub fn resolver_subscription(
     object: &Subscription,
     status: &SubscriptionStatus,
@@ -397,11 +398,11 @@ pub fn resolver_subscription(
     }
 }
 
-/// A ClusterServiceVersion as the resolver takes it.
+/// Converts a ClusterServiceVersion for the resolver.
 pub fn installed_csv(csv: &ClusterServiceVersion) -> InstalledCsv {
     let spec = &csv.spec;
     let crd = |crd: &CrdDescription| {
-        // The group is what follows the plural in the CRD's name.
+        // The group follows the plural in the CRD's name.
         let group = crd.name.split_once('.').map_or("", |(_, group)| group);
         Gvk {
             group: group.to_owned(),

@@ -1,8 +1,8 @@
-//! Texts that hold names of others, as one line: no name begins a line of its own.
+//! Prints untrusted names on one line, so that none begins a line of its own.
 
 use std::fmt::{self, Display, Write as _};
 
-/// Printed with blanks for what would end the line or move the cursor.
+/// Prints blanks for characters that would end the line or move the cursor.
 pub(crate) struct OneLine<T>(pub(crate) T);
 
 impl<T: Display> Display for OneLine<T> {

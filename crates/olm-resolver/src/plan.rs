@@ -1,4 +1,4 @@
-//! What will happen to a namespace, step by step until nothing more is to be done, without doing it.
+//! Predicts the changes of a namespace, step by step until nothing more is installed, without making them.
 
 mod document;
 mod explained;
@@ -25,10 +25,10 @@ use crate::resolve::{Resolution, ResolveError, resolve};
 use crate::simulate;
 use crate::solution::Operator;
 
-/// Most steps looked ahead. A channel is longer only by mistake.
+/// Maximum steps looked ahead. Only a faulty channel is longer.
 pub const MAX_STEPS: usize = 1_000;
 
-/// The fields of a Subscription that a way to a target changes.
+/// The fields of a Subscription that change on the way to a target.
 const CHANNEL: &str = "spec.channel";
 const STARTING_CSV: &str = "spec.startingCSV";
 
@@ -37,45 +37,46 @@ const STARTING_CSV: &str = "spec.startingCSV";
 pub struct Plan {
     /// The namespace.
     pub namespace: String,
-    /// What is done, in order. What is in one step is in one round of resolution.
+    /// Steps in order. Each is one resolution.
     pub steps: Vec<Step>,
-    /// Whether more steps follow that were not looked at.
+    /// True if more steps follow that were not examined.
     pub more_steps: bool,
-    /// What cannot be resolved, one entry for each part of the namespace.
+    /// Failures, one entry for each part of the namespace.
     pub unsatisfiable: Vec<Unsatisfiable>,
-    /// Subscriptions whose channel offers more than they get, with what holds it back. That is no failure: OLM waits.
+    /// Subscriptions whose channel offers more than they get, with the reason. OLM waits; this is not a
+    /// failure.
     pub held_back: Vec<HeldBack>,
     /// Malformed bundles and channels that were left out of the choice, with the reason.
     pub excluded: Vec<String>,
-    /// What else is to be said.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
-/// One round of resolution and what is needed for it.
+/// One resolution and its prerequisites.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// Changes of Subscriptions that the way to a target needs before it.
+    /// Changes of Subscriptions that the way to a target needs first.
     pub changes: Vec<Edit>,
-    /// What is installed, in order.
+    /// Installed bundles, in order.
     pub install: Vec<Install>,
-    /// Subscriptions because of which the step's InstallPlan has to be approved: all that ask for manual approval, as the
-    /// plan is one for the namespace.
+    /// Subscriptions that require approval of the step's InstallPlan: all with manual approval, because the
+    /// namespace has one plan.
     pub approvals: Vec<String>,
 }
 
-/// A change of a Subscription that a person makes.
+/// A change of a Subscription that a user makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
     /// The Subscription.
     pub subscription: String,
-    /// The fields with what they are now and what they become; empty for not set.
+    /// The fields with their present and new values; empty for unset.
     pub fields: Vec<(&'static str, String, String)>,
-    /// Whether it has to be created anew, as the fields count for a first installation only.
+    /// True if it must be recreated, because the fields matter for a first installation only.
     pub recreate: bool,
 }
 
 impl Edit {
-    /// What to do, in one line.
+    /// Returns the instruction in one line.
     pub fn text(&self) -> String {
         let Edit {
             subscription,
@@ -112,7 +113,7 @@ pub struct Install {
     pub catalog: CatalogKey,
     /// Its version; empty if it states none.
     pub version: String,
-    /// The ClusterServiceVersion it takes the place of; empty if nothing like it is installed.
+    /// The installed ClusterServiceVersion it replaces; empty if there is none.
     pub replaces: String,
     /// Subscriptions it is for, separated by commas; the generated one for a dependency.
     pub for_subscription: String,
@@ -129,16 +130,16 @@ pub struct Unsatisfiable {
     pub installed: Vec<String>,
     /// Upstream's message, whole.
     pub message: String,
-    /// The same in fewer than 300 characters.
+    /// The message in fewer than 300 characters.
     pub summary: String,
     /// The reasons.
     pub tree: Vec<Tree>,
-    /// What would resolve it.
+    /// Advice on the failure.
     pub advice: Advice,
 }
 
 impl Unsatisfiable {
-    /// `failure` for people; what does not exist yet is no part of it.
+    /// Returns a failure for people, without Subscriptions that do not exist yet.
     pub fn new(failure: &Explanation, hints: &Hints, advice: Advice, invented: &BTreeSet<String>) -> Self {
         let real = failure
             .subscriptions
@@ -154,7 +155,7 @@ impl Unsatisfiable {
         }
     }
 
-    /// Names of the Subscriptions, or of what is installed where it is nobody's.
+    /// Returns the names of the Subscriptions, or of the installed operators if there are none.
     pub fn concerned(&self) -> &[String] {
         if self.subscriptions.is_empty() {
             &self.installed
@@ -163,7 +164,8 @@ impl Unsatisfiable {
         }
     }
 
-    /// The summary, the reasons and the advice, as lines of at most 118 characters but for the first.
+    /// Returns the summary, the reasons and the advice, as lines of at most 118 characters except for the
+    /// first.
     pub fn lines(&self, namespace: &str) -> Vec<String> {
         let reasons = lines(&self.tree, MAX_LINES, WIDTH);
         let advice = self.advice.lines(namespace);
@@ -174,7 +176,7 @@ impl Unsatisfiable {
     }
 }
 
-/// How far a plan has come, for who waits for it.
+/// Progress of a plan, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A step has been resolved.
@@ -184,21 +186,21 @@ pub enum Progress {
         /// Bundles installed so far.
         installed: usize,
     },
-    /// A failure is looked into.
+    /// A failure is being examined.
     Advice {
         /// Its number, from 1.
         failure: usize,
-        /// How many there are.
+        /// Number of failures.
         of: usize,
     },
-    /// What holds upgrades back is looked for.
+    /// Upgrades that are held back are being examined.
     HeldBack,
 }
 
-/// The way to the target, or where the channels lead if there is none.
+/// Returns the plan to reach the target, or without one to follow the channels.
 ///
 /// # Errors
-/// Those of [`plan_to`] and [`plan()`].
+/// See [`plan_to`] and [`plan()`].
 pub fn answer(
     question: &Question,
     target: Option<&Target>,
@@ -210,10 +212,10 @@ pub fn answer(
     }
 }
 
-/// Looks ahead until nothing more is to be installed.
+/// Looks ahead until nothing more is installed.
 ///
 /// # Errors
-/// When the namespace as a whole cannot be resolved.
+/// The namespace as a whole cannot be resolved.
 pub fn plan(question: &Question) -> Result<Plan, ResolveError> {
     plan_telling(question, &mut |_| {})
 }
@@ -252,7 +254,7 @@ fn plan_telling(question: &Question, progress: &mut dyn FnMut(Progress)) -> Resu
     Ok(plan)
 }
 
-/// Who was told of as failing: a failure stays in all steps that follow.
+/// Reported failures, by name: a failure recurs in all steps that follow.
 #[derive(Default)]
 struct Told {
     subscriptions: BTreeSet<String>,
@@ -260,7 +262,8 @@ struct Told {
 }
 
 impl Told {
-    /// Whether a failure concerns somebody who was not told of; `invented` are Subscriptions nobody asked for.
+    /// Returns whether a failure concerns an object that was not reported yet. `invented` are generated
+    /// Subscriptions.
     fn is_news(&self, failure: &Explanation, invented: &BTreeSet<String>) -> bool {
         let is_new = |name: &String| !self.subscriptions.contains(name) && !invented.contains(name);
         if failure.subscriptions.is_empty() {
@@ -275,14 +278,14 @@ impl Told {
     }
 }
 
-/// Names of the Subscriptions that come into being with a step.
+/// Returns the names of the Subscriptions that a step creates.
 fn generated(resolution: &Resolution) -> impl Iterator<Item = String> {
     let operators = resolution.solution.operators.iter();
     operators.filter_map(|operator| Some(operator.generated_subscription.as_ref()?.name.clone()))
 }
 
 impl Plan {
-    /// Everything that is installed, in order over all steps.
+    /// Returns everything that is installed, in order over all steps.
     pub fn install(&self) -> impl Iterator<Item = &Install> {
         self.steps.iter().flat_map(|step| &step.install)
     }
@@ -331,14 +334,14 @@ impl Plan {
     }
 }
 
-/// `there` is what is installed before the step.
+/// Returns one install. `there` are the operators installed before the step.
 fn install(there: &BTreeSet<&str>, operator: &Operator) -> Install {
     let generated = operator
         .generated_subscription
         .iter()
         .map(|generated| generated.name.clone());
     let subscriptions: Vec<String> = operator.subscriptions.iter().cloned().chain(generated).collect();
-    // The catalog's own word for what comes before it says nothing about this namespace.
+    // The catalog's predecessor has no meaning in this namespace unless it is installed.
     let replaces = there.get(operator.replaces.as_str());
     Install {
         name: operator.entry.name.to_string(),

@@ -1,5 +1,5 @@
-//! Tests on a single bundle that can print themselves the way upstream does in its messages
-//! (`docs/reference/resolution.md`). Whether a bundle passes one, [`Entry::meets`](crate::entry::Entry::meets) tells.
+//! Tests on a single bundle that print as upstream does in its messages (`docs/reference/resolution.md`).
+//! [`Entry::meets`](crate::entry::Entry::meets) evaluates them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,12 +10,12 @@ use olm_fbc::property::Gvk;
 
 use crate::cel::Rule;
 
-/// A version range and the text it was written as, which identifies it.
+/// A version range with its text, which identifies it.
 #[derive(Clone, Debug)]
 pub struct VersionRange(pub(crate) Range);
 
 impl VersionRange {
-    /// Reads a range as upstream's operators write them, such as `>=1.0.0 <2.0.0`.
+    /// Parses a range in the syntax of upstream's operators, such as `>=1.0.0 <2.0.0`.
     ///
     /// # Errors
     /// The reason why the text is not a range.
@@ -51,7 +51,7 @@ impl Ord for VersionRange {
 pub enum Predicate {
     /// Has an `olm.gvk` property with this API.
     ProvidesApi(Gvk),
-    /// Is of this package, by an `olm.package` property or by where it was found.
+    /// Belongs to this package, by an `olm.package` property or by its catalog.
     Package(String),
     /// Has a version within the range, by an `olm.package` property or its own.
     VersionInRange(VersionRange),
@@ -63,14 +63,14 @@ pub enum Predicate {
     Any(Vec<Predicate>),
     /// No part holds; without parts, true.
     Not(Vec<Predicate>),
-    /// The rule holds for the properties; with the message its author gave it, which may be empty.
+    /// The rule holds for the properties; with its author's message, which may be empty.
     Cel(Rule, String),
-    /// The test, with what its author wants the user to be told when it cannot be met. Texts as upstream's leave it out.
+    /// The test, with its author's message for users if it cannot be met. Texts omit it, as upstream's do.
     WithMessage(String, Box<Predicate>),
 }
 
 impl Predicate {
-    /// Bytes of all its texts together, and one for each part.
+    /// Returns the bytes of all its texts together, plus one for each part.
     pub(crate) fn text_len(&self) -> usize {
         let of_parts = |parts: &[Predicate]| parts.iter().map(Predicate::text_len).sum();
         let texts: usize = match self {
@@ -84,7 +84,7 @@ impl Predicate {
         texts + 1
     }
 
-    /// What its author wants the user to be told, its own message first, then those of its parts.
+    /// Returns its author's messages for users: its own first, then those of its parts.
     pub fn messages(&self) -> Vec<&str> {
         match self {
             Predicate::Cel(_, message) if !message.is_empty() => vec![message],
@@ -101,7 +101,7 @@ impl Predicate {
 }
 
 impl VersionRange {
-    /// The range as written.
+    /// Returns the range as written.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -121,7 +121,7 @@ impl fmt::Display for Predicate {
             Predicate::Label(label) => write!(f, "with label: {label}"),
             Predicate::All(parts) => join(f, parts, " and "),
             Predicate::Any(parts) => join(f, parts, " or "),
-            // Upstream prints no leading "not"; its users' texts are matched word for word.
+            // Upstream prints no leading "not"; its users match these texts word for word.
             Predicate::Not(parts) => join(f, parts, " and not "),
             Predicate::Cel(rule, message) => {
                 let (rule, message) = (quote(rule.text()), quote(message));

@@ -1,4 +1,4 @@
-//! What resolution is asked: one namespace with everything that may matter to it, as plain values.
+//! Input of resolution: one namespace with everything that may matter to it, as plain values.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::runtime_constraint::RuntimeConstraint;
 pub struct Problem {
     /// The namespace.
     pub namespace: String,
-    /// Namespace whose catalogs everyone may use; empty for none.
+    /// Namespace whose catalogs all namespaces may use; empty for none.
     pub global_namespace: String,
     /// All Subscriptions of the namespace.
     pub subscriptions: Vec<Subscription>,
     /// All ClusterServiceVersions of the namespace, copied ones included.
     pub installed: Vec<InstalledCsv>,
-    /// CatalogSources of this namespace and the global one. Others may be given; they are not looked at.
+    /// CatalogSources of this namespace and the global one. Others are ignored.
     pub catalogs: Vec<Catalog>,
-    /// What the namespace's OperatorGroups say.
+    /// Facts about the namespace's OperatorGroups.
     pub operator_group: OperatorGroup,
-    /// Demands of the administrator on every bundle from a catalog.
+    /// The administrator's constraints on every bundle from a catalog.
     pub runtime_constraints: Vec<RuntimeConstraint>,
 }
 
 impl Problem {
-    /// The same namespace with nothing but these Subscriptions and ClusterServiceVersions.
+    /// Returns the same namespace with only these Subscriptions and ClusterServiceVersions.
     pub(crate) fn limited<'p>(
         &self,
         subscriptions: impl Iterator<Item = &'p Subscription>,
@@ -46,13 +46,13 @@ impl Problem {
         }
     }
 
-    /// The content of a catalog; `None` where there is no such catalog, or it cannot be read.
+    /// Returns the content of a catalog; `None` if it does not exist or cannot be read.
     pub fn snapshot(&self, key: &CatalogKey) -> Option<&Snapshot> {
         let catalog = self.catalogs.iter().find(|catalog| catalog.key == *key)?;
         catalog.content.as_deref().ok()
     }
 
-    /// Whether the Subscription waits for an InstallPlan to be approved or carried out.
+    /// Returns whether the Subscription waits for an InstallPlan to be approved or completed.
     pub fn awaits_plan(&self, subscription: &Subscription) -> bool {
         let Subscription {
             current_csv,
@@ -64,7 +64,8 @@ impl Problem {
             && !self.installed.iter().any(|csv| csv.name == *current_csv)
     }
 
-    /// That there is no such Subscription, with those there are and the one that was probably meant.
+    /// Returns a message that there is no such Subscription. It lists the existing ones and the one that was
+    /// probably meant.
     pub fn unknown_subscription(&self, name: &str) -> String {
         let known = || self.subscriptions.iter().map(|s| s.name.as_str());
         let meant = did_you_mean(name, known());
@@ -94,10 +95,11 @@ pub struct Subscription {
     pub current_csv: String,
     /// `status.installedCSV`.
     pub installed_csv: String,
-    /// Range of versions that the package is held within, as text; any version without. What cannot be read allows none.
+    /// Range of versions that the package is held within, as text; `None` for any version. An unreadable one
+    /// allows none.
     pub hold: Option<String>,
-    /// Asks whether it could move on: what is installed does not serve it. Never so in a cluster; this is how one learns
-    /// what holds an upgrade back.
+    /// Requires another version than the installed one. Never set in a cluster; it serves to find out why an
+    /// upgrade is held back.
     pub must_move: bool,
 }
 
@@ -112,10 +114,10 @@ pub struct InstalledCsv {
     pub replaces: String,
     /// `status.phase`, such as `Succeeded`.
     pub phase: String,
-    /// Whether this is a copy of a ClusterServiceVersion of another namespace.
+    /// True if this is a copy of a ClusterServiceVersion of another namespace.
     pub copied: bool,
-    /// Annotation `operatorframework.io/properties`, if present. It replaces everything derived from the spec. Copies of a
-    /// problem share it, and what is read from it.
+    /// Annotation `operatorframework.io/properties`, if present. It replaces everything derived from the
+    /// spec. Copies of a problem share the text and its parsed content.
     pub properties: Option<Arc<str>>,
     /// APIs of owned CRDs and APIServices.
     pub owned: Vec<Gvk>,
@@ -123,21 +125,21 @@ pub struct InstalledCsv {
     pub required: Vec<Gvk>,
 }
 
-/// The OperatorGroup facts that bear on resolution.
+/// Facts about OperatorGroups that resolution uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorGroup {
-    /// How many OperatorGroups the namespace has; resolution needs exactly one.
+    /// Number of OperatorGroups in the namespace; resolution needs exactly one.
     pub count: usize,
-    /// Their names, for messages; empty where nobody asked.
+    /// Their names, for messages; may be empty.
     pub names: Vec<String>,
     /// `spec.upgradeStrategy` is `TechPreviewUnsafeFailForward`.
     pub fail_forward: bool,
-    /// Catalogs of the global namespace are not to be used.
+    /// True if catalogs of the global namespace are excluded.
     pub exclude_global_namespace: bool,
 }
 
 impl Default for OperatorGroup {
-    /// One OperatorGroup that asks for nothing special.
+    /// One OperatorGroup with default settings.
     fn default() -> Self {
         OperatorGroup {
             count: 1,

@@ -10,17 +10,17 @@ use crate::predicate::{Predicate, VersionRange};
 /// Largest `olm.constraint` value in bytes.
 pub const MAX_CONSTRAINT_SIZE: usize = 2 << 16;
 
-/// Deepest nesting of objects and lists in an `olm.constraint`: what the JSON parser follows. A constraint within a
-/// constraint takes three.
+/// Maximum nesting of objects and lists in an `olm.constraint`, which is the JSON parser's limit. A
+/// constraint within a constraint takes three.
 pub const MAX_NESTING: usize = 127;
 
-/// Most requirement properties of one bundle or installed ClusterServiceVersion, each counted as often as it is stated.
+/// Maximum requirement properties of one bundle or installed ClusterServiceVersion, duplicates included.
 pub const MAX_REQUIREMENTS: usize = 1_000;
 
-/// A property that cannot be understood. A bundle with one is never selected.
+/// A malformed property. A bundle with one is never selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedProperty {
-    /// The value is not what its type demands.
+    /// The value does not match its type.
     #[error(transparent)]
     Value(#[from] PropertyError),
     /// The range is not a version range.
@@ -30,22 +30,22 @@ pub enum MalformedProperty {
         kind: String,
         /// The range as written.
         range: String,
-        /// What is wrong with it.
+        /// The fault.
         cause: String,
     },
-    /// An `olm.constraint` is too large to be looked at.
+    /// An `olm.constraint` is too large to be parsed.
     #[error("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT_SIZE} bytes")]
     TooLarge,
-    /// There are more than anybody can mean.
+    /// There are more requirements than allowed.
     #[error("{0} requirements are more than the {MAX_REQUIREMENTS} that are read of one bundle")]
     TooMany(usize),
-    /// An `olm.constraint` is nested deeper than anything readable.
+    /// An `olm.constraint` is nested too deeply.
     #[error("olm.constraint nests more than {MAX_NESTING} objects and lists within each other")]
     TooDeep,
-    /// An `olm.constraint` names nothing to test.
+    /// An `olm.constraint` has nothing to test.
     #[error("constraint is empty")]
     EmptyConstraint,
-    /// An `olm.constraint` has a field nobody knows.
+    /// An `olm.constraint` has an unknown field.
     #[error("parse olm.constraint: json: unknown field {0:?}")]
     UnknownField(String),
     /// The CEL rule of an `olm.constraint` cannot be used.
@@ -53,12 +53,12 @@ pub enum MalformedProperty {
     Cel {
         /// The rule as written, shortened if it is long.
         rule: String,
-        /// What is wrong with it.
+        /// The fault.
         cause: RuleError,
     },
 }
 
-/// Whether properties of a type are requirements.
+/// Returns whether properties of a type are requirements.
 pub(crate) fn is_requirement(kind: &str) -> bool {
     let required = [
         kinds::GVK_REQUIRED,
@@ -68,10 +68,10 @@ pub(crate) fn is_requirement(kind: &str) -> bool {
     kind == kinds::CONSTRAINT || required.contains(&kind)
 }
 
-/// The predicate of a requirement property; none for every other type.
+/// Returns the predicate of a requirement property; `None` for every other type.
 ///
 /// # Errors
-/// When the value is malformed.
+/// The value is malformed.
 pub fn parse(property: &EntryProperty) -> Result<Option<Predicate>, MalformedProperty> {
     match &*property.kind {
         kinds::CONSTRAINT => constraint_text(&property.value).map(Some),
@@ -85,10 +85,10 @@ pub fn parse(property: &EntryProperty) -> Result<Option<Predicate>, MalformedPro
     }
 }
 
-/// The predicate of an `olm.constraint` value.
+/// Returns the predicate of an `olm.constraint` value.
 ///
 /// # Errors
-/// When the value is malformed, too large or empty.
+/// The value is malformed, too large or empty.
 pub fn constraint_text(value: &str) -> Result<Predicate, MalformedProperty> {
     if value.len() > MAX_CONSTRAINT_SIZE {
         return Err(MalformedProperty::TooLarge);
@@ -103,7 +103,7 @@ fn constraint(fields: &Map<String, Value>) -> Result<Predicate, MalformedPropert
     )?;
     let message = text(fields, "failureMessage")?;
     let test = test(fields, &message)?;
-    // A rule prints its message itself, as it has no other words.
+    // A rule prints its message itself, as it has no other description.
     let told = message.is_empty() || matches!(test, Predicate::Cel(..));
     Ok(if told {
         test
@@ -112,7 +112,7 @@ fn constraint(fields: &Map<String, Value>) -> Result<Predicate, MalformedPropert
     })
 }
 
-/// Parts are tried in the order in which upstream looks at them, should several be given.
+/// Returns the test in an object. If it has several parts, upstream's order decides.
 fn test(fields: &Map<String, Value>, message: &str) -> Result<Predicate, MalformedProperty> {
     if let Some(value) = part(fields, "gvk")? {
         only(value, &["group", "version", "kind"])?;
@@ -157,7 +157,7 @@ fn test(fields: &Map<String, Value>, message: &str) -> Result<Predicate, Malform
     Err(MalformedProperty::EmptyConstraint)
 }
 
-/// Long rules are cut, as the error goes into conditions.
+/// Shortens long rules, as the error is put into conditions.
 fn shorten(rule: &str) -> String {
     const MAX_CHARACTERS: usize = 120;
     match rule.char_indices().nth(MAX_CHARACTERS) {
@@ -195,14 +195,14 @@ fn package(kind: &str, required: PackageRequired) -> Result<Predicate, Malformed
     ]))
 }
 
-/// A JSON object as Go reads one: `null` is the empty object, what follows the value is not looked at.
+/// Parses a JSON object as Go does: `null` is the empty object, and text after the value is ignored.
 fn object(value: &str) -> Result<Map<String, Value>, MalformedProperty> {
     let mut stream = serde_json::Deserializer::from_str(value).into_iter::<Value>();
     match stream.next() {
         Some(Ok(Value::Object(fields))) => Ok(fields),
         Some(Ok(Value::Null)) => Ok(Map::new()),
         Some(Ok(other)) => Err(malformed(format!("expected an object, found {other}"))),
-        // The parser has no other way to tell this error from others.
+        // The parser has no other way to distinguish this error.
         Some(Err(error)) if error.to_string().starts_with("recursion limit") => {
             Err(MalformedProperty::TooDeep)
         }
@@ -211,7 +211,7 @@ fn object(value: &str) -> Result<Map<String, Value>, MalformedProperty> {
     }
 }
 
-/// A text field as Go reads one: the key in any case, absent or `null` as the empty text.
+/// Returns a text field as Go reads it: the key in any case, absent or `null` as the empty text.
 fn text(fields: &Map<String, Value>, name: &str) -> Result<String, MalformedProperty> {
     match field(fields, name) {
         None | Some(Value::Null) => Ok(String::new()),

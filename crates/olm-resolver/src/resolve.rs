@@ -1,4 +1,4 @@
-//! From a problem to a resolution.
+//! Resolves a problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 use crate::variables::{self, Cause, Subject, Variables};
 use crate::work::Work;
 
-/// The answer for one namespace: what can be done, and what cannot and why.
+/// The result for one namespace: its changes, and its failures with reasons.
 ///
-/// Parts of a namespace that have nothing to do with each other are answered apart, so both lists may have content.
+/// Independent parts of a namespace are resolved separately, so both lists may have content.
 #[derive(Clone, Debug, Default)]
 pub struct Resolution {
-    /// What to install.
+    /// The bundles to install.
     pub solution: Solution,
     /// One explanation for each part that fails, by the first Subscription or installed operator concerned.
     pub failures: Vec<Explanation>,
@@ -30,9 +30,9 @@ pub enum ResolveError {
     /// Resolution needs exactly one OperatorGroup.
     #[error("found {found} operatorGroups, expected 1: {way_out}")]
     OperatorGroups {
-        /// How many there are.
+        /// Number of OperatorGroups.
         found: usize,
-        /// What to do, with their names where they are known.
+        /// The way out, with their names if known.
         way_out: String,
     },
     /// The installed ClusterServiceVersions cannot be read.
@@ -43,7 +43,7 @@ pub enum ResolveError {
     Installed {
         /// The namespace.
         namespace: String,
-        /// What is wrong, printed with this error.
+        /// The fault, printed with this error.
         cause: InstalledError,
     },
     /// The engine behind the solver failed.
@@ -51,18 +51,18 @@ pub enum ResolveError {
     Solver {
         /// The namespace.
         namespace: String,
-        /// What the engine says.
+        /// The engine's error.
         #[source]
         source: SolverError,
     },
 }
 
-/// Subscriptions and installed operators that hang together, by name.
+/// Connected Subscriptions and installed operators, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) subscriptions: BTreeSet<String>,
     pub(crate) installed: BTreeSet<String>,
-    /// Subscriptions with something installed for which there is an upgrade.
+    /// Subscriptions with an installed operator for which there is an upgrade.
     pub(crate) offered: BTreeSet<String>,
 }
 
@@ -86,7 +86,7 @@ impl Part {
         part
     }
 
-    /// The problem of this part alone.
+    /// Returns the problem of this part alone.
     pub(crate) fn limit(&self, problem: &Problem, by_name: &ByName<'_>) -> Problem {
         let subscriptions = self.subscriptions.iter();
         let installed = self.installed.iter();
@@ -117,7 +117,8 @@ impl<'a> ByName<'a> {
     }
 }
 
-/// The parts of a namespace, without resolving them. None where the namespace cannot be read as a whole.
+/// Returns the parts of a namespace, without resolving them. `None` if the namespace cannot be read as a
+/// whole.
 pub(crate) fn parts(problem: &Problem) -> Option<Vec<Part>> {
     let (readings, work) = (Readings::default(), Work::default());
     let universe = Universe::new(problem, &readings, &work).ok()?;
@@ -131,10 +132,11 @@ pub(crate) fn parts(problem: &Problem) -> Option<Vec<Part>> {
     )
 }
 
-/// Names of the Subscriptions and installed operators that cannot be resolved, without the reasons.
+/// Returns the names of the Subscriptions and installed operators that cannot be resolved, without the
+/// reasons.
 ///
 /// # Errors
-/// As [`resolve()`].
+/// See [`resolve()`].
 pub(crate) fn failing(
     problem: &Problem,
     readings: &Readings,
@@ -193,16 +195,16 @@ fn readable<'p>(
     })
 }
 
-/// Resolves a namespace: the same answer for the same problem, in whatever order its parts are given.
+/// Resolves a namespace. The result does not depend on the order of the problem's parts.
 ///
 /// # Errors
-/// When the namespace as a whole cannot be resolved; what concerns only some Subscriptions is in
+/// The namespace as a whole cannot be resolved. Failures of single Subscriptions are in
 /// [`Resolution::failures`].
 pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
     resolve_within(problem, &Readings::default(), &Work::default())
 }
 
-/// As [`resolve()`], with what was read of annotations before, and with no more work than may be done.
+/// Same as [`resolve()`], with annotations that are parsed already and a limit on work.
 pub(crate) fn resolve_within(
     problem: &Problem,
     readings: &Readings,
@@ -246,9 +248,9 @@ pub(crate) fn resolve_within(
     Ok(resolution)
 }
 
-/// A selection made while a catalog could not be read holds only if that catalog could not have changed it: every
-/// choice fell on its first candidate, and nothing of the missing catalog would have stood before it. Choices met by
-/// what was already taken, and Subscriptions, which look at one catalog only, are certain otherwise.
+/// Returns a failure if an unavailable catalog could have changed the selection. A choice is certain if it
+/// was met by a bundle already taken, or if it took its first candidate and no bundle of that catalog would
+/// precede it. A Subscription reads one catalog only, so its first candidate is certain.
 fn needs_unavailable_catalog(
     universe: &Universe<'_>,
     variables: &Variables<'_>,

@@ -1,4 +1,4 @@
-//! Demands of the administrator on every bundle that is to be installed, from a file.
+//! The administrator's constraints on every bundle to install, from a file.
 
 use std::io;
 use std::path::Path;
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use crate::predicate::Predicate;
 use crate::requirement::{self, MalformedProperty};
 
-/// Most demands in one file, as upstream.
+/// Maximum constraints in one file, as in upstream.
 pub const MAX_CONSTRAINTS: usize = 10;
 
-/// A demand every bundle from a catalog must meet. Installed operators are not subject to it.
+/// A constraint that every bundle from a catalog must meet. Installed operators are not subject to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeConstraint {
-    /// What the user is told about a bundle that does not meet it.
+    /// Message for users about a bundle that does not meet it.
     pub message: String,
     /// The test.
     pub predicate: Predicate,
 }
 
-/// Why a file of demands cannot be used.
+/// A file of constraints cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeConstraintsError {
     /// The file cannot be read.
@@ -32,32 +32,32 @@ pub enum RuntimeConstraintsError {
     File {
         /// Its path.
         file: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// Not YAML or JSON with a list `properties` of `type` and `value`.
     #[error("runtime constraints: {0}")]
     Syntax(String),
-    /// More than anyone needs.
+    /// More constraints than allowed.
     #[error("runtime constraints: {0} properties, more than {MAX_CONSTRAINTS}")]
     TooMany(usize),
-    /// A property demands nothing.
+    /// A property requires nothing.
     #[error(
         "runtime constraints: property {number} has type {kind}, which demands nothing: use olm.constraint"
     )]
     NoDemand {
-        /// Counted from 1.
+        /// Number of the property, from 1.
         number: usize,
         /// Its type.
         kind: String,
     },
-    /// A property cannot be understood.
+    /// A property is malformed.
     #[error("runtime constraints: property {number}: {cause}")]
     Malformed {
-        /// Counted from 1.
+        /// Number of the property, from 1.
         number: usize,
-        /// What is wrong.
+        /// The fault.
         cause: MalformedProperty,
     },
 }
@@ -74,10 +74,11 @@ struct Property {
 }
 
 impl RuntimeConstraint {
-    /// Reads a requirement property, such as an `olm.constraint`, as a demand on the bundle itself.
+    /// Converts a requirement property, such as an `olm.constraint`, to a constraint on the bundle itself.
+    /// `None` for a type that requires nothing.
     ///
     /// # Errors
-    /// When the property is malformed; none is returned for a type that requires nothing.
+    /// The property is malformed.
     pub fn parse(property: &EntryProperty) -> Result<Option<Self>, MalformedProperty> {
         let predicate = requirement::parse(property)?;
         Ok(predicate.map(|predicate| RuntimeConstraint {
@@ -89,7 +90,7 @@ impl RuntimeConstraint {
         }))
     }
 
-    /// Reads a file, as [`RuntimeConstraint::read`] its text.
+    /// Reads a file; see [`RuntimeConstraint::read`].
     ///
     /// # Errors
     /// The file cannot be read or used.
@@ -101,11 +102,12 @@ impl RuntimeConstraint {
         Self::read(&text)
     }
 
-    /// Reads a file's text: `{"properties": [{"type": …, "value": …}]}` in JSON or YAML. Types are those of requirements; the
-    /// plain `olm.gvk`, `olm.package` (whose `version` is a range) and `olm.label` stand for the requirement of the same.
+    /// Parses a file's text: `{"properties": [{"type": …, "value": …}]}` in JSON or YAML. Types are those of
+    /// requirements. The plain `olm.gvk`, `olm.package` (whose `version` is a range) and `olm.label` mean the
+    /// corresponding requirement.
     ///
     /// # Errors
-    /// What cannot be used, by its number.
+    /// The fault, by the property's number.
     pub fn read(text: &str) -> Result<Vec<Self>, RuntimeConstraintsError> {
         let file: File =
             yaml::from_str(text).map_err(|error| RuntimeConstraintsError::Syntax(error.to_string()))?;

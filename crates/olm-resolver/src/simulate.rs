@@ -1,4 +1,4 @@
-//! A namespace as it will be once something was installed, for looking ahead.
+//! Simulates installations in a namespace, for looking ahead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use crate::solution::{Operator, Solution};
 
 const SUCCEEDED: &str = "Succeeded";
 
-/// Installs what a solution says: new versions take the place of the ones they replace, generated Subscriptions exist.
+/// Installs a solution: new versions replace their predecessors, and generated Subscriptions are created.
 pub(crate) fn carry_out(problem: &mut Problem, solution: &Solution) {
-    // Who waits for a step to end waits for the end of what went before, too.
+    // When a step is complete, operators that were being replaced before it are gone too.
     installed::drop_replaced(problem);
     let operators = &solution.operators;
     let gone: BTreeSet<&str> = operators
@@ -104,7 +104,7 @@ fn installed_csv(entry: &Entry) -> InstalledCsv {
         properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(",")).into()),
         owned: entry.provided_apis.to_vec(),
         required: entry.required_apis.to_vec(),
-        // What it replaced is gone.
+        // The replaced version is gone.
         replaces: String::new(),
         copied: false,
     }

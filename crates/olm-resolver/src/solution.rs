@@ -1,4 +1,4 @@
-//! What a resolved namespace gets (`docs/reference/resolution.md`).
+//! Changes of a resolved namespace (`docs/reference/resolution.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::solver::{Selection, Step};
 use crate::universe::{EntryRef, Universe};
 use crate::variables::{Subject, Variables};
 
-/// What to install and which Subscriptions move on. Empty if there is nothing to do.
+/// The bundles to install and the Subscriptions that move on. Empty if there is nothing to do.
 #[derive(Clone, Debug, Default)]
 pub struct Solution {
     /// Bundles to install, by name, package and channel.
@@ -24,20 +24,20 @@ pub struct Solution {
 pub struct Operator {
     /// The entry: name, package, channel, version, bundle image and properties.
     pub entry: Arc<Entry>,
-    /// Catalog it comes from.
+    /// Catalog of the entry.
     pub catalog: CatalogKey,
-    /// Name of the ClusterServiceVersion it replaces: the installed one for an upgrade, otherwise what the catalog
-    /// says. Empty for none.
+    /// Name of the ClusterServiceVersion it replaces: the installed one for an upgrade, otherwise the
+    /// catalog's. Empty for none.
     pub replaces: String,
     /// Subscriptions of its package, channel and catalog, by name.
     pub subscriptions: Vec<String>,
-    /// Names of the bundles whose requirements led to it.
+    /// Names of the bundles whose requirements caused it.
     pub required_by: Vec<String>,
-    /// A Subscription to create, if none is there for it.
+    /// A Subscription to create, if none exists for it.
     pub generated_subscription: Option<GeneratedSubscription>,
 }
 
-/// A Subscription for a bundle that came in as a dependency. Approval is automatic.
+/// A Subscription for a bundle that is installed as a dependency. Approval is automatic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratedSubscription {
     /// Name of the object, `<package>-<channel>-<catalog>-<catalog namespace>`.
@@ -61,7 +61,7 @@ pub struct SubscriptionUpdate {
     pub current_csv: String,
 }
 
-/// Subscriptions and installed operators by what they are looked up by, as a namespace may have thousands.
+/// Indexes of Subscriptions and installed operators, as a namespace may have thousands.
 pub(crate) struct Lookup<'a> {
     by_package: BTreeMap<&'a str, Vec<&'a Subscription>>,
     installed: BTreeSet<&'a str>,
@@ -87,7 +87,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// Adds what one component selected to the solution.
+/// Adds the selection of one component to the solution.
 pub(crate) fn collect(
     lookup: &Lookup<'_>,
     universe: &Universe<'_>,
@@ -138,7 +138,8 @@ pub(crate) fn collect(
     }
 }
 
-/// None if every Subscription already has it as its current one and it is there.
+/// Returns the operator for an entry. `None` if it is installed and every Subscription has it as its current
+/// one.
 fn operator(
     lookup: &Lookup<'_>,
     entry: Arc<Entry>,
@@ -186,7 +187,7 @@ fn is_for(subscription: &Subscription, entry: &Entry, catalog: &CatalogKey) -> b
 }
 
 impl Solution {
-    /// Puts everything in an order that depends on nothing but the content.
+    /// Sorts everything by content alone.
     pub(crate) fn sort(&mut self) {
         self.operators.sort_by(|a, b| {
             let key = |o: &Operator| {

@@ -1,9 +1,11 @@
-//! The constraint solver: boolean variables with constraints and ordered preferences, one selection or a core.
+//! The constraint solver: boolean variables with constraints and ordered preferences, one selection or a
+//! core.
 //!
-//! The vocabulary is upstream's (`mandatory`, `prohibited`, `dependency`, `conflict`, `at most`), and so is the
-//! meaning of preference: the selection is the first consistent one in a breadth first walk that starts at the
-//! mandatory variables in their order and takes, for each dependency, the first candidate that can still be
-//! part of a consistent whole. Preference beats size; nothing is selected that no mandatory variable leads to.
+//! The vocabulary is upstream's (`mandatory`, `prohibited`, `dependency`, `conflict`, `at most`), and so is
+//! the meaning of preference. The selection is the first consistent one in a breadth first walk. The walk
+//! starts at the mandatory variables in their order. For each dependency it takes the first candidate that
+//! can still be part of a consistent whole. Preference beats size; nothing is selected that no mandatory
+//! variable leads to.
 //!
 //! ```text
 //!   Instance ──components──▶ Component ──solve──▶ Selection            (first pass: counting, no SAT)
@@ -32,7 +34,7 @@ use crate::work::{TooMuch, Work};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VariableId(pub usize);
 
-/// What a variable demands of a selection.
+/// A variable's condition on a selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Constraint {
     /// The variable is selected.
@@ -43,13 +45,13 @@ pub enum Constraint {
     Dependency(Vec<VariableId>),
     /// The variable and the other one are not both selected.
     Conflict(VariableId),
-    /// No more than the given number of these variables are selected, whether or not the holder is. A variable
+    /// At most the given number of these variables are selected, whether or not the holder is. A variable
     /// listed twice counts twice.
     AtMost(usize, Vec<VariableId>),
 }
 
 impl Constraint {
-    /// One, and one for each variable it names.
+    /// Returns one, plus one for each variable it names.
     pub(crate) fn size(&self) -> usize {
         match self {
             Constraint::Mandatory | Constraint::Prohibited => 1,
@@ -59,12 +61,12 @@ impl Constraint {
     }
 }
 
-/// Names one constraint: the `constraint`-th of its variable.
+/// Identifies one constraint: the `constraint`-th of its variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConstraintRef {
     /// The variable that carries the constraint.
     pub variable: VariableId,
-    /// Its place in the variable's list.
+    /// Its index in the variable's list.
     pub constraint: usize,
 }
 
@@ -91,17 +93,17 @@ impl Instance {
         }
     }
 
-    /// Number of variables.
+    /// Returns the number of variables.
     pub fn len(&self) -> usize {
         self.variables.len()
     }
 
-    /// Whether there is no variable at all.
+    /// Returns whether there are no variables.
     pub fn is_empty(&self) -> bool {
         self.variables.is_empty()
     }
 
-    /// The constraints of one variable, in the order they were added.
+    /// Returns the constraints of one variable, in the order they were added.
     pub fn constraints(&self, variable: VariableId) -> &[Constraint] {
         &self.variables[variable.0]
     }
@@ -113,7 +115,7 @@ impl Instance {
         components::split(self)
     }
 
-    /// How many variables these are, with their constraints and what these name.
+    /// Returns the number of these variables, plus the sizes of their constraints.
     pub(crate) fn size(&self, variables: &[VariableId]) -> usize {
         let of = |variable: &VariableId| {
             1 + self
@@ -142,14 +144,14 @@ impl Instance {
 /// Outcome for one component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything fits; what to select and why.
+    /// A selection meets all constraints. Includes its choices.
     Selected(Selection),
-    /// Nothing fits. The constraints given exclude each other, and dropping any one of them would end that, as far as the work
-    /// that may be done was enough to tell.
+    /// No selection meets all constraints. The given constraints exclude each other, and none of them can be
+    /// dropped. If the limit on work was reached, there may be more than needed.
     Unsatisfiable(Vec<ConstraintRef>),
 }
 
-/// The constraints were too many to be put together, or the SAT engine gave up.
+/// There are too many constraints, or the SAT engine gave up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("solve constraints: {0}")]
 pub struct SolverError(pub(crate) String);
@@ -162,11 +164,11 @@ impl From<TooMuch> for SolverError {
 
 /// Solves one component of an instance.
 ///
-/// `rank` orders constraints for explanations: when several minimal cores exist, constraints of a lower rank are
-/// given up first, so that the surviving text is the most telling one.
+/// `rank` orders constraints for explanations. If there are several minimal cores, constraints of a lower
+/// rank are dropped first, so that the most telling ones remain.
 ///
 /// # Errors
-/// The SAT engine fails, or has more to do than it may.
+/// The SAT engine fails, or exceeds its limit on work.
 pub fn solve(
     instance: &Instance,
     component: &Component,
@@ -180,10 +182,10 @@ pub fn solve(
     }
 }
 
-/// The selection alone, for who does not ask why there is none.
+/// Returns the selection alone, without a core if there is none.
 ///
 /// # Errors
-/// As [`solve`].
+/// See [`solve`].
 pub fn select(
     instance: &Instance,
     component: &Component,

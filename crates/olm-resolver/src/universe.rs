@@ -1,4 +1,4 @@
-//! Everything a namespace can choose from, in order of preference.
+//! All entries that a namespace can choose from, in order of preference.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -15,11 +15,11 @@ use crate::predicate::Predicate;
 use crate::problem::Problem;
 use crate::work::Work;
 
-/// What to do about a catalog that cannot be read.
+/// Way out if a catalog cannot be read.
 pub(crate) const UNAVAILABLE_HINT: &str =
     "see the status and the pod of that catalogsource; resolution goes on by itself once it can be read";
 
-/// Names one entry: an installed one, or an entry of a catalog. Ordered by nothing but position.
+/// Identifies one entry: an installed one, or an entry of a catalog. Ordered by position only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EntryRef {
     Installed(usize),
@@ -31,17 +31,18 @@ pub(crate) struct Universe<'a> {
     namespace: &'a str,
     installed: Vec<Arc<Entry>>,
     installed_by_name: BTreeMap<Arc<str>, usize>,
-    /// Readable catalogs, most preferred first where nothing speaks for one of them in particular.
+    /// Readable catalogs, most preferred first unless a requirement prefers one of them.
     catalogs: Vec<(&'a CatalogKey, &'a Snapshot)>,
     /// Catalogs that could not be read, with the number of readable ones preferred to them and the reason.
     unavailable: BTreeMap<&'a CatalogKey, (usize, &'a str)>,
-    /// What messages call the bundles, each put together once.
+    /// Cached names of bundles in messages.
     identifiers: RefCell<BTreeMap<EntryRef, BundleId>>,
-    /// What is looked at.
+    /// Counter of the work.
     pub(crate) work: &'a Work,
 }
 
-/// Catalogs that a namespace may use, most preferred first where nothing speaks for one of them in particular.
+/// Returns the catalogs that a namespace may use, most preferred first unless a requirement prefers one of
+/// them.
 pub(crate) fn usable(problem: &Problem) -> Vec<&Catalog> {
     let visible = |catalog: &&Catalog| {
         let namespace = &catalog.key.namespace;
@@ -91,7 +92,7 @@ impl<'a> Universe<'a> {
         }
     }
 
-    /// What messages call an entry.
+    /// Returns an entry's name in messages.
     pub(crate) fn identifier(&self, reference: EntryRef) -> BundleId {
         if let Some(known) = self.identifiers.borrow().get(&reference) {
             return known.clone();
@@ -120,7 +121,7 @@ impl<'a> Universe<'a> {
         self.installed_by_name.get(name).copied().map(EntryRef::Installed)
     }
 
-    /// A catalog by its key, with its position.
+    /// Returns a catalog by its key, with its position.
     pub(crate) fn catalog(&self, key: &CatalogKey) -> Option<(usize, &'a Snapshot)> {
         let position = self.catalogs.iter().position(|(k, _)| *k == key)?;
         Some((position, self.catalogs[position].1))
@@ -130,14 +131,14 @@ impl<'a> Universe<'a> {
         self.catalogs[position].0
     }
 
-    /// Why a catalog cannot be read, if that is so.
+    /// Returns why a catalog cannot be read; `None` if it can.
     pub(crate) fn unavailable(&self, key: &CatalogKey) -> Option<String> {
         self.unavailable
             .get(key)
             .map(|(_, cause)| unavailable_text(key, cause))
     }
 
-    /// The reasons of all catalogs that cannot be read, in upstream's words for several errors.
+    /// Returns the reasons of all unreadable catalogs, in upstream's format for several errors.
     pub(crate) fn all_unavailable(&self) -> Option<String> {
         let mut texts: Vec<String> = self
             .unavailable
@@ -152,8 +153,8 @@ impl<'a> Universe<'a> {
         }
     }
 
-    /// Whether a catalog that cannot be read could have offered something preferred to `chosen` for a requirement
-    /// of `holder`.
+    /// Returns whether an unreadable catalog could have offered something preferred to `chosen` for a
+    /// requirement of `holder`.
     pub(crate) fn may_be_outdone(&self, holder: EntryRef, chosen: EntryRef) -> bool {
         let EntryRef::Catalog { catalog: chosen, .. } = chosen else {
             return false;
@@ -162,11 +163,11 @@ impl<'a> Universe<'a> {
         !own && self.unavailable.values().any(|&(position, _)| position <= chosen)
     }
 
-    /// Entries that pass the test, most preferred first for a requirement of `holder`: installed ones, those of the
-    /// holder's own catalog, then the other catalogs.
+    /// Returns the entries that pass the test, most preferred first for a requirement of `holder`. These are
+    /// installed ones, those of the holder's own catalog, then the other catalogs.
     ///
     /// # Errors
-    /// A rule in CEL that takes too many steps on them.
+    /// A CEL rule takes too many steps on them.
     pub(crate) fn candidates(
         &self,
         holder: EntryRef,
@@ -192,7 +193,8 @@ impl<'a> Universe<'a> {
         Ok(candidates)
     }
 
-    /// Channels that were left aside for lack of an order although they hold entries that pass the test.
+    /// Returns the errors of channels that were left out for lack of an order, although they have entries
+    /// that pass the test.
     pub(crate) fn broken_channels(&self, predicate: &Predicate) -> impl Iterator<Item = &ChainError> {
         self.catalogs
             .iter()

@@ -14,27 +14,28 @@ use crate::solver::{Constraint, ConstraintRef, Instance, SolverError, VariableId
 use crate::universe::{EntryRef, Universe};
 use olm_fbc::property::Gvk;
 
-/// How many candidates all requirements of a namespace may have together, in eight bytes each. The largest catalog known has a
-/// few thousand; one made for it has as many as bundles for each requirement of each bundle.
+/// Maximum candidates of all requirements of a namespace together, in eight bytes each. The largest known
+/// catalog has a few thousand. A malicious one could have all bundles as candidates of each requirement of
+/// each bundle.
 pub const MAX_CANDIDATES: usize = 4_000_000;
 
-/// What a variable stands for.
+/// The meaning of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject<'a> {
     Subscription(&'a Subscription),
     Bundle(EntryRef),
     /// Holder of the rule that an API has one provider.
     Api(Gvk),
-    /// Holder of the rule that a package is there once.
+    /// Holder of the rule that a package is present once.
     Package(Arc<str>),
 }
 
-/// What a Subscription that cannot be served does not find.
+/// The missing object of a Subscription that cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lack {
     /// Its catalog cannot be read.
     ReadableCatalog,
-    /// There is no such catalog, or it is empty.
+    /// The catalog does not exist, or is empty.
     Catalog,
     /// The package is not in the catalog.
     Package,
@@ -42,11 +43,11 @@ pub enum Lack {
     Channel,
     /// The channel has no order.
     ChannelOrder,
-    /// The channel has nothing of the name of `startingCSV`.
+    /// The channel has no entry named `startingCSV`.
     StartingCsv,
 }
 
-/// Why a constraint is there.
+/// Origin of a constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     SubscriptionExists,
@@ -68,14 +69,14 @@ pub(crate) enum Cause {
     Guard,
 }
 
-/// The constraints of a namespace and what they mean.
+/// The constraints of a namespace and their meaning.
 pub(crate) struct Variables<'a> {
     pub(crate) instance: Instance,
     pub(crate) subjects: Vec<Subject<'a>>,
     causes: Vec<Vec<Cause>>,
     /// For an upgrade candidate, the installed entry it would replace.
     pub(crate) upgrades: BTreeMap<EntryRef, EntryRef>,
-    /// Channels without an order that would otherwise have been looked at.
+    /// Channels without an order that would otherwise have been considered.
     pub(crate) broken_channels: BTreeSet<String>,
 }
 
@@ -92,7 +93,7 @@ impl<'a> Variables<'a> {
         &self.instance.constraints(reference.variable)[reference.constraint]
     }
 
-    /// Every constraint's cause with the subject that carries it.
+    /// Returns every constraint's cause with the subject that carries it.
     pub(crate) fn causes(&self) -> impl Iterator<Item = (&Subject<'a>, &Cause)> {
         self.subjects
             .iter()
@@ -100,7 +101,7 @@ impl<'a> Variables<'a> {
             .flat_map(|(subject, causes)| causes.iter().map(move |c| (subject, c)))
     }
 
-    /// Whether something may take the place of what the Subscription has installed.
+    /// Returns whether there are candidates for replacing the Subscription's installed operator.
     pub(crate) fn offers_upgrade(&self, subscription: VariableId) -> bool {
         let constraints = self.instance.constraints(subscription).iter();
         let mut candidates = constraints.filter_map(|constraint| match constraint {
@@ -118,7 +119,7 @@ impl<'a> Variables<'a> {
         })
     }
 
-    /// How much a constraint tells in an explanation; what tells least is given up first.
+    /// Returns the weight of a constraint in an explanation; the lowest is dropped first.
     pub(crate) fn rank(&self, reference: ConstraintRef) -> u8 {
         match (self.cause(reference), self.subject(reference.variable)) {
             (Cause::Replaces, _) => 0,
@@ -139,12 +140,12 @@ impl<'a> Variables<'a> {
 
 /// Builds the constraints reachable from Subscriptions and installed operators.
 ///
-/// Variables come in a fixed order, which decides ties: Subscriptions by name, then installed operators, then
-/// bundles as they are met, then guards. Subscriptions come first so that the requirement of an installed operator,
-/// which prefers an installed provider, cannot stand in the way of that provider's upgrade.
+/// Variables have a fixed order, which decides ties: Subscriptions by name, then installed operators, then
+/// bundles as they are found, then guards. Subscriptions come first, so that an installed operator's
+/// requirement cannot prevent its provider's upgrade: such a requirement prefers an installed provider.
 ///
 /// # Errors
-/// There are more than [`MAX_CANDIDATES`], or more to look at than may be.
+/// There are more than [`MAX_CANDIDATES`], or the limit on work is exceeded.
 pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result<Variables<'a>, SolverError> {
     let mut builder = Builder {
         problem,
@@ -179,7 +180,7 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result
     Ok(builder.variables)
 }
 
-/// What the Subscriptions hold, in the order of their names.
+/// Returns the holds of the Subscriptions, in the order of their names.
 fn holds(problem: &Problem) -> BTreeMap<&str, Vec<Hold<'_>>> {
     let mut subscriptions: Vec<&Subscription> = problem
         .subscriptions
@@ -197,21 +198,21 @@ fn holds(problem: &Problem) -> BTreeMap<&str, Vec<Hold<'_>>> {
     by_package
 }
 
-/// The catalog of a requirer (none for installed ones), and what it requires.
+/// The catalog of a requirer (none for installed ones), and its requirement.
 type Asked = (Option<usize>, Arc<Predicate>);
 
 struct Builder<'a, 'u> {
     problem: &'a Problem,
     universe: &'u Universe<'u>,
     variables: Variables<'a>,
-    /// By package.
+    /// Holds by package.
     holds: BTreeMap<&'a str, Vec<Hold<'a>>>,
     bundles: BTreeMap<EntryRef, VariableId>,
     /// Bundles whose requirements have not been followed yet.
     unexplored: VecDeque<EntryRef>,
-    /// Candidates already looked up.
+    /// Cached candidates of requirements.
     candidates: BTreeMap<Asked, Result<Vec<EntryRef>, TooCostly>>,
-    /// How many more candidates of requirements there may be.
+    /// Number of candidates that requirements may still have.
     left: usize,
 }
 
@@ -229,7 +230,7 @@ impl<'a> Builder<'a, '_> {
         self.variables.causes[holder.0].push(cause);
     }
 
-    /// The variable of a bundle, made on first use.
+    /// Returns the variable of a bundle, created on first use.
     fn bundle(&mut self, reference: EntryRef) -> VariableId {
         if let Some(&variable) = self.bundles.get(&reference) {
             return variable;
@@ -240,7 +241,7 @@ impl<'a> Builder<'a, '_> {
         variable
     }
 
-    /// Installed operators are there from the start; those that no Subscription answers for must stay.
+    /// Adds the installed operators. Without a Subscription that owns it, an operator must stay.
     fn add_installed(&mut self) {
         let installed: Vec<(EntryRef, String)> = self
             .universe
@@ -281,7 +282,7 @@ impl<'a> Builder<'a, '_> {
                     self.constrain(variable, Constraint::Prohibited, cause);
                 }
                 let mut holds = self.holds.get(&*entry.package).into_iter().flatten();
-                // One is enough to rule it out, and to say so.
+                // One objection is enough to rule the bundle out, with its reason.
                 let objection = holds.find_map(|hold| hold.objection(entry));
                 if let Some(objection) = objection {
                     self.constrain(variable, Constraint::Prohibited, Cause::Held(objection));
@@ -353,7 +354,7 @@ impl<'a> Builder<'a, '_> {
         Ok(())
     }
 
-    /// An upgrade takes the place of what is installed.
+    /// Adds a conflict between each upgrade and the operator it replaces.
     fn add_replacements(&mut self) {
         let upgrades: Vec<(EntryRef, EntryRef)> =
             self.variables.upgrades.iter().map(|(a, b)| (*a, *b)).collect();

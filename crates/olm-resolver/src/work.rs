@@ -1,34 +1,35 @@
-//! How much may be looked at, counted in things and not in time, so that the same question has the same answer everywhere.
+//! Limits on work, counted in entries and not in time, so that the same question has the same answer
+//! everywhere.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What one namespace may cost to be resolved. The largest that are known take a hundredth of it.
+/// Maximum work to resolve one namespace. The largest known ones take a hundredth of it.
 pub const MAX_WORK: usize = 20_000_000;
 
-/// Bytes of proof that the SAT engines of one resolution may produce together, which is what their work is measured by: each
-/// conclusion is written with all that it follows from. None of the questions of our tests takes 20 KiB; hostile ones reach it
-/// within seconds.
+/// Maximum bytes of proof that the SAT engines of one resolution may produce together, as a measure of their
+/// work. Each conclusion is written with all its premises. None of the questions in our tests takes 20 KiB;
+/// hostile ones reach it within seconds.
 pub const MAX_PROOF: u64 = 64 << 20;
 
-/// Bytes of proof that count as one thing looked at.
+/// Bytes of proof that count as one entry.
 const PROOF_BYTES: u64 = 16;
 
-/// Bytes of an annotation that count as one thing looked at.
+/// Bytes of an annotation that count as one entry.
 const TEXT_BYTES: usize = 32;
 
-/// No more may be looked at.
+/// The limit on work is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {0} entries, bundles and constraints are in reach, the search was given up")]
 pub(crate) struct TooMuch(usize);
 
-/// What has been done of what may be: an entry of a channel looked at, a bundle, a constraint or a bundle that it names, each
-/// counts as one.
+/// Counter of work with a limit. A visited entry of a channel, a bundle, a constraint, and a bundle that it
+/// names each count as one.
 #[derive(Debug)]
 pub struct Work {
     done: Cell<usize>,
     limit: usize,
-    /// Bytes of proof that may still be produced.
+    /// Remaining bytes of proof.
     proof: Rc<Cell<u64>>,
     proof_limit: u64,
 }
@@ -40,7 +41,7 @@ impl Default for Work {
 }
 
 impl Work {
-    /// None of it done yet.
+    /// Returns a counter at zero.
     pub fn within(limit: usize) -> Self {
         let proof_limit = u64::try_from(limit)
             .unwrap_or(u64::MAX)
@@ -58,12 +59,12 @@ impl Work {
         self.done.set(self.done.get().saturating_add(things));
     }
 
-    /// Counts the reading of a text.
+    /// Counts the parsing of a text.
     pub(crate) fn add_text(&self, text: &str) {
         self.add(1 + text.len() / TEXT_BYTES);
     }
 
-    /// What has been done.
+    /// Returns the work done.
     pub fn done(&self) -> usize {
         let proof = (self.proof_limit - self.proof.get()) / PROOF_BYTES;
         self.done
@@ -71,25 +72,27 @@ impl Work {
             .saturating_add(usize::try_from(proof).unwrap_or(usize::MAX))
     }
 
-    /// Whether no more may be done.
+    /// Returns whether the limit is reached.
     pub fn is_spent(&self) -> bool {
         self.done() >= self.limit || self.proof.get() == 0
     }
 
-    /// Whether half of what may be done is.
+    /// Returns whether half of the limit is reached.
     pub(crate) fn is_half_spent(&self) -> bool {
         self.done() >= self.limit / 2 || self.proof.get() <= self.proof_limit / 2
     }
 
+    /// Checks the limit.
+    ///
     /// # Errors
-    /// No more may be done.
+    /// The limit is exceeded.
     pub(crate) fn check(&self) -> Result<(), TooMuch> {
         (self.done() < self.limit)
             .then_some(())
             .ok_or(TooMuch(self.limit))
     }
 
-    /// What the SAT engines of one resolution may produce together.
+    /// Returns the remaining bytes of proof, shared by the SAT engines of one resolution.
     pub(crate) fn proof(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.proof)
     }

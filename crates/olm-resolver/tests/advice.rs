@@ -1,7 +1,7 @@
-//! What holds for all advice, checked on random small namespaces against trying everything.
+//! Properties of all advice, checked on random small namespaces by trying every change.
 //!
-//! 100,000 problems with `OLM_LONG=1` (best `cargo test --release -p olm-resolver --test advice`), otherwise 2,000, always the
-//! same.
+//! 100,000 problems with `OLM_LONG=1` (best `cargo test --release -p olm-resolver --test advice`), otherwise
+//! 2,000, always the same.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
 
@@ -20,7 +20,7 @@ use olm_testing::properties::config;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-/// How many problems to draw.
+/// Returns the number of problems to draw.
 fn cases() -> u32 {
     count_or("random problems that advice is tried on", 2_000, 100_000)
 }
@@ -61,12 +61,13 @@ fn channels() -> impl Strategy<Value = Vec<Channel>> {
     })
 }
 
-/// A Subscription as drawn; the last two say whether it has something installed, and whether it waits for a plan.
+/// A Subscription as drawn; the last two fields are whether it has an installed operator, and whether it
+/// waits for a plan.
 type Asked = (usize, &'static str, &'static str, &'static str, bool, bool);
 
 fn asked() -> impl Strategy<Value = Asked> {
     (
-        // Package 3 is not there.
+        // Package 3 does not exist.
         select(vec![0, 0, 1, 1, 2, 2, 3]),
         select(vec!["stable", "stable", "beta", "", "stabel"]),
         select(vec!["cat", "cat", "zoo", "czt"]),
@@ -190,7 +191,7 @@ prop_compose! {
     }
 }
 
-/// Everything that could be changed, whoever takes part in the contradiction.
+/// Returns every possible change, whether or not its objects take part in the contradiction.
 fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bool) -> Vec<Change> {
     let mut all = Vec::new();
     for s in problem
@@ -204,7 +205,7 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
         if let Some(own) = problem.snapshot(&s.catalog) {
             let channels: Vec<&str> = own.channel_names(&s.package).collect();
             if channels.is_empty() {
-                // Where something runs, another package would take its place.
+                // Another package would replace a running operator.
                 let meant = did_you_mean(&s.package, own.package_names()).filter(|_| !runs);
                 all.extend(meant.map(|to| Change::Package {
                     subscription: subscription(),
@@ -293,7 +294,7 @@ fn failing(problem: &Problem) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether nobody concerned fails any more, and nobody else does who did not.
+/// Returns whether none of the concerned objects fails any more, and no others fail that did not before.
 fn helps(before: &BTreeSet<String>, explanation: &Explanation, changed: &Problem) -> bool {
     failing(changed).iter().all(|name| {
         before.contains(name)
@@ -309,7 +310,7 @@ fn waits_for(subscription: &olm_resolver::Subscription, problem: &Problem) -> bo
         && !problem.installed.iter().any(|csv| csv.name == *next)
 }
 
-/// What a change does to what runs, by the plain meaning of the words.
+/// Returns a change's harm to running operators, by the plain meaning of the words.
 fn harm(problem: &Problem, change: &Change) -> Harm {
     let after = change.applied(problem);
     let edits_what_runs = change.subscription().is_none_or(|name| {
@@ -321,7 +322,7 @@ fn harm(problem: &Problem, change: &Change) -> Harm {
     });
     let is_approval = matches!(change, Change::Approve { .. });
     let is_there = |name: &str| problem.installed.iter().any(|csv| csv.name == *name);
-    // A plan brings what all wait for, upgrades among it.
+    // A plan installs everything that is waited for, upgrades included.
     let upgrades = |s: &olm_resolver::Subscription| is_there(&s.installed_csv) && waits_for(s, problem);
     let edits_what_runs = edits_what_runs || (is_approval && problem.subscriptions.iter().any(upgrades));
     if !is_approval && after.installed.len() < problem.installed.len() {
@@ -365,7 +366,7 @@ fn check(problem: &Problem) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The same namespace with its Subscriptions named the other way round.
+/// Returns the same namespace with its Subscriptions in reverse order of names.
 fn renamed(name: &str) -> String {
     let turned = ["d", "c", "b", "a"];
     ["a", "b", "c", "d"]
@@ -375,7 +376,7 @@ fn renamed(name: &str) -> String {
         .to_owned()
 }
 
-/// What single changes there are, with the names of Subscriptions turned if asked.
+/// Returns the single changes, with the names of Subscriptions reversed if `turn`.
 fn told(problem: &Problem, turn: bool) -> BTreeSet<(Vec<String>, String, bool)> {
     let resolution = resolve(problem).unwrap();
     let advisor = Advisor::new(problem, &resolution.failures);
@@ -406,7 +407,7 @@ fn told(problem: &Problem, turn: bool) -> BTreeSet<(Vec<String>, String, bool)> 
 proptest! {
     #![proptest_config(config(cases()))]
 
-    /// Each advice, applied, makes its Subscriptions resolvable, and none that is gentler is left out.
+    /// Each advice, applied, makes its Subscriptions resolvable, and no gentler one is left out.
     #[test]
     fn advice_helps_and_nothing_gentler_is_left_out(problem in problems()) {
         check(&problem)?;

@@ -1,7 +1,7 @@
 //! Upstream's own answers over a real catalog, case by case.
 //!
-//! `OLM_GOLDEN_CASES` (a file, one JSON case a line) and `OLM_GOLDEN_CATALOG` (a folder with a catalog) choose what is
-//! compared; by default the recorded cases over the corpus catalog of the shared folder.
+//! `OLM_GOLDEN_CASES` (a file, one JSON case per line) and `OLM_GOLDEN_CATALOG` (a folder with a catalog)
+//! choose the comparison. The default is the recorded cases over the corpus catalog of the shared folder.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
 
@@ -15,14 +15,14 @@ use olm_fbc::entry::BundleEntry;
 use olm_resolver::{Resolution, Snapshot};
 use shared::golden::{Answer, Case, inputs, problem, read_cases};
 
-/// How ours differs from upstream's answer, if it does.
+/// Returns the difference from upstream's answer, if there is one.
 fn difference(case: &Case, ours: &Resolution) -> Option<String> {
     let messages: Vec<String> = ours
         .failures
         .iter()
         .map(olm_resolver::Explanation::message)
         .collect();
-    // Upstream gives up the whole namespace with one error; ours may have one for each independent part.
+    // Upstream fails the whole namespace with one error; ours may have one for each independent part.
     if let Some(error) = &case.error {
         return (!messages.contains(error)).then(|| format!("upstream: {error}\n    ours: {messages:?}"));
     }
@@ -72,7 +72,7 @@ fn answers_are_upstreams() {
     assert_eq!(matched, cases.len(), "see the differences above");
 }
 
-/// The same catalog in YAML, one file a document and some of it ignored, is the same catalog.
+/// A catalog in YAML, with one file per document and some of it ignored, gives the same result.
 #[test]
 fn catalogs_are_read_in_any_notation() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What holds for every namespace, checked on random small ones against the plain meaning of the rules.
+//! Properties of every namespace, checked on random small ones against the plain meaning of the rules.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
 
@@ -20,9 +20,9 @@ use proptest::sample::{select, subsequence};
 #[derive(Clone, Debug)]
 struct Drawn {
     bundles: Vec<Bundle>,
-    /// Installed bundles, by index, and whether a Subscription answers for each.
+    /// Installed bundles, by index, and whether each has a Subscription.
     installed: Vec<(usize, bool)>,
-    /// Packages subscribed to afresh.
+    /// Packages with a new Subscription.
     subscribed: Vec<usize>,
 }
 
@@ -208,7 +208,7 @@ impl Drawn {
 #[derive(Clone)]
 struct Present {
     entry: Arc<Entry>,
-    /// Whether it was there before, as opposed to coming from a catalog.
+    /// True if it was installed before, as opposed to coming from a catalog.
     installed: bool,
 }
 
@@ -239,7 +239,7 @@ fn as_present(problem: &Problem, name: &str) -> Present {
     }
 }
 
-/// Rules that hold whoever asked: one per package, one provider per API, every requirement met.
+/// Checks the rules for any namespace: one per package, one provider per API, every requirement met.
 fn holds_together(present: &[Present]) -> Result<(), String> {
     let (mut packages, mut apis) = (BTreeSet::new(), BTreeSet::<&Gvk>::new());
     for Present { entry, .. } in present {
@@ -258,7 +258,7 @@ fn holds_together(present: &[Present]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a Subscription is served: by an entry it may get, or by what it had.
+/// Returns whether a Subscription is served: by an entry it may get, or by its previous operator.
 fn is_served(problem: &Problem, subscription: &Subscription, present: &[Present]) -> bool {
     let was_there = problem
         .installed
@@ -277,12 +277,12 @@ fn is_served(problem: &Problem, subscription: &Subscription, present: &[Present]
     })
 }
 
-/// Operators that are there before and no Subscription answers for.
+/// Returns whether an operator has no Subscription.
 fn is_free(problem: &Problem, name: &str) -> bool {
     !problem.subscriptions.iter().any(|s| s.installed_csv == name)
 }
 
-/// What a set of catalog bundles would make of the namespace.
+/// Returns the namespace after installing a set of catalog bundles.
 fn after(problem: &Problem, chosen: &[Arc<Entry>], served: &BTreeSet<&str>) -> Vec<Present> {
     let replaced = |name: &str| {
         problem.subscriptions.iter().any(|s| {
@@ -300,7 +300,7 @@ fn after(problem: &Problem, chosen: &[Arc<Entry>], served: &BTreeSet<&str>) -> V
     present
 }
 
-/// A rendering of everything that must not depend on the order of the input.
+/// Returns a text of everything that must not depend on the order of the input.
 fn text(resolution: &Resolution) -> String {
     let operators: Vec<String> = resolution
         .solution
@@ -319,7 +319,7 @@ fn text(resolution: &Resolution) -> String {
     )
 }
 
-/// Entries that can be chosen at all: those no entry of their channel skips.
+/// Returns the entries that can be chosen at all: those that no entry of their channel skips.
 fn eligible(problem: &Problem) -> Vec<Arc<Entry>> {
     let snapshots = problem.catalogs.iter().map(|c| c.content.as_ref().unwrap());
     let all: Vec<Arc<Entry>> = snapshots.flat_map(|s| s.entries().to_vec()).collect();
@@ -364,7 +364,7 @@ proptest! {
         let served: BTreeSet<&str> =
             problem.subscriptions.iter().map(|s| s.name.as_str()).filter(|s| !failed.contains(s)).collect();
         let present = after(&problem, &chosen, &served);
-        // What failed is not part of the promise; nothing else may rest on it or collide with it.
+        // Failed operators are not part of the promise; no other may depend on them or conflict with them.
         let sound: Vec<Present> =
             present.iter().filter(|p| !p.installed || !stuck.contains(&*p.entry.name)).cloned().collect();
         prop_assert_eq!(holds_together(&sound), Ok(()));
@@ -387,7 +387,8 @@ proptest! {
         for failure in &resolution.failures {
             prop_assert!(matches!(failure.failure, Failure::Unsatisfiable(_)));
             let served: BTreeSet<&str> = failure.subscriptions.iter().map(String::as_str).collect();
-            // The failing part alone: its Subscriptions, what they installed, and what stays in any case.
+            // The failing part alone: its Subscriptions, their installed operators, and those that stay in
+            // any case.
             let mut part = problem.clone();
             part.subscriptions.retain(|s| served.contains(s.name.as_str()));
             part.installed.retain(|csv| failure.installed.contains(&csv.name));
@@ -405,7 +406,7 @@ proptest! {
             }
         }
     }
-    /// Versions are whole numbers here, of at most a few.
+    /// Versions are small whole numbers here.
     #[test]
     fn a_held_package_never_gets_a_version_outside_of_its_range(
         drawn in drawn(),

@@ -1,5 +1,6 @@
-//! Plans of very large namespaces: 2,000 Subscriptions in under two seconds of a processor (`cargo test --release -p olm-resolver
-//! --test scale`); without optimisation a tenth of that, and no more is asked than that it comes to an end.
+//! Plans of very large namespaces: 2,000 Subscriptions in under two seconds of processor time (`cargo test
+//! --release -p olm-resolver --test scale`). Without optimisation a tenth of that number is planned, and it
+//! only has to finish.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
 
@@ -22,7 +23,7 @@ fn key() -> CatalogKey {
     }
 }
 
-/// Every package provides an API of its own; every tenth requires that of the next, every fiftieth one that is not there.
+/// Every package provides its own API; every tenth requires that of the next, every fiftieth a missing one.
 fn properties(package: usize, minor: usize) -> Vec<EntryProperty> {
     let api = |kind: usize| format!(r#"{{"group":"g","version":"v1","kind":"K{kind}"}}"#);
     let own = format!(r#"{{"packageName":"p{package}","version":"1.{minor}.0"}}"#);
@@ -57,7 +58,7 @@ fn entries(packages: usize) -> Vec<BundleEntry> {
     entries.collect()
 }
 
-/// Subscriptions spread over the packages, every third with the oldest version installed.
+/// Returns Subscriptions spread over the packages, every third with the oldest version installed.
 fn question(packages: usize) -> Question {
     let mut installed: Vec<InstalledCsv> = Vec::new();
     let mut there: BTreeSet<usize> = BTreeSet::new();
@@ -84,7 +85,7 @@ fn question(packages: usize) -> Question {
         }
         Subscription {
             name: format!("s{index}"),
-            // Some are misspelt.
+            // Some names are misspelt.
             package: if index % 40 == 5 {
                 format!("p{package}x")
             } else {
@@ -104,7 +105,7 @@ fn question(packages: usize) -> Question {
     }
 }
 
-/// A namespace with one catalog, and nothing installed.
+/// Returns a namespace with one catalog, and nothing installed.
 fn problem(
     subscriptions: impl Iterator<Item = Subscription>,
     entries: impl IntoIterator<Item = BundleEntry>,
@@ -121,7 +122,7 @@ fn problem(
     }
 }
 
-/// A Subscription that has nothing yet.
+/// Returns a Subscription without an installed operator.
 fn subscription(name: String, package: String) -> Subscription {
     Subscription {
         name,
@@ -132,7 +133,7 @@ fn subscription(name: String, package: String) -> Subscription {
     }
 }
 
-/// The plan of a namespace, and the time of a processor that it took.
+/// Returns the plan of a namespace, and the processor time it took.
 fn planned(problem: Problem) -> (Plan, Duration) {
     let question = Question {
         problem,
@@ -143,7 +144,7 @@ fn planned(problem: Problem) -> (Plan, Duration) {
     (plan, watch.spent())
 }
 
-/// A stopwatch that stands still while other processes have the processor, where the kernel tells (Linux).
+/// A stopwatch that pauses while other processes have the processor, if the kernel reports that (Linux).
 struct Stopwatch {
     on_processor: Option<Duration>,
     started: Instant,
@@ -165,7 +166,7 @@ impl Stopwatch {
     }
 }
 
-/// How long this thread has had a processor.
+/// Returns the processor time of this thread.
 fn on_processor() -> Option<Duration> {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanoseconds = told.split(' ').next()?.parse().ok()?;
@@ -201,15 +202,16 @@ fn thousands_of_subscriptions_are_planned_in_two_seconds() {
     );
 }
 
-/// Sixteen Subscriptions to each package can never be served, and hardly any change or two would help.
+/// Sixteen Subscriptions to each package can never be served, and hardly any one or two changes would help.
 #[test]
 fn thousands_of_conflicting_subscriptions_come_to_an_end_in_two_seconds() {
     let plan = timed(SUBSCRIPTIONS / 16);
     assert!(!plan.unsatisfiable.is_empty());
 }
 
-/// Each needs what nobody offers, and every one could follow a channel whose bundles exclude each other: each trial is one of
-/// the whole namespace, and there is time for a few hundred of them, not for one budget a Subscription.
+/// Each needs something missing, and every one could follow a channel whose bundles exclude each other. So
+/// each trial covers the whole namespace. There is time for a few hundred trials, not for one budget per
+/// Subscription.
 #[test]
 fn thousands_of_failures_that_hang_together_share_one_budget() {
     let count = if cfg!(debug_assertions) { 600 } else { 2_000 };
@@ -245,9 +247,9 @@ fn thousands_of_failures_that_hang_together_share_one_budget() {
         whole.len()
     );
     assert_eq!(whole.len() + cut.len(), count);
-    // What is tried helps: the other channel, and doing without.
+    // The tried changes help: the other channel, and removing the Subscription.
     assert!(!whole.is_empty() && whole.iter().all(|part| part.advice.fixes.len() == 2));
-    // Each trial looks at ten things and more for each Subscription.
+    // Each trial visits at least ten entries for each Subscription.
     assert!(whole.len() * 2 * 10 * count <= 6_000_000, "{}", whole.len());
     let told =
         "no change was found that helps: 0 of 2 possible ones were tried, as more would be too much work";
@@ -260,7 +262,7 @@ fn thousands_of_failures_that_hang_together_share_one_budget() {
     assert!(spent < LIMIT, "{spent:?}");
 }
 
-/// No Subscription names a package that is there, and every package is one it might have meant.
+/// No Subscription names an existing package, and any package might have been meant.
 #[test]
 fn misspelt_names_are_not_compared_without_end() {
     let (count, packages) = if cfg!(debug_assertions) {
@@ -290,7 +292,8 @@ fn misspelt_names_are_not_compared_without_end() {
     assert!(spent < LIMIT, "{spent:?}");
 }
 
-/// Each of a hundred bundles has two hundred requirements that 250 bundles meet: what would be put together is refused in time.
+/// Each of a hundred bundles has two hundred requirements that 250 bundles meet: such a problem is rejected
+/// in time.
 #[test]
 fn requirements_with_too_many_candidates_are_not_put_together() {
     let entry = |package: &str, number: u64, properties: Vec<EntryProperty>| BundleEntry {
@@ -335,7 +338,7 @@ fn requirements_with_too_many_candidates_are_not_put_together() {
 
 const VERSIONS: usize = if cfg!(debug_assertions) { 2_000 } else { 20_000 };
 
-/// So many versions of one package in so many channels, one after the other; each with these properties.
+/// Returns versions of one package, spread over the channels in order; each with these properties.
 fn versions(channels: usize, properties: impl Fn(usize) -> Vec<EntryProperty>) -> Vec<BundleEntry> {
     let each = VERSIONS / channels;
     let entries = (0..channels * each).map(|number| BundleEntry {
@@ -369,11 +372,11 @@ fn thousands_of_versions_that_exclude_each_other_are_explained() {
     println!("{VERSIONS} versions that exclude each other: {spent:?}");
     let text = plan.unsatisfiable[0].tree[0].lines().join("\n");
     assert!(text.contains("only one may be there"), "{text}");
-    // Compared one with each it took minutes.
+    // A comparison of each with every other took minutes.
     assert!(spent < 5 * LIMIT, "{spent:?}");
 }
 
-/// Every version needs something else that is not there, so that each takes part.
+/// Every version needs a different missing object, so that each takes part.
 #[test]
 fn thousands_of_versions_that_all_lack_something_are_explained() {
     let entries = versions(1, |number| {

@@ -1,4 +1,4 @@
-//! Every file of `scenarios/` is a namespace and what must come out of it.
+//! Every file of `scenarios/` is a namespace with its expected result.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
 
@@ -19,7 +19,7 @@ fn read(file: &Path) -> Scenario {
     olm_fbc::yaml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-/// How a scenario comes out otherwise than written, in either order of its lists.
+/// Returns the differences from a scenario's expectation, in either order of its lists.
 fn differences(file: &Path) -> Vec<String> {
     let scenario = read(file);
     let name = file.file_stem().unwrap().to_string_lossy();

@@ -1,4 +1,4 @@
-//! How long ago something was, in the words of Kubernetes' tables.
+//! Ages in the format of Kubernetes' tables.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const YEAR: u64 = 365 * DAY;
 
-/// Two units at most, and the second only as long as it tells something.
+/// Returns an age in at most two units. The second unit is omitted when it no longer matters.
 pub fn text(age: Duration) -> String {
     let seconds = age.as_secs();
     let pair = |unit: u64, large: char, part: u64, small: char| match seconds % unit / part {

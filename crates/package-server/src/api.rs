@@ -1,4 +1,4 @@
-//! Requests and their answers.
+//! Request handling: authorization, routing and responses.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -34,27 +34,27 @@ use crate::rendering::{Include, Rendering};
 use crate::request::{Access, RequestInfo, Route};
 use crate::{discovery, openapi};
 
-/// The body of an answer.
+/// The body of a response.
 pub type Body = UnsyncBoxBody<Bytes, Panicked>;
 
-/// What is shown where a package has no picture.
+/// Icon of packages that have none.
 const PLACEHOLDER: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" viewBox="0 0 40 40"><rect x="6" y="6" width="28" height="28" rx="6" fill="#a8a8a8"/></svg>"##;
 /// Media type of the placeholder.
 const SVG: &str = "image/svg+xml";
-/// What a browser may do with pictures that strangers put into catalogs: show them.
+/// Policy for browsers that show icons: catalogs are untrusted, so an icon may only be displayed.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
-/// What the log says when the API server gives no answer.
+/// Log text for reviews that the API server does not answer.
 const UNANSWERED: &str = "the API server does not answer for callers";
 
-/// Whoever is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Common name of its certificate, which an authority of the API server's signed.
+    /// Common name of its certificate, if an authority of the API server's signed it.
     pub common_name: Option<String>,
 }
 
-/// Everything that answers are made of.
+/// State behind all responses.
 pub struct Api {
     index: watch::Receiver<Arc<Index>>,
     front_proxy: watch::Receiver<front_proxy::FrontProxyConfig>,
@@ -64,11 +64,11 @@ pub struct Api {
     metrics: Metrics,
     page: Page,
     requests: Counters<2>,
-    /// Places for lists that are put together.
+    /// Slots for lists that are assembled.
     lists: Arc<Semaphore>,
 }
 
-/// What is always the same.
+/// Documents that never change.
 struct Documents {
     groups: Bytes,
     group: Bytes,
@@ -80,7 +80,7 @@ struct Documents {
     openapi_v3_paths: Bytes,
 }
 
-/// A document and the hash of it.
+/// A document and its hash.
 struct Tagged {
     text: Bytes,
     tag: String,
@@ -112,7 +112,7 @@ impl Documents {
 }
 
 impl Api {
-    /// Answers from `index`, to whom `front_proxy` and `reviews` know.
+    /// Returns an API that serves `index`. `front_proxy` and `reviews` authenticate and authorize callers.
     pub fn new(
         index: watch::Receiver<Arc<Index>>,
         front_proxy: watch::Receiver<front_proxy::FrontProxyConfig>,
@@ -137,14 +137,14 @@ impl Api {
         }
     }
 
-    /// Whether `peer` is the API server.
+    /// Returns whether `peer` is the API server.
     pub fn is_front_proxy(&self, peer: &Peer) -> bool {
         let known = self.front_proxy.borrow().clone();
         let name = peer.common_name.as_deref();
         known.zip(name).is_some_and(|(known, name)| known.is_proxy(name))
     }
 
-    /// The answer to a request, whatever becomes of it. A fault of ours is this request's alone.
+    /// Returns the response to a request, also after an error or a panic. A panic affects this request alone.
     pub async fn answer(
         &self,
         peer: &Peer,
@@ -170,7 +170,7 @@ impl Api {
         response
     }
 
-    /// Nothing, if the caller may have the answer.
+    /// Checks that the caller may have the response.
     async fn admit(&self, peer: &Peer, headers: &HeaderMap, asked: &RequestInfo) -> Result<(), ApiStatus> {
         if asked.access == Access::Everybody {
             return Ok(());
@@ -192,8 +192,8 @@ impl Api {
         })
     }
 
-    /// Who calls: whom the API server names, else whose token it is. What anybody else writes into the headers of the API server
-    /// is not read.
+    /// Returns the caller: the user that the API server names, else the owner of the bearer token. The API
+    /// server's headers are ignored from any other peer.
     fn caller<'a>(&self, peer: &Peer, headers: &'a HeaderMap) -> Option<Caller<'a>> {
         if self.is_front_proxy(peer) {
             let known = self.front_proxy.borrow().clone();
@@ -274,7 +274,7 @@ impl Api {
         namespace: Option<String>,
     ) -> Result<Response<Body>, ApiStatus> {
         if asked.is_watch {
-            // Clients that find this list, and look again when they want to know more.
+            // Clients fall back to this list and repeat it for news.
             return Err(ApiStatus::read_only("watch"));
         }
         let options = asked.list_options()?;
@@ -282,7 +282,7 @@ impl Api {
         let permit = Arc::clone(&self.lists).acquire_owned().await;
         let index = self.index.borrow().clone();
         let listed = isolation::blocking(move || {
-            // Also after whoever asked is gone: it goes on to its end.
+            // The permit is held until the work ends, even after the caller has gone.
             let _permit = permit;
             let items = index.list(namespace.as_deref(), &options.labels, &options.fields);
             let counts_all = options.labels.is_empty() && options.fields.is_empty();
@@ -349,7 +349,7 @@ impl Api {
     }
 }
 
-/// The answer of `work`, in time and without a panic.
+/// Returns the result of `work`, or an error after [`ANSWER_TIME`] or a panic.
 async fn bounded<T>(work: impl Future<Output = T>) -> Result<T, ApiStatus> {
     match timeout(ANSWER_TIME, isolated(work)).await {
         Ok(Ok(answer)) => Ok(answer),
@@ -361,7 +361,7 @@ async fn bounded<T>(work: impl Future<Output = T>) -> Result<T, ApiStatus> {
     }
 }
 
-/// What a request is counted as.
+/// Returns the label under which the metrics count a request.
 fn resource(route: &Route) -> &'static str {
     match route {
         Route::Health | Route::Readiness => "health",
@@ -375,7 +375,7 @@ fn resource(route: &Route) -> &'static str {
     }
 }
 
-/// What the caller takes: a header that is there several times is one list.
+/// Returns the `Accept` header. Several headers of that name are one list.
 fn accept(headers: &HeaderMap) -> Option<String> {
     let values = headers.get_all(ACCEPT).iter();
     let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
@@ -405,7 +405,7 @@ fn rendering(asked: &RequestInfo, accept: Option<&str>) -> Result<(Rendering, &'
     Ok((Rendering { shape, include, now }, syntax.media_type()))
 }
 
-/// What an API server says of its version; clients look at `gitVersion`.
+/// Returns the version document of an API server; clients read `gitVersion`.
 fn version() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut parts = version.split('.');
@@ -423,7 +423,7 @@ fn tagged(accept: Option<&str>, headers: &HeaderMap, document: &Tagged) -> Resul
     Ok(with_tag(headers, document, syntax.media_type()))
 }
 
-/// The document, or that the caller has it.
+/// Returns the document, or 304 if the caller has it already.
 fn with_tag(headers: &HeaderMap, document: &Tagged, media_type: &str) -> Response<Body> {
     let tag = format!("{:?}", document.tag);
     let mut answer = if knows(headers, &tag) {
@@ -438,7 +438,7 @@ fn with_tag(headers: &HeaderMap, document: &Tagged, media_type: &str) -> Respons
     answer
 }
 
-/// Whether the caller says that it has what is behind `tag`.
+/// Returns whether the caller announces that it has the document of `tag`.
 fn knows(headers: &HeaderMap, tag: &str) -> bool {
     let known = headers
         .get_all(IF_NONE_MATCH)
@@ -488,7 +488,8 @@ fn empty() -> Body {
     full(Bytes::new())
 }
 
-/// An answer that is written while it is sent. A fault of ours in that ends this answer, in the middle, and nothing else.
+/// Returns a response that is written while it is sent. A panic in that ends this response in the middle, and
+/// nothing else.
 fn streamed(media_type: &str, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Response<Body> {
     let mut pieces = Some(pieces);
     let frames = std::iter::from_fn(move || match catch(|| pieces.as_mut()?.next()) {
@@ -505,7 +506,7 @@ fn streamed(media_type: &str, pieces: impl Iterator<Item = Bytes> + Send + 'stat
     answer
 }
 
-/// What cannot stand in a header is left out: media types come from catalogs.
+/// Sets a header. Invalid values are skipped: media types come from catalogs.
 fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);

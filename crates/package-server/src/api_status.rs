@@ -1,22 +1,22 @@
-//! Answers that are none, as clients of Kubernetes understand them.
+//! Error responses as `metav1.Status`.
 
 use olm_api::packages::{GROUP, RESOURCE};
 use serde_json::json;
 
 use olm_runtime::review::Attributes;
 
-/// Why there is no other answer.
+/// An error that is returned instead of the requested object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiStatus {
-    /// Status code of HTTP.
+    /// HTTP status code.
     pub code: u16,
-    /// The reason for programs.
+    /// Machine-readable reason.
     pub reason: &'static str,
-    /// The reason for people.
+    /// Human-readable message.
     pub message: String,
-    /// Object it is about.
+    /// Name of the object concerned.
     pub name: Option<String>,
-    /// When to try again, in seconds.
+    /// Seconds after which to retry.
     pub retry_after: Option<u32>,
 }
 
@@ -31,17 +31,17 @@ impl ApiStatus {
         }
     }
 
-    /// Something in the request cannot be read.
+    /// A part of the request cannot be parsed.
     pub fn bad_request(message: &str) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// It is not known who asks.
+    /// The caller is not authenticated.
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// Whoever asks is not allowed to.
+    /// The caller is not authorized.
     pub fn forbidden(user: &str, attributes: &Attributes, why: &str) -> Self {
         let (about, message) = match attributes {
             Attributes::Path { verb, path } => {
@@ -81,7 +81,7 @@ impl ApiStatus {
         Self::new(403, "Forbidden", format!("{about} is forbidden: {message}{why}"))
     }
 
-    /// There is no such PackageManifest.
+    /// The PackageManifest does not exist.
     pub fn no_package(name: &str) -> Self {
         Self {
             name: Some(name.to_owned()),
@@ -89,7 +89,7 @@ impl ApiStatus {
         }
     }
 
-    /// There is no such path.
+    /// The path does not exist.
     pub fn no_path() -> Self {
         Self::new(
             404,
@@ -98,19 +98,19 @@ impl ApiStatus {
         )
     }
 
-    /// What is served can be read and nothing else.
+    /// The API is read only.
     pub fn read_only(verb: &str) -> Self {
         let message = format!("{verb} is not supported on resources of kind \"{RESOURCE}.{GROUP}\"");
         Self::new(405, "MethodNotAllowed", message)
     }
 
-    /// The caller takes no form that there is.
+    /// The caller accepts none of the available media types.
     pub fn not_acceptable() -> Self {
         let message = "only the following media types are accepted: application/json, application/yaml";
         Self::new(406, "NotAcceptable", message)
     }
 
-    /// Something else has to answer first, and does not.
+    /// A component that is needed first does not answer.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self {
             retry_after: Some(1),
@@ -118,7 +118,7 @@ impl ApiStatus {
         }
     }
 
-    /// The answer took too long.
+    /// The response took too long.
     pub fn timeout() -> Self {
         Self {
             retry_after: Some(1),
@@ -135,7 +135,7 @@ impl ApiStatus {
         )
     }
 
-    /// The body of the answer.
+    /// Returns the body of the response.
     pub fn body(&self) -> Vec<u8> {
         let mut details = serde_json::Map::new();
         if let Some(name) = &self.name {
@@ -172,7 +172,7 @@ mod tests {
             "packagemanifests.packages.operators.coreos.com \"demo\" not found"
         );
         assert_eq!(missing["details"]["name"], "demo");
-        // By this word clients know that it is one.
+        // Clients recognise a Status by this field.
         assert_eq!(
             (&missing["status"], &missing["kind"]),
             (&json!("Failure"), &json!("Status"))

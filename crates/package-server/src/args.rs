@@ -11,11 +11,11 @@ use rustls::version::{TLS12, TLS13};
 
 use crate::certificates::Source;
 
-/// Name of the files of the certificate in its folder.
+/// Base name of the certificate's files in their folder.
 const PAIR: &str = "apiserver";
-/// The versions of TLS there are.
+/// All supported versions of TLS.
 static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
-/// The newest alone.
+/// The newest version alone.
 static NEWEST: [&SupportedProtocolVersion; 1] = [&TLS13];
 
 /// Serves PackageManifests: what the catalogs of a cluster offer, as an aggregated API.
@@ -92,8 +92,9 @@ pub struct Args {
     pub(crate) feature_gates: String,
 }
 
-/// Flags of the library that upstream's program is made with, which have no meaning here; whether each takes a value. Who calls is found
-/// out as the cluster says (`extension-apiserver-authentication`), and what they may do is asked.
+/// Flags of upstream's server library that have no meaning here, and whether each takes a value. Callers are
+/// authenticated by the cluster's settings (`extension-apiserver-authentication`) and authorized by the API
+/// server.
 pub const OBSOLETE: [(&str, bool); 25] = [
     ("--authentication-kubeconfig", true),
     ("--authentication-skip-lookup", false),
@@ -125,20 +126,20 @@ pub const OBSOLETE: [(&str, bool); 25] = [
 /// Oldest version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TlsVersion {
-    /// 1.2, which is the oldest there is.
+    /// 1.2, the oldest supported version.
     Tls12,
     /// 1.3
     Tls13,
 }
 
 impl Args {
-    /// What is wrong with flags that are fine one by one.
+    /// Returns the fault of flags that are valid individually but not together.
     pub fn usage_error(&self) -> Option<String> {
         (self.tls_cert_file.is_some() != self.tls_private_key_file.is_some())
             .then(|| "--tls-cert-file and --tls-private-key-file go together".to_owned())
     }
 
-    /// Flags that were given and have no effect in this build.
+    /// Returns the given flags that have no effect in this build.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [
             ("--watched-namespaces", !self.watched_namespaces.is_empty()),
@@ -151,7 +152,7 @@ impl Args {
             .collect()
     }
 
-    /// Where the certificate comes from.
+    /// Returns the source of the certificate.
     pub(crate) fn certificate(&self) -> Source {
         match (&self.tls_cert_file, &self.tls_private_key_file) {
             (Some(certificate), Some(key)) => Source::Files {
@@ -165,7 +166,7 @@ impl Args {
         }
     }
 
-    /// Versions of TLS that are spoken.
+    /// Returns the accepted versions of TLS.
     pub(crate) fn tls_versions(&self) -> &'static [&'static SupportedProtocolVersion] {
         match self.tls_min_version {
             Some(TlsVersion::Tls13) => &NEWEST,
@@ -174,7 +175,7 @@ impl Args {
     }
 }
 
-/// A Go duration; a negative one means the default, as does none at all.
+/// Parses a Go duration. Zero and negative ones mean the default.
 fn parse_interval(text: &str) -> Result<Duration, String> {
     const DEFAULT: Duration = Duration::from_secs(12 * 60 * 60);
     match duration::parse_signed(text) {
@@ -192,7 +193,7 @@ fn parse_delay(text: &str) -> Result<Duration, String> {
 
 fn parse_tls_version(text: &str) -> Result<TlsVersion, String> {
     match text {
-        // There is nothing older.
+        // Older versions are not supported.
         "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => Ok(TlsVersion::Tls12),
         "VersionTLS13" => Ok(TlsVersion::Tls13),
         _ => Err(format!(
@@ -227,7 +228,7 @@ mod tests {
         );
     }
 
-    /// Those of the program itself, and those of the library it is made with.
+    /// Flags of upstream's program itself, and of its server library.
     #[test]
     fn every_flag_of_upstream_is_taken_and_others_are_refused_by_name() {
         let of_upstream = [
@@ -266,7 +267,7 @@ mod tests {
 
     type Read = fn(&Args) -> bool;
 
-    /// As every flag of Go's programs is.
+    /// Boolean flags have the syntax of Go's programs.
     #[test]
     fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
         let flags: [(&str, Read); 2] = [("--debug", |args| args.debug), ("--version", |args| args.version)];

@@ -1,18 +1,21 @@
-//! The contents of all catalogs: one task for each CatalogSource, which reads its registry when there may be something new.
+//! The contents of all catalogs: one task per CatalogSource, which reads its registry when the content may
+//! have changed.
 //!
 //! # Expected flow
-//! A CatalogSource that says where its registry is gets a task. It connects, reads the whole catalog and publishes it, and keeps the
-//! connection: its end means that something else may be served now. It reads again when the CatalogSource says that its registry is
-//! another one, or was connected to anew, and after the interval. A failure is tried again with backoff delays.
+//! A CatalogSource with a known registry gets a task. The task connects, reads the whole catalog, publishes
+//! it and keeps the connection, whose end means that the content may have changed. It reads again if the
+//! CatalogSource reports another registry or a new connection, and after the interval. Failures are retried
+//! with backoff.
 //!
 //! # Guarantees
-//! - What was read last is served until something else has been read whole, however long the registry is away, and until the
-//!   CatalogSource is deleted. Only where tenants keep more than all may, the largest of whoever has more than their part goes.
-//! - What a CatalogSource says of itself (names, labels) is told at once, and reads nothing.
-//! - [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all others, one of each namespace; the
-//!   namespaces take turns. Each read has a deadline, and what the catalogs of one namespace, and of all tenants, take in memory a
-//!   bound ([`memory_quota`]).
-//! - A registry that hangs up soon after it was read is not read again at once.
+//! - The last complete content is served until a newer one has been read whole, or until the CatalogSource is
+//!   deleted. An unreachable registry does not change that. One exception: if tenants exceed their common
+//!   limit, the largest catalogs of namespaces above their share are evicted.
+//! - Changes of a CatalogSource's names and labels are visible at once, and cause no read.
+//! - At most [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all
+//!   others. The other namespaces take turns, with one read each. A read has a deadline. The memory of one
+//!   namespace's catalogs and of all tenants is limited ([`memory_quota`]).
+//! - A registry that closes the connection soon after a read is not read again at once.
 
 mod dial;
 mod memory_quota;
@@ -46,7 +49,7 @@ use crate::limits::{
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// Age at which a connection has proved to be steady.
+/// Age at which a connection counts as steady.
 const STEADY: Duration = LONGEST_RETRY;
 
 /// The contents of all catalogs. A clone is a handle.
@@ -58,12 +61,12 @@ pub struct Catalogs {
 struct Shared {
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
     index: watch::Sender<Arc<Index>>,
-    /// For the catalogs that everybody sees, which wait for nobody's.
+    /// Slots for the global namespace's catalogs, which wait for no tenant's.
     global_reads: Semaphore,
-    /// For all others.
+    /// Slots for all other catalogs.
     reads: Semaphore,
     turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
-    /// For heads that are parsed.
+    /// Slots for parsing channel heads.
     parsing: Arc<Semaphore>,
     interval: watch::Sender<Duration>,
     dial: Arc<dyn Dial>,
@@ -78,20 +81,20 @@ struct Entry {
     state: CatalogState,
 }
 
-/// What is known of a catalog's content.
+/// State of a catalog's content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CatalogState {
-    /// When it was last read.
+    /// Time of the last successful read.
     pub read_at: Option<Timestamp>,
-    /// Whether there was an attempt to read it, whatever came of it.
+    /// True if a read was attempted, with any result.
     pub was_tried: bool,
-    /// Why the last attempt failed.
+    /// Cause of the last attempt's failure.
     pub failure: Option<String>,
-    /// Whether that was that there is no room for it.
+    /// True if that cause was a lack of room.
     pub has_no_room: bool,
-    /// Packages and channels that could not be read.
+    /// Number of packages and channels that could not be read.
     pub left_out: usize,
-    /// Bytes that it takes, about; none while nothing of it is kept.
+    /// Approximate bytes in memory; 0 while no content is kept.
     pub bytes: usize,
 }
 
@@ -102,7 +105,8 @@ impl Drop for Entry {
 }
 
 impl Catalogs {
-    /// No catalogs. Those in `global_namespace` are seen in all; each is read again after `interval`.
+    /// Returns an empty set of catalogs. Catalogs in `global_namespace` are visible everywhere; each is read
+    /// again after `interval`.
     pub fn new(global_namespace: &str, interval: Duration, dial: Arc<dyn Dial>) -> Self {
         let index = Index {
             global_namespace: global_namespace.into(),
@@ -127,12 +131,13 @@ impl Catalogs {
         }
     }
 
-    /// What is served now.
+    /// Returns the index that is served now.
     pub fn index(&self) -> watch::Receiver<Arc<Index>> {
         self.shared.index.subscribe()
     }
 
-    /// Follows the CatalogSources of a store. To be called before its watch begins, within a tokio runtime.
+    /// Follows the CatalogSources of a store. Call it before the store's watch begins, within a tokio
+    /// runtime.
     pub fn follow(&self, sources: &Store<CatalogSource>) {
         let catalogs = self.clone();
         sources.on_change(move |change| match change {
@@ -141,7 +146,7 @@ impl Catalogs {
         });
     }
 
-    /// From now on each catalog is read again after `interval`.
+    /// Changes the interval after which each catalog is read again.
     pub fn set_interval(&self, interval: Duration) {
         self.shared.interval.send_if_modified(|known| {
             let is_other = *known != interval;
@@ -150,7 +155,7 @@ impl Catalogs {
         });
     }
 
-    /// What is known of each catalog.
+    /// Returns the state of each catalog.
     pub fn states(&self) -> Vec<(NamespacedName, CatalogState)> {
         let entries = self.shared.lock();
         entries
@@ -159,7 +164,7 @@ impl Catalogs {
             .collect()
     }
 
-    /// Whether there was an attempt to read each catalog whose registry is known.
+    /// Returns whether a read of each catalog with a known registry was attempted.
     pub fn were_all_tried(&self) -> bool {
         let entries = self.shared.lock();
         entries
@@ -172,7 +177,7 @@ impl Catalogs {
         let target = Target::of(source);
         let facts = source::facts(source);
         let mut entries = self.shared.lock();
-        // One of the same name that is another object has nothing to do with what was read before.
+        // Content of another object with the same name is not kept.
         let is_same = entries
             .get(&key)
             .is_some_and(|entry| entry.uid == source.metadata.uid);
@@ -233,12 +238,12 @@ impl Shared {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Publishes a changed index. To be called with the entries locked, so that changes follow each other.
+    /// Publishes a changed index. Call it with the entries locked, so that changes are ordered.
     fn change(&self, change: impl FnOnce(&mut Index)) {
         self.index.send_modify(|index| change(Arc::make_mut(index)));
     }
 
-    /// The turn of a namespace, of which there is one.
+    /// Returns the semaphore of a namespace, which has one permit.
     fn turn(&self, namespace: &str) -> Arc<Semaphore> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
@@ -250,16 +255,16 @@ impl Shared {
         turn
     }
 
-    /// What may be kept of a catalog beside the others.
+    /// Returns the room for a catalog beside the others.
     fn room(&self, entries: &BTreeMap<NamespacedName, Entry>, key: &NamespacedName) -> MemoryQuota {
         let global = Arc::clone(&self.index.borrow().global_namespace);
         memory_quota::room(kept(entries), key, &global, self.bounds)
     }
 
-    /// Serves what was read, if its CatalogSource is still there.
+    /// Serves new content, if its CatalogSource still exists.
     ///
     /// # Errors
-    /// Others that were read meanwhile left no room for it.
+    /// Other reads have taken its room meanwhile.
     fn keep(&self, key: &NamespacedName, uid: Option<&str>, read: reader::Read) -> Result<(), ReadError> {
         let mut entries = self.lock();
         let room = self.room(&entries, key);
@@ -267,7 +272,7 @@ impl Shared {
         if bytes > room.bytes {
             return Err(ReadError::NoRoom(room));
         }
-        // One of the same name may be another object by now.
+        // Meanwhile the name may belong to another object.
         let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) else {
             return Ok(());
         };
@@ -289,7 +294,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Lets go what tenants keep beyond their part, where others need the room.
+    /// Evicts catalogs of tenants above their share, if other tenants need the room.
     fn evict(&self, entries: &mut BTreeMap<NamespacedName, Entry>) {
         let global = Arc::clone(&self.index.borrow().global_namespace);
         for key in memory_quota::over_quota(kept(entries), &global, self.bounds) {
@@ -310,17 +315,17 @@ impl Shared {
         }
     }
 
-    /// Whether nothing is kept of a catalog.
+    /// Returns whether no content of a catalog is kept.
     fn keeps_nothing(&self, key: &NamespacedName) -> bool {
         self.lock().get(key).is_some_and(|entry| entry.state.bytes == 0)
     }
 
-    /// Whether everybody sees the catalogs of a namespace.
+    /// Returns whether a namespace is the global one, whose catalogs all namespaces see.
     fn is_global(&self, namespace: &str) -> bool {
         *self.index.borrow().global_namespace == *namespace
     }
 
-    /// Tells of a failure. What was read before stays.
+    /// Records a failure. The previous content stays.
     fn note_failure(&self, key: &NamespacedName, uid: Option<&str>, failure: ReadFailure) {
         let mut entries = self.lock();
         if let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) {
@@ -344,26 +349,26 @@ struct CatalogTask {
     interval: watch::Receiver<Duration>,
 }
 
-/// Why a wait ended.
+/// Reason for the end of a wait.
 enum Wake {
-    /// Something may be there to be read.
+    /// The content may have changed.
     Read,
-    /// The same: the connection ended.
+    /// The content may have changed, because the connection ended.
     Lost,
-    /// Nobody wants to know any more.
+    /// The CatalogSource was deleted, or the process ends.
     Forgotten,
 }
 
-/// Why a catalog was not read.
+/// A catalog was not read.
 struct ReadFailure {
     text: String,
-    /// There is no room for it, which soon passes only if it changes.
+    /// True if there is no room for it. A retry helps only if the catalog or its neighbours change.
     is_full: bool,
 }
 
 impl From<String> for ReadFailure {
     fn from(text: String) -> Self {
-        // An address is as long as its author likes.
+        // An address can be arbitrarily long.
         let text = text.chars().take(ERROR_CHARACTERS).collect();
         Self { text, is_full: false }
     }
@@ -394,7 +399,8 @@ impl CatalogTask {
                 Some(Ok(connection)) => {
                     let since = Instant::now();
                     let woken = self.rest(connection, &target, began).await;
-                    // A registry that hangs up when it was read would be read for ever without a pause.
+                    // A registry that closes the connection after each read would be read forever without a
+                    // pause.
                     let hangs_up = matches!(woken, Wake::Lost) && since.elapsed() < STEADY;
                     if hangs_up {
                         self.pause(backoff(&mut failures)).await
@@ -429,10 +435,10 @@ impl CatalogTask {
         }
     }
 
-    /// Connects and reads; what was read is published. `None` when the process ends.
+    /// Connects, reads and publishes. `None` when the process ends.
     async fn read(&self, address: &str) -> Option<Result<Dialled, ReadFailure>> {
         let shared = self.shared.upgrade()?;
-        // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
+        // The wait is not part of the deadline: a slow catalog must not make others fail.
         let (turn, permit) = if shared.is_global(&self.key.namespace) {
             (None, shared.global_reads.acquire().await.ok()?)
         } else {
@@ -444,7 +450,7 @@ impl CatalogTask {
         let dial = Arc::clone(&shared.dial);
         let read = async {
             let mut dialled = dial.connect(address).await.map_err(ReadFailure::from)?;
-            // A fault of ours in reading one catalog must not end the process, nor leave it as being read for ever.
+            // A panic while one catalog is read must not end the process, nor block that catalog forever.
             let reading = isolated(reader::read(&dialled.channel, room, &shared.parsing));
             let read = unless_lost(&mut dialled.lost, reading).await;
             let read = read.ok_or_else(|| "the connection to the registry was lost".to_owned())?;
@@ -466,7 +472,7 @@ impl CatalogTask {
         }))
     }
 
-    /// Waits with a living connection until something else may be served.
+    /// Waits with a living connection until the content may have changed.
     async fn rest(&mut self, mut dialled: Dialled, read: &Target, began: Timestamp) -> Wake {
         let since = Instant::now();
         loop {
@@ -498,7 +504,7 @@ impl CatalogTask {
         }
     }
 
-    /// Waits after a failure, or until the CatalogSource says something new of its registry.
+    /// Waits after a failure, or until the CatalogSource reports a change of its registry.
     async fn pause(&mut self, pause: Duration) -> Wake {
         tokio::select! {
             () = sleep(pause) => Wake::Read,
@@ -510,7 +516,8 @@ impl CatalogTask {
     }
 }
 
-/// What `reading` comes to, unless the connection was lost: then whatever it came to is not all there is.
+/// Returns the result of `reading`; `None` if the connection was lost, because then the result may be
+/// incomplete.
 async fn unless_lost<T>(lost: &mut oneshot::Receiver<()>, reading: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -520,7 +527,7 @@ async fn unless_lost<T>(lost: &mut oneshot::Receiver<()>, reading: impl Future<O
     .filter(|_| matches!(lost.try_recv(), Err(TryRecvError::Empty)))
 }
 
-/// The pause after one more failure.
+/// Returns the pause after one more failure.
 fn backoff(failures: &mut u32) -> Duration {
     let pause = FIRST_RETRY.saturating_mul(1 << (*failures).min(10));
     *failures = failures.saturating_add(1);

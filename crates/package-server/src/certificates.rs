@@ -1,4 +1,4 @@
-//! The serving certificate: files that may be replaced at any time, or one made here when there are none.
+//! The serving certificate: files that may be replaced at any time, or a self-signed one if there are none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use tokio::sync::watch;
 
 use crate::front_proxy;
 
-/// Protocols in the order in which they are preferred.
+/// Protocols in the order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Why there is no certificate to serve with.
+/// There is no certificate to serve with.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The files cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// None could be made.
+    /// A self-signed certificate could not be created.
     #[error("cannot make a certificate: {0}")]
     Made(#[from] rcgen::Error),
 }
 
-/// Where the certificate comes from.
+/// Source of the certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Files that have to be there.
+    /// Files that must exist.
     Files {
-        /// The certificate, and those between it and the authority.
+        /// The certificate and its intermediates.
         certificate: PathBuf,
         /// Its key.
         key: PathBuf,
     },
-    /// Files, or a certificate for `localhost` where they are not there.
+    /// Files, or a self-signed certificate for `localhost` if they do not exist.
     FilesOrSelfSigned {
         /// The certificate.
         certificate: PathBuf,
@@ -42,7 +42,7 @@ pub enum Source {
     },
 }
 
-/// The certificate and key of a source, the last that could be used, and how to serve with them.
+/// The last valid certificate and key of a source, and the settings for serving with them.
 #[derive(Debug)]
 pub struct Certificates {
     source: Source,
@@ -51,10 +51,10 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Reads the files, or makes a certificate.
+    /// Reads the files, or creates a certificate.
     ///
     /// # Errors
-    /// There is none to serve with.
+    /// There is no certificate to serve with.
     pub fn load(
         source: Source,
         versions: &'static [&'static SupportedProtocolVersion],
@@ -78,7 +78,7 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// How to serve with `pair`, to whom the API server's certificate is known as `known`.
+    /// Returns the TLS configuration for `pair`. `known` verifies the API server's client certificate.
     fn configured(
         &self,
         pair: &KeyPair,
@@ -90,8 +90,9 @@ impl Certificates {
         Ok(pair.config(authorities, self.versions, &PROTOCOLS)?)
     }
 
-    /// What to serve with, and from now on also whenever the files or what is known of the API server have changed. What cannot
-    /// be used is told once, and what was used before goes on. The second part is to be awaited all the while.
+    /// Returns the TLS configuration, updated whenever the files or the API server's settings change. An
+    /// invalid certificate is logged once, and the previous one stays in use. The returned future must be
+    /// polled throughout.
     ///
     /// # Errors
     /// The certificate cannot be used.
@@ -118,7 +119,7 @@ impl Certificates {
                     }
                     () = tokio::time::sleep(LOOK_EVERY) => false,
                 };
-                // Both may be so at once.
+                // Both may have changed at once.
                 let are_others_known = was_told || known.has_changed().unwrap_or(false);
                 let known = known.borrow_and_update().clone();
                 let found = match self.look() {
@@ -164,7 +165,7 @@ impl Certificates {
         Ok((receiver, keep))
     }
 
-    /// Reads the files again; none when they are the same, or were never there.
+    /// Reads the files again; `None` if they are unchanged, or never existed.
     fn look(&self) -> Result<Option<KeyPair>, CertificateError> {
         let (Source::Files { certificate, key } | Source::FilesOrSelfSigned { certificate, key }) =
             &self.source;

@@ -1,17 +1,17 @@
-//! Discovery: which resources there are. The documents are always the same.
+//! Discovery: the available resources. The documents never change.
 
 use olm_api::packages::{GROUP, ICON, KIND, RESOURCE, SINGULAR, VERSION};
 use serde_json::{Value, json};
 
-/// What can be done with PackageManifests. Whoever finds `watch` missing here does not try.
+/// Verbs for PackageManifests. Clients do not try `watch` if it is not listed.
 const VERBS: [&str; 2] = ["get", "list"];
 
-/// `/apis`.
+/// Returns `/apis`.
 pub fn groups() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [described()]})
 }
 
-/// `/apis/<group>`.
+/// Returns `/apis/<group>`.
 pub fn group() -> Value {
     let mut group = json!({"kind": "APIGroup", "apiVersion": "v1"});
     if let (Some(group), Value::Object(described)) = (group.as_object_mut(), described()) {
@@ -25,7 +25,7 @@ fn described() -> Value {
     json!({"name": GROUP, "versions": [version], "preferredVersion": version})
 }
 
-/// `/apis/<group>/<version>`.
+/// Returns `/apis/<group>/<version>`.
 pub fn resources() -> Value {
     json!({
         "kind": "APIResourceList",
@@ -39,7 +39,7 @@ pub fn resources() -> Value {
     })
 }
 
-/// `/apis`, everything in one document of this version.
+/// Returns `/apis` with everything in one document, of this version of aggregated discovery.
 pub fn aggregated(version: &str) -> Value {
     let kind = json!({"group": GROUP, "version": VERSION, "kind": KIND});
     json!({

@@ -1,5 +1,5 @@
-//! Users that the API server vouches for: it authenticates whoever calls, and says in headers who that was. What proves that it is
-//! the API server is its certificate alone.
+//! Users that the API server vouches for: it authenticates a caller, and names the user in headers. Only its
+//! certificate proves that a peer is the API server.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,17 +11,17 @@ use percent_encoding::percent_decode_str;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// Namespace of the ConfigMap that tells how the API server is recognised.
+/// Namespace of the ConfigMap with the settings for recognising the API server.
 pub const CONFIG_NAMESPACE: &str = "kube-system";
-/// Its name.
+/// Name of that ConfigMap.
 pub const CONFIG_NAME: &str = "extension-apiserver-authentication";
 
-/// How the API server is recognised. The default recognises nobody.
+/// Settings for recognising the API server. The default recognises no peer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FrontProxy {
     /// Authorities that sign its certificate.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// Common names that it may have; empty: any.
+    /// Common names that it may have; empty means any.
     allowed_names: Vec<String>,
     name_headers: Vec<String>,
     uid_headers: Vec<String>,
@@ -29,10 +29,10 @@ pub struct FrontProxy {
     extra_prefixes: Vec<String>,
 }
 
-/// What is wrong with the ConfigMap.
+/// A fault in the ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A list is no list.
+    /// A value is not a list.
     #[error("{0} is no JSON list of texts")]
     List(&'static str),
     /// The certificates cannot be read.
@@ -41,10 +41,10 @@ pub enum ConfigError {
 }
 
 impl FrontProxy {
-    /// Reads the values of the ConfigMap. Without authorities nobody is vouched for.
+    /// Reads the values of the ConfigMap. Without authorities no peer is recognised.
     ///
     /// # Errors
-    /// A value cannot be read.
+    /// A value cannot be parsed.
     pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let list = |key: &'static str| match data.get(key).map(String::as_str) {
             None | Some("") => Ok(Vec::new()),
@@ -69,12 +69,13 @@ impl FrontProxy {
         })
     }
 
-    /// Whether a certificate, which one of [`authorities`](Self::authorities) signed, is the API server's by its common name.
+    /// Returns whether a certificate is the API server's by its common name. One of
+    /// [`authorities`](Self::authorities) must have signed it.
     pub fn is_proxy(&self, common_name: &str) -> bool {
         self.allowed_names.is_empty() || self.allowed_names.iter().any(|name| name == common_name)
     }
 
-    /// Whom the headers name. To be asked only if [`is_proxy`](Self::is_proxy) said so of whoever sent them.
+    /// Returns the user in the headers. Call it only for a peer that passed [`is_proxy`](Self::is_proxy).
     pub fn user(&self, headers: &HeaderMap) -> Option<User> {
         let name = self.values(&self.name_headers, headers).next()?;
         if name.is_empty() {
@@ -98,14 +99,15 @@ impl FrontProxy {
     }
 
     fn values(&self, names: &[String], headers: &HeaderMap) -> impl Iterator<Item = String> {
-        // The first of the headers that is there counts, with all its values.
+        // The first configured header that is present counts, with all its values.
         let found = names.iter().find(|name| headers.contains_key(name.as_str()));
         let values = found.into_iter().flat_map(|name| headers.get_all(name.as_str()));
         let values: Vec<String> = values.filter_map(text).collect();
         values.into_iter()
     }
 
-    /// The key behind a prefix. Headers cannot hold every character of a key, so that it is percent-encoded.
+    /// Returns the key after a prefix. Headers cannot hold every character of a key, so it is
+    /// percent-encoded.
     fn extra_key(&self, header: &str) -> Option<String> {
         let mut prefixes = self.extra_prefixes.iter();
         let key = prefixes.find_map(|prefix| header.strip_prefix(&prefix.to_ascii_lowercase()))?;
@@ -118,7 +120,7 @@ fn text(value: &http::HeaderValue) -> Option<String> {
     String::from_utf8(value.as_bytes().to_vec()).ok()
 }
 
-/// What is known of the API server now; nothing until the ConfigMap was read.
+/// The current settings; `None` until the ConfigMap was read.
 pub type FrontProxyConfig = Option<Arc<FrontProxy>>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is served now: the packages of all catalogs, immutable and shared by whoever reads them.
+//! The served content: the packages of all catalogs, immutable and shared by all requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,53 +15,53 @@ use crate::selectors::{FieldSelector, LabelSelector};
 /// The packages of one catalog, by name.
 pub type Packages = BTreeMap<Box<str>, Arc<Package>>;
 
-/// What a CatalogSource says of its catalog.
+/// Facts about a catalog from its CatalogSource.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CatalogFacts {
     /// Namespace and name of the CatalogSource.
     pub key: NamespacedName,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Name of the catalog for people.
+    /// Human-readable name of the catalog.
     pub display_name: String,
-    /// Who publishes the catalog.
+    /// Publisher of the catalog.
     pub publisher: String,
     /// Rank among catalogs that offer the same package; the higher wins.
     pub priority: i64,
-    /// When the CatalogSource was created.
+    /// Creation time of the CatalogSource.
     pub created: Option<Timestamp>,
 }
 
-/// A catalog and what was last read of it.
+/// A catalog and its last read content.
 #[derive(Debug, Clone)]
 pub struct Catalog {
-    /// What its CatalogSource says.
+    /// Facts from its CatalogSource.
     pub facts: CatalogFacts,
-    /// What its registry said.
+    /// Content from its registry.
     pub packages: Arc<Packages>,
 }
 
 /// All catalogs.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
-    /// Namespace whose catalogs everybody sees; empty for none.
+    /// Namespace whose catalogs are visible in all namespaces; empty for none.
     pub global_namespace: Arc<str>,
     /// By namespace and name of the CatalogSource.
     pub catalogs: BTreeMap<NamespacedName, Arc<Catalog>>,
 }
 
-/// One PackageManifest, as one request sees it.
+/// One PackageManifest in the view of one request.
 #[derive(Debug, Clone)]
 pub struct Item {
     /// Namespace it is shown in.
     pub namespace: Arc<str>,
-    /// The catalog it is of.
+    /// Catalog of the package.
     pub catalog: Arc<Catalog>,
     /// The package.
     pub package: Arc<Package>,
 }
 
-/// What decides the order of a list; no two items of one list have the same.
+/// Sort key of a list; unique within a list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Position {
     /// Namespace the item is shown in.
@@ -75,7 +75,7 @@ pub struct Position {
 }
 
 impl Item {
-    /// Its place in a list.
+    /// Returns its position in a list.
     pub fn position(&self) -> Position {
         let catalog = &self.catalog.facts.key;
         Position {
@@ -86,8 +86,9 @@ impl Item {
         }
     }
 
-    /// Its labels. Later ones win: those of the CatalogSource, the catalog's names, the package's own, and what holds for
-    /// operators that say nothing of systems and architectures.
+    /// Returns its labels. In order of increasing precedence: labels of the CatalogSource, the catalog's
+    /// names, the package's own labels. Operators without labels for systems or architectures get the
+    /// defaults.
     pub fn labels(&self) -> BTreeMap<&str, &str> {
         let facts = &self.catalog.facts;
         let mut labels: BTreeMap<&str, &str> = BTreeMap::new();
@@ -112,8 +113,8 @@ impl Item {
 }
 
 impl Index {
-    /// Every PackageManifest that a request for `namespace` (`None`: for all of them) sees, in order. Each catalog's package is
-    /// one, also where others have one of the same name.
+    /// Returns every PackageManifest that a request for `namespace` sees (`None`: all namespaces), in order.
+    /// Packages of the same name in several catalogs are separate items.
     pub fn list(&self, namespace: Option<&str>, labels: &LabelSelector, fields: &FieldSelector) -> Vec<Item> {
         let mut items: Vec<Item> = self
             .catalogs
@@ -133,8 +134,8 @@ impl Index {
         items
     }
 
-    /// The PackageManifest of a name: of several the one whose catalog has the highest priority, then that of the namespace's own
-    /// catalogs, then the first by the catalog's name.
+    /// Returns the PackageManifest of a name. The catalog with the highest priority wins, then the
+    /// namespace's own catalogs, then the first by the catalog's name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Item> {
         let found = self.catalogs.values().filter_map(|catalog| {
             let shown_in = self.shown_in(catalog, Some(namespace))?;
@@ -156,7 +157,8 @@ impl Index {
         })
     }
 
-    /// Namespace in which a request sees the packages of `catalog`: its own, or the one asked for where everybody sees the catalog.
+    /// Returns the namespace in which a request sees the packages of `catalog`: the catalog's own, or for a
+    /// global catalog the requested one.
     fn shown_in(&self, catalog: &Catalog, namespace: Option<&str>) -> Option<Arc<str>> {
         let own = catalog.facts.key.namespace.as_str();
         match namespace {

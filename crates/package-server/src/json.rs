@@ -1,17 +1,17 @@
-//! JSON that is written piece by piece.
+//! JSON that is written in pieces.
 
 use serde::Serialize;
 
-/// Writes `text` as it is.
+/// Appends `text` unchanged.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes `value` as JSON.
+/// Appends `value` as JSON.
 pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let start = out.len();
     if let Err(error) = serde_json::to_writer(&mut *out, value) {
-        // Nothing here has keys that are no texts. Should that change, the answer is still JSON.
+        // No type here has keys that are not texts. If that changes, the output is still JSON.
         tracing::error!("a value that is no JSON, which is a bug: {error}");
         out.truncate(start);
         text(out, "null");

@@ -1,11 +1,12 @@
-//! Aggregated API of PackageManifests: what the catalogs of a cluster offer, read only, stored nowhere.
+//! Aggregated API of PackageManifests: the packages in a cluster's catalogs, read only, stored nowhere.
 //!
 //! # Data flow
-//! CatalogSources say where registries are; `catalogs` reads each and makes its packages, which `index` holds as they are served.
-//! `serving` takes requests, `api` finds out who asks and whether they may, and answers from the index.
+//! CatalogSources name the registries. `catalogs` reads each of them and builds its packages, which `index`
+//! serves. `serving` accepts connections; `api` authenticates and authorizes callers, and answers from the
+//! index.
 //!
-//! **Invariant:** what was read last is served until something else was read whole.
-//! **Invariant:** nothing is written to the cluster; the API server is asked who somebody is and what they may do.
+//! **Invariant:** the last complete content is served until a newer one has been read whole. **Invariant:**
+//! nothing is written to the cluster, apart from reviews that ask the API server about a caller.
 
 mod age;
 mod api;

@@ -1,48 +1,52 @@
-//! How much callers and catalogs may cost this process: every figure in one place.
+//! Limits on what callers and catalogs may cost this process: every figure in one place.
 //!
-//! `docs/reference/limits.md` lists those that users meet; a test compares it with this file.
+//! `docs/reference/limits.md` lists the limits that users meet; a test compares it with this file.
 
 use std::time::Duration;
 
-/// Catalogs of the global namespace read at once, and as many of all others, of which one namespace's are read one after the other.
+/// Catalogs of the global namespace read at once, and as many of all others. The catalogs of another
+/// namespace are read one after the other.
 pub const PARALLEL_READS: usize = 4;
-/// Time in which a catalog must have been read.
+/// Time to read a catalog.
 pub const READ_TIME: Duration = Duration::from_secs(120);
-/// Bytes of one message of a registry: a head with the other objects of its bundle, of which the ClusterServiceVersion is there twice.
+/// Bytes of one message of a registry: a head with the other objects of its bundle. It has the
+/// ClusterServiceVersion twice.
 pub const REGISTRY_MESSAGE_BYTES: usize = 4 * CSV_BYTES;
 /// Heads of all catalogs that are parsed at once.
 pub const PARALLEL_HEADS: usize = 2;
-/// Bytes, about, of what is kept of all catalogs in the global namespace. Those of a large distribution have thousands of channels,
-/// each with a description of tens of KiB.
+/// Approximate bytes kept of all catalogs in the global namespace. The catalogs of a large distribution have
+/// thousands of channels, each with a description of tens of KiB.
 pub const GLOBAL_BYTES: usize = 256 << 20;
-/// Bytes, about, of what is kept of all catalogs in one other namespace.
+/// Approximate bytes kept of all catalogs in one other namespace.
 pub const NAMESPACE_BYTES: usize = 64 << 20;
-/// The same of all namespaces but the global one; above it each has an equal part.
+/// Approximate bytes kept of all namespaces except the global one; above it each has an equal share.
 pub const TENANT_BYTES: usize = 512 << 20;
-/// Bytes that a catalog is counted for beside its packages: a task and a connection.
+/// Bytes that a catalog is charged beside its packages: a task and a connection.
 pub const CATALOG_BYTES: usize = 64 << 10;
-/// Until a catalog is read again that had no room.
+/// Time until a catalog without room is read again.
 pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(300);
-/// Bytes of what a CatalogSource says of itself, which each of its packages repeats; of one that says more nothing is repeated.
+/// Bytes of a CatalogSource's names and labels, which each of its packages repeats. Longer ones are not
+/// shown.
 pub const FACTS_BYTES: usize = 16 << 10;
-/// Number of these labels: a selector looks at those of each package.
+/// Number of these labels: a selector compares those of each package.
 pub const FACTS_LABELS: usize = 64;
-/// Packages and channels left out in one read that are told of one by one.
+/// Skipped packages and channels that one read logs individually.
 pub const TOLD_LEFT_OUT: usize = 20;
-/// Bytes of one ClusterServiceVersion; the channel of a larger one is left out. The API server takes less than half of it.
+/// Bytes of one ClusterServiceVersion; a channel with a larger one is skipped. The API server accepts less
+/// than half of it.
 pub const CSV_BYTES: usize = 4 << 20;
-/// Bytes of one icon; a larger one is left out.
+/// Bytes of one icon; a larger one is dropped.
 pub const ICON_BYTES: usize = 1 << 20;
-/// Bytes of the `status` of one PackageManifest; a package with more is left out.
+/// Bytes of the `status` of one PackageManifest; a package with more is skipped.
 pub const PACKAGE_MANIFEST_BYTES: usize = 8 << 20;
-/// Bytes of a package's name and labels, which each answer writes anew; a package with more is left out.
+/// Bytes of a package's name and labels, which each response writes anew; a package with more is skipped.
 pub const PACKAGE_LABEL_BYTES: usize = 16 << 10;
-/// How long readiness waits for the first read of catalogs that are slow or away.
+/// Time that readiness waits for the first read of slow or unreachable catalogs.
 pub const FIRST_READS: Duration = Duration::from_secs(3);
 
 /// Connections of callers with a certificate of the API server's.
 pub const TRUSTED_CONNECTIONS: usize = 64;
-/// All other connections, those whose handshake is not over among them.
+/// All other connections, including unfinished handshakes.
 pub const OTHER_CONNECTIONS: usize = 128;
 /// Age at which a connection without such a certificate is closed.
 pub const OTHER_CONNECTION_AGE: Duration = Duration::from_secs(60);
@@ -52,26 +56,28 @@ pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Bytes of the head of a request.
 pub const HEAD_BYTES: usize = 32 << 10;
-/// The same on a connection of the API server, which names all groups of a user in it, and takes as much itself. HTTP/2 counts 32 more
-/// for each header.
+/// Bytes of the head of a request from the API server, which has the same limit. It names all groups of a
+/// user there. HTTP/2 counts 32 more for each header.
 pub const TRUSTED_HEAD_BYTES: usize = 1 << 20;
-/// Time until the answer to a request begins.
+/// Time until the response to a request begins.
 pub const ANSWER_TIME: Duration = Duration::from_secs(15);
-/// Time from the head of a request of HTTP/2 to the last byte of its answer. The API server waits as long for one.
+/// Time from the head of an HTTP/2 request to the last byte of its response. The API server waits as long for
+/// one.
 pub const REQUEST_TIME: Duration = Duration::from_secs(60);
-/// Time in which a socket takes nothing after which it is closed.
+/// Time without progress after which a socket is closed.
 pub const STALL_TIME: Duration = Duration::from_secs(30);
 /// Requests at once on one connection of the API server's.
 pub const STREAMS: u32 = 100;
 /// Requests at once on one of the other connections.
 pub const OTHER_STREAMS: u32 = 4;
-/// Bytes of an answer that wait on one HTTP/2 stream for whoever is slow.
+/// Bytes of a response that wait on one HTTP/2 stream for a slow client.
 pub const SEND_BYTES: usize = 64 << 10;
 /// Characters of a selector.
 pub const SELECTOR_CHARACTERS: usize = 16 << 10;
-/// Requirements of a selector: each is held against each package.
+/// Requirements of a selector: each is compared with each package.
 pub const SELECTOR_REQUIREMENTS: usize = 64;
-/// Lists that are put together at once, beside all else: whoever asks for many of them waits for his own.
+/// Lists that are assembled at once. Other requests are not delayed: a client with many lists waits for its
+/// own.
 pub const PARALLEL_LISTS: usize = 2;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Which form of an answer a caller takes, by its `Accept` header.
+//! Content negotiation by the `Accept` header.
 
-/// A caller takes nothing that can be given.
+/// The caller accepts none of the available forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAcceptable;
 
-/// The text of an answer. JSON is YAML, too, so that both are the same bytes.
+/// The syntax of a response. JSON is also YAML, so both have the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
     /// `application/json`.
@@ -14,7 +14,7 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// Its media type.
+    /// Returns its media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -23,23 +23,23 @@ impl Syntax {
     }
 }
 
-/// What is told of objects.
+/// The form of objects in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// All of them.
+    /// Whole objects.
     Object,
-    /// Their metadata.
+    /// Their metadata only.
     Metadata,
     /// A table for people.
     Table,
 }
 
-/// How discovery is told.
+/// The form of discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discovery {
-    /// Groups, then versions, then resources, one document each.
+    /// One document each for groups, versions and resources.
     Legacy,
-    /// All in one document, in this version of it.
+    /// One document for everything, in this version.
     Aggregated(&'static str),
 }
 
@@ -52,10 +52,10 @@ struct Range<'a> {
     version: Option<&'a str>,
 }
 
-/// The form of objects for this header.
+/// Returns the form of objects for this header.
 ///
 /// # Errors
-/// There is none.
+/// The caller accepts no available form.
 pub fn of_objects(accept: Option<&str>) -> Result<(Syntax, Shape), NotAcceptable> {
     choose(accept, |range| {
         let syntax = syntax(range.media_type)?;
@@ -73,10 +73,10 @@ pub fn of_objects(accept: Option<&str>) -> Result<(Syntax, Shape), NotAcceptable
     })
 }
 
-/// The form of discovery for this header.
+/// Returns the form of discovery for this header.
 ///
 /// # Errors
-/// There is none.
+/// The caller accepts no available form.
 pub fn of_discovery(accept: Option<&str>) -> Result<(Syntax, Discovery), NotAcceptable> {
     choose(accept, |range| {
         let syntax = syntax(range.media_type)?;
@@ -94,15 +94,16 @@ pub fn of_discovery(accept: Option<&str>) -> Result<(Syntax, Discovery), NotAcce
     })
 }
 
-/// The form of what there is as text only.
+/// Returns the syntax of plain documents for this header.
 ///
 /// # Errors
-/// There is none.
+/// The caller accepts no available form.
 pub fn of_documents(accept: Option<&str>) -> Result<Syntax, NotAcceptable> {
     choose(accept, |range| syntax(range.media_type))
 }
 
-/// The versions of tables and of metadata alone differ in nothing but their name.
+/// Returns whether a version is known. The versions of tables and of metadata differ in nothing but their
+/// name.
 fn is_known(version: &str) -> bool {
     matches!(version.strip_prefix("v1"), Some("" | "beta1"))
 }
@@ -115,7 +116,7 @@ fn syntax(media_type: &str) -> Option<Syntax> {
     }
 }
 
-/// The first that can be given, of those that are wanted most.
+/// Returns the first available form, in the order of the caller's preference.
 fn choose<T>(accept: Option<&str>, give: impl Fn(&Range<'_>) -> Option<T>) -> Result<T, NotAcceptable> {
     let accept = accept.filter(|accept| !accept.trim().is_empty()).unwrap_or("*/*");
     let mut ranges: Vec<(u32, Range<'_>)> = accept
@@ -130,7 +131,7 @@ fn choose<T>(accept: Option<&str>, give: impl Fn(&Range<'_>) -> Option<T>) -> Re
         .ok_or(NotAcceptable)
 }
 
-/// An entry, with how much it is wanted, in thousandths.
+/// Parses an entry and its quality value in thousandths.
 fn range(text: &str) -> (u32, Range<'_>) {
     let mut parts = text.split(';').map(str::trim);
     let mut range = Range {

@@ -1,11 +1,11 @@
-//! What is told of catalogs, for Prometheus. `docs/reference/metrics.md` lists it.
+//! Prometheus metrics of catalogs. `docs/reference/metrics.md` lists them.
 
 use olm_runtime::metrics::Metrics;
 use olm_runtime::{NamespacedName, clock};
 
 use crate::catalogs::{CatalogState, Catalogs};
 
-/// Tells of `catalogs` whenever the metrics are read.
+/// Registers gauges that read the state of `catalogs` at each scrape.
 pub(crate) fn register(metrics: &Metrics, catalogs: &Catalogs) {
     let told = |read: fn(&CatalogState) -> Option<i64>| {
         let catalogs = catalogs.clone();

@@ -1,4 +1,4 @@
-//! OpenAPI: what PackageManifests look like, made of the schema of their type.
+//! OpenAPI documents of PackageManifests, built from the schema of their type.
 
 use olm_api::crd::package_manifest_schema;
 use olm_api::packages::{GROUP, ICON, KIND, LIST_KIND, RESOURCE, VERSION};
@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 /// Title of both documents.
 const TITLE: &str = "Package API server";
-/// Names of the schemas, as those of custom resources are made: the group backwards, version and kind.
+/// Name of the schema, in the form of custom resources: the group backwards, version and kind.
 const NAME: &str = "com.coreos.operators.packages.v1.PackageManifest";
-/// The same of lists.
+/// Name of the list's schema.
 const LIST_NAME: &str = "com.coreos.operators.packages.v1.PackageManifestList";
 
-/// Version 2 of OpenAPI. The API server merges it with those of all others.
+/// Returns version 2 of OpenAPI. The API server merges it with those of all other servers.
 pub fn v2() -> Value {
     let schemas = schemas("#/definitions/");
     let read = |reference: &str, type_: &str| json!({"200": {"description": "OK", "schema": {(reference): type_}}, "401": {"description": "Unauthorized"}});
@@ -41,7 +41,7 @@ pub fn v2() -> Value {
     })
 }
 
-/// Version 3 of OpenAPI.
+/// Returns version 3 of OpenAPI.
 pub fn v3() -> Value {
     let schemas = schemas("#/components/schemas/");
     let paths = paths(|operation| {
@@ -71,7 +71,7 @@ pub fn v3() -> Value {
     })
 }
 
-/// The documents of version 3, each with the hash of what it says now.
+/// Returns the list of version 3 documents, each with the hash of its current content.
 pub fn v3_paths(hash: &str) -> Value {
     let path = format!("apis/{GROUP}/{VERSION}");
     let url = format!("/openapi/v3/{path}?hash={hash}");
@@ -148,7 +148,7 @@ const CONTINUE: Parameter = Parameter {
 };
 
 struct Operation {
-    /// Name of the answer's schema; none for pictures.
+    /// Name of the response's schema; `None` for icons.
     answer: Option<&'static str>,
     parameters: Vec<Parameter>,
 }
@@ -205,7 +205,7 @@ fn paths(document: impl Fn(&Operation) -> Value) -> Value {
 mod tests {
     use super::*;
 
-    /// Every `$ref` in a document.
+    /// Collects every `$ref` in a document.
     fn references(value: &Value, out: &mut Vec<String>) {
         match value {
             Value::Object(members) => {

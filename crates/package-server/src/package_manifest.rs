@@ -1,8 +1,8 @@
-//! PackageManifests, made from what a registry says of a package.
+//! PackageManifests, built from a registry's data about a package.
 //!
-//! What does not change with the request is written as JSON once, when the catalog is read, and only copied out afterwards: a
-//! list of all packages is some megabytes that nobody parses again. Channels with the same head share its description.
-//! Rules: `docs/reference/packages.md`.
+//! The parts that do not depend on the request are written as JSON once, when the catalog is read, and copied
+//! afterwards. A list of all packages has some megabytes, which are not encoded again. Channels with the same
+//! head share its description. Rules: `docs/reference/packages.md`.
 
 mod description;
 mod icon;
@@ -27,31 +27,31 @@ use crate::limits::{PACKAGE_LABEL_BYTES, PACKAGE_MANIFEST_BYTES};
 /// One package of one catalog, ready to be served.
 #[derive(Debug, Clone)]
 pub struct Package {
-    /// Its name.
+    /// Name of the package.
     pub name: Box<str>,
     /// Labels that come from the package itself: of its provider, and of the head of its default channel.
     pub labels: BTreeMap<String, String>,
-    /// The picture of its default channel's head.
+    /// Icon of its default channel's head.
     pub icon: Option<PackageIcon>,
-    /// Members of `status` from `provider` on, without what is said of the catalog: JSON without braces.
+    /// Members of `status` from `provider` on, without the catalog's members: JSON without braces.
     pub content: Vec<Bytes>,
 }
 
-/// The picture of a package.
+/// The icon of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageIcon {
-    /// Names the picture's version: package, channel and ClusterServiceVersion.
+    /// Version of the icon: package, channel and ClusterServiceVersion.
     pub tag: String,
-    /// The picture.
+    /// The icon itself.
     pub icon: Icon,
 }
 
-/// What is known of a channel when its package is put together.
+/// A channel, as input for its package.
 #[derive(Debug, Clone)]
 pub struct Channel {
-    /// Its head.
+    /// The channel's head.
     pub head: Arc<Head>,
-    /// Its versions.
+    /// The channel's versions.
     pub entries: Entries,
 }
 
@@ -59,16 +59,16 @@ pub struct Channel {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Entries(Vec<ChannelEntry>);
 
-/// Why a package is left out.
+/// A package is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Excluded {
-    /// None of its channels has a head that can be read.
+    /// No channel has a readable head.
     #[error("packagemanifest has no valid channels")]
     NoChannels,
-    /// What is said of it is more than one answer is to be.
+    /// Its data exceeds the limit of one response.
     #[error("its PackageManifest has {0} bytes, and may have {PACKAGE_MANIFEST_BYTES}")]
     TooLarge(usize),
-    /// Its labels are more than each answer is to repeat.
+    /// Its labels exceed the limit, because each response repeats them.
     #[error("its name and labels have {0} bytes, and may have {PACKAGE_LABEL_BYTES}")]
     TooManyLabels(usize),
 }
@@ -80,7 +80,8 @@ pub struct EntryLists {
 }
 
 impl EntryLists {
-    /// Takes in one message of the stream. What must not be installed any more is no entry. Returns the bytes that are kept.
+    /// Adds one message of the stream and returns the bytes that are kept. Deprecated bundles are not
+    /// entries.
     pub fn add(&mut self, bundle: proto::Bundle) -> usize {
         if bundle
             .properties
@@ -100,7 +101,7 @@ impl EntryLists {
             deprecation: bundle.deprecation.map(deprecation),
             ..ChannelEntry::default()
         };
-        // An entry in a channel or package of its own takes many times what one more in a list does.
+        // An entry in a new channel or package takes many times the memory of one more in a list.
         let (package, channel) = (bundle.package_name.len(), bundle.channel_name.len());
         let channels = self.lists.entry(bundle.package_name).or_insert_with(|| {
             kept += package + MAP_BYTES;
@@ -115,13 +116,13 @@ impl EntryLists {
         kept + (list.capacity() - before) * size_of::<ChannelEntry>()
     }
 
-    /// The versions of a channel.
+    /// Removes and returns the versions of a channel.
     pub fn take(&mut self, package: &str, channel: &str) -> Entries {
         let channels = self.lists.get_mut(package);
         let mut entries = channels
             .and_then(|channels| channels.remove(channel))
             .unwrap_or_default();
-        // What is no version counts as the lowest; names decide between equals, so that the order is always the same.
+        // An invalid version counts as the lowest; names decide between equals, so that the order is stable.
         let version = |entry: &ChannelEntry| {
             let text = entry.version.as_deref().unwrap_or_default();
             Version::parse(text).unwrap_or_else(|_| Version::new(0, 0, 0))
@@ -131,19 +132,19 @@ impl EntryLists {
     }
 }
 
-/// What an entry takes in memory beside its texts, about, in bytes: of a map, or of texts on the heap.
+/// Approximate bytes of an entry beside its texts, in a map or for texts on the heap.
 const ENTRY_BYTES: usize = 128;
-/// The same of a piece of JSON that is kept.
+/// Approximate bytes of a kept piece of JSON, beside its text.
 const PIECE_BYTES: usize = size_of::<Bytes>() + 48;
-/// The same of a map: its first node has room for eleven.
+/// Approximate bytes of a map: its first node has room for eleven entries.
 const MAP_BYTES: usize = 11 * size_of::<(String, Vec<ChannelEntry>)>() + ENTRY_BYTES;
 
 impl Package {
-    /// Puts a package together. A channel that `channels` does not have could not be read and is left out; if that was the default
-    /// one, the first that is left takes its place.
+    /// Builds a package. Channels missing from `channels` could not be read and are skipped. If that affects
+    /// the default channel, the first remaining one replaces it.
     ///
     /// # Errors
-    /// No channel is left, or there is more of it than of one package may be.
+    /// No channel is left, or the package exceeds a limit.
     pub fn new(package: proto::Package, channels: &BTreeMap<String, Channel>) -> Result<Self, Excluded> {
         let mut deprecations: BTreeMap<String, Option<Deprecation>> = BTreeMap::new();
         for channel in package.channels {
@@ -160,7 +161,7 @@ impl Package {
         } else {
             first.clone()
         };
-        // A catalog may name no default channel; then the first one speaks for the package.
+        // If a catalog names no default channel, the first one describes the package.
         let speaking = if default.is_empty() { &first } else { &default };
         let head = &channels.get(speaking).ok_or(Excluded::NoChannels)?.head;
         let content = content(
@@ -194,7 +195,7 @@ impl Package {
         })
     }
 
-    /// Bytes this takes in memory, about; what channels share is counted once.
+    /// Returns the approximate bytes in memory; parts that channels share are counted once.
     pub fn bytes(&self) -> usize {
         let mut seen = BTreeSet::new();
         let own = self
@@ -215,7 +216,7 @@ impl Package {
     }
 }
 
-/// Later ones win: what the ClusterServiceVersion says of itself stands above its provider.
+/// Returns a package's labels. Labels of the ClusterServiceVersion override that of its provider.
 fn labels(head: &Head) -> BTreeMap<String, String> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let mut labels = BTreeMap::from([
@@ -230,7 +231,7 @@ fn labels(head: &Head) -> BTreeMap<String, String> {
     labels
 }
 
-/// The members of `status` that the package itself makes up, in the order of the API.
+/// Returns the members of `status` from the package itself, in the order of the API.
 fn content<'a>(
     name: &str,
     deprecation: Option<&Deprecation>,
@@ -255,7 +256,7 @@ fn content<'a>(
             out.member(",\"deprecation\":", deprecation);
         }
         match channel.entries.0.as_slice() {
-            // As clients know it.
+            // Clients expect null here.
             [] => out.text(",\"entries\":null"),
             entries => out.member(",\"entries\":", entries),
         }
@@ -266,7 +267,7 @@ fn content<'a>(
     out.finish()
 }
 
-/// JSON in pieces, of which some are shared.
+/// JSON in pieces, some of which are shared.
 #[derive(Default)]
 struct JsonBuilder {
     done: Vec<Bytes>,

@@ -1,4 +1,4 @@
-//! Lists in pages: nothing is kept between two of them, so that any replica can answer for the next.
+//! Paged lists. No state is kept between two pages, so any replica can return the next one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,11 +7,11 @@ use crate::api_status::ApiStatus;
 use crate::index::{Item, Position};
 use crate::rendering::ListMetadata;
 
-/// One page of `items`, which are in order: those behind where the page before ended, `limit` at most. What came or went since
-/// then may be missed or not, as with every list that is read in pages over some time.
+/// Returns one page of the sorted `items`: at most `limit` after the end of the previous page. Changes
+/// between two pages may be missed, as in every paged list.
 ///
 /// # Errors
-/// The token is none of ours.
+/// The token is invalid.
 pub fn page(
     mut items: Vec<Item>,
     limit: Option<usize>,
@@ -29,7 +29,7 @@ pub fn page(
     items.truncate(limit);
     let metadata = ListMetadata {
         continue_token: items.last().map(|item| text(&item.position())),
-        // Kubernetes leaves it out where a selector is.
+        // Kubernetes omits it for lists with a selector.
         remaining_item_count: counts_all.then_some(remaining),
     };
     Ok((items, metadata))

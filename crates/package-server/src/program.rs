@@ -1,4 +1,4 @@
-//! The program: its flags are read, and it runs until it is told to end.
+//! The program: parses its flags and runs until it is stopped.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use olm_runtime::process::{self, Start};
 use crate::args::{Args, OBSOLETE};
 use crate::run;
 
-/// Runs the program with its arguments, of which the first is its name; ends when it is told to by a signal, or by an error.
+/// Runs the program with its arguments, of which the first is its name. It ends after a signal or an error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (given, of_log) = without_log_flags(arguments);
     let (given, obsolete) = without_obsolete_flags(given, &OBSOLETE);

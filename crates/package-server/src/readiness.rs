@@ -1,9 +1,9 @@
-//! Whether requests can be sent to this process.
+//! Readiness of this process for requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What has to be there first; a clone is another handle to the same.
+/// The preconditions of readiness. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     shared: Arc<Flags>,
@@ -17,22 +17,22 @@ struct Flags {
 }
 
 impl Readiness {
-    /// It is known how the API server is recognised.
+    /// Records that the settings for recognising the API server are known.
     pub fn knows_front_proxy(&self) {
         self.shared.knows_front_proxy.store(true, Ordering::SeqCst);
     }
 
-    /// All catalogs that can be read have been read, or there was time enough.
+    /// Records that all readable catalogs have been read, or that the time for it is up.
     pub fn has_read_catalogs(&self) {
         self.shared.has_read_catalogs.store(true, Ordering::SeqCst);
     }
 
-    /// The process is about to end. It goes on answering for a while, until nobody is sent to it any more.
+    /// Records that the process is about to end. It serves requests until clients are sent elsewhere.
     pub fn stops(&self) {
         self.shared.is_stopping.store(true, Ordering::SeqCst);
     }
 
-    /// What is missing; `None` when nothing is.
+    /// Returns the missing precondition; `None` when ready.
     pub fn missing(&self) -> Option<&'static str> {
         let is = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
         if is(&self.shared.is_stopping) {

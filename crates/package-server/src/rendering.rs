@@ -1,7 +1,8 @@
-//! PackageManifests as JSON: whole, their metadata, or rows of a table; one by one or in lists.
+//! PackageManifests as JSON: whole objects, their metadata, or rows of a table; single or in lists.
 //!
-//! Answers are written while they are sent, and what packages have ready is sent as it is: an answer of megabytes takes memory for
-//! some tens of KiB of it at a time, however many callers ask for it and however slowly they read.
+//! Responses are written while they are sent, and the packages' ready JSON is sent without a copy. A response
+//! of megabytes takes some tens of KiB at a time, however many callers ask for it and however slowly they
+//! read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +20,12 @@ use crate::json::{text, value};
 use crate::media_type::Shape;
 use crate::package_manifest::Package;
 
-/// Bytes of an answer that are written at once, about.
+/// Approximate bytes of a response that are written at once.
 const PIECE: usize = 32 << 10;
 /// `apiVersion` of tables and of metadata alone.
 const META_V1: &str = "meta.k8s.io/v1";
 
-/// What a table's row brings along of its object.
+/// The part of its object that a table's row includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Include {
     /// Nothing.
@@ -36,7 +37,7 @@ pub enum Include {
 }
 
 impl Include {
-    /// The value of the parameter `includeObject`; `None` for one that there is not.
+    /// Parses the parameter `includeObject`; `None` for an unknown value.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "" | "Metadata" => Some(Self::Metadata),
@@ -47,30 +48,30 @@ impl Include {
     }
 }
 
-/// How items are told.
+/// The form of items in a response.
 #[derive(Debug, Clone, Copy)]
 pub struct Rendering {
-    /// What is told of them.
+    /// Form of the objects.
     pub shape: Shape,
-    /// What rows of a table bring along.
+    /// Part of the objects in the rows of a table.
     pub include: Include,
-    /// From when ages count.
+    /// Reference time of ages.
     pub now: Timestamp,
 }
 
-/// What a list says of itself.
+/// Metadata of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMetadata {
-    /// What to ask with for the next page.
+    /// Token for the next page.
     #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     pub continue_token: Option<String>,
-    /// How many are on the pages behind this.
+    /// Number of items on the following pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<usize>,
 }
 
-/// The metadata of a PackageManifest. There is no version of it and no uid: nothing is stored.
+/// Metadata of a PackageManifest. It has no resource version and no uid: nothing is stored.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
@@ -80,7 +81,7 @@ struct Metadata<'a> {
     labels: BTreeMap<&'a str, &'a str>,
 }
 
-/// The members of `status` that the CatalogSource makes up.
+/// The members of `status` from the CatalogSource.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CatalogStatus<'a> {
@@ -91,7 +92,7 @@ struct CatalogStatus<'a> {
 }
 
 impl Rendering {
-    /// One PackageManifest.
+    /// Renders one PackageManifest.
     pub fn single(self, item: Item) -> BodyChunks {
         match self.shape {
             Shape::Object | Shape::Metadata => BodyChunks::new(self, Vec::new(), vec![item], ""),
@@ -99,7 +100,7 @@ impl Rendering {
         }
     }
 
-    /// A list.
+    /// Renders a list.
     pub fn list(self, items: Vec<Item>, metadata: &ListMetadata) -> BodyChunks {
         let mut head = Vec::new();
         self.write_head(metadata, &mut head);
@@ -129,7 +130,7 @@ impl Rendering {
         }
     }
 
-    /// Writes an item up to what its package has ready. Returns whether that follows.
+    /// Writes an item up to its package's ready JSON. Returns whether that follows.
     fn begin(&self, item: &Item, out: &mut Vec<u8>) -> bool {
         match self.shape {
             Shape::Object => write_object(item, out),
@@ -143,7 +144,7 @@ impl Rendering {
         }
     }
 
-    /// Writes what is behind that.
+    /// Writes the end of an item.
     fn end(&self, has_content: bool, out: &mut Vec<u8>) {
         if has_content {
             text(out, "}}");
@@ -170,18 +171,18 @@ impl Rendering {
     }
 }
 
-/// The pieces of an answer, one after the other.
+/// The pieces of a response, in order.
 pub struct BodyChunks {
     rendering: Rendering,
     items: vec::IntoIter<Item>,
     is_first: bool,
-    /// The package whose content is being sent, and how many pieces of it were.
+    /// The package whose content is being sent, and the number of pieces sent.
     open: Option<(Arc<Package>, usize)>,
-    /// Written and not sent.
+    /// Bytes that are written but not sent.
     out: Vec<u8>,
-    /// To be sent behind that, as it is.
+    /// Shared bytes to send after those, unchanged.
     shared: Bytes,
-    /// What ends the answer; `None` when that is written.
+    /// End of the response; `None` once it is written.
     tail: Option<&'static str>,
 }
 
@@ -198,11 +199,11 @@ impl BodyChunks {
         }
     }
 
-    /// Writes the next bit, which is small, or finds one that is sent as it is.
+    /// Writes the next small part, or finds one to send unchanged.
     fn write_next(&mut self) {
         if let Some((package, sent)) = &mut self.open {
             match package.content.get(*sent) {
-                // Each request that copied a large one would take memory for all of it.
+                // Copies of a large piece would take memory for each request.
                 Some(piece) if piece.len() >= PIECE => self.shared = piece.clone(),
                 Some(piece) => self.out.extend_from_slice(piece),
                 None => {
@@ -277,7 +278,7 @@ fn write_object(item: &Item, out: &mut Vec<u8>) {
             catalog_source_namespace: &facts.key.namespace,
         },
     );
-    // What the package says follows, and then the braces.
+    // The package's content follows, then the braces.
     out.pop();
     text(out, ",");
 }

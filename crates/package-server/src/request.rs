@@ -1,4 +1,4 @@
-//! What a request asks for, and what its caller has to be allowed.
+//! Parsing of requests, and the permission each one needs.
 
 use olm_api::packages::{GROUP, ICON, RESOURCE, VERSION};
 use olm_runtime::review::Attributes;
@@ -7,16 +7,16 @@ use percent_encoding::percent_decode_str;
 use crate::api_status::ApiStatus;
 use crate::selectors::{FieldSelector, LabelSelector};
 
-/// What is asked for.
+/// The target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
-    /// Whether the process lives.
+    /// Liveness.
     Health,
-    /// Whether it can be sent requests.
+    /// Readiness for requests.
     Readiness,
-    /// What it counts.
+    /// Metrics of the process.
     Metrics,
-    /// Which version it is.
+    /// Version of the program.
     Version,
     /// `/apis`, the groups.
     Groups,
@@ -39,64 +39,64 @@ pub enum Route {
         /// Its name.
         name: String,
     },
-    /// The picture of a package.
+    /// The icon of a package.
     Icon {
         /// Namespace of its PackageManifest.
         namespace: String,
         /// Its name.
         name: String,
     },
-    /// Profiles, which only a program in Go has.
+    /// Profiles, which only Go programs have.
     Profiles,
-    /// Nothing that there is.
+    /// An unknown path.
     Nothing,
 }
 
-/// Who may have an answer.
+/// Callers that may have a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody: probes do not say who they are.
+    /// Every caller, because probes do not authenticate.
     Everybody,
-    /// Whoever says who they are. Discovery tells nothing that differs between clusters, and has to be answered while the API
-    /// server cannot be asked.
+    /// Any authenticated caller. Discovery is the same in every cluster, and must work while the API server
+    /// cannot be asked.
     Authenticated,
-    /// Whoever is allowed this.
+    /// Callers with this permission.
     Allowed(Attributes),
 }
 
-/// A request as far as it matters.
+/// The relevant parts of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// What for.
+    /// Target of the request.
     pub route: Route,
-    /// Who may have the answer.
+    /// Callers that may have the response.
     pub access: Access,
-    /// False when the method would change something.
+    /// True if the method is read only.
     pub is_read: bool,
-    /// Whether changes are to be told from now on.
+    /// True if it asks for a watch.
     pub is_watch: bool,
-    /// The pairs behind the question mark, decoded.
+    /// The decoded pairs of the query.
     pub parameters: Vec<(String, String)>,
 }
 
-/// What a list is to have.
+/// Options of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// By labels.
+    /// Selects by labels.
     pub labels: LabelSelector,
-    /// By name and namespace.
+    /// Selects by name and namespace.
     pub fields: FieldSelector,
-    /// At most so many.
+    /// Maximum number of items.
     pub limit: Option<usize>,
-    /// Where the page before ended.
+    /// End of the previous page.
     pub continue_token: Option<String>,
 }
 
 impl RequestInfo {
-    /// Reads method, path and query of a request.
+    /// Parses method, path and query of a request.
     ///
     /// # Errors
-    /// The path is no text when it is decoded.
+    /// The decoded path is not valid text.
     pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Self, ApiStatus> {
         let decoded = |text: &str| match percent_decode_str(text).decode_utf8() {
             Ok(text) => Ok(text.into_owned()),
@@ -137,15 +137,15 @@ impl RequestInfo {
         })
     }
 
-    /// A parameter's value.
+    /// Returns a parameter's value.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         parameter(&self.parameters, name)
     }
 
-    /// What a list is to have.
+    /// Returns the options of a list.
     ///
     /// # Errors
-    /// A parameter cannot be read.
+    /// A parameter cannot be parsed.
     pub fn list_options(&self) -> Result<ListOptions, ApiStatus> {
         let text = |name| self.parameter(name).unwrap_or_default();
         let limit = match text("limit") {
@@ -199,7 +199,7 @@ fn route(segments: &[&str]) -> Route {
     }
 }
 
-/// What is asked of the API server, as it reads requests itself.
+/// Returns the attributes for the API server's review, which parses requests the same way.
 fn attributes(
     method: &str,
     path: &str,

@@ -1,4 +1,4 @@
-//! Builds everything, serves from the start, and ends in order. No decisions.
+//! Builds everything, serves from the start, and stops in order. No decisions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,14 @@ use crate::limits::FIRST_READS;
 use crate::readiness::Readiness;
 use crate::{metrics, serving, stores};
 
-/// How often it is looked whether the catalogs have been read.
+/// Interval of checking whether the catalogs have been read.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When the API server cannot be configured, there is no certificate to serve with, or the port cannot be had.
+/// The API server's client cannot be configured, there is no certificate to serve with, or the port is not
+/// available.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let figures = Metrics::registered()?;
     let client = client::connect(args.kubeconfig.as_deref(), None, &figures).await?;
@@ -53,7 +54,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let _front_proxy = stores::front_proxy(&set, &client, known, readiness.clone());
 
     let mut tasks = JoinSet::new();
-    // Events about objects are for their owners; this process has no right to write any.
+    // Events about objects are left to their owners; this process has no permission to write any.
     let _stores = set.with_metrics(figures.clone()).start(&mut tasks);
     tasks.spawn(keeping);
     let first_reads = tokio::spawn(first_reads(sources, catalogs.clone(), readiness.clone()));
@@ -80,8 +81,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     ended
 }
 
-/// Waits until each catalog whose registry is known was read, or [`FIRST_READS`] have passed: a catalog that is away must not keep
-/// the others from being served.
+/// Waits until each catalog with a known registry was read, or [`FIRST_READS`] have passed. An unreachable
+/// catalog must not delay the others.
 async fn first_reads(sources: Store<CatalogSource>, catalogs: Catalogs, readiness: Readiness) {
     while !sources.is_ready() {
         sleep(LOOK_EVERY).await;
@@ -97,7 +98,7 @@ async fn first_reads(sources: Store<CatalogSource>, catalogs: Catalogs, readines
     readiness.has_read_catalogs();
 }
 
-/// How often catalogs are read again: as the OLMConfig says, if it can be understood.
+/// Returns the interval of reading catalogs again: from the OLMConfig, if it is valid.
 fn interval_of(text: Option<&str>, default: Duration) -> Duration {
     match text.map(duration::parse) {
         Some(Ok(interval)) if !interval.is_zero() => interval,

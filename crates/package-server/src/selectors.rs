@@ -4,24 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::{SELECTOR_CHARACTERS, SELECTOR_REQUIREMENTS};
 
-/// Why a selector cannot be used, for whoever wrote it.
+/// A selector cannot be used. The text is for its author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// It is longer than selectors may be.
+    /// It exceeds the length of selectors.
     #[error("the selector has more than {SELECTOR_CHARACTERS} characters")]
     TooLong,
-    /// It asks for more than selectors may.
+    /// It exceeds the number of requirements.
     #[error("the selector has more than {SELECTOR_REQUIREMENTS} requirements")]
     TooMany,
-    /// A requirement cannot be read.
+    /// A requirement cannot be parsed.
     #[error("unable to parse requirement: {0}")]
     Requirement(String),
-    /// A field that nothing can be selected by.
+    /// A field that selectors do not support.
     #[error("field label not supported: {0}")]
     Field(String),
 }
 
-/// What the labels of an object have to be.
+/// Requirements on the labels of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector(Vec<Requirement>);
 
@@ -43,10 +43,10 @@ enum Test {
 }
 
 impl LabelSelector {
-    /// Reads a selector; the empty one selects everything.
+    /// Parses a selector; the empty one selects everything.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not a valid selector.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         if text.chars().count() > SELECTOR_CHARACTERS {
             return Err(SelectorError::TooLong);
@@ -72,12 +72,12 @@ impl LabelSelector {
         }
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether these labels are what they have to be.
+    /// Returns whether these labels meet all requirements.
     pub fn matches(&self, labels: &BTreeMap<&str, &str>) -> bool {
         self.0.iter().all(|requirement| {
             let value = labels.get(requirement.key.as_str()).copied();
@@ -209,7 +209,7 @@ impl Tokens {
         }
     }
 
-    /// One value, which may be left out.
+    /// Parses one value, which may be absent.
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
             Token::Word(_) => checked(self.next().text()),
@@ -248,7 +248,7 @@ fn checked(value: &str) -> Result<String, String> {
     }
 }
 
-/// A name, with the name of a domain and a slash before it if need be.
+/// Returns whether a key is valid: a name, optionally with a domain and a slash before it.
 fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
         None => is_name(key),
@@ -274,7 +274,7 @@ fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-/// What name and namespace of an object have to be.
+/// Requirements on name and namespace of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector(Vec<FieldRequirement>);
 
@@ -292,10 +292,10 @@ enum Field {
 }
 
 impl FieldSelector {
-    /// Reads a selector; the empty one selects everything.
+    /// Parses a selector; the empty one selects everything.
     ///
     /// # Errors
-    /// It is none, or it is about other fields than `metadata.name` and `metadata.namespace`.
+    /// The text is not a valid selector, or has other fields than `metadata.name` and `metadata.namespace`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         if text.chars().count() > SELECTOR_CHARACTERS {
             return Err(SelectorError::TooLong);
@@ -307,12 +307,12 @@ impl FieldSelector {
         terms.map(term).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an object of this name in this namespace is selected.
+    /// Returns whether an object of this name in this namespace is selected.
     pub fn matches(&self, name: &str, namespace: &str) -> bool {
         self.0.iter().all(|requirement| {
             let value = match requirement.field {
@@ -323,7 +323,7 @@ impl FieldSelector {
         })
     }
 
-    /// The one name that is selected, which is what is then asked to be allowed.
+    /// Returns the one selected name, if there is one. The permission is then checked for that name.
     pub fn name(&self) -> Option<&str> {
         let of_name =
             |requirement: &&FieldRequirement| requirement.field == Field::Name && requirement.is_equal;
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    /// Each requirement is held against each package.
+    /// Each requirement is compared with each package.
     #[test]
     fn a_selector_of_too_many_requirements_is_refused() {
         let most = vec!["!z"; SELECTOR_REQUIREMENTS].join(",");

@@ -1,13 +1,15 @@
 //! The server: HTTPS with HTTP/2, within bounds.
 //!
 //! # Guarantees
-//! - Connections of the API server and all others are counted apart: whoever opens many closes others of their own kind. A
-//!   connection that does not prove to be the API server's ends after [`OTHER_CONNECTION_AGE`].
-//! - Handshakes, heads of requests and answers have deadlines: a socket that takes nothing for [`STALL_TIME`] is closed, and a
-//!   request of HTTP/2 ends after [`REQUEST_TIME`], however much of its answer was taken. A stream that is given no window writes
-//!   nothing, so that its socket shows nothing of it.
-//! - When the certificate or the API server's authorities change, connections made with the old ones finish their requests and end.
-//! - At the end, requests in hand are finished.
+//! - Connections of the API server and all others are counted separately: a client that opens many closes
+//!   others of its own kind. A connection that does not prove to be the API server's ends after
+//!   [`OTHER_CONNECTION_AGE`].
+//! - Handshakes, heads of requests and responses have deadlines. A socket without progress for [`STALL_TIME`]
+//!   is closed, and a request of HTTP/2 ends after [`REQUEST_TIME`], however much of its response was read.
+//!   The deadline is needed because a stream without a window writes nothing, so its socket does not stall.
+//! - When the certificate or the API server's authorities change, older connections finish their requests and
+//!   end.
+//! - On shutdown, open requests are finished.
 
 mod patient_io;
 
@@ -42,14 +44,14 @@ use crate::limits::{
     REQUEST_TIME, SEND_BYTES, STALL_TIME, STREAMS, TRUSTED_CONNECTIONS, TRUSTED_HEAD_BYTES,
 };
 
-/// Pause after a connection could not be taken, for example because no file descriptor is free.
+/// Pause after a connection could not be accepted, for example without a free file descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long requests in hand may take at the end.
+/// Time for open requests on shutdown.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
-/// How often HTTP/2 connections are asked whether they live.
+/// Interval of liveness checks on HTTP/2 connections.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
-/// Serves `api` on `listener` until `stop`, then finishes the requests in hand.
+/// Serves `api` on `listener` until `stop`, then finishes the open requests.
 pub async fn serve(
     listener: TcpListener,
     config: watch::Receiver<Arc<ServerConfig>>,
@@ -63,7 +65,7 @@ pub async fn serve(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            // Those that ended are forgotten.
+            // Ended connections are removed.
             Some(_) = connections.join_next() => continue,
             () = &mut stop => break,
         };
@@ -94,10 +96,10 @@ pub async fn serve(
     }
 }
 
-/// The connections there are.
+/// The open connections.
 struct Pools {
     ids: AtomicU64,
-    /// Of others, and of the API server.
+    /// Other connections, and those of the API server.
     pools: Mutex<[OpenConnections; 2]>,
 }
 
@@ -116,14 +118,14 @@ impl Pools {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A connection of somebody who may turn out to be the API server.
+    /// Adds a connection that may prove to be the API server's.
     fn add(&self, id: u64, peer: IpAddr, task: AbortHandle) {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let [others, _] = &mut *pools;
         others.add(id, peer, task);
     }
 
-    /// It is the API server.
+    /// Moves a connection to those of the API server.
     fn trust(&self, id: u64) {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let [others, trusted] = &mut *pools;
@@ -133,8 +135,8 @@ impl Pools {
     }
 }
 
-/// Runs the requests of HTTP/2 connections, each no longer than [`REQUEST_TIME`]. What was held for one that is late goes, and its
-/// stream is reset once what is left of it in the buffer ([`SEND_BYTES`]) is taken.
+/// Runs the requests of HTTP/2 connections, each no longer than [`REQUEST_TIME`]. A late request is dropped
+/// with all it holds. Its stream is reset once the rest in the buffer ([`SEND_BYTES`]) is read.
 #[derive(Clone, Copy)]
 struct DeadlineExecutor;
 
@@ -159,7 +161,8 @@ struct Connection {
 impl Connection {
     async fn run(mut self, stream: TcpStream) {
         let config = Arc::clone(&self.config.borrow_and_update());
-        // Small answers would wait for the other side's delayed acknowledgement otherwise. It works without, too.
+        // Small responses would wait for the other side's delayed acknowledgement otherwise. A failure is
+        // harmless.
         let _ = stream.set_nodelay(true);
         let handshake = TlsAcceptor::from(config).accept(PatientIo::new(stream, STALL_TIME));
         let tls = match timeout(HANDSHAKE_TIME, handshake).await {
@@ -190,7 +193,7 @@ impl Connection {
         let (api, peer) = (self.api, Arc::new(peer));
         let service = service_fn(move |request: Request<Incoming>| {
             let (api, peer) = (Arc::clone(&api), Arc::clone(&peer));
-            // Nothing that is served takes a body: it is not read.
+            // No served path takes a body: it is not read.
             let (head, _) = request.into_parts();
             async move { Ok::<_, Infallible>(api.answer(&peer, &head.method, &head.uri, &head.headers).await) }
         });
@@ -202,7 +205,7 @@ impl Connection {
         } else {
             HEAD_BYTES
         };
-        // A connection that is to end gets no new requests, and as long for those in hand as at the end of the process.
+        // A connection that shall end gets no new requests. Its open ones have the same time as on shutdown.
         if is_http2 {
             let connection = http2::Builder::new(DeadlineExecutor)
                 .timer(TokioTimer::new())
@@ -233,7 +236,7 @@ impl Connection {
     }
 }
 
-/// Waits until a connection is to take no more requests.
+/// Waits until a connection shall accept no more requests.
 async fn ends(
     mut config: watch::Receiver<Arc<ServerConfig>>,
     mut stopped: watch::Receiver<bool>,
@@ -246,7 +249,7 @@ async fn ends(
         tokio::time::sleep(OTHER_CONNECTION_AGE).await;
     };
     tokio::select! {
-        // An error means that nothing changes any more, which happens only at the end.
+        // An error means that nothing changes any more, which happens only on shutdown.
         _ = config.changed() => {}
         _ = stopped.wait_for(|stopped| *stopped) => {}
         () = age => {}
@@ -262,10 +265,10 @@ fn peer(tls: &TlsStream<PatientIo<TcpStream>>) -> Peer {
     }
 }
 
-/// Listens on `address`; on all addresses of both families where none is said.
+/// Listens on `address`, by default on all addresses of both families.
 ///
 /// # Errors
-/// The port cannot be had.
+/// The port is not available.
 pub async fn listen(address: Option<std::net::IpAddr>, port: u16) -> io::Result<TcpListener> {
     let address = address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into());
     olm_runtime::listener::bind((address, port).into()).await

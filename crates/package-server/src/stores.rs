@@ -1,4 +1,4 @@
-//! What is watched, pruned of what nobody reads.
+//! The watched objects, pruned of unused fields.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::front_proxy::{self, CONFIG_NAME, CONFIG_NAMESPACE, FrontProxy};
 use crate::readiness::Readiness;
 
-/// CatalogSources, for where they are and what they are called.
+/// Adds the watch of CatalogSources, for their registries and names.
 pub(crate) fn catalog_sources(set: &mut StoreSet, client: &Client) -> Store<CatalogSource> {
     set.add(Watch::new(client).prune(|source: &mut CatalogSource| {
         source.metadata.annotations = None;
@@ -33,7 +33,7 @@ pub(crate) fn catalog_sources(set: &mut StoreSet, client: &Client) -> Store<Cata
     }))
 }
 
-/// Calls `set_interval` with what OLMConfig `cluster` says of it, if anything, whenever that changes.
+/// Calls `set_interval` with the interval in OLMConfig `cluster`, if any, whenever it changes.
 pub(crate) fn olm_config(
     set: &mut StoreSet,
     client: &Client,
@@ -52,7 +52,7 @@ pub(crate) fn olm_config(
     });
 }
 
-/// How the API server is recognised, as a ConfigMap says.
+/// The settings for recognising the API server, from a ConfigMap.
 #[derive(Debug, Clone)]
 struct Settings(Result<Arc<FrontProxy>, front_proxy::ConfigError>);
 
@@ -70,13 +70,13 @@ impl Projection for Settings {
     }
 }
 
-/// The watch of that ConfigMap, which goes on as long as this is there.
+/// The watch of that ConfigMap, which lasts as long as this value.
 pub(crate) struct FrontProxyWatch {
     _user: WatchUser<Settings>,
 }
 
-/// Follows the ConfigMap that tells how the API server is recognised. Without it, or while it cannot be understood, what was known
-/// before stands.
+/// Follows the ConfigMap with the settings for recognising the API server. While it is missing or invalid,
+/// the previous settings apply.
 pub(crate) fn front_proxy(
     set: &StoreSet,
     client: &Client,

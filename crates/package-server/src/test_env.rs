@@ -1,4 +1,4 @@
-//! Registries that are served, certificates, and whoever answers questions, for tests.
+//! Registries, certificates and reviews for tests.
 
 use std::convert::Infallible;
 use std::fs;
@@ -31,7 +31,7 @@ use tokio::task::JoinHandle;
 
 use crate::front_proxy::FrontProxy;
 
-/// How long anything may take before a test gives up.
+/// Longest wait before a test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A registry that serves a catalog.
@@ -47,7 +47,7 @@ impl Registry {
         Self::at("127.0.0.1:0", folder).await
     }
 
-    /// The same at an address that may have been another's before.
+    /// Serves it at an address that may have been in use before.
     pub(crate) async fn at(address: &str, folder: &Path) -> Self {
         let index = Arc::new(cache::open_temporary(folder).unwrap());
         let listener = TcpListener::bind(address).await.unwrap();
@@ -66,17 +66,17 @@ impl Registry {
         }
     }
 
-    /// Ends as a deleted pod does; its address is free then.
+    /// Stops it as a deleted pod would; its address is free then.
     pub(crate) async fn stop(mut self) {
         drop(self.stop.take());
         (&mut self.task).await.unwrap();
     }
 }
 
-/// What a registry answers with, by method and question: messages, encoded; or it resets the stream.
+/// Answers of a registry, by method and request: encoded messages, or `None` to reset the stream.
 pub(crate) type Answers = dyn Fn(&str, &[u8]) -> Option<Vec<Vec<u8>>> + Send + Sync;
 
-/// A registry that answers as a test likes, until the test ends. Returns its address.
+/// Starts a registry with the test's answers, which runs until the test ends. Returns its address.
 pub(crate) async fn rogue(answers: Arc<Answers>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -97,7 +97,7 @@ type GrpcBody = BoxBody<Bytes, Infallible>;
 async fn answer(request: Request<Incoming>, answers: Arc<Answers>) -> Result<Response<GrpcBody>, String> {
     let (head, body) = request.into_parts();
     let question = body.collect().await.unwrap().to_bytes();
-    // Each message stands behind a byte that says whether it is compressed, and its length.
+    // Each message follows a byte for its compression, and its length.
     let messages = answers(head.uri.path(), &question[5..]).ok_or("as the test likes")?;
     let framed = messages.into_iter().map(|message| {
         let length = u32::try_from(message.len()).unwrap().to_be_bytes();
@@ -114,7 +114,8 @@ async fn answer(request: Request<Incoming>, answers: Arc<Answers>) -> Result<Res
     Ok(response)
 }
 
-/// A ClusterServiceVersion of this name; as with real ones, what is kept of it is more than what lists of versions take.
+/// Returns a ClusterServiceVersion of this name. As with real ones, its kept part is larger than an entry in
+/// the lists of versions.
 pub(crate) fn csv(name: &str, version: &str) -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
@@ -124,7 +125,7 @@ pub(crate) fn csv(name: &str, version: &str) -> Value {
     })
 }
 
-/// A folder with a catalog of packages: name and versions, all in the channel `stable`.
+/// Writes a catalog of packages to a folder: names and versions, all in the channel `stable`.
 pub(crate) fn catalog(packages: &[(&str, &[&str])]) -> TempDir {
     use base64::Engine as _;
     let mut blobs = Vec::new();
@@ -158,8 +159,8 @@ pub(crate) fn catalog(packages: &[(&str, &[&str])]) -> TempDir {
     folder
 }
 
-/// The same with one package `demo`, which has a channel `side` beside `stable`. The bundle at its head has a picture of `icon` bytes,
-/// and a ConfigMap of `more`.
+/// Writes a catalog with one package `demo`, which has a channel `side` beside `stable`. The bundle at its
+/// head has an icon of `icon` bytes, and a ConfigMap of `more`.
 pub(crate) fn catalog_with_side_channel(icon: usize, more: usize) -> TempDir {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -183,7 +184,7 @@ pub(crate) fn catalog_with_side_channel(icon: usize, more: usize) -> TempDir {
     folder
 }
 
-/// A CatalogSource served at `address`.
+/// Returns a CatalogSource served at `address`.
 pub(crate) fn source(namespace: &str, name: &str, address: &str) -> CatalogSource {
     serde_json::from_value(json!({
         "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}-{name}"),
@@ -193,7 +194,7 @@ pub(crate) fn source(namespace: &str, name: &str, address: &str) -> CatalogSourc
     .unwrap()
 }
 
-/// Waits until `seen` has something, which it has within a moment or never.
+/// Waits until `seen` returns something, which it does within a moment or never.
 pub(crate) async fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
     let found = async {
         loop {
@@ -207,11 +208,11 @@ pub(crate) async fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>)
     found.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
-/// Answers by names: `ada` may everything here, and the token `ada-token` is hers.
+/// Reviews by name: `ada` has every permission here, and the token `ada-token` is hers.
 pub(crate) struct ByName {
-    /// No answer comes while this is set.
+    /// While this is set, reviews are not answered.
     pub(crate) is_away: AtomicBool,
-    /// What was asked.
+    /// The requested reviews.
     pub(crate) asked: Mutex<Vec<(User, Attributes)>>,
 }
 
@@ -256,7 +257,7 @@ impl Reviewer for ByName {
     }
 }
 
-/// An authority and what it signs.
+/// An authority and its issued certificates.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
@@ -274,7 +275,7 @@ impl Authority {
         }
     }
 
-    /// A certificate of this common name, which is also the name of the server, and its key: both as PEM.
+    /// Returns a certificate and its key as PEM. The common name is also the name of the server.
     pub(crate) fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let certificate = named(name).signed_by(&key, &self.issuer).unwrap();
@@ -289,7 +290,7 @@ fn named(name: &str) -> CertificateParams {
     params
 }
 
-/// The settings by which the API server is recognised: a certificate of `authority` for `front-proxy`.
+/// Returns the settings for recognising the API server: a certificate of `authority` for `front-proxy`.
 pub(crate) fn front_proxy(authority: &str) -> FrontProxy {
     let data = [
         ("requestheader-allowed-names", r#"["front-proxy"]"#),

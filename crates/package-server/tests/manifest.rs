@@ -1,4 +1,4 @@
-//! How the program is installed: with the rights that it uses and no more, and so that one replica always answers.
+//! The program's installation: it has only the permissions it uses, and one replica always answers.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -28,7 +28,7 @@ fn its_account_may_read_where_catalogs_are_and_ask_and_nothing_else() {
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     ]);
     assert_eq!(role["rules"], expected);
-    // What OLM waits for is what there is.
+    // OLM waits for permissions that the ClusterRole grants.
     let csv = of_kind("ClusterServiceVersion");
     let asked = &csv["spec"]["install"]["spec"]["clusterPermissions"];
     assert_eq!(

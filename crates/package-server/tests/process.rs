@@ -1,5 +1,5 @@
-//! The program itself, between an API server and registries that are played here: from its first moment to its end, and what it
-//! takes for real operators.
+//! The program itself, between an API server and registries of the test, from start to end. Includes its
+//! memory for real operators.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program")]
 
@@ -33,15 +33,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
 const LIST: &str = "/apis/packages.operators.coreos.com/v1/packagemanifests";
-/// How long anything may take before a test gives up.
+/// Longest wait before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the program may take with the packages of 125 real operators.
+/// Memory limit of the program with the packages of 125 real operators.
 const MOST_KIB: u64 = 20 << 10;
 
 /// Objects of the API server, by the path of their list.
 type Objects = Arc<Mutex<Vec<(&'static str, Value)>>>;
 
-/// An API server that lists what it was given, tells of no change, and allows `ada` everything.
+/// Starts an API server that lists the given objects, sends no changes, and allows `ada` everything.
 async fn api_server(objects: Objects) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -105,7 +105,7 @@ impl Authority {
         }
     }
 
-    /// A certificate and its key.
+    /// Returns a certificate and its key.
     fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let certificate = named(name).signed_by(&key, &self.issuer).unwrap();
@@ -142,7 +142,7 @@ impl Program {
         });
         let path = folder.path().join("kubeconfig");
         fs::write(&path, kubeconfig.to_string()).unwrap();
-        // Free a moment ago; should somebody else take it, the program ends and says so.
+        // The port was free a moment ago. If another process takes it, the program ends with an error.
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
@@ -166,7 +166,7 @@ impl Program {
         }
     }
 
-    /// Status code and body of the answer to `ada`, of whom the API server says that it is she.
+    /// Returns status code and body of the response to `ada`, as the API server names her.
     async fn get(&self, path: &str) -> std::io::Result<(u16, Bytes)> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(
@@ -208,7 +208,7 @@ impl Program {
         Ok((code, body.to_bytes()))
     }
 
-    /// The answer of that code, which comes within a moment or never.
+    /// Waits for a response with that code, which arrives within a moment or never.
     async fn wait_for(&self, path: &str, code: u16) -> Bytes {
         let found = async {
             loop {
@@ -224,7 +224,7 @@ impl Program {
         found.unwrap_or_else(|_| panic!("{path} never answered {code}"))
     }
 
-    /// KiB of a kind of memory.
+    /// Returns KiB of a kind of memory.
     fn memory(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
@@ -232,7 +232,7 @@ impl Program {
     }
 }
 
-/// The settings by which the API server is recognised.
+/// Returns the settings for recognising the API server.
 fn front_proxy(authority: &Authority) -> (&'static str, Value) {
     let config_map = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -306,7 +306,7 @@ async fn pkg_001_real_operators_are_served_in_little_memory() {
     program.wait_for("/healthz", 200).await;
     let serving = began.elapsed();
     program.wait_for("/readyz", 200).await;
-    // Reading took time that nobody waited for.
+    // Requests did not wait for the reading.
     let read = async {
         loop {
             let (code, body) = program.get(LIST).await.unwrap();
@@ -320,7 +320,7 @@ async fn pkg_001_real_operators_are_served_in_little_memory() {
     };
     let length = tokio::time::timeout(PATIENCE, read).await.unwrap();
     let all = began.elapsed();
-    // Many lists at once take no more than one.
+    // Many lists at once take no more memory than one.
     let lists = (0..20).map(|_| program.get(LIST));
     for list in futures::future::join_all(lists).await {
         assert_eq!(list.unwrap().1.len(), length);

@@ -1,8 +1,9 @@
-//! Files as a machine has them that alone reaches a mirror: a disconnected OpenShift.
+//! Files of a machine that reaches only a mirror: a disconnected OpenShift.
 
 use super::*;
 
-/// What `oc` writes for ImageDigestMirrorSets whose source is never contacted, and an insecure registry of the site.
+/// Configuration that `oc` writes for ImageDigestMirrorSets with a never contacted source, and an insecure
+/// registry.
 const BASTION: &str = r#"
 unqualified-search-registries = ["registry.access.redhat.com", "docker.io"]
 short-name-mode = ""
@@ -61,7 +62,7 @@ impl Machine {
         ContainerTools::new(Some(home)).with_root(self.root.path())
     }
 
-    /// Where an image is asked for, in order.
+    /// Returns the locations that are asked for an image, in order.
     fn asks(&self, image: &str) -> Vec<String> {
         asks(&self.tools(), image)
     }

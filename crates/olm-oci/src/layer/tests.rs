@@ -128,7 +128,7 @@ fn links_and_paths_that_lead_away_are_refused() {
             &[File("m/../../x", b"x")],
             "path `m/../../x` leaves the image's file system",
         ),
-        // What it means depends on whether `x` is a folder or a link in a layer below.
+        // The meaning depends on whether `x` is a folder or a link in a layer below.
         (
             &[File("m/x/../a", b"x")],
             "path `m/x/../a` leaves the image's file system",
@@ -204,7 +204,7 @@ fn windows_of_zstd_are_bounded() {
     let with_window = |log| {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("encoder");
         encoder.window_log(log).expect("window");
-        // Without the size in the header, as when an archive is piped through.
+        // Without the size in the header, as for an archive that is piped through.
         encoder
             .write_all(&archive(&[File("m/a", b"content")]))
             .expect("compressed");
@@ -324,7 +324,8 @@ fn an_endless_name_is_no_way_around_the_bounds() {
     );
 }
 
-/// Each entry of a layer may name what is removed. Going over all files for each of them took most of a minute here.
+/// Each entry of a layer may name something to remove. Visiting all files for each of them took most of a
+/// minute here.
 #[test]
 fn as_many_removals_as_files_take_no_longer_than_the_files() {
     let layer = |part: &str| {
@@ -344,13 +345,13 @@ fn as_many_removals_as_files_take_no_longer_than_the_files() {
         flattened.add_layer(layer).expect("read");
         started.elapsed()
     };
-    // Both are as many bytes, so that a busy machine makes both slow.
+    // Both have as many bytes, so that a busy machine slows both.
     let (files, removals) = (time_of(""), time_of(".wh."));
     assert!(removals < files * 10, "{removals:?} after {files:?}");
     assert!(flattened.into_files().expect("files").is_empty());
 }
 
-/// What comes between a folder and its files when names are sorted is not below it.
+/// Names that sort between a folder and its files are not below it.
 #[test]
 fn names_that_begin_alike_are_not_removed_with_a_folder() {
     let low: &[E] = &[

@@ -13,7 +13,7 @@ fn config(files: &[(&str, &str)]) -> (tempfile::TempDir, RegistryConfig) {
     (dir, config)
 }
 
-/// Some image of a registry.
+/// Returns an image of a registry.
 fn image(registry: &str) -> Reference {
     format!("{registry}/a/b:v1").parse().expect("image")
 }

@@ -18,12 +18,13 @@ const USER_AGENT: &str = concat!("olm-oci/", env!("CARGO_PKG_VERSION"));
 pub fn install_tls_provider() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Err means that there is one, which is all that is needed.
+        // `Err` means that a provider is already installed, which is enough.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
 
-/// A client with the certificates that are configured for a host. It follows no redirects and decompresses nothing.
+/// Returns a client with the certificates that are configured for a host. It follows no redirects and
+/// decompresses nothing.
 pub(super) fn build_client(host: &Host, limits: &Limits) -> Result<reqwest::Client, Failure> {
     let mut builder = reqwest::Client::builder()
         .user_agent(USER_AGENT)
@@ -59,7 +60,8 @@ pub(super) fn build_client(host: &Host, limits: &Limits) -> Result<reqwest::Clie
     })
 }
 
-/// The client certificate that is shown to a host: the HTTP library takes one, where containerd lets the server choose.
+/// Returns the client certificate for a host: the HTTP library takes one, while containerd lets the server
+/// choose.
 fn used_pair(host: &Host) -> Option<&(PathBuf, Option<PathBuf>)> {
     let (used, unused) = host.client.split_first()?;
     if !unused.is_empty() {
@@ -73,7 +75,7 @@ fn used_pair(host: &Host) -> Option<&(PathBuf, Option<PathBuf>)> {
     Some(used)
 }
 
-/// The headers that are configured for a host.
+/// Returns the headers that are configured for a host.
 pub(super) fn configured_headers(host: &Host) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     for (name, values) in &host.headers {

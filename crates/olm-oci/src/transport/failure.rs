@@ -1,4 +1,4 @@
-//! What went wrong at a host, in our classes.
+//! Failures at a host, in our classes.
 
 use go_compat::error_chain;
 
@@ -6,15 +6,15 @@ use crate::digest::Digest;
 use crate::error::{Attempt, PullErrorClass};
 use crate::host::Host;
 
-/// How the HTTP library begins its words on a name that has no address; it has no type for that.
+/// Prefix of the HTTP library's error text for a name without an address; the library has no type for it.
 const UNRESOLVED: &str = "dns error";
 
-/// What went wrong at one host.
+/// A failure at one host.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) class: PullErrorClass,
     pub(crate) detail: String,
-    /// Whether the other side was heard to speak TLS.
+    /// True if the other side was found to speak TLS.
     pub(crate) speaks_tls: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn too_large(limit: u64) -> Failure {
     )
 }
 
-/// Somebody takes too long: a limit of time, not of the network.
+/// Returns the failure of a transfer that exceeds a limit of time.
 pub(super) fn too_slow(detail: String) -> Failure {
     Failure::new(PullErrorClass::Unreachable, detail)
 }
@@ -55,7 +55,7 @@ pub(super) fn mismatch(expected: &Digest, actual: &Digest) -> Failure {
     )
 }
 
-/// A blob goes on after the size that its manifest names.
+/// Returns the failure of a blob that is longer than the size in its manifest.
 pub(super) fn longer(expected: &Digest, size: u64) -> Failure {
     Failure::new(
         PullErrorClass::DigestMismatch,
@@ -63,7 +63,7 @@ pub(super) fn longer(expected: &Digest, size: u64) -> Failure {
     )
 }
 
-/// A blob is what its digest says and ends before the size that its manifest names.
+/// Returns the failure of a blob that matches its digest but is shorter than the size in its manifest.
 pub(super) fn shorter(expected: &Digest, received: u64, size: u64) -> Failure {
     Failure::new(
         PullErrorClass::DigestMismatch,
@@ -81,14 +81,14 @@ pub(super) fn transport_failure(error: &reqwest::Error) -> Failure {
         PullErrorClass::Unreachable
     };
     Failure {
-        // What is no TLS at all is a message that cannot be read.
+        // A side that does not speak TLS sends a message that cannot be parsed.
         speaks_tls: tls_error(error).is_some_and(|error| !matches!(error, rustls::Error::InvalidMessage(_))),
         ..Failure::new(class, detail)
     }
 }
 
-/// What failed in TLS, if that did. The HTTP library has it within errors of input and output, one within another, which do not name as their
-/// source what they are made of.
+/// Returns the TLS error behind a failure, if there is one. The HTTP library nests it in IO errors, which do
+/// not report their inner error as their source.
 fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {

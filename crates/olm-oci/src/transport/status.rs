@@ -1,4 +1,4 @@
-//! What a host's status and headers say, in our classes.
+//! A host's status and headers, in our classes.
 
 use http::StatusCode;
 
@@ -8,15 +8,15 @@ use crate::digest::Digest;
 use crate::error::PullErrorClass;
 use crate::limits::{ERROR_BYTES, ERROR_CHARACTERS};
 
-/// Name of the header in which registries tell a manifest's digest.
+/// Header in which registries report a manifest's digest.
 const CONTENT_DIGEST: &str = "docker-content-digest";
 
-/// Whether other credentials might change the answer.
+/// Returns whether other credentials might change the answer.
 pub(super) fn is_refusal(status: StatusCode) -> bool {
     status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN
 }
 
-/// The response if it is a success, else what its status and text say.
+/// Returns the response if it is a success, else the failure from its status and text.
 pub(super) async fn accept(response: Response) -> Result<Response, Failure> {
     let status = response.status();
     if status.is_success() {
@@ -38,7 +38,8 @@ pub(super) async fn accept(response: Response) -> Result<Response, Failure> {
     Err(Failure::new(class, detail))
 }
 
-/// The messages of a registry's error body, shortened. Bodies of any other form (proxies send HTML) are left out.
+/// Returns the messages of a registry's error body, shortened. Bodies of any other form (proxies send HTML)
+/// are ignored.
 async fn error_text(response: Response) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Body {
@@ -69,7 +70,7 @@ async fn error_text(response: Response) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The digest that a registry says its answer has.
+/// Returns the digest in a response's header.
 pub(super) fn announced_digest(response: &Response) -> Option<Digest> {
     response
         .headers()

@@ -1,8 +1,9 @@
-//! Tokens: what a registry with a token service takes in place of credentials.
+//! Tokens, which a registry with a token service accepts instead of credentials.
 //!
-//! The refusal names the service (`WWW-Authenticate: Bearer`), which gives a token for the repository: to anybody, for name and
-//! password, or for an identity token, which is what `docker login` keeps of registries whose users sign in elsewhere.
-//! An identity token is no password and goes to the service alone. Source: the distribution project's token specification.
+//! The refusal names the service (`WWW-Authenticate: Bearer`), which issues a token for the repository. It
+//! does so anonymously, for name and password, or for an identity token. `docker login` keeps an identity
+//! token for registries whose users sign in elsewhere. An identity token is not a password and is sent to the
+//! service alone. Source: the distribution project's token specification.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,10 +20,10 @@ use crate::error::PullErrorClass;
 use crate::host::Host;
 use crate::limits::TOKEN_BYTES;
 
-/// The name under which we ask; services log it.
+/// Client name in token requests; services log it.
 const CLIENT_ID: &str = "olm-oci";
 
-/// Where tokens are had, and for which service.
+/// The address of a token service, and the service that its tokens are for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TokenService {
     realm: Url,
@@ -37,7 +38,7 @@ struct TokenResponse {
     token: String,
 }
 
-/// What is asked for.
+/// Scope of a token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) host: &'a Host,
@@ -47,7 +48,8 @@ pub(super) struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// What a configured path has behind `/v2` belongs to the repository's name, what it has before to the registry's.
+    /// Splits a configured path: the part after `/v2` belongs to the repository's name, the part before to
+    /// the registry.
     fn split_path(&self) -> (&str, &str) {
         match self.host.path.split_once("/v2") {
             Some((before, behind)) if behind.is_empty() || behind.starts_with('/') => {
@@ -57,7 +59,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Where any request is refused with a challenge, if the registry wants tokens.
+    /// Returns the address whose refusal has a challenge, if the registry wants tokens.
     fn base(&self) -> Result<Url, Failure> {
         parse_url(&format!("{}{}/v2/", self.host.origin(), self.split_path().0))
     }
@@ -71,12 +73,12 @@ impl Scope<'_> {
     }
 }
 
-/// The `Authorization` header for a credential after a refusal with `challenge` headers; `None` when the registry asks for nothing
-/// that this credential can give.
+/// Returns the `Authorization` header for a credential after a refusal with `challenge` headers. `None` if
+/// this credential cannot give what the registry asks for.
 ///
 /// # Errors
-/// Registry or token service are out of reach, want something else, or refuse. What they say is not repeated: it could hold the
-/// credential.
+/// The registry or token service cannot be reached, asks for something else, or refuses. Its answer is not
+/// repeated: it could hold the credential.
 pub(super) async fn authorization(
     wire: &Wire,
     scope: Scope<'_>,
@@ -112,7 +114,7 @@ async fn fetch(
     service: &TokenService,
     credential: Option<&Credential>,
 ) -> Result<String, Failure> {
-    // Whoever listens on the way could use the credential for good.
+    // An eavesdropper could use the credential permanently.
     if credential.is_some() && service.realm.scheme() != "https" && !scope.host.plain_http {
         return Err(refused(
             "the token service is not https; the credentials were not sent",
@@ -187,7 +189,7 @@ fn refused(detail: &str) -> Failure {
 }
 
 impl TokenService {
-    /// The first `Bearer` challenge with a usable realm.
+    /// Returns the first `Bearer` challenge with a usable realm.
     fn named_in(headers: &HeaderMap) -> Option<Self> {
         headers
             .get_all(WWW_AUTHENTICATE)
@@ -213,7 +215,7 @@ impl TokenService {
     }
 }
 
-/// Fields as a form is sent.
+/// Returns the fields encoded as a form.
 fn form(fields: &[(&str, &str)]) -> String {
     let mut url = Url::parse("form:").ok();
     if let Some(url) = &mut url {
@@ -260,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Nobody listens where the service is said to be, so that whatever is sent there fails in another way.
+    /// The service's address has no listener, so a request that is sent there fails in another way.
     #[tokio::test]
     async fn credentials_go_to_token_services_over_https_only() {
         install_tls_provider();

@@ -1,9 +1,11 @@
-//! One request at a time, to its last byte: redirects, headers, bytes and time are bounded here and nowhere else.
+//! One request at a time, to its last byte: redirects, headers, bytes and time are bounded here and nowhere
+//! else.
 //!
 //! # Guarantees
-//! - Credentials and the headers configured for a host are sent to the origin they are for, redirects or not.
+//! - Credentials and the headers configured for a host are sent to its own origin only, redirects or not.
 //! - An answer ends: it is read to a limit of bytes within a limit of time, whatever the other side does.
-//! - Nothing is decompressed on the way, so that bytes are bytes. The HTTP library bounds headers (100 of them, 400 KiB).
+//! - Nothing is decompressed in transit, so byte counts are exact. The HTTP library bounds headers (100, 400
+//!   KiB).
 
 use std::time::Duration;
 
@@ -25,9 +27,9 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) accept: Option<&'static str>,
-    /// What is sent, and its type.
+    /// Body and its type.
     pub(crate) body: Option<(Bytes, HeaderValue)>,
-    /// Whether what comes is compared with a digest, so that it may come over any way.
+    /// True if the answer is verified against a digest, so that an insecure redirect is acceptable.
     pub(crate) is_verified: bool,
 }
 
@@ -51,7 +53,7 @@ impl Request {
     }
 }
 
-/// The connection to one host, and to those it sends us to.
+/// The connection to one host, and to the targets of its redirects.
 #[derive(Debug)]
 pub(crate) struct Wire {
     client: reqwest::Client,
@@ -70,12 +72,13 @@ impl Wire {
         })
     }
 
-    /// Whether an address is of the host itself, for which credentials and configured headers are.
+    /// Returns whether an address is of the host itself. Only such addresses get credentials and configured
+    /// headers.
     pub(crate) fn is_home(&self, url: &Url) -> bool {
         url.origin().ascii_serialization() == self.origin
     }
 
-    /// The head of the answer, redirects followed.
+    /// Returns the head of the answer, redirects followed.
     pub(crate) async fn send(
         &self,
         request: &Request,
@@ -129,7 +132,7 @@ impl Wire {
         if let Some(authorization) = authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
-        // A name and password in an address that somebody sent us would take the place of ours.
+        // Credentials in an address from a redirect would replace ours.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let mut builder = self.client.request(request.method.clone(), url);
@@ -141,7 +144,7 @@ impl Wire {
     }
 }
 
-/// Where an answer sends us.
+/// Returns the target of a redirect; `None` if the answer is not one.
 fn redirect(request: &Request, from: &Url, response: &reqwest::Response) -> Result<Option<Url>, Failure> {
     let is_redirect = matches!(
         response.status(),
@@ -166,7 +169,7 @@ fn redirect(request: &Request, from: &Url, response: &reqwest::Response) -> Resu
     Ok(Some(next))
 }
 
-/// The address in a `Location` header.
+/// Returns the address in a `Location` header.
 pub(crate) fn join(from: &Url, location: &HeaderValue) -> Result<Url, Failure> {
     location
         .to_str()
@@ -181,13 +184,13 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
         .map_err(|error| Failure::new(PullErrorClass::Malformed, format!("`{text}` is no URL: {error}")))
 }
 
-/// An answer whose body is still to come.
+/// An answer without its body, which is read later.
 #[derive(Debug)]
 pub(crate) struct Response {
     response: reqwest::Response,
-    /// When the request began.
+    /// Start of the request.
     asked: Instant,
-    /// When the head of the answer was there.
+    /// Arrival of the head of the answer.
     head: Instant,
     received: u64,
     limits: Limits,
@@ -206,7 +209,7 @@ impl Response {
         self.response.url()
     }
 
-    /// Whether the headers promise more than `limit` bytes.
+    /// Checks that the headers announce at most `limit` bytes.
     pub(crate) fn check_length(&self, limit: u64) -> Result<(), Failure> {
         match self.response.content_length() {
             Some(length) if length > limit => Err(too_large(limit)),
@@ -214,7 +217,7 @@ impl Response {
         }
     }
 
-    /// The next bytes, which must come within the idle time and not after `end`.
+    /// Returns the next bytes, which must arrive within the idle time and before `end`.
     async fn next(
         &mut self,
         end: Instant,
@@ -237,7 +240,7 @@ impl Response {
         Ok(chunk)
     }
 
-    /// A body of at most `limit` bytes, within the time for an answer.
+    /// Returns a body of at most `limit` bytes, within the time for an answer.
     pub(crate) async fn whole(mut self, limit: u64) -> Result<Vec<u8>, Failure> {
         self.check_length(limit)?;
         let mut body = Vec::new();
@@ -257,7 +260,7 @@ impl Response {
         Ok(body)
     }
 
-    /// The beginning of a body, whatever comes of it, within the time for an answer.
+    /// Returns the beginning of a body within the time for an answer. Failures end it early.
     pub(crate) async fn beginning(mut self, bytes: usize) -> Vec<u8> {
         let mut body = Vec::new();
         let end = limits::end(self.asked, self.limits.answer);
@@ -270,8 +273,9 @@ impl Response {
         body
     }
 
-    /// The next bytes of a long body, which must come at the floor rate on average. That counts from the head of the answer,
-    /// which has its own time: a proxy may fetch a layer whole before it answers.
+    /// Returns the next bytes of a long body, which must arrive at the floor rate on average. The rate counts
+    /// from the head of the answer, which has its own time: a proxy may fetch a layer whole before it
+    /// answers.
     pub(crate) async fn chunk(&mut self, limit: u64) -> Result<Option<Bytes>, Failure> {
         let time = self.limits.at_floor(self.received);
         let floor = self.limits.floor;

@@ -1,8 +1,9 @@
-//! A registry that answers with arbitrary bytes, and the client that has to stand it.
+//! A registry that answers with arbitrary bytes, and a client that must survive it.
 //!
-//! An input is a script: answers for the places that a client comes to (the manifest before and after authentication, the token
-//! service, configuration, layer, the host of redirects), divided by [`DIVIDER`]. The first byte of an answer says how it
-//! ends, the rest is sent as it is, with names in braces replaced by what the test knows (`{origin}`, `{digest}`, …).
+//! An input is a script: answers for the places that a client visits, divided by [`DIVIDER`]. The places are
+//! the manifest before and after authentication, the token service, configuration, layer, and the host of
+//! redirects. The first byte of an answer decides how it ends. The rest is sent unchanged, with names in
+//! braces replaced by values of the test (`{origin}`, `{digest}`, …).
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,9 +21,11 @@ use crate::fuzzing::Random;
 const DIVIDER: u8 = 0x1e;
 /// Places that are answered, in the order of a script.
 const PLACES: usize = 6;
-/// What must not be told to others: the password as it is sent, the identity token, the token of the service, a configured header.
+/// Secrets that must not leak: the password as it is sent, the identity token, the service's token, a
+/// configured header.
 const SECRETS: [&str; 4] = ["dXNlcjpzZWNyZXQ=", "who-i-am", "the-ticket", "hush-hush"];
-/// Bytes that all servers together may get rid of on one pull: what is read, and what the system holds in between.
+/// Bytes that all servers together may send on one pull: those that are read, and those in the system's
+/// buffers.
 const MAX_BYTES: u64 = 64 << 20;
 /// Requests of one pull: five places, twice for each credential, with redirects.
 const MAX_REQUESTS: usize = 200;
@@ -45,7 +48,7 @@ const LIMITS: Limits = Limits {
     time: Duration::from_secs(3),
 };
 
-/// What the script can name.
+/// Values that a script can name.
 pub struct Known {
     image: ImageArchive,
     config: (String, Vec<u8>),
@@ -53,7 +56,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// An image whose layer is too large for memory.
+    /// Returns an image whose layer is too large for memory.
     pub fn new() -> Self {
         let mut random = Random::new(11);
         let noise: Vec<u8> = (0..(1 << 20) + (1 << 18)).map(|_| random.next() as u8).collect();
@@ -111,7 +114,7 @@ impl Known {
         out
     }
 
-    /// Scripts that work, and some that fail in known ways.
+    /// Returns scripts that work, and some that fail in known ways.
     pub fn seeds() -> Vec<Vec<u8>> {
         let join = |answers: [&str; PLACES]| answers.join("\x1e").into_bytes();
         let mut seeds: Vec<Vec<u8>> = vec![join(GOOD)];
@@ -133,7 +136,7 @@ const GOOD: [&str; PLACES] = [
     "CHTTP/1.1 200 X\r\nconnection: close\r\n\r\n{layer}",
 ];
 
-/// Answers that are put in anywhere.
+/// Answers that are inserted anywhere.
 const FAULTS: [&str; 16] = [
     "CHTTP/1.1 307 X\r\nlocation: {origin}/v2/a/b/manifests/v1\r\ncontent-length: 0\r\n\r\n",
     "CHTTP/1.1 200 X\r\ncontent-length: 99999999999999999999\r\n\r\n{layer}",
@@ -153,7 +156,7 @@ const FAULTS: [&str; 16] = [
     "C\u{0}\u{1}\u{2}",
 ];
 
-/// A script with good answers in most places and faults in some.
+/// Returns a script with good answers in most places and faults in some.
 pub fn script(_: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
     let mut answers: Vec<String> = GOOD.iter().map(|answer| (*answer).to_owned()).collect();
     for answer in &mut answers {
@@ -168,7 +171,7 @@ pub fn script(_: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
     Some(answers.join("\x1e").into_bytes())
 }
 
-/// What the servers have done and seen.
+/// Record of the servers' work.
 #[derive(Default)]
 struct Log {
     sent: AtomicU64,
@@ -216,7 +219,7 @@ impl Servers {
                 _ => return,
             }
         }
-        // The body of a form may come behind its head.
+        // The body of a form may arrive after its head.
         if head.starts_with(b"POST") {
             let more = tokio::time::timeout(Duration::from_millis(50), stream.read(&mut buffer)).await;
             head.extend_from_slice(&buffer[..more.map_or(0, |read| read.unwrap_or(0))]);
@@ -262,7 +265,7 @@ async fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Credentials of one kind or another, by what an input begins with.
+/// Returns credentials of one kind or another; the input's length decides.
 fn credentials(input: &[u8], origin: SocketAddr) -> Credentials {
     let kind = match input.len() % 3 {
         0 => r#""username":"user","password":"secret""#,
@@ -273,7 +276,8 @@ fn credentials(input: &[u8], origin: SocketAddr) -> Credentials {
     Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials")
 }
 
-/// Whether the registry itself names the host of redirects as its token service, which then gets what token services get.
+/// Returns whether the registry itself names the host of redirects as its token service, which then gets
+/// credentials.
 fn makes_other_a_token_service(input: &[u8]) -> bool {
     let text = String::from_utf8_lossy(input).to_ascii_lowercase();
     text.match_indices("realm").any(|(at, _)| {
@@ -282,7 +286,7 @@ fn makes_other_a_token_service(input: &[u8]) -> bool {
     })
 }
 
-/// Pulls from a registry that answers by the script of an input; tells whether there was an image.
+/// Pulls from a registry that answers by an input's script; returns whether there was an image.
 pub async fn pull(known: &Known, input: &[u8]) -> bool {
     let (registry, origin) = listen().await;
     let (tokens, tokens_at) = listen().await;
@@ -329,7 +333,7 @@ pub async fn pull(known: &Known, input: &[u8]) -> bool {
     let took = began.elapsed();
     drop(tasks);
 
-    // The time, and what a busy machine adds to it.
+    // The limit, and the delay of a busy machine.
     assert!(
         took < LIMITS.time + Duration::from_secs(10),
         "the pull took {took:?}"
@@ -339,8 +343,8 @@ pub async fn pull(known: &Known, input: &[u8]) -> bool {
         log.sent.load(Ordering::Relaxed),
         log.requests.load(Ordering::Relaxed),
     );
-    // Answers before the answer (1xx) are read and dropped one by one, as long as an answer may take: bounded in time and
-    // memory, but not in bytes.
+    // Interim answers (1xx) are read and dropped one by one, within the time of an answer. They are bounded
+    // in time and memory, but not in bytes.
     let announces = input.windows(10).any(|text| text == b"HTTP/1.1 1");
     assert!(announces || sent < MAX_BYTES, "{sent} bytes were taken");
     assert!(requests < MAX_REQUESTS, "{requests} requests were made");
@@ -360,7 +364,7 @@ pub async fn pull(known: &Known, input: &[u8]) -> bool {
     if let Err(error) = &content {
         let error = error.to_string();
         for secret in SECRETS {
-            // What a registry says itself may stand in an error.
+            // Text that a registry itself sends may appear in an error.
             assert!(
                 input.windows(secret.len()).any(|text| text == secret.as_bytes()) || !error.contains(secret),
                 "{error}"

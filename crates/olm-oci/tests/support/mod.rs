@@ -1,4 +1,4 @@
-//! What the tests over real HTTP share: a scripted server, a real registry, and images to serve.
+//! Shared parts of the tests over real HTTP: a scripted server, a real registry, and images to serve.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// The view used here: everything below `manifests`.
 pub const MANIFESTS: View = View::new("manifests", |_| vec!["/manifests/".to_owned()]);
 
-/// An image with two layers, the second hiding a file of the first.
+/// Returns an image with two layers, the second hiding a file of the first.
 pub fn image() -> ImageArchive {
     let mut low = LayerSpec::new();
     low.file("manifests/csv.yaml", "kind: ClusterServiceVersion\n", 0o644, 0)
@@ -43,7 +43,7 @@ pub fn image() -> ImageArchive {
     .expect("image")
 }
 
-/// An image with one layer of a bit more than `bytes` when compressed, with a manifest in it.
+/// Returns an image with one layer of a bit more than `bytes` when compressed, with a manifest in it.
 pub fn large_image(bytes: usize) -> ImageArchive {
     let mut state = 7_u64;
     let noise: Vec<u8> = std::iter::repeat_with(|| {
@@ -73,20 +73,20 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
-    /// Send only so much of the body, then hang up.
+    /// Sends only so many bytes of the body, then closes the connection.
     pub cut: Option<usize>,
-    /// What follows the body, without a length that tells where it ends.
+    /// Continuation of the body, without a length that announces its end.
     pub tail: Option<Tail>,
     /// Time before the first byte, and a tenth of it again before the body.
     pub late: Duration,
 }
 
-/// How an answer goes on.
+/// Continuation of an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Tail {
-    /// With zeros as fast as they are taken, for ever.
+    /// Zeros as fast as they are taken, endlessly.
     Endless,
-    /// With a zero after each pause, for ever.
+    /// A zero after each pause, endlessly.
     Drip(Duration),
 }
 
@@ -134,13 +134,13 @@ pub struct Seen {
     pub authorization: String,
     /// The header `x-key`.
     pub key: String,
-    /// Method and body of what is no GET.
+    /// Method and body of a request that is not a GET.
     pub posted: String,
 }
 
 type Script = dyn Fn(&Seen) -> Answer + Send + Sync;
 
-/// A server that answers as scripted and remembers what it was asked.
+/// A server that answers as scripted and records its requests.
 pub struct Server {
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -162,7 +162,7 @@ impl Server {
         Self { address, seen, task }
     }
 
-    /// A registry that has one image under `repository`, by tag `v1` and by digest.
+    /// Returns the script of a registry with one image under `repository`, by tag `v1` and by digest.
     pub fn registry_script(
         repository: &str,
         image: &ImageArchive,
@@ -192,7 +192,7 @@ impl Server {
         self.seen.lock().expect("lock").clone()
     }
 
-    /// A name whose registry is this server.
+    /// Returns a name whose registry is this server.
     pub fn reference(&self, rest: &str) -> Reference {
         format!("{}/{rest}", self.address).parse().expect("reference")
     }
@@ -212,7 +212,7 @@ async fn answer(mut stream: TcpStream, script: Arc<Script>, log: Arc<Mutex<Vec<S
             Ok(read) if read > 0 => head.extend_from_slice(&buffer[..read]),
             _ => return,
         }
-        // Who speaks TLS is sent away, as by any server of plain http.
+        // A TLS client is disconnected, as by any server of plain http.
         if head.first() == Some(&0x16) {
             return;
         }
@@ -283,12 +283,13 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// `None`, with the reason printed, when the machine has no registry; with `CI` set that is a failure.
+    /// Starts a registry. `None`, with the reason printed, when the machine has none; with `CI` set that is a
+    /// failure.
     pub fn start(htpasswd: Option<&str>) -> Option<Self> {
         Self::start_with(htpasswd, None)
     }
 
-    /// The same over TLS, with a certificate and its key as PEM.
+    /// Starts it with TLS, with a certificate and its key as PEM.
     pub fn start_tls(certificate: &str, key: &str) -> Option<Self> {
         Self::start_with(None, Some((certificate, key)))
     }
@@ -358,8 +359,9 @@ impl Registry {
     }
 }
 
-/// An address of this machine that no other registry of this process was told. The kernel may give a port out twice while the
-/// program that is to listen on it starts, and a registry that another test ends would have been taken for one's own.
+/// Returns an address of this machine that no other registry of this process got. The kernel may give a port
+/// out twice while a program that will listen on it starts. A test would then use a registry that another
+/// test ends.
 fn unused_address() -> String {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {
@@ -373,8 +375,8 @@ fn unused_address() -> String {
     }
 }
 
-/// Whether someone listens. Who connects to a free port may be given that very port to connect from, and is connected to
-/// itself.
+/// Returns whether there is a listener. A client that connects to a free port may get that very port as its
+/// own, and is then connected to itself.
 fn is_served(address: &str) -> bool {
     let Ok(stream) = std::net::TcpStream::connect(address) else {
         return false;

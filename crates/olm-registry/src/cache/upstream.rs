@@ -1,10 +1,11 @@
 //! The cache layout that every version of upstream's `opm` reads, written beside our index.
 //!
-//! Images of catalogs are built by one program and served by another: OLM may take catalog and cache out of an image and
-//! serve them with an `opm` of its own, which refuses to start unless the cache's digest is right. The layout: a folder
-//! `cache` with `packages.json`, a JSON file for each bundle of each channel and the custom schemas below `metas`, and a file
-//! `digest` over the catalog and that folder. Rules: `docs/reference/registry.md`. Byte for byte what upstream
-//! writes, but for an empty list of skips, which is `null` here.
+//! Catalog images are built by one program and served by another. OLM may take catalog and cache out of an
+//! image and serve them with an `opm` of its own. This `opm` refuses to start unless the cache's digest is
+//! right. The layout is a folder `cache` and a file `digest` over the catalog and that folder. The folder has
+//! `packages.json`, a JSON file for each bundle of each channel, and the custom schemas below `metas`. Rules:
+//! `docs/reference/registry.md`. The files equal upstream's byte for byte, except that an empty list of skips
+//! is `null` here.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -28,7 +29,7 @@ const DATABASE: &str = "pogreb.v1";
 const FOLDER_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
 
-/// Why the layout was not written.
+/// The layout was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
     /// A file or folder cannot be read or written.
@@ -36,23 +37,23 @@ pub enum UpstreamError {
     File {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The index the layout is made from cannot be read.
+    /// The index behind the layout cannot be read.
     #[error("read catalog index")]
     Index(#[source] io::Error),
-    /// A name would not be a file of the layout.
+    /// A name cannot be a file name in the layout.
     #[error("{name:?} cannot be a file name, which this layout needs")]
     Name {
-        /// A name in the catalog, or what would be made of it.
+        /// The name, from the catalog or derived from it.
         name: String,
     },
 }
 
 impl UpstreamError {
-    /// Whether this catalog cannot be written in the layout at all.
+    /// Returns whether this catalog cannot be written in the layout at all.
     pub fn is_of_names(&self) -> bool {
         matches!(self, Self::Name { .. })
     }
@@ -65,20 +66,20 @@ impl UpstreamError {
     }
 }
 
-/// Whether `cache_dir` holds a cache that upstream wrote, or that was written for it.
+/// Returns whether `cache_dir` has a cache in upstream's layout, by whatever program it was written.
 pub fn is_present(cache_dir: &Path) -> bool {
     let has = |name: &str| cache_dir.join(name).exists();
     has(DATABASE) || (has(FOLDER) && has(DIGEST))
 }
 
-/// Makes `cache_dir` hold `index` in upstream's layout, unless it does so already. `catalog` is what the index was built
-/// from. A database of upstream's goes, as upstream would prefer it although it may be older.
+/// Writes `index` to `cache_dir` in upstream's layout, unless it is there already. `catalog` is the source of
+/// the index. A database of upstream's is removed, because upstream would prefer it although it may be older.
 ///
-/// Everything is written aside first, so what was there stays whole until its successor is; a digest is there only beside
-/// what it is of.
+/// New files are written aside first, so the old ones stay whole until then. A digest exists only beside the
+/// files it is of.
 ///
 /// # Errors
-/// Something cannot be read or written, or a name does not fit a file name.
+/// Something cannot be read or written, or a name cannot be a file name.
 pub fn write(index: &Index, catalog: &Path, cache_dir: &Path) -> Result<(), UpstreamError> {
     let digest_file = cache_dir.join(DIGEST);
     let folder = cache_dir.join(FOLDER);
@@ -108,7 +109,7 @@ pub fn write(index: &Index, catalog: &Path, cache_dir: &Path) -> Result<(), Upst
     Ok(())
 }
 
-/// Upstream's digest of a catalog and the folder of its cache, in hexadecimal digits.
+/// Returns upstream's digest of a catalog and the folder of its cache, in hexadecimal digits.
 ///
 /// # Errors
 /// A file of either cannot be read.
@@ -135,7 +136,7 @@ fn remove(path: &Path) -> Result<(), UpstreamError> {
     }
 }
 
-/// Makes a folder with upstream's mode, whatever the process' mask. Folders above it are made alike.
+/// Creates a folder and its missing parents with upstream's mode, whatever the process' mask.
 fn make_folder(path: &Path) -> Result<(), UpstreamError> {
     let mut missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
     while let Some(folder) = missing.pop() {

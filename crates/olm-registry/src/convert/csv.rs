@@ -1,14 +1,15 @@
-//! A ClusterServiceVersion made from the metadata that catalogs carry instead of manifests.
+//! A ClusterServiceVersion built from the metadata that catalogs carry instead of manifests.
 //!
-//! Text for text what upstream makes: it reads the metadata into structs and prints a CSV from them, so fields come in the
-//! order of its types, unknown ones are dropped, some are there though empty, and keys match without regard to case.
+//! The text equals upstream's. Upstream reads the metadata into structs and prints a CSV from them. So fields
+//! are in the order of its types, unknown ones are dropped, some are written although empty, and keys match
+//! without regard to case.
 
 use go_compat::json::{self, Html};
 use olm_fbc::property::CsvMetadata;
 use olm_fbc::schema::{Package, RelatedImage};
 use serde_json::{Value, json};
 
-/// What the CSV takes from the package.
+/// Fields of the CSV that come from the package.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PackageFacts<'a> {
     /// Icon as base64 text and media type.
@@ -29,7 +30,7 @@ impl<'a> From<&'a Package> for PackageFacts<'a> {
     }
 }
 
-/// What stands where in the CSV.
+/// Type of a field in the CSV.
 enum Shape {
     /// A text.
     Text,
@@ -37,13 +38,13 @@ enum Shape {
     Number,
     /// A boolean.
     Flag,
-    /// Any JSON, as it is.
+    /// Any JSON, unchanged.
     Raw,
     /// A list.
     List(&'static Shape),
     /// An object whose values are texts.
     Texts,
-    /// An object of these fields, in this order.
+    /// An object with these fields, in this order.
     Object(&'static [Field]),
 }
 
@@ -51,7 +52,7 @@ enum Shape {
 struct Field {
     name: &'static str,
     shape: Shape,
-    /// Whether it is written even if it is empty.
+    /// True if the field is written even when it is empty.
     always: bool,
 }
 
@@ -137,7 +138,7 @@ const SPEC: &[Field] = &[
     ),
 ];
 
-/// Readers expect a strategy, so there is one that does nothing.
+/// Readers expect a strategy, so an empty one is written.
 const INSTALL: Shape = Shape::Object(&[always("strategy", Shape::Text), always("spec", Shape::Raw)]);
 
 const LINK: Shape = Shape::Object(&[filled("name", Shape::Text), filled("url", Shape::Text)]);
@@ -194,7 +195,7 @@ const DESCRIPTOR: Shape = Shape::Object(&[
 ]);
 
 impl Shape {
-    /// Writes `value`; what does not fit is as good as absent.
+    /// Writes `value`. A value of another type becomes the empty value of this one.
     fn write(&self, value: &Value, out: &mut String) {
         match (self, value) {
             (Self::Text, Value::String(_))
@@ -229,7 +230,7 @@ impl Shape {
         }
     }
 
-    /// Whether upstream's type of this shape counts as empty. Any JSON is something, even null.
+    /// Returns whether a value is empty for upstream's type of this shape. Raw JSON never is, even null.
     fn is_empty(&self, value: &Option<&Value>) -> bool {
         match (self, value) {
             (_, None) => true,
@@ -245,7 +246,7 @@ impl Shape {
 }
 
 impl Field {
-    /// Its value in `object`.
+    /// Returns the field's value in `object`.
     fn of<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         json::field(object.as_object()?, self.name)
     }
@@ -272,7 +273,7 @@ fn write_all<T>(
     out.push(close);
 }
 
-/// The CSV as JSON text. Its install strategy is an empty deployment strategy, as readers expect one.
+/// Returns the CSV as JSON text. Its install strategy is an empty deployment strategy, as readers expect one.
 pub(super) fn synthesise(
     name: &str,
     version: &str,

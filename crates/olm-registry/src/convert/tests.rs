@@ -92,7 +92,7 @@ fn a_csv_is_made_from_metadata() {
         converted.content,
     );
     assert_eq!(content.object, std::slice::from_ref(&content.csv_json));
-    // As upstream prints it.
+    // The text that upstream prints.
     assert_eq!(
         content.csv_json,
         concat!(
@@ -149,7 +149,7 @@ fn a_csv_made_from_metadata_has_what_the_types_of_a_csv_have() {
     }
 }
 
-/// Whether a bundle is valid is for validation to say; here nothing is refused.
+/// Validation decides whether a bundle is valid; the conversion rejects none.
 #[test]
 fn what_does_not_fit_is_passed_on_or_left_out() {
     let package = json!({"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}});
@@ -177,7 +177,7 @@ fn what_does_not_fit_is_passed_on_or_left_out() {
     assert!(bundle.content.object.is_empty());
 }
 
-/// Upstream takes what begins as an object, behind blanks too, as it is, and everything else as YAML.
+/// Upstream keeps text that begins as an object (after blanks too), and reads everything else as YAML.
 #[test]
 fn objects_written_as_json_keep_their_text() {
     for (text, kept) in [

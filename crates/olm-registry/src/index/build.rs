@@ -1,4 +1,4 @@
-//! A catalog folder to an index file, one document in memory at a time.
+//! Builds an index file from a catalog folder, with one document in memory at a time.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::frame::Span;
 use crate::proto;
 use crate::temp_file;
 
-/// Why no index was built.
+/// No index was built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The catalog has faults.
@@ -46,10 +46,11 @@ impl From<LoadError> for BuildError {
     }
 }
 
-/// Builds the index of the catalog below `root` in `path`. What is at `path` is replaced once the index is complete.
+/// Builds the index of the catalog below `root` in `path`. An existing file is replaced once the index is
+/// complete.
 ///
 /// # Errors
-/// The catalog has faults (all are told), cannot be read, or the file not be written.
+/// The catalog has faults (all are reported), cannot be read, or the file cannot be written.
 pub fn build(root: &Path, path: &Path) -> Result<(), BuildError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -67,7 +68,7 @@ pub fn build(root: &Path, path: &Path) -> Result<(), BuildError> {
 /// Builds the index of the catalog below `root` in an empty file.
 ///
 /// # Errors
-/// As [`build`]; the file is of no use then.
+/// See [`build`]; the file is then unusable.
 pub fn build_in(root: &Path, file: &mut File) -> Result<(), BuildError> {
     let digest = CatalogDigest::of(root).map_err(BuildError::Digest)?;
     let mut builder = Builder::new(file)?;
@@ -109,11 +110,11 @@ fn add(
     Ok(())
 }
 
-/// Builds the index of a catalog in memory, each blob with its place for messages, in an empty file. Its digest is that of no
-/// folder. Rules of file-based catalogs are no reason not to serve it: returns those that it breaks.
+/// Builds the index of a catalog in memory, each blob with its origin for messages, in an empty file. Its
+/// digest is all zeros. Broken rules of file-based catalogs do not prevent serving: they are returned.
 ///
 /// # Errors
-/// The file cannot be written; it is of no use then.
+/// The file cannot be written; it is then unusable.
 pub fn build_of_blobs(
     blobs: impl IntoIterator<Item = (Blob, Origin)>,
     file: &mut File,
@@ -128,7 +129,7 @@ pub fn build_of_blobs(
     Ok(report.faults)
 }
 
-/// A temporary file is for its owner only; an index in an image is read by another user.
+/// Makes the file readable for all: a temporary file is private, but another user reads an index in an image.
 fn make_readable(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
@@ -139,9 +140,9 @@ struct Builder<'a> {
     position: u64,
     checksum: crc32fast::Hasher,
     directory: Directory,
-    /// Bundles by package and name.
+    /// Positions of bundles by package and name.
     bundles: BTreeMap<(String, String), u32>,
-    /// Bundles whose content needs the package, which may come later: kept aside, in a file.
+    /// Bundles whose content needs the package, which may follow later. They are kept in a temporary file.
     pending: Vec<(u32, Span)>,
     pending_file: Option<File>,
     pending_end: u64,
@@ -229,7 +230,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A blob whose names cannot be asked for is left out, which validation warns of.
+    /// Adds a blob of another schema. Blobs with an invalid name cannot be requested and are skipped;
+    /// validation warns of them.
     fn add_other(&mut self, other: &Other) -> Result<(), BuildError> {
         if schema_name::check(&other.schema, &other.package).is_err() {
             return Ok(());
@@ -371,15 +373,15 @@ fn package_record(package: &olm_fbc::validate::PackageModel, facts: Span) -> Pac
     }
 }
 
-/// Where the graph of a channel has no head, which only one of a ConfigMap may lack, it is the first entry: the one that the
-/// ConfigMap names.
+/// Returns the head of a channel. Only channels from a ConfigMap may lack one; then it is the first entry,
+/// which the ConfigMap names.
 fn head(entries: &[ChannelEntry]) -> &str {
     let first = || entries.first().map(|entry| entry.name.as_str());
     let head = Graph::new(entries).head().ok().or_else(first);
     head.unwrap_or_default()
 }
 
-/// How the directory names an API.
+/// Returns an API's key in the directory.
 pub(crate) fn api_key(api: &proto::GroupVersionKind) -> String {
     format!("{}/{}/{}", api.group, api.version, api.kind)
 }

@@ -9,12 +9,12 @@ use olm_fbc::load::{self, LoadError};
 
 /// BLAKE3 over names, lengths and BLAKE3 of the pieces of the files a catalog is read from, in lexical order.
 ///
-/// Over raw bytes, so that checking needs no parsing. Upstream's digest is over re-encoded documents; caches of the two are
-/// told apart by their layout anyway.
+/// It covers raw bytes, so that checking needs no parsing. Upstream's digest covers re-encoded documents; the
+/// caches of the two differ in layout anyway.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CatalogDigest([u8; 32]);
 
-/// Why there is no digest.
+/// A digest could not be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum DigestError {
     /// The folder cannot be listed.
@@ -26,7 +26,7 @@ pub enum DigestError {
 }
 
 impl DigestError {
-    /// The folder or file that cannot be read.
+    /// Returns the error of the folder or file that cannot be read.
     pub fn load_error(&self) -> &LoadError {
         match self {
             Self::List(error) | Self::Read(error) => error,
@@ -34,9 +34,9 @@ impl DigestError {
     }
 }
 
-/// Bytes hashed at a time. Part of what the digest means: another size gives other digests.
+/// Bytes hashed at a time. The digest depends on it: another size gives other digests.
 const CHUNK: u64 = 1 << 20;
-/// Threads that hash. More do not help: memory is what limits them.
+/// Maximum threads that hash. More do not help: memory is the bottleneck.
 const MAX_THREADS: usize = 4;
 
 /// A piece of a file.
@@ -47,11 +47,11 @@ struct Chunk<'a> {
 }
 
 impl CatalogDigest {
-    /// Reads all files of the catalog below `root`, in pieces on several threads: this is what a start with a cache waits
-    /// for.
+    /// Computes the digest of all files of the catalog below `root`, in pieces on several threads. A start
+    /// with a cache waits for it.
     ///
     /// # Errors
-    /// The folder cannot be listed or a file not read.
+    /// The folder cannot be listed or a file cannot be read.
     pub fn of(root: &Path) -> Result<Self, DigestError> {
         let files = load::files(root).map_err(DigestError::List)?;
         let mut hasher = blake3::Hasher::new();

@@ -1,4 +1,4 @@
-//! What a server keeps in memory of an index.
+//! The part of an index that a server keeps in memory.
 
 use std::collections::BTreeMap;
 
@@ -32,12 +32,12 @@ pub(crate) struct PackageRecord {
     pub(crate) channels: BTreeMap<String, ChannelRecord>,
     #[prost(string, optional, tag = "3")]
     pub(crate) deprecation: Option<String>,
-    /// An encoded [`PackageFacts`], which no question asks for.
+    /// Position of an encoded [`PackageFacts`], which no query needs.
     #[prost(message, required, tag = "4")]
     pub(crate) facts: Span,
 }
 
-/// What caches of upstream's keep of a package besides [`PackageRecord`].
+/// Facts of a package that upstream's cache has besides [`PackageRecord`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct PackageFacts {
     #[prost(string, tag = "1")]
@@ -49,7 +49,7 @@ pub(crate) struct PackageFacts {
 /// Icon of a package.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Icon {
-    /// Base64.
+    /// Icon data in base64.
     #[prost(string, tag = "1")]
     pub(crate) data: String,
     #[prost(string, tag = "2")]
@@ -66,7 +66,7 @@ pub(crate) struct ChannelRecord {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct BundleRecord {
-    /// The message but for content and channel.
+    /// The message without content and channel.
     #[prost(message, required, tag = "1")]
     pub(crate) common: Span,
     /// CSV and objects.
@@ -94,16 +94,16 @@ pub(crate) struct EntryRecord {
     /// Position in [`Directory::bundles`].
     #[prost(uint32, tag = "6")]
     pub(crate) bundle: u32,
-    /// What the channel adds to the message, without edges.
+    /// The channel's part of the message, without edges.
     #[prost(message, required, tag = "7")]
     pub(crate) head: Span,
-    /// Bytes of the edges, right behind `head`.
+    /// Bytes of the edges, directly after `head`.
     #[prost(uint64, tag = "8")]
     pub(crate) edges: u64,
 }
 
 impl EntryRecord {
-    /// Head and edges.
+    /// Returns the range of head and edges.
     pub(crate) fn message(&self) -> Span {
         Span {
             offset: self.head.offset,
@@ -124,12 +124,12 @@ pub(crate) struct SchemaRecord {
 }
 
 impl Directory {
-    /// The bundle of an entry. `is_consistent` has made sure that it is there.
+    /// Returns the bundle of an entry. `is_consistent` has checked that it exists.
     pub(crate) fn bundle(&self, entry: &EntryRecord) -> &BundleRecord {
         &self.bundles[entry.bundle as usize]
     }
 
-    /// Whether every stretch ends at or before `end` and every entry has its bundle.
+    /// Returns whether every range ends at or before `end` and every entry has its bundle.
     pub(crate) fn is_consistent(&self, end: u64) -> bool {
         let inside = |span: Span| {
             span.offset

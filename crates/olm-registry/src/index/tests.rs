@@ -106,7 +106,7 @@ fn an_invalid_catalog_leaves_no_file() {
     assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 1);
 }
 
-/// Nobody can ask for such a schema, and the packages beside it are of use all the same.
+/// No client can request such a schema, but the packages beside it are still useful.
 #[test]
 fn a_custom_schema_without_a_plain_name_is_left_out() {
     let dir = tempfile::tempdir().expect("folder");

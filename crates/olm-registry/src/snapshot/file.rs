@@ -1,8 +1,8 @@
-//! Entries as bytes that a later process can take up again.
+//! Entries as bytes that a later process can read.
 //!
-//! A line that names the format, a line with the hash of the rest, a line that says what the entries are of, then one JSON value a
-//! line: lists of properties, and entries that refer to them by number. What another format, another catalog or a damaged disk has
-//! left is told apart, and is of no use.
+//! A line with the format, a line with the hash of the rest, a line with the label of the entries, then one
+//! JSON value per line. The values are lists of properties, and entries that refer to them by number. Bytes
+//! of another format, of another catalog or from a damaged disk are rejected.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,19 +16,19 @@ use serde::{Deserialize, Serialize};
 use super::pool::Pool;
 use crate::limits::ReadLimits;
 
-/// First line; a change of format changes it.
+/// First line of the file, replaced with every change of the format.
 const FORMAT: &str = "olm-catalog-content 1";
 
-/// Why bytes are not taken up.
+/// Bytes are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// Another version wrote them, or something else.
+    /// Another version or another program wrote them.
     #[error("it has another format")]
     Format,
-    /// They are not as they were written.
+    /// They differ from the written bytes.
     #[error("it is damaged")]
     Damaged,
-    /// They are of another catalog, or of another content of it.
+    /// They belong to another catalog, or to another content of it.
     #[error("it is of another catalog")]
     Foreign,
     /// They would take more memory than a catalog may.
@@ -55,30 +55,30 @@ struct Row<'a> {
     replaces: Option<Text<'a>>,
     skips: Vec<Text<'a>>,
     skip_range: Option<Text<'a>>,
-    /// Number of the list, from 0.
+    /// Number of the property list, from 0.
     properties: usize,
     /// Group, version and kind.
     provided: Vec<[Text<'a>; 3]>,
     required: Vec<[Text<'a>; 3]>,
     image: Option<Text<'a>>,
-    /// Hex.
+    /// Manifest digest in hex.
     manifests: Option<String>,
-    /// Of package, channel and bundle.
+    /// Messages for package, channel and bundle.
     deprecation: Option<[Option<Text<'a>>; 3]>,
 }
 
-/// The entries of what `label` says, as bytes, about `limit` of them at most. Texts that entries share in memory are written for
-/// each of them, so that little memory can make many bytes.
+/// Returns the entries of `label` as bytes, with a limit of about `limit`. Texts that entries share in memory
+/// are written for each of them, so that little memory can become many bytes.
 ///
 /// # Errors
-/// [`FileError::TooLarge`], as soon as that is seen.
+/// [`FileError::TooLarge`], as soon as the limit is exceeded.
 pub fn to_bytes<'a>(
     label: &str,
     entries: impl IntoIterator<Item = &'a BundleEntry>,
     limit: usize,
 ) -> Result<Vec<u8>, FileError> {
     let head = |hash: &str| format!("{FORMAT}\n{hash}\n").into_bytes();
-    // The hash takes its place at the end.
+    // The placeholder is replaced with the hash at the end.
     let mut bytes = head(&blake3::hash(&[]).to_hex());
     let start = bytes.len();
     write_line(&mut bytes, &label);
@@ -102,7 +102,8 @@ pub fn to_bytes<'a>(
 }
 
 fn write_line(out: &mut Vec<u8>, value: &impl Serialize) {
-    // Texts and numbers always have a JSON form, and memory takes everything. A line that is missing would be found by the reader.
+    // Texts and numbers always have a JSON form, and writing to memory does not fail. The reader would notice
+    // a missing line.
     if serde_json::to_writer(&mut *out, value).is_ok() {
         out.push(b'\n');
     }
@@ -140,10 +141,10 @@ fn row(entry: &BundleEntry, properties: usize) -> Row<'_> {
     }
 }
 
-/// The entries that [`to_bytes`] was given for the same label, sharing what they have in common.
+/// Returns the entries that [`to_bytes`] was given for the same label. Common parts are shared.
 ///
 /// # Errors
-/// They are others, or cannot be read.
+/// The bytes belong to another label, or cannot be read.
 pub fn from_bytes(label: &str, bytes: &[u8]) -> Result<Vec<BundleEntry>, FileError> {
     let (format, rest) = split_line(bytes).ok_or(FileError::Format)?;
     if format != FORMAT.as_bytes() {
@@ -286,7 +287,7 @@ mod tests {
         assert!(Arc::ptr_eq(&after[0].provided_apis, &after[1].provided_apis));
     }
 
-    /// Whatever byte is another: nothing is read that was not written.
+    /// A change of any byte is noticed: nothing is read that was not written.
     #[test]
     fn what_is_damaged_cut_or_of_another_catalog_or_format_is_refused() {
         let bytes = to_bytes("one", &entries(), LIMIT).unwrap();
@@ -302,7 +303,8 @@ mod tests {
         assert_eq!(from_bytes("one", &newer), Err(FileError::Format));
     }
 
-    /// A long message of a package is one text in memory and one of each entry in the file: nobody may write gigabytes.
+    /// A package's long message is one text in memory but one per entry in the file, which could become
+    /// gigabytes.
     #[test]
     fn what_entries_share_is_not_written_without_end() {
         let [entry, ..] = <[BundleEntry; 3]>::try_from(entries()).unwrap();

@@ -1,4 +1,5 @@
-//! Values that entries share: each is stored, and counted, once, however many bundles have it in however many channels.
+//! Values that entries share: each is stored and counted once, in however many bundles and channels it
+//! occurs.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -12,13 +13,13 @@ use olm_fbc::property::Gvk;
 use super::weight;
 use crate::proto;
 
-/// What one more value in a list or map takes in memory beside its texts, about, in bytes.
+/// Approximate bytes of one more value in a list or map, beside its texts.
 const VALUE: usize = 64;
 
-/// What a bundle takes beside its texts and lists.
+/// Approximate bytes of a bundle, beside its texts and lists.
 const ENTRY: usize = 512;
 
-/// Everything that was met so far.
+/// All values so far.
 #[derive(Default)]
 pub(super) struct Pool {
     texts: HashSet<Arc<str>>,
@@ -32,24 +33,24 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Bytes of what is kept, about.
+    /// Returns the approximate bytes of the kept values.
     pub(super) fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Counts a value with so many bytes of text.
+    /// Counts a value with `bytes` of text.
     pub(super) fn keep(&mut self, bytes: usize) {
         self.keep_all(1, bytes);
     }
 
-    /// Counts an entry of so many properties.
+    /// Counts an entry with this number of properties.
     pub(super) fn keep_entry(&mut self, properties: usize) {
         self.keep(ENTRY);
-        // Indexes name each bundle for each of its properties.
+        // Indexes list each bundle for each of its properties.
         self.keep_all(properties, 0);
     }
 
-    /// Counts values with so many bytes of text together.
+    /// Counts values with `bytes` of text together.
     fn keep_all(&mut self, values: usize, bytes: usize) {
         self.kept = self
             .kept
@@ -76,7 +77,7 @@ impl Pool {
         list
     }
 
-    /// What resolution reads of the properties is counted with them.
+    /// Returns the shared list. The parsed properties are counted with it.
     pub(super) fn properties(&mut self, list: Arc<[EntryProperty]>) -> Arc<[EntryProperty]> {
         if let Some(known) = self.property_lists.get(&list) {
             return Arc::clone(known);
@@ -86,7 +87,7 @@ impl Pool {
         list
     }
 
-    /// The APIs, sorted, each once.
+    /// Returns the APIs, sorted and without duplicates.
     pub(super) fn apis(&mut self, apis: &[proto::GroupVersionKind]) -> Arc<[Gvk]> {
         let mut list: Vec<Gvk> = apis
             .iter()
@@ -101,7 +102,7 @@ impl Pool {
         self.api_list(&list)
     }
 
-    /// APIs that are sorted already.
+    /// Returns the shared list of APIs that are sorted already.
     pub(super) fn api_list(&mut self, list: &[Gvk]) -> Arc<[Gvk]> {
         let (list, is_new) = shared(&mut self.api_lists, list);
         if is_new {
@@ -111,13 +112,13 @@ impl Pool {
         list
     }
 
-    /// The range a text stands for, if it is one.
+    /// Returns the range that a text denotes, if it is one.
     pub(super) fn range(&mut self, text: &str) -> Option<Arc<Range>> {
         if let Some(known) = self.ranges.get(text) {
             return known.clone();
         }
         let range = Range::parse(text).ok().map(Arc::new);
-        // The text stands in the range, too.
+        // The range has the text too.
         self.keep(text.len().saturating_mul(2));
         self.ranges.insert(text.to_owned(), range.clone());
         range
@@ -140,7 +141,7 @@ impl Pool {
     }
 }
 
-/// The one value in `known` that is equal to `value`, and whether it is new there.
+/// Returns the value in `known` that equals `value`, and whether it was added.
 fn shared<T, V>(known: &mut HashSet<Arc<T>>, value: V) -> (Arc<T>, bool)
 where
     T: ?Sized + Eq + Hash,

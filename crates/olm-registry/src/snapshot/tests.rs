@@ -117,7 +117,7 @@ fn a_bundle_becomes_an_entry() {
     assert_eq!(fetched.snapshot.packages["p"].channels.len(), 2);
 }
 
-/// The bound of a namespace's catalogs goes by it.
+/// The limit on a namespace's catalogs uses this count.
 #[test]
 fn whatever_a_catalog_can_make_large_counts_and_what_bundles_share_counts_once() {
     let long = "x".repeat(100_000);
@@ -185,7 +185,7 @@ fn dependencies_are_appended_as_requirements() {
     );
 }
 
-/// Whether catalogs know what it is about or not.
+/// The catalog's value is kept, whether it is meaningful or not.
 #[test]
 fn ocp_001_the_last_version_of_openshift_stays_as_the_catalog_has_it() {
     let mut limited = bundle("stable", "p.v2");
@@ -234,7 +234,7 @@ fn a_broken_dependency_leaves_the_bundle_out() {
     );
 }
 
-/// The bundle is offered all the same.
+/// The bundle itself is offered all the same.
 #[test]
 fn an_unreadable_skip_range_is_named() {
     let with_range = |name: &str, range: &str| {
@@ -257,7 +257,7 @@ fn an_unreadable_skip_range_is_named() {
     );
 }
 
-/// Of manifests in the catalog only a hash is kept, once for all channels.
+/// Only a hash of inline manifests is kept, once for all channels.
 #[test]
 fn manifests_of_a_bundle_without_image_are_known_by_their_hash_and_not_kept() {
     let inline = |channel: &str, object: String| {

@@ -1,6 +1,6 @@
-//! What one bundle may say, and what it takes in memory when resolution has read it.
+//! Limits on one bundle's properties, and their memory once resolution has parsed them.
 //!
-//! Whoever writes a catalog chooses how much its bundles say of themselves; resolution parses that, sorts it and keeps it.
+//! A catalog's author decides how many properties its bundles have. Resolution parses, sorts and keeps them.
 
 use olm_fbc::entry::EntryProperty;
 use olm_fbc::property::kinds;
@@ -8,7 +8,7 @@ use olm_fbc::property::kinds;
 use crate::limits::{BUNDLE_PROPERTIES, DEPENDENCY_BYTES, PROPERTIES_BYTES};
 use crate::proto;
 
-/// Types that resolution parses each by itself. Constraints have a limit of their own there.
+/// Types that resolution parses. Constraints have a limit of their own there.
 const PARSED: [&str; 6] = [
     kinds::PACKAGE,
     kinds::PACKAGE_REQUIRED,
@@ -18,10 +18,10 @@ const PARSED: [&str; 6] = [
     kinds::LABEL_REQUIRED,
 ];
 
-/// Whether a bundle says no more of itself than may be parsed.
+/// Checks that a bundle's properties are within the limits.
 ///
 /// # Errors
-/// Which limit it exceeds.
+/// The exceeded limit.
 pub(super) fn check(bundle: &proto::Bundle) -> Result<(), String> {
     let values = [
         bundle.properties.len(),
@@ -51,9 +51,9 @@ pub(super) fn check(bundle: &proto::Bundle) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes that what is parsed of a property takes beside its text, about. Rules become trees of their words.
+/// Returns the approximate bytes of a parsed property, beside its text. Rules become trees of their words.
 pub(super) fn parsed(property: &EntryProperty) -> usize {
-    /// A node of a rule's tree has some hundred bytes, and stands for some characters.
+    /// Bytes per character: a node of a rule's tree has some hundred bytes, and represents some characters.
     const TREE: usize = 32;
     match &*property.kind {
         kinds::CONSTRAINT => property.value.len().saturating_mul(TREE),

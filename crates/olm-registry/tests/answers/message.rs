@@ -1,9 +1,9 @@
-//! Messages as JSON, with empty fields left out.
+//! Messages as JSON, without empty fields.
 
 use olm_registry::proto;
 use serde_json::{Map, Value, json};
 
-/// An object of the fields that are not empty.
+/// Returns an object of the fields that are not empty.
 fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let is_empty = |value: &Value| match value {
         Value::Null => true,

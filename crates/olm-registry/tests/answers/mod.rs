@@ -1,7 +1,8 @@
-//! Asks a registry everything there is to ask and writes the answers down in one agreed form.
+//! Asks a registry every known question and records the answers in one agreed form.
 //!
-//! Questions follow from what the server itself lists, plus some whose answer is an error. Answers are messages, not bytes:
-//! lists without a defined order are sorted, JSON inside of strings that a program made is compared as JSON.
+//! Questions are derived from the server's own lists, plus some whose answer is an error. Answers are
+//! messages, not bytes: lists without a defined order are sorted, and JSON strings that a program wrote are
+//! compared as JSON.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -27,22 +28,23 @@ const ABSENT: &str = "absent";
 pub struct Call {
     /// Method, without its service.
     pub method: &'static str,
-    /// What was asked, on one line.
+    /// The question, on one line.
     pub question: String,
     /// `{"messages": […]}` or `{"code": …, "message": …}`.
     pub answer: Value,
 }
 
 impl Call {
-    /// A short digest of the answer.
+    /// Returns a short digest of the answer.
     pub fn digest(&self) -> String {
         let text = go_compat::json::to_string(&self.answer, go_compat::json::Html::Plain);
         hex::encode(&Sha256::digest(text)[..4])
     }
 }
 
-/// Digests of all answers: sections of a line `# METHOD...` and a line for each question that
-/// was asked with just these methods, with a digest for each. Words equal to those of the line before are a dot each.
+/// Returns the digests of all answers, in sections. A section is a line `# METHOD...` and a line for each
+/// question that was asked with just these methods, with a digest for each. A word equal to that of the line
+/// before is a dot.
 pub fn compact(calls: &[Call]) -> String {
     let mut questions: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
     for call in calls {
@@ -79,7 +81,7 @@ pub fn compact(calls: &[Call]) -> String {
     out
 }
 
-/// Questions and whole answers by method.
+/// Returns questions and whole answers by method.
 pub fn readable(calls: &[Call]) -> BTreeMap<&'static str, Value> {
     let mut methods: BTreeMap<&'static str, Map<String, Value>> = BTreeMap::new();
     for call in calls {
@@ -98,7 +100,8 @@ pub fn readable(calls: &[Call]) -> BTreeMap<&'static str, Value> {
         .collect()
 }
 
-/// Asks the server at `host:port` everything. `schemas` are custom schemas to ask for, as a catalog's cannot be listed.
+/// Asks the server at `host:port` every question. `schemas` are custom schemas to ask for, as a catalog's
+/// cannot be listed.
 pub async fn ask(address: &str, schemas: &[String]) -> Result<Vec<Call>, Box<dyn std::error::Error>> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.http2_adaptive_window(true);
     let channel = endpoint.connect().await?;
@@ -125,12 +128,12 @@ struct Asker {
     registry: RegistryClient<Channel>,
     calls: Vec<Call>,
     asked: HashSet<(&'static str, String)>,
-    /// What `ListBundles` answered.
+    /// The answer to `ListBundles`.
     listed: Vec<proto::Bundle>,
     packages: Vec<proto::Package>,
 }
 
-/// All messages of a stream, or the error that ended it.
+/// Returns all messages of a stream, or the error that ended it.
 async fn collect<T>(stream: Result<tonic::Response<Streaming<T>>, Status>) -> Result<Vec<T>, Status> {
     let mut stream = stream?.into_inner();
     let mut messages = Vec::new();
@@ -151,7 +154,7 @@ fn answer<T>(result: Result<Vec<T>, Status>, to_json: impl Fn(&T) -> Value) -> V
     }
 }
 
-/// As [`answer`] where the order is not defined.
+/// Same as [`answer`], for results without a defined order.
 fn sorted<T>(result: Result<Vec<T>, Status>, to_json: impl Fn(&T) -> Value) -> Value {
     let mut answer = answer(result, to_json);
     if let Some(Value::Array(messages)) = answer.get_mut("messages") {
@@ -164,7 +167,7 @@ fn one<T>(result: Result<tonic::Response<T>, Status>) -> Result<Vec<T>, Status> 
     Ok(vec![result?.into_inner()])
 }
 
-/// Names on one line. Empty ones are shown, as nothing else would tell them from absent ones.
+/// Returns names on one line. Empty ones are shown, to distinguish them from absent ones.
 fn question(names: &[&str]) -> String {
     let shown = |name: &&str| {
         if name.is_empty() {
@@ -177,7 +180,7 @@ fn question(names: &[&str]) -> String {
 }
 
 impl Asker {
-    /// Keeps an answer. What was asked before for another reason is not kept twice.
+    /// Records an answer, once per question.
     fn note(&mut self, method: &'static str, question: String, answer: Value) {
         if !self.asked.insert((method, question.clone())) {
             return;
@@ -232,7 +235,7 @@ impl Asker {
         }
     }
 
-    /// Packages and their channels, with one absent of each.
+    /// Returns packages and their channels, with one absent of each.
     fn places(&self) -> Vec<(String, String)> {
         let mut places = vec![
             (String::new(), String::new()),
@@ -313,7 +316,8 @@ impl Asker {
         }
     }
 
-    /// Of several bundles that replace one, upstream answers any. All of them count as the answer then.
+    /// Returns the replacement of a bundle. If there are several, upstream returns any of them, so all of
+    /// them are recorded.
     async fn replacement(&mut self, package: &str, channel: &str, name: &str) -> Value {
         let request = proto::GetReplacementRequest {
             csv_name: name.to_owned(),
@@ -407,7 +411,7 @@ impl Asker {
         packages.extend(["", ABSENT, "not/plain", "..", "two words"].map(str::to_owned));
         for schema in schemas.iter().map(String::as_str).chain(fixed) {
             let known = schemas.iter().any(|known| known == schema);
-            // What is not a custom schema of the catalog has none in any package, so one of each kind is enough.
+            // An unknown schema has no blobs in any package, so one package of each kind is enough.
             let skip = if known {
                 0
             } else {

@@ -1,11 +1,11 @@
-//! What the documents promise of catalogs and upgrade graphs.
+//! Promises of the documents about catalogs and upgrade graphs.
 
 use olm_registry::{cache, proto};
 use tokio_stream::StreamExt as _;
 
 use crate::server::{Server, entries};
 
-/// A catalog of one package with content of its own: a CSV and a CRD a bundle, edges as given.
+/// Writes a catalog of one package with content of its own: a CSV and a CRD per bundle, edges as given.
 fn checklist_catalog(entries: &str) -> tempfile::TempDir {
     use base64::Engine as _;
     let object = |text: String| {
@@ -41,7 +41,8 @@ async fn serve_chain() -> Server {
     Server::start(cache::open_temporary(checklist_catalog(CHAIN).path()).expect("index")).await
 }
 
-/// The chain's package with a channel `slow` that ends earlier, and a package `q` whose channel has a name of `p`'s.
+/// Serves the chain's package with a channel `slow` that ends earlier, and a package `q` with a channel name
+/// of `p`.
 async fn serve_two_packages() -> Server {
     let dir = checklist_catalog(CHAIN);
     let more = [
@@ -175,7 +176,7 @@ async fn upg_001_operators_are_grouped_in_packages_and_channels() {
     );
 }
 
-/// Two entries lead on from p.v1.0.0; the answer is one, and always the same one.
+/// Two entries replace p.v1.0.0; the answer is always the same one of them.
 #[tokio::test]
 async fn upg_007_one_bundle_replaces_another_unambiguously() {
     let entries = r#"[

@@ -1,4 +1,4 @@
-//! What a served catalog amounts to: snapshots, caches, the corpus.
+//! Content of a served catalog: snapshots, caches, the corpus.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn a_cache_is_used_only_for_its_catalog() {
     cache::open_checked(catalog.path(), cache_dir.path()).expect("fits again");
 }
 
-/// The corpus catalog: every entry is listed, every bundle is answered with its content.
+/// Every entry of the corpus catalog is listed, and every bundle is returned with its content.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_corpus_catalog_is_served_whole() {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {

@@ -1,4 +1,4 @@
-//! Method by method.
+//! Queries, method by method.
 
 use olm_registry::proto::experimental_registry_client::ExperimentalRegistryClient;
 use olm_registry::{proto, server};
@@ -115,7 +115,7 @@ async fn replacements() {
     let all = |name: &str| proto::GetAllReplacementsRequest {
         csv_name: name.into(),
     };
-    // Once where replaces and skips name it both, once in each channel.
+    // Once if replaces and skips both name it, and once per channel.
     assert_eq!(
         entries(registry.get_channel_entries_that_replace(all("alpha.v2")).await).await,
         ["alpha/fast/alpha.v3<alpha.v2", "alpha/stable/alpha.v3<alpha.v2"]
@@ -155,7 +155,7 @@ async fn providers() {
         kind: kind.into(),
         plural: "ignored".into(),
     };
-    // The skipped name outside of the channel counts here.
+    // A skipped name outside of the channel counts for this method.
     assert_eq!(
         entries(registry.get_channel_entries_that_provide(provide("Alpha")).await).await,
         [
@@ -173,7 +173,7 @@ async fn providers() {
         kind: kind.into(),
         plural: String::new(),
     };
-    // But not here.
+    // It does not count for this method.
     assert_eq!(
         entries(
             registry

@@ -1,4 +1,4 @@
-//! A server on a loopback port, and how its answers are read.
+//! A server on a loopback port, and the decoding of its answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Server {
             .expect("connection")
     }
 
-    /// Ends the server as a signal would, and waits for it.
+    /// Stops the server as a signal would, and waits for it.
     pub(crate) async fn stop(&mut self) {
         self.stop.take().expect("running").send(()).expect("running");
         tokio::time::timeout(Duration::from_secs(10), &mut self.task)

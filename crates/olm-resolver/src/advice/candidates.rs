@@ -1,4 +1,4 @@
-//! Changes that might end a failure: those of who takes part in it.
+//! Changes that might end a failure, of objects that take part in it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,22 +11,22 @@ use crate::explain::{Explanation, Failure, Reason};
 use crate::names::Names;
 use crate::problem::{InstalledCsv, Problem, Subscription};
 
-/// Other channels, or other catalogs, of one Subscription that are thought of.
+/// Maximum number of other channels, or other catalogs, that are considered for one Subscription.
 const MAX_ALTERNATIVES: usize = 50;
 
-/// What holds for all changes, whatever part of a namespace is looked at.
+/// Properties of a namespace for all candidates, independent of its regions.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'a> {
-    /// Subscriptions that nobody can change.
+    /// Subscriptions that users cannot change.
     pub(super) untouchable: &'a BTreeSet<String>,
-    /// Names of packages and channels, compared within a budget.
+    /// Comparison of package and channel names, within a budget.
     pub(super) compared: &'a Names,
-    /// The least harm of carrying out a plan that waits: it brings what the whole namespace waits for.
+    /// Minimum harm of approving a waiting plan, which upgrades whatever the whole namespace waits for.
     pub(super) approval: Harm,
 }
 
-/// Possible changes with what they do, the gentlest first. Among those equally gentle the likeliest of each Subscription and
-/// kind comes before the second of any, so that nothing is left out for its name alone.
+/// Returns possible changes with their harm, the gentlest first. Among equals, the likeliest change of each
+/// Subscription and kind precedes the second of any, so that none is left out because of its name.
 pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_>) -> Vec<(Change, Harm)> {
     let Bounds {
         untouchable,
@@ -37,7 +37,7 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_
     let names = explanation.taking_part();
     let running = Running::of(problem);
     let mut contested = replaced_by(explanation);
-    // Without what a Subscription has, it may begin anew; another one may have the same.
+    // Without its operator a Subscription may begin again. Another Subscription may have the same operator.
     let taking_part = problem
         .subscriptions
         .iter()
@@ -99,7 +99,7 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_
         .collect()
 }
 
-/// Installed operators that an upgrade would replace in the contradiction.
+/// Returns the installed operators that an upgrade in the contradiction would replace.
 fn replaced_by(explanation: &Explanation) -> BTreeSet<&str> {
     let Failure::Unsatisfiable(reasons) = &explanation.failure else {
         return BTreeSet::new();
@@ -111,7 +111,7 @@ fn replaced_by(explanation: &Explanation) -> BTreeSet<&str> {
     replaced.collect()
 }
 
-/// Installed operators that take part because nobody answers for them.
+/// Returns the installed operators that take part although no Subscription owns them.
 fn free_csvs<'a>(problem: &'a Problem, explanation: &'a Explanation) -> impl Iterator<Item = String> {
     let reasons = match &explanation.failure {
         Failure::Unsatisfiable(reasons) => reasons.as_slice(),
@@ -128,7 +128,7 @@ fn free_csvs<'a>(problem: &'a Problem, explanation: &'a Explanation) -> impl Ite
     found.into_iter()
 }
 
-/// Changes of one Subscription, by kind; of one kind the likeliest first.
+/// Returns the changes of one Subscription, grouped by kind, the likeliest of each kind first.
 fn of_subscription(
     problem: &Problem,
     subscription: &Subscription,
@@ -142,7 +142,8 @@ fn of_subscription(
         if snapshot.has_package(&subscription.package) {
             groups.push(channels(snapshot, subscription, compared));
         } else if !is_running {
-            // Where something runs, the package was there under its name; another one would take the place of what runs.
+            // A running operator proves that the package existed by its name. Another package would replace
+            // that operator.
             let meant = compared.package(&subscription.catalog, snapshot, &subscription.package);
             groups.extend(meant.map(|to| {
                 vec![Change::Package {
@@ -162,7 +163,7 @@ fn of_subscription(
             snapshot.is_some_and(|snapshot| snapshot.has_package(&subscription.package))
         })
         .collect();
-    // As the resolver prefers them, with a namesake before all.
+    // In the resolver's order of preference, after catalogs of the same name.
     others.sort_by_key(|catalog| {
         let key = &catalog.key;
         let is_namesake = key.name == subscription.catalog.name;
@@ -207,10 +208,11 @@ fn of_subscription(
     groups
 }
 
-/// Other channels of the package: one of a like name first, then the default one, then those with the newest heads.
+/// Returns other channels of the package: a similar name first, then the default channel, then those with the
+/// newest heads.
 fn channels(snapshot: &Snapshot, subscription: &Subscription, compared: &Names) -> Vec<Change> {
     let (package, now) = (&subscription.package, &subscription.channel);
-    // Where the channel exists, another of a like name is not what was meant.
+    // An existing channel is not a typing error.
     let is_there = snapshot.channel_names(package).any(|channel| channel == now);
     let meant = Some(()).filter(|()| !is_there);
     let meant = meant.and_then(|()| compared.meant(now, snapshot.channel_names(package)));

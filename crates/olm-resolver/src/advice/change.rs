@@ -1,4 +1,4 @@
-//! One change of the objects of a namespace, and what it does to what runs.
+//! One change of a namespace's objects, and its harm to running operators.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::explain::cut;
 use crate::problem::{Problem, Subscription};
 use crate::simulate;
 
-/// Bytes of a range that the text of a change shows.
+/// Maximum bytes of a range in the text of a change.
 const SHOWN_RANGE: usize = 80;
 
 /// What a change does to what runs, from the least to the worst.
@@ -27,17 +27,17 @@ pub enum Harm {
     Destroys,
 }
 
-/// A change. Those of one kind of harm are proposed in this order.
+/// A change. Changes of equal harm are proposed in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// Carry out the InstallPlan that waits for approval.
+    /// Approve the waiting InstallPlan.
     Approve {
         /// The Subscription that asks for manual approval.
         subscription: String,
-        /// What the plan would install.
+        /// The ClusterServiceVersion that the plan would install.
         csv: String,
     },
-    /// Another package, whose name is like the one that is not there.
+    /// Follow another package with a similar name, because this one does not exist.
     Package {
         /// The Subscription.
         subscription: String,
@@ -46,7 +46,7 @@ pub enum Change {
         /// The package that works.
         to: String,
     },
-    /// Another channel of the same package.
+    /// Follow another channel of the same package.
     Channel {
         /// The Subscription.
         subscription: String,
@@ -55,7 +55,7 @@ pub enum Change {
         /// The channel that works.
         to: String,
     },
-    /// Another catalog that offers the package.
+    /// Follow another catalog that offers the package.
     Catalog {
         /// The Subscription.
         subscription: String,
@@ -64,37 +64,37 @@ pub enum Change {
         /// The catalog that works.
         to: CatalogKey,
     },
-    /// No particular first version.
+    /// Install without a particular first version.
     AnyStart {
         /// The Subscription.
         subscription: String,
-        /// The `startingCSV` that stands in the way.
+        /// The `startingCSV` that prevents the installation.
         starting_csv: String,
     },
-    /// Any version of the package.
+    /// Allow any version of the package.
     Unhold {
         /// The Subscription.
         subscription: String,
-        /// The range that it is held within now.
+        /// The range that it is held within at present.
         range: String,
     },
     /// Let upgrades replace operators that failed.
     FailForward,
-    /// Without a Subscription; what it installed stays.
+    /// Remove a Subscription and keep the operator it installed.
     Unsubscribe {
         /// The Subscription.
         subscription: String,
         /// The ClusterServiceVersion that stays.
         csv: String,
     },
-    /// Without a Subscription and what it installed.
+    /// Remove a Subscription and the operator it installed.
     RemoveSubscription {
         /// The Subscription.
         subscription: String,
         /// Its ClusterServiceVersion, if one is installed.
         csv: Option<String>,
     },
-    /// Without an installed operator that no Subscription answers for.
+    /// Remove an installed operator that no Subscription owns.
     RemoveCsv {
         /// The ClusterServiceVersion.
         csv: String,
@@ -128,7 +128,7 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [ChangeKind; 10] = [
         ChangeKind::Approve,
         ChangeKind::Package,
@@ -144,7 +144,7 @@ impl ChangeKind {
 }
 
 impl Change {
-    /// Its kind.
+    /// Returns its kind.
     pub fn kind(&self) -> ChangeKind {
         match self {
             Change::Approve { .. } => ChangeKind::Approve,
@@ -160,7 +160,7 @@ impl Change {
         }
     }
 
-    /// The Subscription it is about.
+    /// Returns the Subscription that it changes.
     pub fn subscription(&self) -> Option<&str> {
         match self {
             Change::Approve { subscription, .. }
@@ -175,7 +175,7 @@ impl Change {
         }
     }
 
-    /// The ClusterServiceVersion it removes.
+    /// Returns the ClusterServiceVersion that it removes.
     pub fn destroys(&self) -> Option<&str> {
         match self {
             Change::RemoveSubscription { csv: Some(csv), .. } | Change::RemoveCsv { csv } => Some(csv),
@@ -183,7 +183,7 @@ impl Change {
         }
     }
 
-    /// What it does to what runs in a namespace.
+    /// Returns its harm to the running operators of a namespace.
     pub(super) fn harm(&self, running: &Running<'_>) -> Harm {
         if self.destroys().is_some() {
             return Harm::Destroys;
@@ -198,7 +198,7 @@ impl Change {
         }
     }
 
-    /// What to do, in one line.
+    /// Returns the instruction in one line.
     pub fn text(&self, namespace: &str) -> String {
         match self {
             Change::Approve { subscription, csv } => {
@@ -266,7 +266,7 @@ impl Change {
         }
     }
 
-    /// The namespace after the change.
+    /// Returns the namespace after the change.
     #[must_use]
     pub fn applied(&self, problem: &Problem) -> Problem {
         let mut changed = problem.clone();
@@ -306,11 +306,11 @@ impl Change {
     }
 }
 
-/// What runs in a namespace.
+/// The running operators of a namespace.
 pub(super) struct Running<'p> {
-    /// Subscriptions with something that they installed.
+    /// Subscriptions with an installed operator.
     subscriptions: BTreeSet<&'p str>,
-    /// Whether an InstallPlan that waits would upgrade what runs.
+    /// True if a waiting InstallPlan would upgrade a running operator.
     upgrades_wait: bool,
 }
 
@@ -332,7 +332,7 @@ impl<'p> Running<'p> {
         self.subscriptions.contains(subscription.name.as_str())
     }
 
-    /// A plan brings what all Subscriptions of the namespace wait for.
+    /// Returns the harm of approving a plan, which installs for all Subscriptions of the namespace.
     pub(super) fn harm_of_approval(&self) -> Harm {
         if self.upgrades_wait {
             Harm::Running
@@ -342,12 +342,12 @@ impl<'p> Running<'p> {
     }
 }
 
-/// Marks text about a change that removes a ClusterServiceVersion with what it runs.
+/// Returns the mark for a change that removes a ClusterServiceVersion with its workloads.
 pub(crate) fn destroys_mark(csv: &str) -> String {
     format!(" [destroys what runs: {csv}]")
 }
 
-/// Text about beginning anew with a Subscription, at the price of what it installed.
+/// Returns the instruction to recreate a Subscription, which destroys the operator it installed.
 pub(crate) fn anew_text(subscription: &str, csv: &str) -> String {
     let mark = destroys_mark(csv);
     format!("delete subscription {subscription} and clusterserviceversion {csv}, and subscribe again{mark}")

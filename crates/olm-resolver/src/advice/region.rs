@@ -1,4 +1,4 @@
-//! Parts of a namespace that no change of advice connects, so that trying one needs no more than its own part.
+//! Parts of a namespace that no advised change connects, so that a trial needs no more than its own part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use crate::universe::{EntryRef, Universe};
 use crate::variables::{self, Subject};
 use crate::work::Work;
 
-/// The parts. A part is what hangs together when every Subscription could follow every channel of its package in every
-/// catalog, which is as far as changes go.
+/// The parts of a namespace. Its members would be connected if every Subscription could follow every channel
+/// of its package in every catalog, which is as far as changes go.
 pub(super) struct Regions {
-    /// Part of each Subscription and each installed operator, by name.
+    /// Number of the part of each Subscription and each installed operator, by name.
     of_subscription: BTreeMap<String, usize>,
     of_installed: BTreeMap<String, usize>,
-    /// Places of the Subscriptions and the installed operators of each part.
+    /// Positions of the Subscriptions and the installed operators of each part.
     members: BTreeMap<usize, Members>,
 }
 
@@ -29,11 +29,11 @@ struct Members {
     installed: Vec<usize>,
 }
 
-/// A Subscription as a change could make it, and the Subscriptions that could become so.
+/// A Subscription as a change could make it, with the Subscriptions that it could be made from.
 type Variants = BTreeMap<(CatalogKey, String, String, String), Vec<usize>>;
 
 impl Regions {
-    /// None where the namespace cannot be read as a whole, or could become too much.
+    /// Returns the parts. `None` if the namespace cannot be read as a whole, or has too many variants.
     pub(super) fn new(problem: &Problem, compared: &Names, readings: &Readings, work: &Work) -> Option<Self> {
         let mut wide = problem.clone();
         let first_variant = problem.subscriptions.len();
@@ -101,7 +101,8 @@ impl Regions {
         Some(regions)
     }
 
-    /// What is on its way out goes with its successor, as it counts again without that.
+    /// Adds the installed operators. An operator that is being replaced joins its successor, because it
+    /// counts again if that is removed.
     fn add_installed(&mut self, problem: &Problem) {
         let successors = installed::successors(problem);
         for (place, csv) in problem.installed.iter().enumerate() {
@@ -119,7 +120,7 @@ impl Regions {
         }
     }
 
-    /// Places of the parts that a failure concerns.
+    /// Returns the numbers of the parts that a failure concerns.
     fn parts(&self, explanation: &Explanation) -> BTreeSet<usize> {
         let subscriptions = explanation
             .subscriptions
@@ -132,7 +133,7 @@ impl Regions {
         subscriptions.chain(installed).copied().collect()
     }
 
-    /// How many Subscriptions and installed operators [`Regions::limit`] leaves.
+    /// Returns the number of Subscriptions and installed operators in the result of [`Regions::limit`].
     pub(super) fn size(&self, explanation: &Explanation) -> usize {
         let parts = self.parts(explanation);
         let members = parts.iter().filter_map(|part| self.members.get(part));
@@ -141,7 +142,7 @@ impl Regions {
             .sum()
     }
 
-    /// The problem without what has nothing to do with the failure, whatever is changed.
+    /// Returns the problem without the objects that have nothing to do with the failure, whatever is changed.
     pub(super) fn limit(&self, problem: &Problem, explanation: &Explanation) -> Problem {
         let parts = self.parts(explanation);
         let members = || parts.iter().filter_map(|part| self.members.get(part));
@@ -156,41 +157,41 @@ impl Regions {
     }
 }
 
-/// Most variants that are looked at. Beyond, the namespace is one part.
+/// Maximum number of variants. Above it, the namespace is one part.
 const MAX_VARIANTS: usize = 50_000;
 
-/// What changes of a kind make a Subscription that hangs together with more than before.
+/// Effect of a kind of change on a Subscription's connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Widening {
-    /// Nothing: less is there, or what was there counts otherwise.
+    /// No new connection.
     None,
-    /// One that may follow every channel of its package in every catalog, and begin there wherever it can.
+    /// It may follow every channel of its package in every catalog, and begin there with any entry.
     Follows,
-    /// One that has what it waits for.
+    /// It has the operator it waits for.
     HasWhatWaits,
 }
 
-/// A new kind of change does not compile before it is told here what it can connect.
+/// Returns the connections that a kind of change can add. A new kind does not compile without an entry here.
 const fn widening(kind: ChangeKind) -> Widening {
     match kind {
         ChangeKind::Package
         | ChangeKind::Channel
         | ChangeKind::Catalog
         | ChangeKind::AnyStart
-        // Without what it had, a Subscription begins anew with its own channel.
+        // Without its operator, a Subscription begins again with its own channel.
         | ChangeKind::RemoveCsv
         | ChangeKind::RemoveSubscription => Widening::Follows,
         ChangeKind::Approve => Widening::HasWhatWaits,
-        // What a hold rules out is looked at all the same.
+        // A hold does not limit the connections.
         ChangeKind::FailForward | ChangeKind::Unhold | ChangeKind::Unsubscribe => Widening::None,
     }
 }
 
-/// Every Subscription as every change could make it; None where that is too much.
+/// Returns every Subscription as every change could make it; `None` if there are too many.
 fn variants(problem: &Problem, compared: &Names) -> Option<Variants> {
     let mut variants = Variants::new();
     let has = |wanted: Widening| ChangeKind::ALL.into_iter().any(|kind| widening(kind) == wanted);
-    // Each Subscription to each channel it could follow.
+    // Each Subscription with each channel it could follow.
     let mut followed = 0;
     for (place, subscription) in problem.subscriptions.iter().enumerate() {
         let Subscription {

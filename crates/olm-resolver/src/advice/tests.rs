@@ -76,8 +76,8 @@ fn no_kind_of_change_is_missing_in_the_list() {
     assert_eq!(distinct.len(), ChangeKind::ALL.len());
 }
 
-/// Subscriptions to a package each, whose bundles all need what is not there; beside the channel that is followed each package has
-/// ten of `length` bundles.
+/// Returns Subscriptions to one package each, whose bundles all need something missing. Each package has ten
+/// channels of `length` bundles beside the followed one.
 fn failing_to_channels_of(length: usize, subscriptions: usize) -> Problem {
     let key = CatalogKey {
         name: "cat".to_owned(),
@@ -139,7 +139,7 @@ fn a_trial_costs_what_it_looks_at_and_not_what_asks_for_it() {
         .try_into()
         .unwrap();
     assert_eq!(large.tried + large.untried, 11);
-    // A channel has 300 entries, which are bundles with a constraint each.
+    // A channel has 300 entries, each a bundle with one constraint.
     assert!(
         large.tried > 1 && large.tried * 900 < 5_000 + 900,
         "{}",
@@ -154,7 +154,7 @@ fn a_trial_costs_what_it_looks_at_and_not_what_asks_for_it() {
 
 #[test]
 fn no_trial_takes_more_than_is_left_however_long_the_channel() {
-    // The followed channel has one entry, so that nothing tells in advance how long the others are.
+    // The followed channel has one entry, so the length of the others is not known in advance.
     let [advice] = advised(&failing_to_channels_of(20_000, 1), 3_000, 3_000)
         .try_into()
         .unwrap();
@@ -167,7 +167,7 @@ fn all_failures_of_a_namespace_share_what_their_trials_look_at() {
     let tried: usize = all.iter().map(|advice| advice.tried).sum();
     let untried: usize = all.iter().map(|advice| advice.untried).sum();
     assert_eq!(tried + untried, 20 * 11);
-    // Each is left something, and all together no more than there is.
+    // Each has some work, and all together do not exceed the limit.
     assert!(all.iter().all(|advice| advice.tried > 0), "{all:?}");
     assert!(tried < 20 + 60_000 / 900, "{tried}");
 }

@@ -1,4 +1,4 @@
-//! What a snapshot remembers of tests that were put to all its entries.
+//! Cached results of tests on all entries of a snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 use crate::cel::TooCostly;
 use crate::predicate::Predicate;
 
-/// Entries that pass a test, or why that cannot be told.
+/// Entries that pass a test, or the error of a test that is too costly.
 pub(crate) type Found = Result<Arc<[usize]>, TooCostly>;
 
-/// Tests that a snapshot remembers the answers to. Anybody can ask, by an annotation of an installed operator, and snapshots
-/// are shared by all namespaces.
+/// Maximum number of tests with a cached result. Any user can add tests by an annotation of an installed
+/// operator, and all namespaces share a snapshot.
 pub const REMEMBERED_TESTS: usize = 128;
 
-/// Longest texts of a test that is remembered, in bytes.
+/// Maximum length of a cached test's texts, in bytes.
 pub const REMEMBERED_TEXT: usize = 16 << 10;
 
-/// Entries in all answers that are remembered, 8 bytes each.
+/// Maximum number of entries in all cached results, 8 bytes each.
 pub const REMEMBERED_ENTRIES: usize = 512 << 10;
 
-/// Answers, forgotten all at once when there are too many.
+/// Cached results, cleared all at once when there are too many.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     found: BTreeMap<Predicate, Found>,
-    /// Entries in all of them.
+    /// Number of entries in all of them.
     entries: usize,
 }
 
@@ -32,7 +32,7 @@ impl Answers {
         self.found.get(predicate).cloned()
     }
 
-    /// Remembers an answer, unless it or its test is very long.
+    /// Caches a result, unless it or its test is very long.
     pub(super) fn remember(&mut self, predicate: &Predicate, found: &Found) {
         let size = found.as_ref().map_or(0, |passing| passing.len());
         if size > REMEMBERED_ENTRIES || predicate.text_len() > REMEMBERED_TEXT {
@@ -87,7 +87,7 @@ mod tests {
         answers.remember(&long, &found(1));
         answers.remember(&test("all"), &found(REMEMBERED_ENTRIES + 1));
         assert_eq!((answers.get(&long), answers.get(&test("all"))), (None, None));
-        // The same answer again counts once.
+        // The same result again counts once.
         for _ in 0..3 {
             answers.remember(&test("some"), &found(REMEMBERED_ENTRIES / 2));
         }

@@ -1,4 +1,4 @@
-//! How much memory a snapshot takes, counted where it lies: what entries share counts once.
+//! Memory of a snapshot. Values that entries share count once.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use super::{Snapshot, has_rule};
 use crate::entry::{Entry, Facts};
 use crate::predicate::Predicate;
 
-/// Two counters stand before everything that is shared.
+/// Bytes of the two counters of a shared value.
 const COUNTERS: usize = 2 * size_of::<usize>();
-/// What the tree of a rule takes for each byte of its text.
+/// Bytes of a rule's tree per byte of its text.
 const RULE: usize = 32;
 
 impl Snapshot {
-    /// Bytes that it takes in memory, about. What is remembered of questions asked is left out; it has a bound of its own.
+    /// Returns the approximate bytes in memory. Cached test results are not included; they have a limit of
+    /// their own.
     pub fn held(&self) -> usize {
         let mut held = Held::default();
         held.add(size_of::<Self>());
@@ -48,7 +49,7 @@ impl Snapshot {
     }
 }
 
-/// What was counted so far.
+/// Bytes counted so far.
 #[derive(Default)]
 struct Held {
     seen: HashSet<*const ()>,
@@ -60,7 +61,7 @@ impl Held {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Counts a shared value, and what hangs on it, unless it was met before.
+    /// Counts a shared value and its content, unless it was counted before.
     fn shared<T: ?Sized>(&mut self, value: &Arc<T>, inside: impl FnOnce(&mut Self, &T)) {
         if self.seen.insert(Arc::as_ptr(value).cast()) {
             self.add(size_of_val(&**value).saturating_add(COUNTERS));
@@ -109,7 +110,7 @@ impl Held {
             skips.iter().for_each(|skip| held.text(skip));
         });
         if let Some(range) = &bundle.skip_range {
-            // The text, and what was read from it.
+            // The text, and the range parsed from it.
             self.shared(range, |held, range| {
                 held.add(range.as_str().len().saturating_mul(10));
             });
@@ -171,7 +172,7 @@ mod tests {
 
     const BUNDLES: usize = 1000;
 
-    /// 1,000 versions of ten operators in so many channels, as a read gives them: what bundles have in common is shared.
+    /// Returns 1,000 versions of ten operators in each channel. They share common values, as after a read.
     fn catalog(channels: &[&str]) -> Snapshot {
         let kind: Arc<str> = "olm.gvk".into();
         let apis: Vec<EntryProperty> = (0..5)
@@ -219,14 +220,14 @@ mod tests {
         Snapshot::new(entries)
     }
 
-    /// Target P18 gives ten of them, and four that are being read, some 26 MiB.
+    /// Target P18 allows some 26 MiB for ten of them and four that are being read.
     #[test]
     fn a_thousand_bundles_in_two_channels_take_less_than_two_mebibytes() {
         let held = catalog(&["stable", "fast"]).held();
         assert!((1 << 20..2 << 20).contains(&held), "{held}");
     }
 
-    /// What a bundle says of itself is held once however many channels it is in.
+    /// A bundle's properties are kept once, in however many channels it is.
     #[test]
     fn another_channel_costs_its_entries_and_nothing_of_what_its_bundles_say() {
         let [one, two, three] =

@@ -1,5 +1,5 @@
-//! Types of expressions, found without evaluating them. What CEL leaves open until it runs is `dyn`, which fits
-//! anywhere inside but is not enough for the whole.
+//! Types of expressions, inferred without evaluating them. A type known only at run time is `dyn`. It fits
+//! anywhere inside an expression, but is not enough for the whole.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use ::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralVa
 use super::signatures::overloads;
 use super::types::Type;
 
-/// Names that stand for types.
+/// Names of types.
 const TYPE_NAMES: [&str; 12] = [
     "bool",
     "bytes",
@@ -25,13 +25,13 @@ const TYPE_NAMES: [&str; 12] = [
     "uint",
 ];
 
-/// Names in sight.
+/// Declared names with their types.
 type Scope = BTreeMap<String, Type>;
 
-/// The type of an expression over `properties`.
+/// Returns the type of an expression over `properties`.
 ///
 /// # Errors
-/// Names that are not declared and functions that do not take what they are given.
+/// Undeclared names, and functions with arguments of wrong types.
 pub(super) fn infer(expression: &IdedExpr) -> Result<Type, String> {
     let property = Type::Map(Box::new(Type::Text), Box::new(Type::Dyn));
     let scope = Scope::from([("properties".to_owned(), Type::List(Box::new(property)))]);
@@ -156,8 +156,8 @@ fn call_type(call: &CallExpr, scope: &Scope) -> Result<Type, String> {
     })
 }
 
-/// Operators whose types depend on each other. None if the function is no such operator; inside, none if the types do
-/// not fit it.
+/// Returns the type of an operator whose argument types depend on each other. `None` for other functions; an
+/// inner `None` if the types do not fit it.
 fn generic_type(function: &str, types: &[Type]) -> Option<Option<Type>> {
     Some(match (function, types) {
         (operators::EQUALS | operators::NOT_EQUALS, [a, b]) => a.fits(b).then_some(Type::Bool),

@@ -1,8 +1,8 @@
-//! What a rule costs: estimated from its text, and counted while it runs.
+//! The cost of a rule: estimated from its text, and counted while it runs.
 //!
-//! The interpreter knows no limits of its own. Counting is therefore written into the expression: a call of a function
-//! that takes its argument, charges for it and gives it back, around everything that loops go over and around
-//! everything that can make a value larger.
+//! The interpreter has no limits of its own, so the counting is written into the expression. Calls of
+//! charging functions wrap every range of a loop and everything that can make a value larger. Such a function
+//! charges for its argument and returns it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use super::ASSUMED_PROPERTIES;
 /// Steps for one bundle.
 pub const BUNDLE_STEPS: u64 = 20_000;
 
-/// Steps for all bundles of a catalog together, however few they are.
+/// Minimum steps for all bundles of a catalog together.
 pub const CATALOG_STEPS: u64 = 500_000;
 
-/// Steps for a catalog in addition for each of its entries.
+/// Additional steps for each entry of a catalog.
 pub const CATALOG_STEPS_PER_ENTRY: u64 = 50;
 
-/// Charges for the elements of a list that a loop goes over. The names cannot be written in a rule.
+/// Charges for the elements of a loop's range. The names cannot be written in a rule.
 const CHARGE_RANGE: &str = "@range";
-/// Charges for the size of a text or list that was put together.
+/// Charges for the size of a text or list that was built.
 const CHARGE_SIZE: &str = "@size";
 /// Charges for compiling a regular expression.
 const CHARGE_PATTERN: &str = "@pattern";
 
-/// Texts are put together so many bytes a step.
+/// Bytes of a text that are built per step.
 const BYTES_A_STEP: usize = 16;
-/// What compiling a regular expression is worth.
+/// Steps charged for compiling a regular expression.
 const PATTERN_STEPS: u64 = 500;
 
 /// A rule took more steps than it may.
@@ -42,7 +42,7 @@ pub struct TooCostly {
     on: &'static str,
 }
 
-/// Steps left for the rules that are evaluated with it.
+/// Remaining steps for a series of evaluations.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
@@ -51,12 +51,12 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For all bundles of a catalog with this many entries.
+    /// Returns the budget for all bundles of a catalog with this many entries.
     pub fn of_catalog(entries: usize) -> Self {
         Budget::new(CATALOG_STEPS + CATALOG_STEPS_PER_ENTRY * entries as u64)
     }
 
-    /// For one bundle.
+    /// Returns the budget for one bundle.
     pub fn of_bundle() -> Self {
         Budget::new(BUNDLE_STEPS)
     }
@@ -69,26 +69,26 @@ impl Budget {
         }
     }
 
-    /// The limit that was broken, if one was. What was evaluated from then on means nothing.
+    /// Reports an exceeded limit. Results from then on have no meaning.
     ///
     /// # Errors
-    /// The limit.
+    /// The exceeded limit.
     pub fn check(&self) -> Result<(), TooCostly> {
         self.broken.get().map_or(Ok(()), Err)
     }
 
-    /// Steps for one evaluation.
+    /// Returns the steps for one evaluation.
     pub(super) fn begin(&self) -> Arc<AtomicU64> {
         let steps = if self.broken.get().is_some() {
             0
         } else {
             self.left.get().min(BUNDLE_STEPS)
         };
-        // One more than allowed, so that what is left can be told from what ran out.
+        // One more than allowed, so that the last allowed step differs from running out.
         Arc::new(AtomicU64::new(steps + 1))
     }
 
-    /// Takes back what is left; false if nothing is.
+    /// Returns the unused steps to the budget; false if none are left.
     pub(super) fn end(&self, steps: &AtomicU64) -> bool {
         let given = self.left.get().min(BUNDLE_STEPS) + 1;
         let rest = steps.load(Ordering::Relaxed);
@@ -154,7 +154,7 @@ fn length(value: &Value) -> u64 {
     (bytes / BYTES_A_STEP) as u64 + 1
 }
 
-/// Steps the expression may take for a bundle with [`ASSUMED_PROPERTIES`] properties.
+/// Returns the steps that the expression may take for a bundle with [`ASSUMED_PROPERTIES`] properties.
 pub(super) fn estimate(expression: &IdedExpr) -> u64 {
     match &expression.expr {
         Expr::Comprehension(comprehension) => {
@@ -205,7 +205,7 @@ fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
     }
 }
 
-/// The expression with its counting.
+/// Returns the expression with its counting.
 pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
     let IdedExpr { id, expr } = expression;
     let expr = match expr {
@@ -244,8 +244,8 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
 fn metered_call(id: u64, mut call: CallExpr) -> IdedExpr {
     call.target = call.target.map(|target| Box::new(metered(*target)));
     call.args = call.args.into_iter().map(metered).collect();
-    // What a macro gathers its result with grows by the elements that are paid for already, and the interpreter
-    // knows a short way for it that must not be hidden.
+    // A macro's accumulator grows by elements that are paid for already. The interpreter has a fast path for
+    // it, which wrapping would disable.
     let gathers = call
         .args
         .iter()

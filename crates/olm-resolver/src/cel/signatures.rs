@@ -1,11 +1,12 @@
-//! The standard functions and operators of CEL with the types they take and give.
+//! The standard functions and operators of CEL with their argument and result types.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::types::Type;
 
-/// One line a function; `self.` before the name of a method with the type it is called on.
+/// One line per function. The name of a method is prefixed with `self.`; its first type is that of the
+/// receiver.
 const STANDARD: &str = "
 _+_ int,int->int uint,uint->uint double,double->double string,string->string bytes,bytes->bytes timestamp,duration->timestamp duration,timestamp->timestamp duration,duration->duration
 _-_ int,int->int uint,uint->uint double,double->double timestamp,timestamp->duration timestamp,duration->timestamp duration,duration->duration
@@ -51,13 +52,13 @@ self.getMilliseconds timestamp->int timestamp,string->int duration->int
 semver_compare dyn,dyn->int
 ";
 
-/// What a function may be called with, and what it gives then.
+/// Argument and result types of a function.
 pub(super) struct Overload {
     pub(super) takes: Vec<Type>,
     pub(super) gives: Type,
 }
 
-/// The overloads of a function, or of a method if `method`.
+/// Returns the overloads of a function, or of a method if `method`.
 pub(super) fn overloads(name: &str, method: bool) -> Option<&'static [Overload]> {
     static TABLE: LazyLock<BTreeMap<&str, Vec<Overload>>> = LazyLock::new(read);
     let found = if method {

@@ -224,7 +224,7 @@ fn texts_that_double_again_and_again_are_stopped() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 1500, failure_persistence: None, ..Default::default() })]
 
-    /// The parser is not ours and a panic would end the process: whatever is thrown at it is answered.
+    /// The parser is an external crate, and a panic would end the process: every input must be handled.
     #[test]
     fn no_text_makes_a_rule_panic(
         words in proptest::collection::vec(proptest::sample::select(vec![

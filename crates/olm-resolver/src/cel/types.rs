@@ -5,9 +5,9 @@ use std::fmt;
 /// A type of CEL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Type {
-    /// Known when it runs.
+    /// Known at run time only.
     Dyn,
-    /// Of the elements of an empty list: whatever is asked for.
+    /// Element type of an empty list, which fits any type.
     Free,
     Bool,
     Int,
@@ -25,7 +25,7 @@ pub(super) enum Type {
 }
 
 impl Type {
-    /// The type of a name in the table of functions.
+    /// Returns the type of a name in the table of functions.
     pub(super) fn named(name: &str) -> Type {
         match name {
             "bool" => Type::Bool,
@@ -43,7 +43,7 @@ impl Type {
         }
     }
 
-    /// Whether a value of either may stand where the other is expected.
+    /// Returns whether values of the two types are interchangeable.
     pub(super) fn fits(&self, other: &Type) -> bool {
         match (self, other) {
             (Type::Dyn | Type::Free, _) | (_, Type::Dyn | Type::Free) => true,
@@ -53,7 +53,7 @@ impl Type {
         }
     }
 
-    /// What holds both; none if nothing but `dyn` would.
+    /// Returns the common type of both; `None` if only `dyn` fits.
     pub(super) fn join(&self, other: &Type) -> Option<Type> {
         Some(match (self, other) {
             (Type::Free, known) | (known, Type::Free) => known.clone(),

@@ -1,4 +1,4 @@
-//! Subscriptions that a contradiction stops though they take no part in it.
+//! Subscriptions that a contradiction stops although they take no part in it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,17 +7,17 @@ use crate::solver::{Constraint, ConstraintRef, VariableId};
 use crate::universe::Universe;
 use crate::variables::{Cause, Subject, Variables};
 
-/// Subscriptions that are resolved together with a contradiction because of one thing.
+/// Subscriptions that one thing connects to a contradiction, so that they are resolved together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bystanders {
     /// Their names, in order.
     pub subscriptions: Vec<String>,
-    /// What ties them to it, such as `package disk`.
+    /// Description of the connection, such as `package disk`.
     pub link: String,
 }
 
-/// Subscriptions among `members` that are not in the core: what keeps each from being served by itself, and of the others what
-/// ties them to the core.
+/// Returns the connections of Subscriptions among `members` that are not in the core. Subscriptions that
+/// cannot be served by themselves are returned as constraints instead.
 pub(super) fn find(
     universe: &Universe<'_>,
     variables: &Variables<'_>,
@@ -56,7 +56,7 @@ pub(super) fn find(
     (alone, bystanders.collect())
 }
 
-/// The constraint that says that a Subscription asks for something that is not there.
+/// Returns the constraint of a Subscription that refers to something missing.
 fn invalid(variables: &Variables<'_>, subscription: VariableId) -> Option<ConstraintRef> {
     let places = 0..variables.instance.constraints(subscription).len();
     let mut references = places.map(|constraint| ConstraintRef {
@@ -66,7 +66,7 @@ fn invalid(variables: &Variables<'_>, subscription: VariableId) -> Option<Constr
     references.find(|&reference| matches!(variables.cause(reference), Cause::SubscriptionInvalid { .. }))
 }
 
-/// For each variable the next one on a shortest way to the core.
+/// Maps each variable to the next one on a shortest path to the core.
 fn towards_core(
     variables: &Variables<'_>,
     members: &[VariableId],
@@ -99,7 +99,7 @@ fn towards_core(
     towards
 }
 
-/// The rule nearest to the core on the way there from `start`, or else the bundle.
+/// Returns the rule nearest to the core on the path from `start`, or else the bundle.
 fn link(
     universe: &Universe<'_>,
     variables: &Variables<'_>,
@@ -119,6 +119,6 @@ fn link(
             _ => break,
         }
     }
-    // What may be there once tells more than who would be there.
+    // A rule that only one may be present explains more than the names of the bundles.
     rule.or(bundle).unwrap_or_else(|| "the same bundles".to_owned())
 }

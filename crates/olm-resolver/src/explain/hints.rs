@@ -1,4 +1,4 @@
-//! What comes near what is asked for in vain.
+//! Hints about alternatives to something that does not exist.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,24 +14,24 @@ use crate::problem::{Problem, Subscription};
 use crate::universe::{UNAVAILABLE_HINT, usable};
 use crate::variables::Lack;
 
-/// Hints given to one requirement. Its author may have put together any number of them.
+/// Maximum hints for one requirement. Its author may have combined any number of parts.
 const MAX_HINTS: usize = 8;
 
 const UNORDERED_HINT: &str =
     "the publisher of the catalog has to repair the channel; another channel may serve";
 
-/// What there is in the catalogs of a namespace, for who asks in vain. Asked only for what is shown of explanations: looking for
-/// what comes near takes longer than to resolve.
+/// Content of a namespace's catalogs, for hints. Hints are computed only for the displayed parts of
+/// explanations: the search for alternatives takes longer than the resolution.
 #[derive(Debug)]
 pub struct Hints {
-    /// Those that can be read and used, most preferred first.
+    /// Readable catalogs that may be used, most preferred first.
     catalogs: Vec<(CatalogKey, Arc<Snapshot>)>,
     names: Names,
-    /// What was told of packages.
+    /// Cached descriptions of packages' versions.
     versions: RefCell<BTreeMap<String, String>>,
 }
 
-/// What to do about what lies outside of a Subscription and its catalog's offer.
+/// Returns the way out for a cause outside of a Subscription and its catalog's offer.
 pub(super) fn of_cause(lack: Lack) -> &'static str {
     match lack {
         Lack::ChannelOrder => UNORDERED_HINT,
@@ -40,7 +40,7 @@ pub(super) fn of_cause(lack: Lack) -> &'static str {
 }
 
 impl Hints {
-    /// Hints for explanations of this problem, or of one with the same catalogs.
+    /// Returns hints for explanations of this problem, or of one with the same catalogs.
     pub fn new(problem: &Problem) -> Self {
         let readable = usable(problem).into_iter().filter_map(|catalog| {
             let content = catalog.content.as_ref().ok()?;
@@ -57,7 +57,7 @@ impl Hints {
         self.catalogs.iter().map(|(key, snapshot)| (key, &**snapshot))
     }
 
-    /// What there is instead of what a Subscription does not find, in words.
+    /// Describes the alternatives to the missing object of a Subscription.
     pub(super) fn of_lack(&self, lack: Lack, subscription: &Subscription) -> Vec<String> {
         let Subscription {
             package,
@@ -105,13 +105,13 @@ impl Hints {
         }
     }
 
-    /// What to add to a list of known names where one of them was probably meant.
+    /// Returns a suggestion if one of the known names was probably meant, else an empty text.
     fn suggestion<'n>(&self, word: &str, known: impl Iterator<Item = &'n str>) -> String {
         let meant = self.names.meant(word, known);
         meant.map_or_else(String::new, |name| format!("; did you mean {name}?"))
     }
 
-    /// Where else a package could be had, or which catalogs there are at all.
+    /// Describes the catalogs that offer a package, or else all catalogs.
     fn offers(&self, package: &str) -> String {
         let keys = |has_it: bool| -> Vec<String> {
             self.readable()
@@ -136,7 +136,8 @@ impl Hints {
         )
     }
 
-    /// The package that was probably meant where no catalog has the one named, with a catalog that has it.
+    /// Returns the package that was probably meant, with a catalog that has it. For names that no catalog
+    /// has.
     fn package_meant(&self, package: &str) -> Option<(&str, &CatalogKey)> {
         let names = self.readable().flat_map(|(_, snapshot)| snapshot.package_names());
         let name = self.names.meant(package, names)?;
@@ -144,8 +145,8 @@ impl Hints {
         Some((name, key))
     }
 
-    /// The catalog that was probably meant where there is none of this key: of the same name in another namespace that can be
-    /// used, or of a name like it.
+    /// Returns the catalog that was probably meant by an unknown key. It has the same name in another usable
+    /// namespace, or a similar name.
     fn catalog_meant(&self, wanted: &CatalogKey) -> Option<&CatalogKey> {
         let keys = || self.readable().map(|(key, _)| key);
         if let Some(namesake) = keys().find(|key| key.name == wanted.name && *key != wanted) {
@@ -157,7 +158,7 @@ impl Hints {
         keys().find(|key| key.name == name)
     }
 
-    /// What there is instead of what is required, in words; empty where nothing comes near.
+    /// Describes alternatives to a requirement; empty if there are none.
     pub(super) fn near(&self, requirement: &Predicate) -> Vec<String> {
         let mut hints = Vec::new();
         self.collect(requirement, &mut hints);
@@ -179,7 +180,7 @@ impl Hints {
         }
     }
 
-    /// The versions of a package that there are, by catalog; the same answer each time.
+    /// Returns a package's versions by catalog, cached.
     fn versions(&self, package: &str) -> String {
         if let Some(known) = self.versions.borrow().get(package) {
             return known.clone();
@@ -210,7 +211,7 @@ impl Hints {
         }
     }
 
-    /// The versions in which the kind of an API is offered, with bundles that do.
+    /// Describes the versions in which an API's kind is offered, with bundles that provide them.
     fn other_versions(&self, api: &Gvk) -> Option<String> {
         let Gvk { group, version, kind } = api;
         let found: BTreeSet<(&str, &str)> = self

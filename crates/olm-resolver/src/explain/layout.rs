@@ -1,31 +1,33 @@
-//! Trees as lines a person can read: few, short, and with every cut marked.
+//! Prints trees as few and short lines, with every cut marked.
 //!
-//! What is shown is chosen by leaves, as these are the root causes: the first of every tree, then the second of every tree,
-//! and so on while there is room. Of a long way to a leaf the two ends are shown.
+//! The displayed statements are chosen by leaves, as these are the root causes. The first leaf of every tree
+//! is shown, then the second of every tree, and so on while there is room. If the path to a leaf is long,
+//! only its two ends are shown.
 
 use std::collections::BTreeSet;
 
 use super::Tree;
 
-/// Most lines of one explanation's trees. Fewer than 40, with nothing else counted.
+/// Maximum lines of one explanation's trees. Fewer than 40, with nothing else counted.
 pub const MAX_LINES: usize = 39;
 
-/// Most characters of a line, indentation included; two are left for whoever indents the whole, so that 120 columns do.
+/// Maximum characters of a line, indentation included. Two more are left for a caller's indentation, within
+/// 120 columns.
 pub const WIDTH: usize = 118;
 
-/// Statements shown at each end of the way to a leaf.
+/// Number of statements shown at each end of the path to a leaf.
 const END: usize = 5;
 
-/// Lines that one statement may take.
+/// Maximum lines of one statement.
 const MAX_WRAPPED: usize = 3;
 
 const INDENT: &str = "  ";
 
-/// The trees as at most `max_lines` indented lines of at most `width` characters, cuts marked with what was cut.
+/// Returns the trees as at most `max_lines` indented lines of at most `width` characters. Cuts are marked.
 pub fn lines(trees: &[Tree], max_lines: usize, width: usize) -> Vec<String> {
     let statements = Statements::of(trees);
     let mut best = Vec::new();
-    // Where not even one way fits, its statements get a line each.
+    // If not even one path fits, its statements get one line each.
     for wrapped in [MAX_WRAPPED, 1] {
         let paper = Paper { width, wrapped };
         let mut shown = BTreeSet::new();
@@ -47,16 +49,16 @@ pub fn lines(trees: &[Tree], max_lines: usize, width: usize) -> Vec<String> {
     best
 }
 
-/// What is written on.
+/// Format of the output.
 #[derive(Clone, Copy)]
 struct Paper {
-    /// Most characters of a line.
+    /// Maximum characters of a line.
     width: usize,
-    /// Most lines of a statement.
+    /// Maximum lines of a statement.
     wrapped: usize,
 }
 
-/// Both ends of a way, the whole if that is hardly longer.
+/// Returns both ends of a path, or the whole if it is hardly longer.
 fn ends(way: &[usize]) -> impl Iterator<Item = usize> {
     let is_short = way.len() <= 2 * END + 1;
     let last = way.len().saturating_sub(END);
@@ -103,7 +105,7 @@ impl<'a> Statements<'a> {
         statements
     }
 
-    /// Ways from a root to each leaf: the first leaf of every root, then the second, and so on.
+    /// Returns paths from a root to each leaf: the first leaf of every root, then the second, and so on.
     fn ways(&self) -> Vec<Vec<usize>> {
         let leaves = (0..self.all.len()).filter(|&index| self.all[index].children.is_empty());
         let mut ways: Vec<(usize, usize, Vec<usize>)> = Vec::new();
@@ -124,7 +126,7 @@ impl<'a> Statements<'a> {
     }
 
     fn render(&self, shown: &BTreeSet<usize>, paper: Paper) -> Vec<String> {
-        // What leads to something shown is not cut off, but left out in between.
+        // Ancestors of a shown statement are omitted in between instead of being cut off.
         let mut leading = BTreeSet::new();
         for &statement in shown {
             let mut current = statement;
@@ -187,7 +189,7 @@ impl View<'_> {
         }
     }
 
-    /// From a statement that is left out to the next ones on the way that are shown, with the number of those between.
+    /// Returns the nearest shown statements below an omitted one, with the number of omitted statements.
     fn skip(&self, start: usize) -> (Vec<usize>, usize) {
         let (mut ends, mut passed) = (Vec::new(), 0);
         let mut open = vec![start];
@@ -206,7 +208,7 @@ impl View<'_> {
     }
 }
 
-/// One statement as `- …`, further lines indented below it; what they cannot hold is counted.
+/// Adds one statement as `- …`, further lines indented below it. Omitted characters are counted.
 fn push_wrapped(text: &str, depth: usize, paper: Paper, lines: &mut Vec<String>) {
     let indent = INDENT.repeat(depth);
     let room = paper
@@ -228,7 +230,7 @@ fn push_wrapped(text: &str, depth: usize, paper: Paper, lines: &mut Vec<String>)
     }
 }
 
-/// Lines of at most `room` characters, broken between words; a word longer than that is broken within.
+/// Breaks text into lines of at most `room` characters between words. A longer word is broken within.
 fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut taken = 0;

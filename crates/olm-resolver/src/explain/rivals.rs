@@ -1,4 +1,4 @@
-//! Bundles of which one only may be there, told by who wants them.
+//! Rival bundles, of which only one may be present, grouped by the requirers that want them.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,26 +9,27 @@ use super::statement::{Draft, named};
 use crate::bundle_id::BundleId;
 use crate::enumeration::list;
 
-/// Camps of rivals that bundles are compared with in one tree, and who wants each; after them only the size of a group is told.
+/// Maximum comparisons with camps and their requirers in one tree. After them only the size of a group is
+/// reported.
 pub(super) const MAX_COMPARED: usize = 1_000_000;
 
-/// Camps told one by one; the rest are counted.
+/// Maximum camps shown one by one; the rest are counted.
 const SHOWN_CAMPS: usize = 4;
 
-/// Who wants which bundles, and the groups of which one member only may be there.
+/// Bundles with their requirers, and the groups of which only one member may be present.
 #[derive(Default)]
 pub(super) struct Rivals<'a> {
-    /// Bundles that are wanted, with who wants them.
+    /// Wanted bundles with their requirers.
     wanted_by: BTreeMap<&'a BundleId, BTreeSet<Rc<str>>>,
     groups: Vec<Rivalry<'a>>,
-    /// Places of the groups, by member.
+    /// Indexes of the groups, by member.
     groups_of: BTreeMap<&'a BundleId, Vec<usize>>,
-    /// How many camps and wanters were compared so far.
+    /// Number of camps and requirers compared so far.
     pub(super) compared: Cell<usize>,
 }
 
 impl<'a> Rivals<'a> {
-    /// Everything that is wanted has to be told before the groups are.
+    /// Records a requirer of bundles. All requirers must be recorded before the groups.
     pub(super) fn want(&mut self, candidates: &'a [BundleId], by: &str) {
         let by: Rc<str> = by.into();
         for candidate in candidates {
@@ -47,13 +48,14 @@ impl<'a> Rivals<'a> {
         self.groups.push(rivalry);
     }
 
-    /// What stands against a bundle in each of its groups.
+    /// Returns the rivals of a bundle in each of its groups.
     pub(super) fn of(&self, bundle: &'a BundleId) -> impl Iterator<Item = Draft<'a>> {
         let groups = self.groups_of.get(bundle).into_iter().flatten();
         groups.filter_map(move |&place| self.in_group(bundle, &self.groups[place]))
     }
 
-    /// Members of a group that something else wants than what wants the bundle: alternatives of one choice are no rivals.
+    /// Returns the members of a group that other requirers want than those of the bundle. Alternatives of one
+    /// choice are not rivals.
     fn in_group(&self, bundle: &'a BundleId, rivalry: &Rivalry<'a>) -> Option<Draft<'a>> {
         let Rivalry {
             group,
@@ -75,7 +77,7 @@ impl<'a> Rivals<'a> {
         for camp in camps {
             let theirs = camp.wanters.as_ref();
             let foreign: Vec<&str> = theirs.unwrap_or(&none).difference(own).map(|by| &**by).collect();
-            // What nobody wants takes part because it is installed and must stay.
+            // A bundle without requirers takes part because it is installed and must stay.
             if !foreign.is_empty() || theirs.is_none() {
                 let without = Some(bundle).filter(|_| theirs.is_none() && wanters.is_none());
                 by_wanter.entry(foreign).or_default().join(camp, without);
@@ -110,17 +112,17 @@ impl<'a> Rivals<'a> {
     }
 }
 
-/// What several bundles have in common of which one only may be there.
+/// A common property of bundles of which only one may be present.
 #[derive(Clone, Copy)]
 pub(super) enum Group<'a> {
     /// They provide this API, printed as `Kind (group/version)`.
     Api(&'a str),
-    /// They are of this package.
+    /// They belong to this package.
     Package(&'a str),
 }
 
 impl Group<'_> {
-    /// How membership is told: of the bundle itself, and of the others.
+    /// Returns the verbs for membership: of the bundle itself, and of the others.
     fn verbs(self) -> (&'static str, &'static str) {
         match self {
             Group::Api(_) => ("provides", "does"),
@@ -138,14 +140,14 @@ impl fmt::Display for Group<'_> {
     }
 }
 
-/// A group of which one member only may be there.
+/// A group of which only one member may be present.
 struct Rivalry<'a> {
     group: Group<'a>,
-    /// How many members there are.
+    /// Number of members.
     size: usize,
-    /// The members by who wants them, so that a bundle is compared with few camps and not with every member.
+    /// The members by requirers, so that a bundle is compared with few camps and not with every member.
     camps: Vec<Camp<'a>>,
-    /// How many camps there are and how many want one of them.
+    /// Number of camps, plus the requirers of each.
     weight: usize,
 }
 
@@ -176,12 +178,13 @@ impl<'a> Rivalry<'a> {
     }
 }
 
-/// Members of a group that are wanted by the same.
+/// Members of a group with the same requirers.
 #[derive(Default)]
 struct Camp<'a> {
-    /// Who wants them; nobody wants what only is installed and must stay.
+    /// Their requirers; `None` for installed bundles that only must stay.
     wanters: Option<BTreeSet<Rc<str>>>,
-    /// The first of them with their places in the group: the two that are named, and one in the place of the one compared.
+    /// The first three members with their positions in the group: two for display, and a spare if the
+    /// compared bundle is one of them.
     first: Vec<(usize, &'a BundleId)>,
     count: usize,
 }
@@ -194,7 +197,7 @@ impl<'a> Camp<'a> {
         }
     }
 
-    /// Adds the members of another camp, but for one.
+    /// Adds the members of another camp, except for `without`.
     fn join(&mut self, other: &Camp<'a>, without: Option<&BundleId>) {
         self.count += other.count - usize::from(without.is_some());
         let first = other.first.iter().copied();

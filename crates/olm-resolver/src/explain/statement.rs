@@ -1,4 +1,4 @@
-//! Statements with what they rest on.
+//! Statements with their reasons.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A statement that rests on nothing.
+    /// Returns a statement without reasons.
     pub(crate) fn leaf(text: impl Into<String>) -> Self {
         Tree {
             text: text.into(),
@@ -28,7 +28,7 @@ impl Tree {
     }
 }
 
-/// A statement of a tree that is not cut yet. Hints are looked for once it is known what is shown.
+/// A statement of a tree before it is cut. Hints are computed once it is known which statements are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Draft<'a> {
     pub(super) text: String,
@@ -36,12 +36,12 @@ pub(super) struct Draft<'a> {
     hint: Option<Hint<'a>>,
 }
 
-/// What a hint is asked for.
+/// Subject of a hint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Hint<'a> {
-    /// What a Subscription does not find.
+    /// The missing object of a Subscription.
     Lack(Lack, &'a Subscription),
-    /// What nothing meets.
+    /// An unmet requirement.
     Requirement(&'a Predicate),
 }
 
@@ -90,12 +90,12 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The first of the names, and how many there are besides.
+/// Returns the first of the names, and the number of the others.
 pub(super) fn together(bundles: &[&BundleId]) -> String {
     named(bundles, bundles.len())
 }
 
-/// The same for `count` bundles of which two or more are given.
+/// Returns the same for `count` bundles, of which at least two are given.
 pub(super) fn named(bundles: &[&BundleId], count: usize) -> String {
     match bundles {
         [] => String::new(),

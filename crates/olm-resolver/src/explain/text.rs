@@ -11,17 +11,17 @@ pub const CONDITION_LIMIT: usize = 32_768;
 /// Largest message of an event, in bytes.
 pub const EVENT_LIMIT: usize = 1_024;
 
-/// The first line for people has fewer characters than this.
+/// Exclusive maximum of characters of the first line for people.
 pub const FIRST_LINE: usize = 300;
 
-/// Upstream's line may take no more than this share of the whole.
+/// Upstream's line may take at most one part in this many of the whole.
 const FIRST_LINE_SHARE: usize = 2;
 
 const ELLIPSIS: &str = "…";
 
 impl Explanation {
-    /// Upstream's message as the first line, then the reasons with `hints` as an indented tree, then `advice`; never more than `limit`
-    /// bytes. What does not fit is left out from the end of each part, and marked.
+    /// Returns upstream's message as the first line, then the reasons with `hints` as an indented tree, then
+    /// `advice`. The text has at most `limit` bytes. Each part is cut at its end, with a mark.
     pub fn text(&self, hints: &Hints, advice: &[String], limit: usize) -> String {
         let mut text = cut(&self.message(), limit / FIRST_LINE_SHARE);
         let advice: String = advice.iter().map(|line| format!("\n{line}")).collect();
@@ -32,8 +32,8 @@ impl Explanation {
         text
     }
 
-    /// What is wrong in one line of fewer than [`FIRST_LINE`] characters: upstream's message where that is short enough, else
-    /// the root cause in our words.
+    /// Returns one line of fewer than [`FIRST_LINE`] characters: upstream's message if it is short enough,
+    /// else the root cause in our words.
     pub fn summary(&self) -> String {
         let message = self.message();
         if message.chars().count() < FIRST_LINE && !message.contains('\n') {
@@ -54,7 +54,7 @@ impl Explanation {
     }
 }
 
-/// How likely a reason is what somebody can do something about.
+/// Returns how likely a user can act on a reason.
 fn weight(reason: &Reason) -> u8 {
     match reason {
         Reason::SubscriptionInvalid { .. } => 6,
@@ -95,7 +95,8 @@ fn names(members: &[BundleId]) -> String {
     list(members.iter().map(BundleId::csv))
 }
 
-/// At most one character less than [`FIRST_LINE`]; where something is cut, the end stays, and how much it was is told.
+/// Shortens to at most one character less than [`FIRST_LINE`]. The end is kept, and the number of cut
+/// characters is shown.
 fn shorten(text: &str) -> String {
     let length = text.chars().count();
     if length < FIRST_LINE {
@@ -109,7 +110,7 @@ fn shorten(text: &str) -> String {
 }
 
 impl Tree {
-    /// The tree as indented lines, none left out.
+    /// Returns the whole tree as indented lines.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         render(self, 0, &mut lines);
@@ -124,7 +125,7 @@ fn render(tree: &Tree, depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// As many lines as fit, each after a line break.
+/// Returns as many lines as fit, each after a line break.
 fn whole_lines(lines: &[String], room: usize) -> String {
     let mut text = String::new();
     for (index, line) in lines.iter().enumerate() {
@@ -143,7 +144,7 @@ fn whole_lines(lines: &[String], room: usize) -> String {
     text
 }
 
-/// The text, or as much of it as fits with a mark behind it.
+/// Returns the text, or as much of it as fits with a mark after it.
 pub fn cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! The reasons of a contradiction as a tree: who asks for what, who could provide it, and what rules that out.
+//! The reasons of a contradiction as a tree: requests, their candidates, and what rules these out.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,27 +9,27 @@ use super::{Explanation, Failure, Hints, Reason};
 use crate::bundle_id::BundleId;
 use crate::enumeration::list;
 
-/// Candidates told one by one; the rest are counted.
+/// Maximum candidates shown one by one; the rest are counted.
 const SHOWN_CANDIDATES: usize = 4;
 
-/// How far a chain of requirements is followed step by step. What is further on is told by its root causes, so that the tree
-/// as JSON nests less than readers of JSON follow (128).
+/// Maximum depth of a chain of requirements that is followed step by step. Below, only root causes are shown,
+/// so that the JSON of the tree nests less than JSON readers allow (128).
 const MAX_DEPTH: usize = 12;
 
-/// Bundles followed step by step in one tree; those after them are told by their root causes. Without it, twelve layers of
-/// eight bundles would be followed on 8¹² ways.
+/// Maximum bundles followed step by step in one tree; for the rest, only root causes are shown. Without it,
+/// twelve layers of eight bundles would have 8¹² paths.
 const MAX_FOLLOWED: usize = 400;
 
-/// Bundles visited in search of root causes for one tree, and candidates looked at on the way; those after them are only said to
-/// be left out.
+/// Maximum bundles visited in search of one tree's root causes, candidates included. The tree only mentions
+/// that the rest is left out.
 const MAX_VISITED: usize = 100_000;
 
-/// Different reasons told apart among the candidates of one choice.
+/// Maximum number of different reasons among the candidates of one choice.
 const MAX_TOLD_APART: usize = 32;
 
 impl Explanation {
-    /// The reasons, one tree for each Subscription or installed operator that wants something, with `hints` of what comes near
-    /// what is asked for in vain.
+    /// Returns the reasons: one tree for each Subscription or installed operator with a request. `hints` adds
+    /// alternatives to missing objects.
     pub fn tree(&self, hints: &Hints) -> Vec<Tree> {
         match &self.failure {
             Failure::Prevented { text, hint } => vec![Tree {
@@ -64,18 +64,18 @@ fn of_reasons(reasons: &[Reason], hints: &Hints) -> Vec<Tree> {
     roots.into_iter().map(|root| root.told(hints)).collect()
 }
 
-/// The reasons by what they are about.
+/// The reasons by their subject.
 struct TreeBuilder<'a> {
-    /// Reasons that a bundle carries.
+    /// Reasons of a bundle.
     of_bundle: BTreeMap<&'a BundleId, Vec<&'a Reason>>,
-    /// What each Subscription asks for, in words, and its candidates; by name.
+    /// Description of each Subscription's request, and its candidates; by name.
     wanted: BTreeMap<&'a str, (&'a str, &'a [BundleId])>,
     rivals: Rivals<'a>,
-    /// How many bundles were followed so far.
+    /// Number of bundles followed so far.
     followed: Cell<usize>,
-    /// How many were visited in search of root causes.
+    /// Number of bundles visited in search of root causes.
     visited: Cell<usize>,
-    /// Root causes that were looked for.
+    /// Cached root causes.
     root_causes: RefCell<BTreeMap<&'a BundleId, Vec<Draft<'a>>>>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> TreeBuilder<'a> {
         for reason in reasons {
             builder.add(reason);
         }
-        // Only now it is known who wants what.
+        // All requirers are known only now.
         for reason in reasons {
             match reason {
                 Reason::OneProvider { api, members } => builder.rivals.add_group(Group::Api(api), members),
@@ -157,7 +157,7 @@ impl<'a> TreeBuilder<'a> {
             }
         }
         for (subscription, (asks, candidates)) in &self.wanted {
-            // One whose candidates take no part only stands beside the one that tells the reason.
+            // A Subscription without involved candidates only accompanies the one with the reason.
             if !asks.is_empty() && !candidates.is_empty() {
                 roots.push(Draft::new(
                     format!("subscription {subscription} asks for {asks}"),
@@ -183,7 +183,7 @@ impl<'a> TreeBuilder<'a> {
         )
     }
 
-    /// Each candidate with what rules it out; those ruled out alike are told together.
+    /// Returns each candidate with the reasons that rule it out. Candidates with equal reasons are grouped.
     fn candidates(&self, candidates: &'a [BundleId], path: &BTreeSet<&'a BundleId>) -> Vec<Draft<'a>> {
         let mut told: Vec<(Vec<Draft<'a>>, Vec<&BundleId>)> = Vec::new();
         let mut not_told = 0;
@@ -209,7 +209,7 @@ impl<'a> TreeBuilder<'a> {
         trees
     }
 
-    /// What rules a bundle out, as far as it takes part in the contradiction.
+    /// Returns the reasons that rule a bundle out, as far as they take part in the contradiction.
     fn why_not(&self, bundle: &'a BundleId, path: &BTreeSet<&'a BundleId>) -> Vec<Draft<'a>> {
         if path.contains(bundle) {
             return Vec::new();
@@ -228,7 +228,7 @@ impl<'a> TreeBuilder<'a> {
         trees
     }
 
-    /// What the requirements of a bundle lead to in the end, however long the way.
+    /// Returns the ends of a bundle's chains of requirements, however long they are.
     fn root_causes(&self, start: &'a BundleId) -> Vec<Draft<'a>> {
         if let Some(known) = self.root_causes.borrow().get(start) {
             return known.clone();

@@ -20,7 +20,7 @@ fn owner(name: &str, package: &str, installed: &str) -> Subscription {
     }
 }
 
-/// Names of the entries, or the error.
+/// Returns the names of the entries, or the error.
 fn check(fail_forward: bool, subscriptions: &[Subscription], installed: &[InstalledCsv]) -> String {
     let problem = Problem {
         namespace: "ns".into(),

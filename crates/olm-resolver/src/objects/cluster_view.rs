@@ -1,4 +1,5 @@
-//! The objects of a namespace as the cluster sees them: what is on its way out does not count, and a status follows what is there.
+//! The objects of a namespace as the cluster sees them: deleted ones do not count, and statuses follow the
+//! existing objects.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +16,12 @@ use crate::installed::mark_replaced;
 use crate::plan::{NotSucceeded, Waiting};
 use crate::problem::InstalledCsv;
 
-/// Subscriptions and ClusterServiceVersions that count.
+/// The Subscriptions and ClusterServiceVersions that count.
 pub(super) struct ClusterView<'o> {
-    /// With their settled statuses.
+    /// Subscriptions with their settled statuses.
     pub(super) subscriptions: Vec<(&'o Subscription, SubscriptionStatus)>,
     csvs: Vec<&'o ClusterServiceVersion>,
-    /// What does not count, in words.
+    /// Description of the objects that do not count.
     pub(super) left_out: Vec<String>,
 }
 
@@ -48,7 +49,7 @@ impl<'o> ClusterView<'o> {
         let there: BTreeSet<String> = csvs.iter().map(|csv| csv.name_any()).collect();
         let subscriptions = subscriptions.into_iter().map(|object| {
             let mut status = object.status.clone().unwrap_or_default();
-            // catalog-operator says so as soon as the ClusterServiceVersion is there, before it resolves.
+            // catalog-operator sets this as soon as the ClusterServiceVersion exists, before it resolves.
             if let Some(current) = status.current_csv.clone().filter(|csv| there.contains(csv)) {
                 status.installed_csv = Some(current);
             }
@@ -76,12 +77,12 @@ impl<'o> ClusterView<'o> {
         installed
     }
 
-    /// What is said of the ClusterServiceVersions that do not run.
+    /// Returns the ClusterServiceVersions that do not run, with their statuses.
     pub(super) fn not_succeeded(&self) -> Vec<NotSucceeded> {
         let own = self.csvs.iter().filter(|csv| !csv.is_copied());
         let told = own.filter_map(|csv| {
             let status = csv.status.clone().unwrap_or_default();
-            // One that is being replaced runs.
+            // A ClusterServiceVersion that is being replaced still runs.
             let runs = [
                 ClusterServiceVersionPhase::Succeeded,
                 ClusterServiceVersionPhase::Replacing,
@@ -97,8 +98,8 @@ impl<'o> ClusterView<'o> {
         told.collect()
     }
 
-    /// InstallPlans that the statuses refer to and that have not brought what they are for. One whose ClusterServiceVersion was
-    /// there has: that is installed, or was deleted since.
+    /// Returns the InstallPlans in statuses that have not installed their ClusterServiceVersion yet. If it
+    /// existed before, the plan is done: it is installed, or was deleted since.
     pub(super) fn waiting(&self) -> Vec<Waiting> {
         let there: BTreeSet<String> = self.csvs.iter().map(|csv| csv.name_any()).collect();
         let waiting = self.subscriptions.iter().filter_map(|(object, status)| {
@@ -121,7 +122,7 @@ impl<'o> ClusterView<'o> {
     }
 }
 
-/// Statuses and ClusterServiceVersions that do not fit together: what a status names counts, and nothing else is looked for.
+/// Describes mismatches between statuses and ClusterServiceVersions. Only the name in a status counts.
 fn unmatched(
     subscriptions: &[(&Subscription, SubscriptionStatus)],
     csvs: &[&ClusterServiceVersion],
@@ -146,7 +147,7 @@ fn unmatched(
     let has_one = |(_, status): &(&Subscription, SubscriptionStatus)| {
         named(status).is_some_and(|csv| there.contains(&csv))
     };
-    // Where every Subscription has its own, the others were installed by hand.
+    // If every Subscription has its own, the others were installed by hand.
     if subscriptions.iter().all(has_one) {
         return told;
     }
@@ -171,18 +172,20 @@ fn unmatched(
     told.iter().cloned().chain(unowned).collect()
 }
 
-/// Whether what the Subscription got last was there and is not any more: then nothing is on its way.
+/// Returns whether the Subscription's last ClusterServiceVersion existed and was deleted. Then no
+/// installation is under way.
 fn was_deleted(status: &SubscriptionStatus, there: &BTreeSet<String>) -> bool {
     let installed = status.installed_csv.as_deref().unwrap_or_default();
     !installed.is_empty() && status.installed_csv == status.current_csv && !there.contains(installed)
 }
 
-/// ClusterServiceVersions and Subscriptions alike stay visible until their finalizers are through.
+/// Returns whether an object is being deleted. ClusterServiceVersions and Subscriptions stay visible until
+/// their finalizers have run.
 fn is_deleted<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
-/// What the group selects; None where only the cluster knows, as labels decide it.
+/// Returns the selected namespaces. `None` if labels decide, because only the cluster knows those.
 pub(super) fn targets(group: &OperatorGroup) -> Option<GroupTargets> {
     let told = group
         .status

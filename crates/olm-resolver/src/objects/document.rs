@@ -1,4 +1,4 @@
-//! Objects as they stand in files, before they are decoded.
+//! Objects in files, before they are decoded.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use super::ObjectsError;
 
-/// An object and where it was found.
+/// An object with its origin.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The object, undecoded.
     pub object: Value,
-    /// Where it stands, such as `document 2 of objects.yaml`.
+    /// Position of the object, such as `document 2 of objects.yaml`.
     pub origin: String,
 }
 
 impl Document {
-    /// Puts the object into this namespace if it names none, as kubectl does.
+    /// Sets the object's namespace if it has none, as kubectl does.
     pub fn put_into(&mut self, namespace: &str) {
         let metadata = &mut self.object["metadata"];
         if metadata.is_object() && metadata["namespace"].is_null() {
@@ -27,10 +27,11 @@ impl Document {
     }
 }
 
-/// The objects of a file of YAML or JSON documents; `-` is stdin. Lists are taken apart, empty documents left out.
+/// Returns the objects of a file of YAML or JSON documents; `-` is stdin. Lists are split up, empty documents
+/// skipped.
 ///
 /// # Errors
-/// The file cannot be read, is no UTF-8, or neither YAML nor JSON.
+/// The file cannot be read, is not UTF-8, or neither YAML nor JSON.
 pub fn read_file(file: &Path) -> Result<Vec<Document>, ObjectsError> {
     let is_stdin = file == Path::new("-");
     let name = if is_stdin {
@@ -50,7 +51,7 @@ pub fn read_file(file: &Path) -> Result<Vec<Document>, ObjectsError> {
     }
 }
 
-/// The same for a text that `name` stands for.
+/// Returns the objects of a text; `name` describes it in errors.
 pub fn parse(text: &str, name: &str) -> Result<Vec<Document>, ObjectsError> {
     let found = yaml::parse_all(text.as_bytes()).map_err(|source| ObjectsError::Syntax {
         file: name.to_owned(),
@@ -67,7 +68,8 @@ pub fn parse(text: &str, name: &str) -> Result<Vec<Document>, ObjectsError> {
     Ok(documents)
 }
 
-/// A flow mapping of YAML begins as JSON does; what is wrong with one in a file of YAML is not told in terms of JSON.
+/// Converts an error for the file's format. A flow mapping of YAML begins as JSON does, but errors in a YAML
+/// file must not be about JSON.
 fn in_terms_of(name: &str, text: &str, error: yaml::Error) -> yaml::Error {
     let extension = Path::new(name)
         .extension()

@@ -1,10 +1,10 @@
-//! Why objects cannot be used.
+//! Errors of reading objects.
 
 use std::io;
 
 use olm_fbc::yaml;
 
-/// Why objects cannot be used.
+/// Objects cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectsError {
     /// A file cannot be read.
@@ -12,7 +12,7 @@ pub enum ObjectsError {
     File {
         /// Its path, or `stdin`.
         file: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -21,21 +21,21 @@ pub enum ObjectsError {
     Syntax {
         /// Its path, or `stdin`.
         file: String,
-        /// What is wrong, and in which line.
+        /// The fault and its line.
         #[source]
         source: yaml::Error,
     },
-    /// An object is not what its kind demands.
+    /// An object does not match its kind's schema.
     #[error("{object}: field `{field}`: {cause}")]
     Object {
         /// Its kind, namespace and name.
         object: String,
         /// The field, `.` for the whole.
         field: String,
-        /// What is wrong with it.
+        /// The fault.
         cause: String,
     },
-    /// A document is no object.
+    /// A document is not an object.
     #[error("{0} is no Kubernetes object: it has no kind")]
     NoKind(String),
     /// A document is part of a catalog.
@@ -48,13 +48,13 @@ pub enum ObjectsError {
     NoName {
         /// Its kind.
         kind: String,
-        /// Where it stands.
+        /// Its position.
         origin: String,
     },
     /// There is nothing to plan for.
     #[error("no Subscription among the objects: a plan is made for the Subscriptions of a namespace")]
     NoSubscription,
-    /// There is nothing to plan for in the namespace asked for, nor in another.
+    /// There is nothing to plan for in the requested namespace, nor in another.
     #[error(
         "no Subscription in namespace {0}, nor elsewhere among the objects: choose another with --namespace"
     )]
@@ -65,9 +65,9 @@ pub enum ObjectsError {
     /// The namespace has no Subscription.
     #[error("no Subscription in namespace {namespace}: there are some in {known}")]
     NotInNamespace {
-        /// The namespace asked for.
+        /// The requested namespace.
         namespace: String,
-        /// Where there are any.
+        /// Namespaces with Subscriptions.
         known: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Objects of one kind, each name once.
+//! Objects of one kind with unique names.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use super::namespace_of;
 #[derive(Clone, Debug)]
 pub(super) struct Named<K> {
     all: Vec<K>,
-    /// Where each stands, by namespace and name.
+    /// Index of each object, by namespace and name.
     places: BTreeMap<(String, String), usize>,
 }
 
@@ -33,7 +33,7 @@ impl<K> Deref for Named<K> {
 }
 
 impl<K: ResourceExt> Named<K> {
-    /// Adds an object, in the place of the one of its name. Whether there was one.
+    /// Adds an object, or replaces the one of its name. Returns whether there was one.
     pub(super) fn put(&mut self, object: K) -> bool {
         let key = (namespace_of(&object).to_owned(), object.name_any());
         let place = *self.places.entry(key).or_insert(self.all.len());

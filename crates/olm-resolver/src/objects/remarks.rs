@@ -1,4 +1,4 @@
-//! What the author of an object may not have meant.
+//! Remarks on probable mistakes in objects.
 
 use kube_core::{Resource as _, ResourceExt};
 use olm_api::crd::unknown_fields;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::namespace_of;
 use crate::hold::parse_range;
 
-/// That the API server serves no such version of the kind. No version at all is taken for the right one.
+/// Reports a version of the kind that the API server does not serve. A missing version is accepted.
 pub(super) fn of_version(described: &str, kind: &str, version: &str) -> Option<String> {
     let is_group = kind == "OperatorGroup";
     let right = if is_group {
@@ -26,7 +26,7 @@ pub(super) fn of_version(described: &str, kind: &str, version: &str) -> Option<S
     })
 }
 
-/// Whether an object was meant for one of the kinds that are read, by the misspelt kind or group it has.
+/// Reports an object that was probably meant for a known kind, by its misspelt kind or group.
 pub(super) fn of_misspelt(described: &str, kind: &str, version: &str) -> Option<String> {
     let group = version.split_once('/').map_or(version, |(group, _)| group);
     if version.is_empty() || group == GROUP {
@@ -41,7 +41,7 @@ pub(super) fn of_misspelt(described: &str, kind: &str, version: &str) -> Option<
     ))
 }
 
-/// Fields nobody reads.
+/// Reports unknown fields.
 pub(super) fn of_fields(described: &str, object: &Value) -> Vec<String> {
     let unknown = unknown_fields(object).into_iter().map(|field| {
         let inside = &field.inside;
@@ -55,7 +55,7 @@ pub(super) fn of_fields(described: &str, object: &Value) -> Vec<String> {
     unknown.collect()
 }
 
-/// Words that do not mean what they seem to.
+/// Reports misleading values.
 pub(super) fn of_subscription(subscription: &Subscription) -> Vec<String> {
     let name = format!(
         "Subscription {}/{}",

@@ -1,4 +1,4 @@
-//! Objects from files: what is told of odd ones, and what is taken as kubectl would take it.
+//! Objects from files: remarks on odd ones, and values that are read as kubectl reads them.
 
 use super::*;
 
@@ -228,7 +228,7 @@ spec: {version: 1.0.0, displayName: etcd, install: {strategy: deployment}}
 status: {phase: Succeeded}
 ";
 
-/// What the operators would write a moment later, or what is gone a moment later, makes no difference.
+/// Changes that operators would make a moment later do not alter the result.
 #[test]
 fn objects_in_motion_are_taken_as_the_cluster_takes_them() {
     let successor = INSTALLED
@@ -267,7 +267,8 @@ fn objects_in_motion_are_taken_as_the_cluster_takes_them() {
     assert_eq!(question.waiting, []);
 }
 
-/// As in a cluster, what no status names belongs to no Subscription; that is told, as an install beside it may surprise.
+/// As in a cluster, a ClusterServiceVersion without a status that names it belongs to no Subscription. A
+/// remark reports this, as an install beside it may be a surprise.
 #[test]
 fn what_is_there_and_no_status_names_is_told() {
     let left_out = |status: &str| {
@@ -303,7 +304,7 @@ fn plans_that_wait_are_known_by_their_subscriptions() {
         (&*waiting.csv, waiting.install_plan.as_deref()),
         ("etcd.v1", Some("install-x"))
     );
-    // An upgrade of what was deleted still comes.
+    // An upgrade of a deleted operator still arrives.
     let status = "status: {installedCSV: etcd.v0, currentCSV: etcd.v1, installPlanRef: {name: install-x}}\n";
     let question = Objects::read(&format!("{SUBSCRIPTION}{status}"))
         .unwrap()
@@ -384,7 +385,7 @@ fn what_a_group_selects_is_known_by_its_status_or_else_by_its_list() {
     );
 }
 
-/// Objects are not guessed against: where CatalogSources are given, those are the ones there are.
+/// Objects are taken literally: if CatalogSources are given, no others exist.
 #[test]
 fn a_catalog_that_is_not_among_the_objects_is_told_with_the_one_that_was_meant() {
     let source =

@@ -1,4 +1,5 @@
-//! Plans and explanations as JSON. `docs/reference/plan.schema.json` and `explain.schema.json` are made of these types.
+//! Plans and explanations as JSON. `docs/reference/plan.schema.json` and `explain.schema.json` are generated
+//! from these types.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};

@@ -1,4 +1,5 @@
-//! Why Subscriptions of a namespace are not served or not upgraded, without looking further ahead than the next resolution.
+//! Explains why Subscriptions of a namespace are not served or not upgraded. Looks no further ahead than the
+//! next resolution.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,41 +12,42 @@ use crate::one_line::OneLine;
 use crate::problem::{Problem, Subscription};
 use crate::resolve::{ResolveError, resolve};
 
-/// What is to be said of some Subscriptions. As JSON it is an [`ExplainedDocument`](super::ExplainedDocument).
+/// Explanation of some Subscriptions. As JSON it is an [`ExplainedDocument`](super::ExplainedDocument).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Explained {
     /// The namespace.
     pub namespace: String,
-    /// What cannot be resolved, one entry for each part of the namespace.
+    /// Failures, one entry for each part of the namespace.
     pub unsatisfiable: Vec<Unsatisfiable>,
-    /// The Subscriptions that can, in the order of their objects.
+    /// The Subscriptions that can be resolved, in the order of their objects.
     pub standings: Vec<Standing>,
-    /// What does not run of what is installed. Known only to who has the objects: [`Question::explain`].
+    /// Installed operators that do not run. Needs the objects: [`Question::explain`] fills it.
     pub not_succeeded: Vec<NotSucceeded>,
     /// Malformed bundles and channels that were left out of the choice, with the reason.
     pub excluded: Vec<String>,
 }
 
-/// How a Subscription stands that can be resolved.
+/// State of a Subscription that can be resolved.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// The Subscription.
     pub subscription: String,
-    /// What it has; empty if nothing is installed.
+    /// Its installed operator; empty if there is none.
     pub installed: String,
-    /// What the next resolution gives it; none if nothing new.
+    /// The operator that the next resolution gives it; `None` if nothing is new.
     pub next: Option<String>,
-    /// Both in words.
+    /// Description of both.
     pub state: String,
-    /// What holds it back, where its channel offers more than it gets.
+    /// The reason why it gets less than its channel offers, if so.
     pub held_back: Option<HeldBack>,
 }
 
 impl Question {
-    /// Explains one Subscription by its name, or all of the namespace, what is installed, and what of that does not run.
+    /// Explains one Subscription by its name, or all of the namespace, and the installed operators that do
+    /// not run.
     ///
     /// # Errors
-    /// When the namespace as a whole cannot be resolved.
+    /// The namespace as a whole cannot be resolved.
     pub fn explain(&self, name: Option<&str>) -> Result<Explained, ResolveError> {
         let mut explained = explain(&self.problem, name)?;
         explained.not_succeeded = self.not_succeeded_of(name);
@@ -62,10 +64,10 @@ impl Question {
     }
 }
 
-/// Explains one Subscription by its name, or all of the namespace and what is installed.
+/// Explains one Subscription by its name, or all of the namespace and the installed operators.
 ///
 /// # Errors
-/// When the namespace as a whole cannot be resolved.
+/// The namespace as a whole cannot be resolved.
 pub fn explain(problem: &Problem, name: Option<&str>) -> Result<Explained, ResolveError> {
     let asked = |other: &str| name.is_none_or(|name| name == other);
     let resolution = resolve(problem)?;
@@ -115,7 +117,8 @@ pub fn explain(problem: &Problem, name: Option<&str>) -> Result<Explained, Resol
     })
 }
 
-/// Whether the Subscription's ClusterServiceVersion was there and is not any more. Nothing is resolved for it then.
+/// Returns whether the Subscription's ClusterServiceVersion existed and was deleted. Nothing is resolved for
+/// it then.
 fn was_deleted(problem: &Problem, subscription: &Subscription) -> bool {
     let Subscription {
         current_csv,
@@ -160,7 +163,7 @@ fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>
     }
 }
 
-/// The channels at whose head a Subscription is; none where it is at no head.
+/// Returns the channels at whose head a Subscription is; `None` if it is at no head.
 fn headed(problem: &Problem, subscription: &Subscription) -> Option<String> {
     let Subscription {
         package,

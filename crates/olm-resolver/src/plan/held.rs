@@ -26,13 +26,14 @@ pub struct HeldBack {
 }
 
 impl HeldBack {
-    /// The reasons as lines.
+    /// Returns the reasons as lines.
     pub fn lines(&self) -> Vec<String> {
         lines(&self.tree, MAX_LINES, WIDTH)
     }
 }
 
-/// Subscriptions that stay where they are although their channel goes on, with the reasons; `failed` ones are told elsewhere.
+/// Returns the Subscriptions that do not follow their channel, with the reasons. `failed` ones are reported
+/// elsewhere.
 pub fn held(problem: &Problem, failed: &BTreeSet<String>) -> Vec<HeldBack> {
     let mut held: Vec<HeldBack> = Vec::new();
     let (by_name, hints) = (ByName::new(problem), Hints::new(problem));
@@ -42,7 +43,8 @@ pub fn held(problem: &Problem, failed: &BTreeSet<String>) -> Vec<HeldBack> {
         if part.subscriptions.iter().any(|name| failed.contains(name)) {
             continue;
         }
-        // Asked for one Subscription after the other, so each part by itself: a namespace is large, its parts are not.
+        // Each Subscription needs a resolution, so each part is resolved by itself: a namespace may be large,
+        // its parts are not.
         let alone = (!part.offered.is_empty()).then(|| part.limit(problem, &by_name));
         held.extend(alone.iter().flat_map(|alone| {
             part.offered
@@ -57,7 +59,7 @@ pub fn held(problem: &Problem, failed: &BTreeSet<String>) -> Vec<HeldBack> {
     held
 }
 
-/// What stands in the way of an upgrade that is offered.
+/// Returns the reason why an offered upgrade is not installed; `None` if there is no conflict.
 fn by_others(problem: &Problem, name: &str, hints: &Hints) -> Option<HeldBack> {
     let mut asked = problem.clone();
     let subscription = asked.subscriptions.iter_mut().find(|s| s.name == *name)?;
@@ -74,7 +76,7 @@ fn by_others(problem: &Problem, name: &str, hints: &Hints) -> Option<HeldBack> {
     })
 }
 
-/// A version that is installed, is no head, and from which nothing leads on.
+/// Reports an installed version that is not a head and has no upgrade.
 fn without_a_way(
     problem: &Problem,
     by_name: &ByName<'_>,

@@ -1,4 +1,4 @@
-//! What is to be said of a plan beside what it does.
+//! Remarks on a plan beside its steps.
 
 use olm_api::crd;
 use olm_fbc::entry::Deprecation;
@@ -9,7 +9,7 @@ use crate::cluster_fit::{KubernetesVersion, unsupported_targets};
 use crate::enumeration::list;
 use crate::problem::{Problem, Subscription};
 
-/// Deprecations of what the Subscriptions have in the end, each once.
+/// Returns the deprecations of the final state of Subscriptions, without duplicates.
 pub(super) fn deprecations(problem: &Problem) -> Vec<String> {
     let mut notes = Vec::new();
     for subscription in &problem.subscriptions {
@@ -33,7 +33,7 @@ fn of_subscription(problem: &Problem, subscription: &Subscription) -> Vec<String
         return Vec::new();
     };
     let own = snapshot.find(package, channel, installed);
-    // What is not installed has no bundle to be told of, but its package and channel all the same.
+    // A Subscription without an installed bundle still has a package and a channel.
     let Some(entry) = own.or_else(|| snapshot.first(package, channel)) else {
         return Vec::new();
     };
@@ -60,9 +60,9 @@ fn of_subscription(problem: &Problem, subscription: &Subscription) -> Vec<String
 }
 
 impl Plan {
-    /// Notes what is installed and the cluster will not run: what needs a newer Kubernetes than `kubernetes`, and what does
-    /// not support the namespaces that the OperatorGroup selects. `csv_of` has the ClusterServiceVersion of an install, as
-    /// far as its catalog tells it.
+    /// Adds notes on installed operators that the cluster will not run. They need a newer Kubernetes than
+    /// `kubernetes`, or do not support the namespaces that the OperatorGroup selects. `csv_of` returns the
+    /// ClusterServiceVersion of an install, if its catalog has it.
     pub fn note_unfit(
         &mut self,
         question: &Question,
@@ -88,8 +88,9 @@ impl Plan {
         self.notes.extend(notes);
     }
 
-    /// Notes installs that OLM refuses before it makes an InstallPlan (`docs/decisions/0003-bundle-image-references.md`). `objects_of` has
-    /// the objects of an install's bundle, as far as its catalog tells them.
+    /// Adds notes on installs that OLM rejects before it creates an InstallPlan
+    /// (`docs/decisions/0003-bundle-image-references.md`). `objects_of` returns the objects of an install's
+    /// bundle, if its catalog has them.
     pub fn note_refused(&mut self, mut objects_of: impl FnMut(&Install) -> Vec<Value>) {
         let mut notes = Vec::new();
         for install in self.install() {

@@ -1,4 +1,4 @@
-//! What a plan is made for.
+//! Input of a plan.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,38 +10,38 @@ use crate::cluster_fit::GroupTargets;
 use crate::one_line::OneLine;
 use crate::problem::Problem;
 
-/// What the plan needs to know beside the [`Problem`].
+/// Input of a plan: the [`Problem`], and facts that resolution does not use.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// The namespace with its catalogs.
     pub problem: Problem,
-    /// Names of Subscriptions that ask for manual approval.
+    /// Names of Subscriptions with manual approval.
     pub manual: BTreeSet<String>,
-    /// How many steps to look ahead; all where none is given.
+    /// Number of steps to look ahead; `None` for all.
     pub steps: Option<usize>,
-    /// What the namespace's OperatorGroup selects, where that is known.
+    /// Namespaces that the OperatorGroup selects, if known.
     pub targets: Option<GroupTargets>,
-    /// InstallPlans that are not carried out yet.
+    /// InstallPlans that are not complete.
     pub waiting: Vec<Waiting>,
     /// ClusterServiceVersions of the namespace that do not run.
     pub not_succeeded: Vec<NotSucceeded>,
-    /// What of the objects is left out of the question, and why.
+    /// Objects that are left out of the question, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// An InstallPlan that is not carried out yet.
+/// An InstallPlan that is not complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// The Subscription it is for.
+    /// The Subscription of the plan.
     pub subscription: String,
-    /// The ClusterServiceVersion it brings.
+    /// The ClusterServiceVersion it installs.
     pub csv: String,
-    /// Its name, where the Subscription tells it.
+    /// Its name, if the Subscription has it.
     pub install_plan: Option<String>,
 }
 
 impl Waiting {
-    /// What its approval names: the plan, or whom it is for.
+    /// Returns the name for its approval: the plan's, or the Subscription's.
     fn name(&self) -> &str {
         self.install_plan.as_deref().unwrap_or(&self.subscription)
     }
@@ -62,7 +62,7 @@ pub struct NotSucceeded {
 }
 
 impl fmt::Display for NotSucceeded {
-    /// One line, whatever stands in the message.
+    /// Prints one line, whatever the message contains.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             csv,
@@ -92,7 +92,7 @@ impl fmt::Display for NotSucceeded {
 }
 
 impl Question {
-    /// The ClusterServiceVersions that do not run: those of one Subscription by its name, or all.
+    /// Returns the ClusterServiceVersions that do not run: those of one Subscription by its name, or all.
     pub(super) fn not_succeeded_of(&self, name: Option<&str>) -> Vec<NotSucceeded> {
         let subscription = self
             .problem
@@ -108,8 +108,8 @@ impl Question {
         all.filter(|found| is_asked(&found.csv)).cloned().collect()
     }
 
-    /// Takes it that the namespace has an OperatorGroup, where the objects leave it out as files often do. Returns what to
-    /// tell whoever asks.
+    /// Assumes an OperatorGroup if the objects have none, as files often leave it out. Returns a remark about
+    /// it.
     pub fn assume_group(&mut self) -> Option<String> {
         if self.problem.operator_group.count > 0 {
             return None;
@@ -121,7 +121,7 @@ impl Question {
         ))
     }
 
-    /// What to tell of catalogs that the namespace cannot use although they are given.
+    /// Reports given catalogs that the namespace cannot use.
     pub fn out_of_reach(&self) -> impl Iterator<Item = String> {
         let Problem {
             namespace,
@@ -139,7 +139,7 @@ impl Question {
         })
     }
 
-    /// What is to be said before anything is resolved.
+    /// Returns the remarks that precede the resolution.
     pub(super) fn opening_notes(&self) -> Vec<String> {
         let waiting = self.waiting.iter().map(|waiting| self.waiting_text(waiting));
         self.left_out.iter().cloned().chain(waiting).collect()
@@ -165,7 +165,7 @@ impl Question {
         )
     }
 
-    /// That a Subscription waits for a plan, and for which.
+    /// Describes the plan that a Subscription waits for.
     pub(super) fn awaited_text(&self, waiting: &Waiting) -> String {
         let (csv, name, namespace) = (&waiting.csv, waiting.name(), &self.problem.namespace);
         let plan = waiting.install_plan.as_ref().map_or_else(

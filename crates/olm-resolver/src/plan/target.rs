@@ -1,4 +1,4 @@
-//! The question how to get to one version.
+//! Plans the way to one version.
 
 use super::way::{MAX_TRIALS, Target, is_at, search, versions_text};
 use super::{MAX_STEPS, Plan, Question, Unsatisfiable};
@@ -6,13 +6,13 @@ use crate::explain::Tree;
 use crate::problem::{Problem, Subscription};
 use crate::resolve::ResolveError;
 
-/// The question for a target cannot be put.
+/// A target cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// No Subscription of this name.
     #[error("{0}")]
     UnknownSubscription(String),
-    /// Several Subscriptions could get there.
+    /// Several Subscriptions could reach the target.
     #[error("several subscriptions could go to {version}: {names}; name one with --subscription")]
     Ambiguous {
         /// The target.
@@ -27,7 +27,7 @@ pub enum TargetError {
         namespace: String,
         /// The target.
         version: String,
-        /// What there is.
+        /// The existing versions.
         offers: String,
     },
     /// The namespace cannot be resolved.
@@ -35,12 +35,13 @@ pub enum TargetError {
     Resolve(#[from] ResolveError),
 }
 
-/// Plans the way to a version. If there is none, the plan has that among what is unsatisfiable, with the versions there are.
+/// Plans the way to a version. If there is none, the plan reports that as unsatisfiable, with the existing
+/// versions.
 ///
-/// Of several ways, the one with the fewest changes of channel is taken, then the one with the fewest steps.
+/// The way with the fewest changes of channel is chosen, then the one with the fewest steps.
 ///
 /// # Errors
-/// When it is not clear which Subscription is meant, or the namespace cannot be resolved.
+/// It is not clear which Subscription is meant, or the namespace cannot be resolved.
 pub fn plan_to(question: &Question, target: &Target) -> Result<Plan, TargetError> {
     plan_within(question, target, MAX_TRIALS)
 }
@@ -69,7 +70,8 @@ fn plan_within(question: &Question, target: &Target, max_trials: usize) -> Resul
     })
 }
 
-/// Returns the plan that says that there is no way; `given_up` is the number of resolutions after which the search ended early.
+/// Returns the plan which reports that there is no way. `given_up` is the number of resolutions after which
+/// the search ended early.
 fn no_way(
     question: &Question,
     subscription: &Subscription,
@@ -112,7 +114,7 @@ fn no_way(
     }
 }
 
-/// Whether the Subscription's package has the target's version.
+/// Returns whether the Subscription's package has the target's version.
 fn offers_target(problem: &Problem, subscription: &Subscription, target: &Target) -> bool {
     problem.snapshot(&subscription.catalog).is_some_and(|snapshot| {
         let mut entries = snapshot
@@ -171,7 +173,8 @@ mod tests {
     use super::*;
     use crate::catalog::{Catalog, CatalogKey, Snapshot};
 
-    /// A package with versions 1.0.0 to 9.0.0 in one channel, each replacing the one before, and a Subscription that has none.
+    /// Returns a package with versions 1.0.0 to 9.0.0 in one channel, each replacing the one before. Its
+    /// Subscription has none installed.
     fn question(requires: &str) -> Question {
         let key = CatalogKey {
             name: "cat".to_owned(),

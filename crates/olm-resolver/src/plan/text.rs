@@ -1,4 +1,4 @@
-//! A plan for people.
+//! A plan as text for people.
 
 use std::fmt;
 
@@ -97,7 +97,8 @@ mod tests {
     use crate::catalog::CatalogKey;
     use crate::plan::{Edit, Explained, HeldBack, NotSucceeded, Standing, Unsatisfiable};
 
-    /// Names come from Subscriptions and catalogs. A line of a plan that somebody else has made up is read as the plan's.
+    /// Names come from Subscriptions and catalogs. A line in such a name must not look like a line of the
+    /// plan.
     #[test]
     fn no_name_begins_a_line_of_its_own() {
         let evil = || "x\nstep 9\r\n  approve  nothing".to_owned();

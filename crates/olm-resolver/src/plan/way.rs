@@ -1,4 +1,4 @@
-//! The way to one version: which channels to follow, step by step, until it is installed.
+//! Search for the way to one version: the channels to follow, step by step, until it is installed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -10,15 +10,15 @@ use crate::problem::{Problem, Subscription};
 use crate::resolve::{Resolution, ResolveError, resolve};
 use crate::simulate;
 
-/// Most resolutions tried in search of a way.
+/// Maximum resolutions tried in search of a way.
 pub(super) const MAX_TRIALS: usize = 4_000;
 
-/// Where to.
+/// Target of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// A version, with or without `v`, or the name of a ClusterServiceVersion.
     pub version: String,
-    /// The Subscription that is to get there; may be left out where only one could.
+    /// The Subscription that shall reach it; may be omitted if only one could.
     pub subscription: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Target {
     }
 }
 
-/// Versions of the package, in words.
+/// Lists the versions of the package.
 pub(super) fn versions_text(problem: &Problem, subscription: &Subscription) -> String {
     let mut versions: Vec<Version> = problem
         .snapshot(&subscription.catalog)
@@ -48,25 +48,25 @@ pub(super) fn versions_text(problem: &Problem, subscription: &Subscription) -> S
     )
 }
 
-/// A way: what was resolved at each step, and what was changed before it.
+/// A way: the resolution of each step, and the changes before it.
 #[derive(Clone, Default)]
 pub(super) struct Way {
-    /// What is changed before each step, the problem with that, and its resolution.
+    /// Changes before each step, the changed problem, and its resolution.
     pub(super) steps: Vec<(Vec<Edit>, Problem, Resolution)>,
 }
 
-/// Cheapest first: changes, then steps, then in the order found.
+/// Sort key, cheapest first: changes, then steps, then the order of discovery.
 type Queued = Reverse<(usize, usize, usize)>;
 
-/// What a search came to.
+/// Result of a search.
 pub(super) struct Searched {
     /// The way, if there is one.
     pub(super) way: Option<Way>,
-    /// Whether the search ended before all was tried, so that there may be a way all the same.
+    /// True if the search ended before all was tried, so that a way may still exist.
     pub(super) gave_up: bool,
 }
 
-/// Looks for the cheapest way from the namespace as it is, with at most so many resolutions.
+/// Searches for the cheapest way from the present namespace, with a limit on resolutions.
 pub(super) fn search(
     start: &Problem,
     name: &str,
@@ -119,7 +119,7 @@ pub(super) fn search(
     Ok(Searched { way: None, gave_up })
 }
 
-/// Whether the Subscription has the target.
+/// Returns whether the Subscription has the target.
 pub(super) fn is_at(problem: &Problem, subscription: &Subscription, target: &Target) -> bool {
     let csv = problem
         .installed
@@ -128,13 +128,14 @@ pub(super) fn is_at(problem: &Problem, subscription: &Subscription, target: &Tar
     csv.is_some_and(|csv| target.is(&csv.name, Version::parse_tolerant(&csv.version).ok().as_ref()))
 }
 
-/// A namespace to resolve next, and what was changed in it.
+/// A namespace to resolve next, with its change.
 struct Move {
     edit: Option<Edit>,
     changed: Problem,
 }
 
-/// What may be tried next: nothing changed, another channel, and for a first installation the version itself.
+/// Returns the possible next moves: no change, another channel, and for a first installation the version
+/// itself.
 fn moves(problem: &Problem, subscription: &Subscription, target: &Target) -> Vec<Move> {
     let with =
         |fields: Vec<(&'static str, String, String)>, recreate: bool, edit: &dyn Fn(&mut Subscription)| {
@@ -196,7 +197,7 @@ fn moves(problem: &Problem, subscription: &Subscription, target: &Target) -> Vec
 }
 
 impl Way {
-    /// The plan of the way.
+    /// Returns the plan of the way.
     pub(super) fn told(self, question: &Question, subscription: &Subscription, target: &Target) -> Plan {
         let mut plan = Plan {
             namespace: question.problem.namespace.clone(),

@@ -2,7 +2,7 @@
 
 use super::sat::{Literal, Sat};
 
-/// Up to this many members, one clause per pair is smaller than a counter.
+/// Maximum members for which one clause per pair is smaller than a counter.
 const PAIRWISE_LIMIT: usize = 6;
 
 /// Adds clauses that forbid more than `limit` of `members`, a repeated member counting as often as it is listed.
@@ -27,8 +27,9 @@ pub(super) fn at_most(sat: &mut impl Sat, limit: usize, members: &[Literal], unl
     }
 }
 
-/// Sinz's counter: `reached[j]` after a member says that at least `j + 1` members up to it hold. Linear in
-/// members times limit, where a sorting network as upstream's grows with the square of the logarithm on top.
+/// Adds Sinz's counter: `reached[j]` after a member means that at least `j + 1` members up to it hold. It is
+/// linear in members times limit. A sorting network, as upstream's, grows with the square of the logarithm on
+/// top.
 fn sequential_counter(sat: &mut impl Sat, limit: usize, members: &[Literal], unless: &[Literal]) {
     let mut before: Vec<Literal> = Vec::new();
     for &member in members {

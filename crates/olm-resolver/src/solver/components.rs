@@ -1,4 +1,4 @@
-//! Parts of an instance that have nothing to do with each other.
+//! Independent parts of an instance.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Component {
 }
 
 impl Component {
-    /// The variables of this part, ascending.
+    /// Returns the variables of this part, ascending.
     pub fn variables(&self) -> &[VariableId] {
         &self.variables
     }

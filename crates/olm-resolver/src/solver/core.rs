@@ -23,12 +23,12 @@ impl<S: Sat> Encoding<S> {
         Encoding { sat, literals }
     }
 
-    /// The literal of a variable of this component.
+    /// Returns the literal of a variable of this component.
     pub(super) fn literal(&self, variable: VariableId) -> Literal {
         self.literals[&variable]
     }
 
-    /// Adds one constraint; it is void where a literal of `unless` holds.
+    /// Adds one constraint. It does not apply if a literal of `unless` holds.
     pub(super) fn add(&mut self, holder: VariableId, constraint: &Constraint, unless: &[Literal]) {
         let subject = self.literal(holder);
         let clause: Vec<Literal> = match constraint {
@@ -53,8 +53,9 @@ impl<S: Sat> Encoding<S> {
     }
 }
 
-/// A minimal unsatisfiable set of a component that has no selection: what is of lower rank is given up first, and
-/// within a rank what comes later. It stays larger where to make it smaller is more work than may be done.
+/// Returns a minimal unsatisfiable set of a component without a selection. Constraints of lower rank are
+/// dropped first, and within a rank the later ones. The set stays larger if making it smaller would exceed
+/// the limit on work.
 pub(super) fn minimal(
     instance: &Instance,
     component: &Component,
@@ -71,12 +72,12 @@ pub(super) fn minimal(
         switches.insert(switch, reference);
         core.push((rank(reference), switch));
     }
-    // The most telling last, so that deletion goes from the front.
+    // The most telling constraints come last, so that deletion goes from the front.
     core.sort_by_key(|&(rank, switch)| (rank, std::cmp::Reverse(switch)));
 
     let mut ranks: Vec<u8> = core.iter().map(|&(rank, _)| rank).collect();
     ranks.dedup();
-    // First whole ranks at a time, then one by one what is left.
+    // Whole ranks are dropped first, then single constraints.
     for dropped in ranks {
         let rest: Vec<(u8, Literal)> = core
             .iter()
@@ -88,13 +89,13 @@ pub(super) fn minimal(
         }
     }
     let mut index = 0;
-    // The other half is for the rest of the namespace.
+    // The other half of the limit is for the rest of the namespace.
     while index < core.len() && !work.is_half_spent() {
         work.add(core.len());
         let mut rest = core.clone();
         rest.remove(index);
         match unsatisfiable_part(&mut encoding.sat, &rest)? {
-            // What stands before `index` is needed with everything behind it gone, so it is still in front.
+            // Constraints before `index` are needed even without everything after it, so they stay in front.
             Some(smaller) => core = smaller,
             None => index += 1,
         }
@@ -107,7 +108,8 @@ pub(super) fn minimal(
     Ok(found)
 }
 
-/// The part of `constraints` the engine needed for a contradiction, in their order; none if they can all hold.
+/// Returns the part of `constraints` that the engine needed for a contradiction, in their order. `None` if
+/// all can hold.
 fn unsatisfiable_part(
     sat: &mut impl Sat,
     constraints: &[(u8, Literal)],

@@ -1,4 +1,4 @@
-//! The little we need of a SAT engine, and `varisat` as that engine.
+//! The interface to a SAT engine, and `varisat` as that engine.
 
 use std::cell::Cell;
 use std::io;
@@ -16,7 +16,7 @@ pub struct Literal {
 }
 
 impl Literal {
-    /// The literal that holds when this one does not.
+    /// Returns the opposite literal.
     pub fn negated(self) -> Self {
         Literal {
             positive: !self.positive,
@@ -25,7 +25,7 @@ impl Literal {
     }
 }
 
-/// What a SAT engine says.
+/// Result of a SAT engine.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// Satisfiable: the value of every variable, by index.
@@ -39,7 +39,7 @@ pub enum Answer {
 pub struct Model(Vec<bool>);
 
 impl Model {
-    /// Whether the literal holds in this assignment.
+    /// Returns whether the literal holds in this assignment.
     pub fn holds(&self, literal: Literal) -> bool {
         self.0
             .get(literal.variable)
@@ -49,27 +49,28 @@ impl Model {
 
 /// An incremental SAT engine: clauses only grow, assumptions last for one call.
 pub trait Sat {
-    /// A fresh variable, as its positive literal.
+    /// Returns a new variable, as its positive literal.
     fn variable(&mut self) -> Literal;
-    /// At least one of these literals holds.
+    /// Adds a clause: at least one of these literals holds.
     fn clause(&mut self, literals: &[Literal]);
     /// Decides the clauses together with the assumptions.
     ///
     /// # Errors
-    /// When the engine fails to decide.
+    /// The engine fails to decide.
     fn solve(&mut self, assumptions: &[Literal]) -> Result<Answer, SolverError>;
 }
 
-/// [`Sat`] by the `varisat` crate, a CDCL engine without randomness. It has no limit of its own and no way to be interrupted but
-/// one: it stops when its proof cannot be written. So the proof goes nowhere, and is refused where there has been [too much](crate::work::MAX_PROOF). That counts
-/// work and no time, so that the same question has the same answer everywhere.
+/// [`Sat`] by the `varisat` crate, a CDCL engine without randomness. It has no limit of its own, and stops
+/// early in one case only: when its proof cannot be written. So the proof is discarded, and writing fails
+/// after [too much](crate::work::MAX_PROOF) of it. The limit counts work instead of time, so that the same
+/// question has the same answer everywhere.
 pub struct Varisat {
     solver: Solver<'static>,
     variables: usize,
 }
 
 impl Varisat {
-    /// `left` is how many bytes of proof may still be produced.
+    /// Returns an engine that may produce `left` bytes of proof.
     pub fn within(left: Rc<Cell<u64>>) -> Self {
         let mut solver = Solver::new();
         solver.write_proof(Effort { left }, ProofFormat::Varisat);
@@ -77,7 +78,7 @@ impl Varisat {
     }
 }
 
-/// Takes so much of a proof, and nothing after it.
+/// A writer that accepts a limited number of bytes of a proof.
 struct Effort {
     left: Rc<Cell<u64>>,
 }
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
     use crate::work::MAX_PROOF;
 
-    /// So many pigeons and one hole less: the engine would need years, and says so within its budget.
+    /// More pigeons than holes: the engine would need years, and reports that within its budget.
     #[test]
     fn a_question_that_takes_too_much_work_is_given_up() {
         const PIGEONS: usize = 40;

@@ -1,12 +1,14 @@
 //! The walk over choices that turns preferences into a selection.
 //!
-//! A queue of choices starts with the mandatory variables. The front choice is settled if one of its candidates
-//! has been taken before; otherwise its first admissible candidate is taken and that variable's dependencies go to
-//! the back of the queue. What "admissible" means is the only difference between the two passes:
+//! A queue of choices starts with the mandatory variables. The front choice is settled if one of its
+//! candidates has been taken before. Otherwise its first admissible candidate is taken, and that variable's
+//! dependencies are appended to the queue. The meaning of "admissible" is the only difference between the two
+//! passes:
 //!
-//! * counting: the candidate breaks no constraint *with what has been taken so far*. When the queue runs empty
-//!   without a dead end, what was taken is itself a model, so every candidate taken was consistent with the whole,
-//!   and every one passed over was not: the exact answer without a single SAT call;
+//! * counting: the candidate breaks no constraint *with the variables taken so far*. When the queue runs
+//!   empty without a dead end, the taken variables are themselves a model. So every candidate taken was
+//!   consistent with the whole, and every one passed over was not: the exact answer without a single SAT
+//!   call;
 //! * oracle: *some* model holds everything taken and the candidate. A complete oracle needs no backtracking.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +17,7 @@ use super::core::Encoding;
 use super::sat::{Answer, Literal, Model, Sat};
 use super::{Component, Constraint, Instance, SolverError, VariableId};
 
-/// What was selected in a component, in the order it was taken, and the walk that led there.
+/// The selection of a component, in the order it was taken, and the walk that led there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Every settled choice, in order.
@@ -23,7 +25,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Selected variables in the order they were taken.
+    /// Returns the selected variables in the order they were taken.
     pub fn selected(&self) -> impl Iterator<Item = VariableId> {
         self.steps
             .iter()
@@ -35,7 +37,7 @@ impl Selection {
 /// One settled choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Whose dependency was settled, as variable and index of the constraint; none for a mandatory variable.
+    /// The settled dependency, as variable and index of the constraint; `None` for a mandatory variable.
     pub origin: Option<(VariableId, usize)>,
     /// The candidate that settles it.
     pub taken: VariableId,
@@ -45,7 +47,7 @@ pub struct Step {
     pub newly_taken: bool,
 }
 
-/// The first pass; none if it meets a dead end, which does not mean that nothing fits.
+/// Runs the first pass. `None` if it meets a dead end, which does not mean that nothing fits.
 pub(super) fn without_backtracking(instance: &Instance, component: &Component) -> Option<Selection> {
     let mut counters = Counters::new(instance, component);
     walk(instance, component, |candidate| Ok(counters.take(candidate)))
@@ -53,7 +55,7 @@ pub(super) fn without_backtracking(instance: &Instance, component: &Component) -
         .flatten()
 }
 
-/// The second pass; none if nothing fits.
+/// Runs the second pass. `None` if nothing fits.
 pub(super) fn with_oracle(
     instance: &Instance,
     component: &Component,
@@ -75,7 +77,8 @@ struct Choice<'a> {
     candidates: &'a [VariableId],
 }
 
-/// `take` commits to a candidate if it is admissible. None when a choice has no admissible candidate.
+/// Walks over the choices. `take` commits to a candidate if it is admissible. `None` when a choice has no
+/// admissible candidate.
 fn walk(
     instance: &Instance,
     component: &Component,
@@ -133,7 +136,7 @@ fn walk(
 
 /// State of the counting pass.
 struct Counters {
-    /// Variables false in every model, by prohibition or by a dependency that cannot be met.
+    /// Variables that are false in every model, by prohibition or by a dependency that cannot be met.
     dead: Vec<bool>,
     /// Variables that conflict with one taken.
     blocked: Vec<bool>,
@@ -189,7 +192,7 @@ impl Counters {
             return false;
         }
         let groups = self.groups.get(&candidate).map_or(&[][..], Vec::as_slice);
-        // A group may be named more than once, so slots are taken one by one and given back on failure.
+        // A group may be listed more than once, so slots are taken one by one and returned on failure.
         for (done, &group) in groups.iter().enumerate() {
             let Some(rest) = self.slots[group].checked_sub(1) else {
                 groups[..done].iter().for_each(|&g| self.slots[g] += 1);
@@ -202,7 +205,7 @@ impl Counters {
     }
 }
 
-/// Variables that no model selects, as far as prohibitions and unmet dependencies alone tell.
+/// Returns the variables that no model selects, by prohibitions and unmet dependencies alone.
 fn dead_variables(instance: &Instance, component: &Component) -> Vec<bool> {
     let mut dead = vec![false; instance.len()];
     let mut alive_candidates: BTreeMap<(VariableId, usize), usize> = BTreeMap::new();

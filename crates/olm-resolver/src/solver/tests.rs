@@ -1,11 +1,11 @@
-//! Cases at solver level, and laws against a naive second solver.
+//! Cases at solver level, and properties against a naive second solver.
 
 use olm_testing::properties::config;
 use proptest::prelude::*;
 
 use super::*;
 
-/// Upstream's own order of giving up: what says most stays longest.
+/// Returns upstream's order of dropping constraints: the most telling ones stay longest.
 fn rank(instance: &Instance, reference: ConstraintRef) -> u8 {
     match instance.constraints(reference.variable)[reference.constraint] {
         Constraint::Conflict(_) => 0,
@@ -90,7 +90,7 @@ fn dependencies_are_followed() {
 
 #[test]
 fn a_conflict_makes_the_next_candidate_win() {
-    // 2 requires 0 or 1; 1 conflicts with 0: the first candidate wins either way round.
+    // 2 requires 0 or 1; 1 conflicts with 0: the first candidate wins in either order.
     assert_eq!(
         selects(&[&[], &[excludes(0)], &[Mandatory, needs(&[0, 1])]]),
         [0, 2]
@@ -171,7 +171,7 @@ fn preference_beats_size() {
 
 #[test]
 fn first_choices_in_conflict_fall_back_to_a_compatible_set() {
-    // 3, 4 and 5 exclude each other, and so do 6 and the first choice of anyone else.
+    // 3, 4 and 5 exclude each other, and so do 6 and the first choice of every other variable.
     let group = at_most(1, &[3, 4, 5]);
     assert_eq!(
         selects(&[
@@ -236,7 +236,7 @@ fn parts_without_shared_constraints_are_solved_apart() {
 
 #[test]
 fn the_counter_allows_exactly_the_limit() {
-    // Nine members are past the pairwise encoding; the SAT pass is forced by calling it directly.
+    // Nine members exceed the pairwise encoding; a direct call forces the SAT pass.
     for (limit, count) in (1..=4).flat_map(|limit| (0..=9).map(move |count| (limit, count))) {
         let mut variables: Vec<Vec<Constraint>> = (0..9)
             .map(|i| if i < count { vec![Mandatory] } else { vec![] })
@@ -250,7 +250,7 @@ fn the_counter_allows_exactly_the_limit() {
     }
 }
 
-/// Whether a set of selected variables meets every constraint; no cleverness.
+/// Returns whether a set of selected variables meets every constraint, in the simplest way.
 fn is_model(instance: &Instance, selected: &[bool], without: &[ConstraintRef]) -> bool {
     (0..instance.len()).all(|index| {
         instance
@@ -283,7 +283,7 @@ fn has_model(instance: &Instance, without: &[ConstraintRef]) -> bool {
     })
 }
 
-/// First consistent leaf by plain backtracking: the definition, with no oracle and no counting.
+/// Finds the first consistent leaf by plain backtracking: the definition, with no oracle and no counting.
 fn naive(instance: &Instance, queue: &[Vec<VariableId>], taken: &[bool]) -> Option<Vec<bool>> {
     let Some((candidates, rest)) = queue.split_first() else {
         return is_model(instance, taken, &[]).then(|| taken.to_vec());
@@ -327,7 +327,7 @@ proptest! {
     fn the_selection_is_the_first_consistent_leaf(instance in instances()) {
         let anchors: Vec<Vec<VariableId>> =
             (0..instance.len()).map(VariableId).filter(|&v| instance.is_anchor(v)).map(|v| vec![v]).collect();
-        // Constraints between variables that no anchor leads to can be contradictory without mattering.
+        // Contradictory constraints do not matter between variables that no anchor leads to.
         for component in instance.components() {
             let inside = |v: &VariableId| component.variables().contains(v);
             let anchors: Vec<Vec<VariableId>> = anchors.iter().filter(|a| inside(&a[0])).cloned().collect();

@@ -1,4 +1,4 @@
-//! One provider per API, one operator per package.
+//! Rules for one provider per API and one operator per package.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

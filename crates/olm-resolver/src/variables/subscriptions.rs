@@ -1,4 +1,4 @@
-//! What may serve a Subscription (`docs/reference/resolution.md`).
+//! Candidates for Subscriptions (`docs/reference/resolution.md`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::problem::Subscription;
 use crate::solver::{Constraint, VariableId};
 use crate::universe::EntryRef;
 
-/// Why a Subscription has no candidates at all.
+/// A Subscription has no candidates at all.
 struct Invalid {
     reason: String,
     /// False if the reason lies outside the Subscription and its catalog's offer.
@@ -61,8 +61,8 @@ impl<'a> Builder<'a, '_> {
                         lack,
                     },
                 );
-                // What is installed stays where it is: whoever depends on it, or cannot stand beside it, shares
-                // this Subscription's fate rather than being resolved as if it were gone.
+                // The installed operator stays. Operators that depend on it, or exclude it, share this
+                // Subscription's failure instead of being resolved without it.
                 if let Some(installed) = installed {
                     let installed = self.bundle(installed);
                     self.constrain(
@@ -75,7 +75,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// Entries of the Subscription's own catalog that it may get, most preferred first.
+    /// Returns entries of the Subscription's own catalog that it may get, most preferred first.
     fn offers(
         &self,
         subscription: &Subscription,
@@ -137,7 +137,7 @@ impl<'a> Builder<'a, '_> {
         };
         match installed {
             None if !starting_csv.is_empty() => {
-                // Only what bears the name is looked at, so that it does not matter whether others skip it.
+                // Only entries of that name are considered, so it does not matter whether others skip them.
                 let named = |&entry: &usize| *snapshot.entry(entry).name == **starting_csv;
                 let entries: Vec<usize> = view.entries.iter().copied().filter(named).collect();
                 if entries.is_empty() {
@@ -161,9 +161,9 @@ impl<'a> Builder<'a, '_> {
     }
 }
 
-/// Brings entries of one name together where the first of them stands. Only a Subscription that follows several
-/// channels meets a name twice; it is then the same bundle, and upstream takes a channel by the accident of its map
-/// order. The last by name is what its recorded answers agree on.
+/// Moves entries of one name to the position of the first of them. Only a Subscription that follows several
+/// channels meets a name twice; it is then the same bundle. Upstream picks a channel by its random map order.
+/// Its recorded answers agree on the last by name.
 fn gather_names(snapshot: &Snapshot, entries: Vec<usize>) -> Vec<usize> {
     let mut first_place: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, &entry) in entries.iter().enumerate() {
@@ -177,7 +177,7 @@ fn gather_names(snapshot: &Snapshot, entries: Vec<usize>) -> Vec<usize> {
     gathered
 }
 
-/// Whether an entry may directly follow what is installed.
+/// Returns whether an entry may directly follow the installed operator.
 fn is_upgrade(entry: &Entry, installed: &str, version: Option<&Version>) -> bool {
     let is_it = |name: &Arc<str>| **name == *installed;
     entry.replaces.as_ref().is_some_and(is_it)

@@ -1,4 +1,4 @@
-//! What the documents promise of resolution, each promise by its id with the scenarios that show it.
+//! Promises of the documents about resolution, each by its id with the scenarios that verify it.
 
 use super::{differences, folder};
 

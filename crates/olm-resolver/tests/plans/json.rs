@@ -1,4 +1,4 @@
-//! Plans as JSON: what it has, and that it is what the schema in the reference says.
+//! Plans as JSON: their content, and that it matches the schema in the reference.
 
 use olm_resolver::plan::explain;
 use serde_json::Value;
@@ -60,7 +60,7 @@ fn as_json_the_way_to_a_version_has_its_changes() {
     assert_eq!(json["notes"].as_array().unwrap().len(), 1);
 }
 
-/// The forms of what is printed as JSON stand in `docs/reference`; `INSTA_UPDATE=always` writes them anew.
+/// The schemas of JSON output are in `docs/reference`; `INSTA_UPDATE=always` rewrites them.
 #[test]
 fn the_schemas_in_the_reference_are_those_of_the_code() {
     let schemas = [
@@ -85,8 +85,8 @@ fn the_schemas_in_the_reference_are_those_of_the_code() {
     }
 }
 
-/// Where a value is not what the schema says: as much of JSON Schema as ours uses, and stricter in that it wants every field
-/// of an object described.
+/// Collects violations of a schema. Supports the parts of JSON Schema that ours uses, and requires every
+/// field of an object to be described.
 fn violations(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = root.pointer(reference.trim_start_matches('#')).unwrap();

@@ -1,4 +1,4 @@
-//! Plans: what happens to a namespace step by step, and the way to one version.
+//! Plans: the steps of a namespace, and the way to one version.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
 
@@ -49,7 +49,7 @@ fn scenario(text: &str) -> Question {
     }
 }
 
-/// What is printed of the one part that fails.
+/// Returns the only part that fails, and its printed text.
 fn told(question: &Question) -> (Unsatisfiable, String) {
     let plan = plan(question).unwrap();
     let [part] = plan.unsatisfiable.as_slice() else {
@@ -106,7 +106,7 @@ fn what_a_hold_keeps_back_is_told_with_the_annotation() {
         - etcd.v1.1.0 (channel stable of catalog ns/cat)
           - is held by annotation operatorframework.io/upgrade-hold of Subscription ns/s: 1.1.0 is not in <1.1.0
     ");
-    // It goes as far as it may.
+    // It is upgraded as far as the hold allows.
     question.problem.subscriptions[0].hold = Some("<1.2.0".to_owned());
     let plan = plan(&question).unwrap();
     let names: Vec<&str> = plan.install().map(|install| install.name.as_str()).collect();
@@ -263,7 +263,7 @@ fn a_target_nobody_has_is_an_error_that_lists_what_there_is() {
     );
 }
 
-/// However large a catalog, what is told fits a condition, with upstream's line first.
+/// However large a catalog, the text fits a condition, with upstream's line first.
 #[test]
 fn explanations_stay_within_their_limit() {
     let entries: String = (1..1500)
@@ -307,7 +307,7 @@ subscriptions:
 - {name: NEW, package: store, channel: stable}
 ";
 
-/// Whatever the names are, what runs is removed last, and marked.
+/// Whatever the names are, running operators are removed last, with a mark.
 #[test]
 fn what_does_not_run_yet_is_given_up_before_what_runs() {
     for name in ["z-new", "a-new"] {
@@ -329,7 +329,7 @@ fn what_does_not_run_yet_is_given_up_before_what_runs() {
     }
 }
 
-/// A chain of requirements, the last of which nothing meets.
+/// Returns a chain of requirements, the last of which is not met.
 fn chain(length: usize) -> String {
     let entries: String = (0..length)
         .map(|index| {
@@ -462,7 +462,7 @@ subscriptions:
     assert!(text.contains("to resolve: delete subscription s"), "{text}");
 }
 
-/// Each by itself has nothing to be served by; that they hang together hides neither.
+/// Neither can be served by itself, and their connection hides neither reason.
 #[test]
 fn a_subscription_that_fails_by_itself_has_its_own_reason_beside_the_others() {
     let (part, text) = told(&scenario(
@@ -487,7 +487,7 @@ subscriptions:
     assert!(!text.contains("waits with them"), "{text}");
 }
 
-/// Packages of these names, each with a Subscription, that all provide one API.
+/// Returns packages of these names, each with a Subscription, that all provide one API.
 fn rivals(names: &[&str]) -> Question {
     let entries = names
         .iter()
@@ -525,7 +525,7 @@ fn a_version_without_a_way_to_the_head_is_held_back() {
     ");
 }
 
-/// While an operator is upgraded its old version is still there, on its way out.
+/// During an upgrade the old version is still present, in phase Replacing.
 #[test]
 fn what_is_being_replaced_does_not_stand_in_the_way_of_later_steps() {
     let plan = plan(&scenario(
@@ -569,7 +569,7 @@ fn progress_is_told_step_by_step() {
     );
 }
 
-/// Two operators that nobody subscribed to cannot be there together: that stays so in all steps, and is told once.
+/// Two operators without Subscriptions exclude each other in all steps, but are reported once.
 #[test]
 fn what_nobody_subscribed_to_fails_once_and_not_in_each_step() {
     let objects = installed("1.0.0").replace(
@@ -590,8 +590,8 @@ fn what_nobody_subscribed_to_fails_once_and_not_in_each_step() {
     );
 }
 
-/// A thousand versions need packages that are not there, each with a name to be compared with a thousand others: only those that
-/// are shown are, so that the comparisons last for them.
+/// A thousand versions need missing packages. Each name could be compared with a thousand others; only the
+/// displayed ones are, so that the budget suffices.
 #[test]
 fn hints_are_looked_for_only_for_what_is_shown() {
     let needed: String = (1..=1_000)

@@ -1,4 +1,4 @@
-//! The file format of scenarios: a small namespace with catalogs, in words of OLM.
+//! The file format of scenarios: a small namespace with catalogs, in the terms of OLM.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Scenario {
-    /// What it shows.
+    /// Subject of the scenario.
     #[allow(dead_code)]
     about: String,
     /// Catalogs the cluster has, by default in the namespace `ns` that is resolved.
@@ -32,7 +32,7 @@ pub struct Scenario {
     /// Properties every bundle of a catalog is tested with.
     #[serde(default)]
     runtime_constraints: Vec<RawProperty>,
-    /// What must come out.
+    /// Expected result.
     pub expect: Expect,
 }
 
@@ -44,7 +44,7 @@ struct CatalogFile {
     namespace: String,
     #[serde(default)]
     priority: i32,
-    /// Why it cannot be read, if so.
+    /// Reason why it cannot be read, if so.
     unavailable: Option<String>,
     #[serde(default)]
     entries: Vec<Entry>,
@@ -83,7 +83,7 @@ struct Requirement {
     range: String,
     label: Option<String>,
     constraint: Option<Value>,
-    /// An `olm.constraint` of so many `not` within each other.
+    /// Depth of an `olm.constraint` of nested `not`.
     nested_not: Option<usize>,
 }
 
@@ -99,9 +99,9 @@ struct RawProperty {
 struct Installed {
     csv: String,
     version: Option<String>,
-    /// Written into its properties annotation as `olm.package`; without it there is no annotation.
+    /// Package in its properties annotation as `olm.package`; without it there is no annotation.
     package: Option<String>,
-    /// The properties annotation as it is, whatever else is said.
+    /// The properties annotation as written, overriding all other fields.
     annotation: Option<String>,
     #[serde(default)]
     replaces: String,
@@ -147,22 +147,22 @@ struct Group {
     exclude_global_namespace: bool,
 }
 
-/// The outcome in sentences; what is not mentioned must not happen.
+/// The result in sentences; anything that is not mentioned must not happen.
 #[derive(Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Expect {
-    /// `<csv> from <catalog>/<namespace> channel <channel>`, then what applies of: `replacing <csv>`,
-    /// `for <subscriptions>`, `required by <csvs>`, `with subscription <generated name>`.
+    /// `<csv> from <catalog>/<namespace> channel <channel>`, then, if applicable: `replacing <csv>`, `for
+    /// <subscriptions>`, `required by <csvs>`, `with subscription <generated name>`.
     pub install: Vec<String>,
     /// Subscriptions that change their current CSV.
     pub updates: Vec<String>,
     /// Messages of the parts that fail, each after the Subscriptions concerned.
     pub failures: Vec<String>,
-    /// What the user is told of the failures: the reasons as a tree, and what would resolve them.
+    /// The user's report on the failures: the reasons as a tree, and the advice.
     pub explain: Vec<String>,
     /// Bundles and channels that were left out, with the reason.
     pub excluded: Vec<String>,
-    /// Why nothing can be resolved at all.
+    /// Error if nothing can be resolved at all.
     pub error: Option<String>,
 }
 
@@ -194,7 +194,7 @@ fn api_value(text: &str) -> Value {
     json!({"group": group, "version": version, "kind": kind})
 }
 
-/// The properties that say what a bundle offers and needs.
+/// Returns the properties for a bundle's offers and needs.
 fn properties(provides: &[String], requires: &[Requirement], raw: &[RawProperty]) -> Vec<EntryProperty> {
     let provided = provides
         .iter()
@@ -234,7 +234,7 @@ fn properties(provides: &[String], requires: &[Requirement], raw: &[RawProperty]
     all.map(|(kind, value)| EntryProperty::new(kind, value)).collect()
 }
 
-/// `name.v1.2.3` as `name` and `1.2.3`.
+/// Splits `name.v1.2.3` into `name` and `1.2.3`.
 fn split_name(csv: &str) -> (&str, &str) {
     csv.split_once(".v").unwrap_or((csv, ""))
 }
@@ -303,7 +303,7 @@ impl Installed {
 }
 
 impl Scenario {
-    /// The problem; `reversed` gives every list the other way round.
+    /// Returns the problem; `reversed` reverses every list.
     pub fn problem(&self, reversed: bool) -> Problem {
         fn list<T, U>(items: &[T], reversed: bool, build: impl Fn(&T) -> U) -> Vec<U> {
             let mut built: Vec<U> = items.iter().map(build).collect();
@@ -355,7 +355,7 @@ impl Scenario {
     }
 }
 
-/// What resolving gives, in the sentences of [`Expect`].
+/// Returns the result of resolving, in the sentences of [`Expect`].
 pub fn outcome(problem: &Problem) -> Expect {
     let resolution = match olm_resolver::resolve(problem) {
         Ok(resolution) => resolution,

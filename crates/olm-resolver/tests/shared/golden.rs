@@ -100,7 +100,8 @@ pub fn problem(case: &Case, snapshot: &Arc<Snapshot>, entries: &BTreeMap<&str, &
     }
 }
 
-/// Recorded cases and the catalog they were asked of; none, said on stderr, when they are not there. In CI that is a failure.
+/// Returns the recorded cases and their catalog. `None`, reported on stderr, if they are missing. In CI that
+/// is a failure.
 pub fn inputs() -> Option<(PathBuf, PathBuf)> {
     let given = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let cases = given("OLM_GOLDEN_CASES").or_else(|| shared_path("golden/resolver-cases.jsonl"))?;

@@ -58,7 +58,7 @@ struct Bundle {
     properties: Arc<[EntryProperty]>,
 }
 
-/// What was read so far.
+/// Content read so far.
 #[derive(Default)]
 struct Catalog {
     defaults: BTreeMap<String, String>,
@@ -66,8 +66,8 @@ struct Catalog {
     bundles: BTreeMap<(String, String), Bundle>,
 }
 
-/// Reads a folder as catalog servers do (JSON or YAML, `.indexignore`), and turns it into what they tell the resolver: one
-/// entry for a bundle and channel, without the content of bundles.
+/// Reads a folder as catalog servers do (JSON or YAML, `.indexignore`), and returns the resolver's view of
+/// it. The view has one entry per bundle and channel, without the content of bundles.
 pub fn read_catalog(folder: &Path) -> Vec<BundleEntry> {
     let mut catalog = Catalog::default();
     for file in load::files(folder).unwrap_or_else(|e| panic!("{e}")) {
@@ -95,7 +95,7 @@ pub fn read_catalog(folder: &Path) -> Vec<BundleEntry> {
 }
 
 impl Catalog {
-    /// A stream of JSON documents, without a tree of values in between: the corpus is large.
+    /// Adds a stream of JSON documents, without a tree of values in between: the corpus is large.
     fn add_json(&mut self, file: &Path) {
         let text = fs::read_to_string(file).unwrap();
         for blob in serde_json::Deserializer::from_str(&text).into_iter::<Blob<'_>>() {

@@ -22,7 +22,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// An API with the packages `demo`, which has a picture, and `plain`, in the global catalog `olm/cat`.
+    /// Returns an API with the packages `demo`, which has an icon, and `plain`, in the global catalog
+    /// `olm/cat`.
     fn new() -> Self {
         Self::with_metrics(&Metrics::default())
     }
@@ -91,7 +92,7 @@ impl Lab {
         }
     }
 
-    /// A request of `ada`, whom the API server names.
+    /// Sends a request of `ada`, as the API server names her.
     async fn get(&self, path: &str) -> Answer {
         self.send(&proxy(), "GET", path, &[("x-remote-user", "ada")])
             .await
@@ -119,7 +120,7 @@ impl Answer {
     }
 }
 
-/// The API server.
+/// Returns the API server as a peer.
 fn proxy() -> Peer {
     Peer {
         common_name: Some("front-proxy".to_owned()),
@@ -130,7 +131,7 @@ fn stranger() -> Peer {
     Peer::default()
 }
 
-/// Health, and one package, are answered while lists are put together; no more of these than there are places.
+/// Health and single packages are served while lists are assembled. Lists wait for a free slot.
 #[tokio::test(start_paused = true)]
 async fn lists_wait_for_each_other_and_nobody_else_for_them() {
     let env = Lab::new();
@@ -241,7 +242,7 @@ async fn watching_and_writing_are_refused_as_what_is_not_there() {
     assert_eq!(lab.get(&format!("{BASE}/namespaces/ns/secrets")).await.code, 404);
 }
 
-/// Who may ask for them is told what there is instead.
+/// A permitted caller gets a message that names the alternative.
 #[tokio::test]
 async fn there_are_no_profiles() {
     let lab = Lab::new();
@@ -274,13 +275,13 @@ async fn whoever_is_not_allowed_is_told_so() {
         .await;
     assert_eq!(picture.code, 403);
     assert_eq!(lab.send(&proxy(), "GET", "/metrics", &eve).await.code, 403);
-    // What there is not is nobody's business either.
+    // The existence of a path is not revealed either.
     assert_eq!(lab.send(&proxy(), "GET", "/nothing", &eve).await.code, 403);
     let admin = [("x-remote-user", "root"), ("x-remote-group", "system:masters")];
     assert_eq!(lab.send(&proxy(), "GET", &path, &admin).await.code, 200);
 }
 
-/// Prometheus comes with the token of its ServiceAccount.
+/// Prometheus authenticates with the token of its ServiceAccount.
 #[tokio::test]
 async fn met_001_metrics_are_served_as_prometheus_reads_them_to_whom_the_api_server_allows_it() {
     let lab = Lab::with_metrics(&Metrics::registered().unwrap());
@@ -305,7 +306,7 @@ async fn met_001_metrics_are_served_as_prometheus_reads_them_to_whom_the_api_ser
     }
 }
 
-/// Whoever may read them may ask as often as they like.
+/// Permitted callers may ask as often as they like.
 #[tokio::test(start_paused = true)]
 async fn met_001_the_metrics_are_made_once_a_second() {
     let lab = Lab::with_metrics(&Metrics::registered().unwrap());
@@ -491,7 +492,7 @@ async fn a_fault_or_a_late_answer_is_that_requests_alone() {
     );
 }
 
-/// Lists are written outside of what answers a request.
+/// Lists are written outside of the request's handler.
 #[tokio::test]
 async fn a_fault_in_writing_an_answer_is_that_answers_alone() {
     let pieces = ["a", "b"].into_iter().map(|piece| {

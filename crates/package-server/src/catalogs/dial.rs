@@ -1,17 +1,17 @@
-//! How registries are reached; tests reach them in other ways.
+//! Connections to registries, which tests replace.
 
 use async_trait::async_trait;
 use olm_registry::connection;
 pub use olm_registry::connection::Dialled;
 
-/// How connections are made.
+/// Makes connections.
 #[async_trait]
 pub trait Dial: Send + Sync + 'static {
-    /// One attempt to reach `host:port`, or why it failed.
+    /// Connects to `host:port` once, or returns the cause of the failure.
     async fn connect(&self, address: &str) -> Result<Dialled, String>;
 }
 
-/// Over the network.
+/// Connects over the network.
 #[derive(Debug)]
 pub struct Tcp;
 

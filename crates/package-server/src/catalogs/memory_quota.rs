@@ -1,7 +1,8 @@
-//! How much the catalogs of a namespace may keep, and what has to go for others. Pure.
+//! Memory limits of a namespace's catalogs, and evictions in favour of others. No I/O.
 //!
-//! The catalogs that everybody sees have room of their own. Those of all other namespaces have a bound together: within it whoever
-//! comes first is served; at it each namespace has its part, so that one tenant's catalogs do not take away what another's need.
+//! The global namespace's catalogs have a limit of their own. All other namespaces share a limit, first come,
+//! first served. When it is reached, each namespace has an equal share, so that one tenant's catalogs do not
+//! displace another's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,24 +11,24 @@ use olm_runtime::NamespacedName;
 
 use crate::limits::CATALOG_BYTES;
 
-/// Bytes that catalogs may keep.
+/// Maximum bytes that catalogs may keep.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Those of the global namespace.
+    /// Bytes of the global namespace's catalogs.
     pub(super) global: usize,
-    /// Those of one other namespace.
+    /// Bytes of one other namespace's catalogs.
     pub(super) namespace: usize,
-    /// Those of all namespaces but the global one.
+    /// Bytes of all namespaces except the global one.
     pub(super) tenants: usize,
 }
 
-/// What a catalog keeps.
+/// A catalog and its bytes.
 pub(super) type Kept<'a> = (&'a NamespacedName, usize);
 
-/// What a catalog may keep.
+/// The room for a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryQuota {
-    /// Bytes for this one.
+    /// Bytes for this catalog.
     pub(super) bytes: usize,
     /// Bytes for its namespace.
     of_namespace: usize,
@@ -36,13 +37,13 @@ pub struct MemoryQuota {
 }
 
 impl MemoryQuota {
-    /// What is left of it for packages.
+    /// Returns the part of it that packages may take.
     pub(super) fn for_packages(self) -> usize {
         self.bytes.saturating_sub(CATALOG_BYTES)
     }
 }
 
-/// As it is told to whoever wonders why a catalog is not served.
+/// Explains to a user why a catalog is not served.
 impl fmt::Display for MemoryQuota {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [bytes, of_namespace, beside] =
@@ -54,7 +55,7 @@ impl fmt::Display for MemoryQuota {
     }
 }
 
-/// What the catalog `key` may keep beside what is `kept`, its own former content left out.
+/// Returns the room for the catalog `key` beside what is `kept`. Its own former content does not count.
 pub(super) fn room<'a>(
     kept: impl IntoIterator<Item = Kept<'a>>,
     key: &NamespacedName,
@@ -79,7 +80,8 @@ pub(super) fn room<'a>(
     }
 }
 
-/// The catalogs that have to go so that all together fit: the largest first, of namespaces that keep more than their part.
+/// Returns the catalogs to evict so that all together fit: the largest first, of namespaces above their
+/// share.
 pub(super) fn over_quota<'a>(
     kept: impl IntoIterator<Item = Kept<'a>>,
     global: &str,
@@ -103,7 +105,7 @@ pub(super) fn over_quota<'a>(
     gone
 }
 
-/// What each namespace keeps; those that keep nothing are not counted.
+/// Returns the bytes of each namespace; empty ones are not counted.
 fn by_namespace<'a>(kept: impl Iterator<Item = Kept<'a>>) -> BTreeMap<&'a str, usize> {
     let mut namespaces = BTreeMap::new();
     for (key, bytes) in kept.filter(|(_, bytes)| *bytes > 0) {

@@ -1,8 +1,10 @@
-//! Reads a catalog from its registry: the versions of all channels, then package by package the heads of its channels.
+//! Reads a catalog from its registry: the versions of all channels, then package by package the heads of its
+//! channels.
 //!
-//! One head is in memory at a time, and [`PARALLEL_HEADS`](crate::limits::PARALLEL_HEADS) of all catalogs are parsed; what is kept of it is its description. A channel whose head cannot be read is left out and
-//! counted, and so is a package without channels: one broken bundle must not hide a catalog. But what ends before its end is no
-//! catalog, and nothing of it is used.
+//! One head is in memory at a time, of which only the description is kept. All catalogs together parse at
+//! most [`PARALLEL_HEADS`](crate::limits::PARALLEL_HEADS). A channel with an unreadable head is skipped and
+//! counted, as is a package without channels: one broken bundle must not hide a catalog. A stream that ends
+//! early is not a catalog, and nothing of it is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,37 +23,37 @@ use crate::index::Packages;
 use crate::limits::{REGISTRY_MESSAGE_BYTES, TOLD_LEFT_OUT};
 use crate::package_manifest::{Channel, EntryLists, Head, Package};
 
-/// What is read from.
+/// The registry that is read.
 struct Registry<'a> {
     client: Client,
     parsing: &'a Arc<Semaphore>,
 }
 
-/// What was read.
+/// Content of a catalog.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     pub(super) packages: Packages,
-    /// Channels and packages that could not be read.
+    /// Number of channels and packages that could not be read.
     pub(super) left_out: usize,
-    /// Bytes that the packages take, about.
+    /// Approximate bytes of the packages.
     pub(super) bytes: usize,
 }
 
-/// Why a catalog could not be read.
+/// A catalog could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// A call failed.
     #[error("cannot {what}: {}", message(.status))]
     Call {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the server said.
+        /// The server's status.
         status: Box<Status>,
     },
-    /// The catalog is larger than catalogs may be.
+    /// The catalog exceeds a limit.
     #[error("the catalog has more than {allowed} {of}, which is the limit")]
     TooLarge {
-        /// What is counted.
+        /// The counted items.
         of: &'static str,
         /// The limit.
         allowed: usize,
@@ -62,10 +64,10 @@ pub enum ReadError {
 }
 
 impl Read {
-    /// One more cannot be read. Of a catalog with many such not each is told.
+    /// Counts a skipped channel or package. Only the first [`TOLD_LEFT_OUT`] of a catalog are logged.
     fn leave_out(&mut self, package: &str, channel: Option<&str>, error: &str) {
         if self.left_out < TOLD_LEFT_OUT {
-            // Each is as long as the catalog likes.
+            // Catalogs can make each of these texts arbitrarily long.
             let (package, channel, error) = (short(package), channel.map(short), short(error));
             tracing::warn!(package, channel, error, "left out");
         }
@@ -81,10 +83,10 @@ fn short(text: &str) -> String {
     text.chars().take(ERROR_CHARACTERS).collect()
 }
 
-/// Reads everything, of which no more may be kept than there is `room`. Heads are parsed as `parsing` has permits.
+/// Reads everything, within `room`. Heads are parsed as `parsing` has permits.
 ///
 /// # Errors
-/// There is too much of it, or it ends before its end.
+/// The catalog exceeds a limit, or its stream ends early.
 pub(super) async fn read(
     connection: &Connection,
     room: MemoryQuota,
@@ -103,7 +105,7 @@ pub(super) async fn read(
         }
     };
     let names = client.list_packages().await.map_err(failed("list packages"))?;
-    // One that is listed twice is one.
+    // Duplicates in the list count once.
     let names: BTreeSet<String> = names.into_iter().collect();
     let mut read = Read::default();
     for name in names {
@@ -159,7 +161,7 @@ async fn entries(client: &Client, room: MemoryQuota, limits: &ReadLimits) -> Res
     Ok(entries)
 }
 
-/// The channels of a package whose heads can be read. Several channels may have the same head.
+/// Returns the channels of a package whose heads can be read. Several channels may have the same head.
 async fn channels(
     registry: &Registry<'_>,
     package: &proto::Package,
@@ -170,10 +172,10 @@ async fn channels(
     let mut heads: BTreeMap<&str, Option<Arc<Head>>> = BTreeMap::new();
     let mut channels = BTreeMap::new();
     let mut seen = BTreeSet::new();
-    // A package may have any number of channels, and all their heads are in memory until it is put together.
+    // A package may have any number of channels, and all their heads are in memory until it is complete.
     let mut bytes = read.bytes;
     for channel in &package.channels {
-        // Of two of one name the first counts.
+        // The first of two channels with one name counts.
         if !seen.insert(channel.name.as_str()) {
             continue;
         }
@@ -207,7 +209,7 @@ async fn channels(
     Ok(channels)
 }
 
-/// The head of a channel, or why it cannot be read, whenever it is tried.
+/// Returns the head of a channel. The inner error is permanent: the head cannot be read at any time.
 async fn head(
     registry: &Registry<'_>,
     package: &str,
@@ -227,8 +229,9 @@ async fn head(
         }
         Err(status) => return Ok(Err(message(&status))),
     };
-    // Reading takes a while, and whoever asks for something meanwhile is not to wait. A fault of ours in it is that head's alone.
-    // It goes on when nobody waits for it any more, and so does what it takes in memory.
+    // Parsing takes a while and must not delay requests, so it runs on a blocking thread. A panic affects
+    // that head alone. It continues without a waiting task, and keeps its permit, because it keeps its memory
+    // too.
     let permit = Arc::clone(registry.parsing).acquire_owned().await;
     let parsed = isolation::blocking(move || {
         let head = Head::parse(&csv);
@@ -243,8 +246,8 @@ async fn head(
     })
 }
 
-/// Whether it may be answered when it is tried again. A registry says of what is not there that the cause is unknown; where it said
-/// nothing, because the connection or the stream broke, the status has a source.
+/// Returns whether a retry may succeed. A registry reports missing objects with an unknown cause. If the
+/// connection or the stream broke, the status has a source.
 fn is_transient(status: &Status) -> bool {
     let codes = [
         Code::Unavailable,

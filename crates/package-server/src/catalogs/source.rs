@@ -1,4 +1,4 @@
-//! What a CatalogSource says: of its catalog, and of where that is read.
+//! The relevant parts of a CatalogSource: facts about its catalog, and its registry.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use olm_runtime::{NamespacedName, Timestamp};
 use crate::index::CatalogFacts;
 use crate::limits::{FACTS_BYTES, FACTS_LABELS};
 
-/// State of a connection that works, as the catalog operator tells it.
+/// State of a working connection, as the catalog operator reports it.
 const READY: &str = "READY";
 
-/// Where a catalog is read, and what tells that something else may be served there.
+/// The registry of a catalog, with the fields that change when its content may have changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Target {
     /// `host:port`; `None` until it is known.
     pub address: Option<String>,
-    /// The ConfigMap that is served, and the Service in front of who serves it.
+    /// The served ConfigMap, and the Service in front of the registry.
     identity: [Option<String>; 3],
-    /// Since when the catalog operator is connected, if it is.
+    /// Start of the catalog operator's connection, if it is connected.
     connected: Option<Timestamp>,
 }
 
 impl Target {
-    /// What a CatalogSource says.
+    /// Returns the target in a CatalogSource.
     pub fn of(source: &CatalogSource) -> Self {
         let spec_address = source
             .spec
@@ -56,8 +56,9 @@ impl Target {
         }
     }
 
-    /// Whether something else may be served than what was read when this was `read`, from the time `began` on. A connection of
-    /// the catalog operator that is older than the read tells nothing new, and one that broke nothing at all: ours lives.
+    /// Returns whether the content may have changed since `read` was read, beginning at `began`. A connection
+    /// of the catalog operator that is older than the read is no news. Its loss is no news either: our own
+    /// connection still lives.
     pub(super) fn is_news(&self, read: &Self, began: Timestamp) -> bool {
         self.address != read.address
             || self.identity != read.identity
@@ -70,8 +71,9 @@ pub(super) fn key(source: &CatalogSource) -> NamespacedName {
     NamespacedName::new(text(&source.metadata.namespace), text(&source.metadata.name))
 }
 
-/// What a CatalogSource says of its catalog. Each of its packages repeats its names and labels: of one that says too much, in a
-/// catalog of thousands, lists would have no end, and it goes by its name alone.
+/// Returns a CatalogSource's facts about its catalog. Each package repeats names and labels. Very long ones
+/// would make the lists of a catalog with thousands of packages endless, so such a catalog is shown with its
+/// name alone.
 pub(super) fn facts(source: &CatalogSource) -> CatalogFacts {
     let plain = CatalogFacts {
         key: key(source),

@@ -14,7 +14,7 @@ use crate::test_env::{self, Registry, source, wait_for};
 
 const HALF_A_DAY: Duration = Duration::from_secs(43_200);
 
-/// Connects as usual, and counts.
+/// Connects as usual, and counts the connections.
 #[derive(Default)]
 struct Counting(AtomicUsize);
 
@@ -55,14 +55,14 @@ impl Lab {
         }
     }
 
-    /// Puts in a CatalogSource, or a later version of it.
+    /// Stores a CatalogSource, or a later version of it.
     fn put(&self, source: &CatalogSource, version: u32) {
         let mut source = source.clone();
         source.metadata.resource_version = Some(version.to_string());
         self.sources.put(source);
     }
 
-    /// What a request for `namespace` sees: packages with their newest version.
+    /// Returns the result of a request for `namespace`: packages with their newest version.
     fn seen(&self, namespace: Option<&str>) -> Vec<String> {
         let index = self.catalogs.index().borrow().clone();
         let items = index.list(namespace, &LabelSelector::default(), &FieldSelector::default());
@@ -157,7 +157,7 @@ async fn a_catalog_that_is_away_hides_no_other() {
     .await;
 }
 
-/// Whoever may write CatalogSources can name a server that takes every connection and never says a word.
+/// A user who may write CatalogSources can name a server that accepts connections and never answers.
 #[tokio::test]
 async fn silent_catalogs_of_tenants_hold_up_none_that_everybody_sees() {
     let lab = Lab::new();
@@ -209,7 +209,7 @@ async fn pkg_003_what_a_source_says_of_itself_is_told_at_once_and_reads_nothing(
     lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
     source.spec.display_name = Some("Renamed".to_owned());
     source.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
-    // Nor does the catalog operator's connection, which is older than ours.
+    // A connection of the catalog operator that is older than ours causes no read either.
     let status =
         json!({"connectionState": {"lastObservedState": "READY", "lastConnect": "2026-01-01T00:00:00Z"}});
     source.status = Some(serde_json::from_value(status).unwrap());
@@ -217,7 +217,7 @@ async fn pkg_003_what_a_source_says_of_itself_is_told_at_once_and_reads_nothing(
     let item = lab.catalogs.index().borrow().get("ns", "demo").unwrap();
     assert_eq!(item.catalog.facts.display_name, "Renamed");
     assert_eq!(item.labels()["a"], "b");
-    // One that would be read again would be before another of the namespace.
+    // Another read of this catalog would come before this one of the same namespace.
     lab.sources
         .put(test_env::source("olm", "next", &registry.address));
     wait_for("the next", || (lab.seen(None).len() == 2).then_some(())).await;

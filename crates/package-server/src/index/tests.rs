@@ -40,7 +40,7 @@ fn index(catalogs: Vec<Catalog>) -> Index {
     }
 }
 
-/// The list as lines: namespace, package, catalog's namespace, catalog.
+/// Returns the list as lines: namespace, package, catalog's namespace, catalog.
 fn list(index: &Index, namespace: Option<&str>, labels: &str, fields: &str) -> Vec<String> {
     let (labels, fields) = (
         LabelSelector::parse(labels).unwrap(),
@@ -84,11 +84,11 @@ fn pkg_001_all_catalogs_in_reach_are_listed_and_each_package_of_each() {
         list(&index, Some("global"), "", ""),
         ["global/a global/cat", "global/b global/cat"]
     );
-    // Who has no catalog, or no namespace at all, sees the global ones.
+    // A namespace without catalogs, or one that does not exist, sees the global ones.
     assert_eq!(list(&index, Some("absent"), "", "").len(), 2);
 }
 
-/// What the users of a namespace may choose from is what an administrator put there, or made global.
+/// Users of a namespace may choose from the catalogs that an administrator put there or made global.
 #[test]
 fn arch_016_a_namespace_sees_its_own_catalogs_and_the_global_ones_alone() {
     let index = index(vec![

@@ -1,4 +1,4 @@
-//! What the head of a channel says about its operator.
+//! The description of an operator from the head of a channel.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,43 +15,43 @@ use olm_api::{DecodeError, decode_csv_manifest};
 use super::Icon;
 use crate::limits::CSV_BYTES;
 
-/// The head of a channel, as far as PackageManifests tell of it.
+/// The head of a channel, with the fields that PackageManifests show.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// Name of the ClusterServiceVersion.
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Who publishes it.
+    /// Publisher of the operator.
     pub provider: AppLink,
-    /// Its first picture.
+    /// Its first icon.
     pub icon: Option<Icon>,
     /// `currentCSVDesc`, as JSON.
     pub description: Bytes,
 }
 
-/// Why a head cannot be read; its channel is left out.
+/// A head cannot be read; its channel is skipped.
 #[derive(Debug, thiserror::Error)]
 pub enum HeadError {
-    /// The text is longer than any that can be installed.
+    /// The text exceeds the size that can be installed.
     #[error("the ClusterServiceVersion has more than {CSV_BYTES} bytes")]
     TooLarge,
-    /// The text is no JSON.
+    /// The text is not JSON.
     #[error("the ClusterServiceVersion is no JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// A field does not fit.
     #[error("{0}")]
     Field(#[from] DecodeError),
-    /// The version is none.
+    /// The version is invalid.
     #[error("invalid version {0:?}")]
     Version(String),
 }
 
 impl Head {
-    /// Reads the ClusterServiceVersion that a registry sends as text.
+    /// Parses the text of a registry's ClusterServiceVersion.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not a valid ClusterServiceVersion.
     pub fn parse(csv: &str) -> Result<Self, HeadError> {
         if csv.len() > CSV_BYTES {
             return Err(HeadError::TooLarge);
@@ -68,7 +68,7 @@ impl Head {
         })
     }
 
-    /// Bytes this takes in memory, about.
+    /// Returns the approximate bytes in memory.
     pub fn bytes(&self) -> usize {
         let labels: usize = self
             .labels
@@ -89,7 +89,7 @@ fn describe(csv: &ClusterServiceVersion) -> Result<CsvDescription, HeadError> {
     let version = version.map_err(|_| HeadError::Version(spec.version.clone().unwrap_or_default()))?;
     Ok(CsvDescription {
         display_name: filled(Some(&spec.display_name)),
-        // Pictures are a resource of their own.
+        // Icons are a resource of their own.
         icon: List::default(),
         version: Some(version.to_string()),
         provider: Some(provider(spec)),
@@ -117,7 +117,7 @@ fn describe(csv: &ClusterServiceVersion) -> Result<CsvDescription, HeadError> {
     })
 }
 
-/// An empty text is as good as none.
+/// Returns the text, or `None` if it is empty.
 fn filled(text: Option<&String>) -> Option<String> {
     text.filter(|text| !text.is_empty()).cloned()
 }
@@ -126,7 +126,7 @@ fn provider(spec: &ClusterServiceVersionSpec) -> AppLink {
     spec.provider.as_ref().map(link).unwrap_or_default()
 }
 
-// What the API does not know is not passed on; each of these names what is.
+// Unknown fields are not passed on, so each function lists the known ones.
 
 fn link(link: &AppLink) -> AppLink {
     AppLink {
@@ -184,8 +184,8 @@ fn api(api: &GroupVersionKind) -> GroupVersionKind {
     }
 }
 
-/// The images that are listed and those that are run. A Deployment that cannot be read runs none; which it is, the
-/// installation tells.
+/// Returns the listed images and those of Deployments. An unreadable Deployment has none; the installation
+/// reports it.
 fn related_images(spec: &ClusterServiceVersionSpec) -> BTreeSet<String> {
     let listed = spec.related_images.iter().map(|related| related.image.clone());
     let deployments = spec.install.deployments().iter();

@@ -1,4 +1,4 @@
-//! Pictures of packages.
+//! Icons of packages.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,17 +7,17 @@ use olm_api::v1alpha1;
 
 use crate::limits::ICON_BYTES;
 
-/// A picture, decoded.
+/// A decoded icon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Icon {
     /// Media type, as its author wrote it.
     pub media_type: String,
-    /// The picture.
+    /// The image data.
     pub data: Bytes,
 }
 
 impl Icon {
-    /// The picture of a ClusterServiceVersion; none where it is too large.
+    /// Returns the icon of a ClusterServiceVersion; `None` if it is too large.
     pub(super) fn new(icon: &v1alpha1::Icon) -> Option<Self> {
         let data = decode(&icon.base64data);
         (data.len() <= ICON_BYTES).then(|| Self {
@@ -27,9 +27,9 @@ impl Icon {
     }
 }
 
-/// What can be decoded from the start; what is behind the first fault is cut off, as upstream's readers see it.
+/// Decodes up to the first fault and drops the rest, as upstream does.
 fn decode(text: &str) -> Vec<u8> {
-    // Authors wrap lines.
+    // Authors wrap lines, so line ends are ignored.
     let text: Vec<u8> = text
         .bytes()
         .filter(|byte| !matches!(byte, b'\r' | b'\n'))

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::description::HeadError;
 use super::*;
 
-/// A head of this name, with `more` in its spec and these labels.
+/// Returns a head with this name, with `more` in its spec and these labels.
 fn head(name: &str, more: Value, labels: &Value) -> Arc<Head> {
     let mut spec = json!({"displayName": "Demo", "version": "1.0.0", "provider": {"name": "t"}});
     if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
@@ -267,13 +267,13 @@ fn what_is_kept_of_a_version_is_counted() {
         ..bundle("stable", "demo.v1", "1.0.0")
     });
     assert!(named > plain + 900, "{named}");
-    // Room for four, a map and what holds it.
+    // Room for four entries, a map and its node.
     assert!(first > plain + 1000, "{first}");
     let channel = lists.add(bundle("fast", "demo.v1", "1.0.0"));
     assert!(first > channel && channel > plain + 400, "{channel}");
 }
 
-/// Bytes that are counted for these entries, each in a list that `name` says.
+/// Returns the counted bytes of these entries; `name` chooses the list of each.
 fn counted(count: usize, name: impl Fn(usize) -> (String, String)) -> usize {
     let mut lists = EntryLists::default();
     let add = |number: usize| {
@@ -287,7 +287,7 @@ fn counted(count: usize, name: impl Fn(usize) -> (String, String)) -> usize {
     (0..count).map(add).sum()
 }
 
-/// Counted a little more than it is, so that bounds hold: figures of a 64-bit machine.
+/// Counts are slightly too high, so that limits hold: figures of a 64-bit machine.
 #[test]
 fn lists_of_versions_are_counted_as_they_are() {
     let each = |total: usize| total / 10_000;
@@ -422,7 +422,7 @@ fn what_can_never_be_installed_is_not_read() {
     ));
 }
 
-/// Channels may share a head: what is kept once is told once for each of them.
+/// Channels may share a head: it is kept once, but written for each channel.
 #[test]
 fn a_package_that_is_more_than_one_answer_is_left_out() {
     let large = head(

@@ -7,7 +7,7 @@ use crate::package_manifest::Package;
 
 const NOW: &str = "2026-11-20T21:29:12Z";
 
-/// The package of the recorded PackageManifest, as a request for `namespace` sees it.
+/// Returns the package of the recorded PackageManifest, in the view of a request for `namespace`.
 fn item(namespace: &str, name: &str) -> Item {
     let package = Package {
         name: name.into(),
@@ -93,7 +93,7 @@ fn pkg_001_the_table_is_upstreams() {
         (&table["kind"], &table["apiVersion"]),
         (&json!("Table"), &json!("meta.k8s.io/v1"))
     );
-    // kubectl writes the namespace before what it is sent.
+    // kubectl adds the namespace column itself.
     let names = table["columnDefinitions"].as_array().unwrap().iter();
     let mut head = vec!["NAMESPACE".to_owned()];
     head.extend(names.map(|column| column["name"].as_str().unwrap().to_uppercase()));
@@ -178,7 +178,7 @@ fn a_list_takes_memory_for_a_piece_of_it_at_a_time() {
     assert!(pieces.iter().all(|length| *length < 2 * PIECE));
 }
 
-/// Whoever asks for a package of megabytes, alone or among others, has none of it copied.
+/// A package of megabytes is not copied, alone or in a list.
 #[test]
 fn what_a_package_has_ready_is_sent_as_it_is() {
     let text = [b"\"".as_slice(), &[b'x'; 20 * PIECE], b"\""].concat();
@@ -229,7 +229,7 @@ fn an_age_that_is_not_known_is_said_to_be_so() {
     catalog.facts.created = None;
     item.catalog = Arc::new(catalog.clone());
     assert_eq!(age(&item), "<unknown>");
-    // A clock that is behind makes nothing younger than new.
+    // A slow clock does not result in negative ages.
     catalog.facts.created = Some("2027-01-01T00:00:00Z".parse().unwrap());
     item.catalog = Arc::new(catalog);
     assert_eq!(age(&item), "0s");

@@ -9,7 +9,7 @@ fn asked(method: &str, path: &str) -> RequestInfo {
     RequestInfo::parse(method, path, query).unwrap()
 }
 
-/// What has to be allowed, as words: verb, namespace, resource, part, name.
+/// Returns the needed permission as words: verb, namespace, resource, part, name.
 fn needs(method: &str, path: &str) -> String {
     match asked(method, path).access {
         Access::Everybody => "everybody".to_owned(),
@@ -157,7 +157,7 @@ fn what_has_to_be_allowed_is_what_the_api_server_asks_too() {
     }
 }
 
-/// A path that is read in two ways could be allowed as one thing and answered as another.
+/// A path with two readings could be allowed as one thing and answered as another.
 #[test]
 fn what_is_allowed_is_what_is_answered() {
     for path in [
@@ -178,7 +178,7 @@ fn what_is_allowed_is_what_is_answered() {
 #[test]
 fn a_path_that_is_no_text_is_refused() {
     assert_eq!(RequestInfo::parse("GET", "/%ff", None).unwrap_err().code, 400);
-    // What is no pair of digits stands for itself.
+    // A percent sign without two digits is kept literally.
     for path in ["/%", "/%4", "/%zz"] {
         assert_eq!(asked("GET", path).route, Route::Nothing, "{path}");
     }

@@ -1,4 +1,4 @@
-//! A socket that gives up on whoever takes nothing.
+//! A socket with a limit on how long writes may stall.
 
 use std::future::Future;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Ends with an error when what is written is not taken for some time. Reading may take any time: connections rest.
+/// Fails when a write makes no progress for some time. Reads may take any time: connections may be idle.
 pub(super) struct PatientIo<T> {
     inner: T,
     patience: Duration,
@@ -25,7 +25,7 @@ impl<T> PatientIo<T> {
         }
     }
 
-    /// `result`, or an error when it has been pending for too long.
+    /// Returns `result`, or an error when it has been pending for too long.
     fn bounded<R>(&mut self, result: Poll<io::Result<R>>, context: &mut Context<'_>) -> Poll<io::Result<R>> {
         if result.is_ready() {
             self.waiting = None;

@@ -48,7 +48,7 @@ impl Server {
         Self::with(watch::channel(Arc::default()).1).await
     }
 
-    /// One that serves this.
+    /// Starts a server of this index.
     async fn with(index: watch::Receiver<Arc<Index>>) -> Self {
         let (authority, proxies) = (Authority::new("serving"), Authority::new("proxies"));
         let folder = TempDir::new().unwrap();
@@ -91,7 +91,7 @@ impl Server {
         }
     }
 
-    /// A connection with a certificate of this common name, if any.
+    /// Connects with a certificate of this common name, if any.
     async fn tls(
         &self,
         identity: Option<(&Authority, &str)>,
@@ -187,7 +187,7 @@ struct Client {
 }
 
 impl Client {
-    /// The answer to a request as `ada`, of which nothing is taken.
+    /// Returns the response to a request as `ada`, without reading its body.
     async fn ask(&mut self, path: &str) -> hyper::Result<Response<Incoming>> {
         let request = Request::get(format!("https://localhost{path}"))
             .header("x-remote-user", "ada")
@@ -196,7 +196,7 @@ impl Client {
         self.sender.send(request).await
     }
 
-    /// Status code and body of the answer to a request as `ada`.
+    /// Returns status code and body of the response to a request as `ada`.
     async fn get(&mut self, path: &str) -> hyper::Result<(u16, Bytes)> {
         let answer = self.ask(path).await?;
         let code = answer.status().as_u16();
@@ -239,7 +239,7 @@ async fn an_api_server_with_new_authorities_is_known_and_one_with_the_old_no_lon
     server
         .known
         .send_replace(Some(Arc::new(front_proxy(&renewed.pem))));
-    // Its connection takes no more requests.
+    // Its connection accepts no more requests.
     timeout(Duration::from_secs(10), &mut old.ended)
         .await
         .unwrap()
@@ -304,7 +304,7 @@ async fn without_files_localhost_is_served() {
     assert!(certificates.serve(watch::channel(known).1).is_ok());
 }
 
-/// Whoever opens connections and says nothing closes those of others who do the same.
+/// A client that opens idle connections closes those of other idle clients only.
 #[tokio::test]
 async fn connections_without_end_cost_the_api_server_nothing() {
     let server = Server::start().await;
@@ -324,7 +324,8 @@ async fn connections_without_end_cost_the_api_server_nothing() {
     assert!(closed.is_err() || closed.is_ok_and(|count| count == 0));
 }
 
-/// Requests at once that a server says it takes, in the first frame of HTTP/2: nine bytes, then pairs of a number and a value.
+/// Returns the number of parallel requests that a server announces in the first frame of HTTP/2. The frame
+/// has nine bytes, then pairs of a number and a value.
 async fn streams(mut tls: tokio_rustls::client::TlsStream<TcpStream>) -> u32 {
     tls.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
         .await
@@ -338,7 +339,7 @@ async fn streams(mut tls: tokio_rustls::client::TlsStream<TcpStream>) -> u32 {
     u32::from_be_bytes(most[2..].try_into().unwrap())
 }
 
-/// The API server names all groups of a user, of which a directory may have a thousand.
+/// The API server sends all groups of a user; a directory may have a thousand.
 #[tokio::test]
 async fn a_user_of_many_groups_is_answered_and_a_stranger_with_such_a_head_is_not() {
     let server = Server::start().await;
@@ -358,7 +359,7 @@ async fn a_user_of_many_groups_is_answered_and_a_stranger_with_such_a_head_is_no
     assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status() == 431));
 }
 
-/// Each answer that is not taken waits in memory.
+/// Each unread response waits in memory.
 #[tokio::test]
 async fn whoever_is_not_the_api_server_has_few_requests_at_once() {
     let server = Server::start().await;
@@ -371,7 +372,7 @@ async fn whoever_is_not_the_api_server_has_few_requests_at_once() {
     assert_eq!(streams(proxy).await, STREAMS);
 }
 
-/// One package that is larger than what any client takes without being asked.
+/// Returns a package that is larger than the window of any client.
 fn large() -> Packages {
     let package = Package {
         name: "large".into(),
@@ -382,7 +383,7 @@ fn large() -> Packages {
     Packages::from([("large".into(), Arc::new(package))])
 }
 
-/// A stream that is given no window writes nothing, so that nothing of it waits for the socket.
+/// A stream without a window writes nothing, so its socket does not stall.
 #[tokio::test]
 async fn an_answer_that_nobody_takes_ends_and_what_it_held_goes() {
     let packages = large();
@@ -416,7 +417,7 @@ async fn an_answer_that_nobody_takes_ends_and_what_it_held_goes() {
         let most = usize::from(!path.ends_with("large"));
         let gone = || (held.strong_count() == most).then_some(());
         wait_for("what was held to go", gone).await;
-        // Others on the same connection are answered.
+        // Other requests on the same connection are answered.
         assert_eq!(client.code(BASE).await, 200);
         assert!(answer.into_body().collect().await.is_err());
     }
@@ -427,7 +428,7 @@ async fn at_the_end_requests_are_finished() {
     let mut server = Server::start().await;
     let mut client = server.proxy().await;
     assert_eq!(client.code(BASE).await, 200);
-    // Nobody is sent here any more, and whoever comes all the same is answered.
+    // Clients are sent elsewhere, but requests that still arrive are answered.
     server.readiness.stops();
     assert_eq!(client.code("/readyz").await, 503);
     assert_eq!(client.code(BASE).await, 200);
@@ -458,7 +459,7 @@ async fn the_oldest_of_too_many_is_closed() {
     assert!(!tasks[2].is_finished());
 }
 
-/// The API server connects anew while others do nothing but that: its handshake is let come to its end.
+/// The API server reconnects during a flood of connections: its handshake can finish.
 #[tokio::test]
 async fn a_flood_from_one_address_closes_its_own_connections() {
     let pools = Pools::default();

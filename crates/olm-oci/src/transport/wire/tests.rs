@@ -7,7 +7,7 @@ use super::*;
 const LIMITS: Limits = Limits::BUNDLE;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// An answer that begins now.
+/// Returns an answer that begins now.
 fn answer(parts: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
     let now = Instant::now();
     Response {
@@ -19,7 +19,7 @@ fn answer(parts: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static)
     }
 }
 
-/// A byte after each pause, for ever.
+/// Endless single bytes with a pause before each.
 fn drip(pause: Duration) -> impl Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold((), move |()| async move {
         tokio::time::sleep(pause).await;
@@ -27,7 +27,7 @@ fn drip(pause: Duration) -> impl Stream<Item = Result<Bytes, Infallible>> {
     })
 }
 
-/// What ends the body of an answer, and after which time.
+/// Returns the error that ends the body of an answer, and the time it took.
 async fn end_of(work: impl Future<Output = Failure>) -> (String, Duration) {
     let began = Instant::now();
     let failure = work.await;
@@ -76,7 +76,7 @@ async fn what_comes_drop_by_drop_has_an_end() {
     assert!(time >= LIMITS.grace && time < LIMITS.grace + SECOND, "{time:?}");
 }
 
-/// What becomes of a redirect from an address to another.
+/// Returns the result of a redirect from one address to another.
 fn redirected(from: &str, to: &str, is_verified: bool) -> Result<String, String> {
     let from = parse_url(from).expect("URL");
     let request = Request {
@@ -109,7 +109,7 @@ fn what_is_not_verified_does_not_go_from_https_to_http() {
     ] {
         assert_eq!(redirected(from, to, is_verified), Ok(to.to_owned()), "{from}");
     }
-    // An address without a host of its own stays where it is.
+    // A relative address keeps the host.
     assert_eq!(
         redirected("https://a.io/x/", "y", false),
         Ok("https://a.io/x/y".to_owned())

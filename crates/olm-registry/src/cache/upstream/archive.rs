@@ -1,7 +1,8 @@
-//! A folder as the archive that upstream's digest is over: a tar without owners and times, in the order of names.
+//! A folder as the archive under upstream's digest: a tar without owners and times, in the order of names.
 //!
-//! Headers are those of Go's archive writer: ustar where a name fits, split into prefix and name if need be, else an
-//! extended header with the path in front. Modes count, so a catalog whose modes change has another digest.
+//! Headers are those of Go's archive writer: ustar if a name fits, split into prefix and name if need be.
+//! Otherwise an extended header precedes it with the path. Modes are included, so a catalog whose modes
+//! change has another digest.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _, Write};
@@ -11,13 +12,13 @@ use std::path::Path;
 use super::UpstreamError;
 
 const BLOCK: usize = 512;
-/// Longest name and prefix of a ustar header.
+/// Longest name and prefix of a ustar header, in bytes.
 const NAME: usize = 100;
 const PREFIX: usize = 155;
-/// Sizes from here on need more than the eleven octal digits of a header.
+/// Smallest size that needs more than the eleven octal digits of a header.
 const LARGE: u64 = 1 << 33;
 
-/// Writes everything below `root` to `out`. Symbolic links are left out.
+/// Writes everything below `root` to `out`. Symbolic links are skipped.
 pub(super) fn write(root: &Path, out: &mut impl Write) -> Result<(), UpstreamError> {
     // The root itself may be a link.
     let metadata = fs::metadata(root).map_err(UpstreamError::file(root))?;
@@ -73,7 +74,7 @@ fn content(file: &Path, size: u64, out: &mut impl Write) -> io::Result<()> {
     out.write_all(padding(size))
 }
 
-/// What is missing to a whole block.
+/// Returns the zeros that fill the last block.
 fn padding(size: u64) -> &'static [u8] {
     let rest = (size % BLOCK as u64) as usize;
     if rest == 0 { &[] } else { &[0; BLOCK][rest..] }
@@ -112,7 +113,7 @@ fn ascii(text: &str) -> String {
     text.chars().filter(char::is_ascii).collect()
 }
 
-/// Prefix and name of a path too long for a name alone.
+/// Splits a path that is too long for a name alone into prefix and name.
 fn split(path: &str) -> Option<(&str, &str)> {
     if !path.is_ascii() || path.len() <= NAME {
         return None;
@@ -122,7 +123,7 @@ fn split(path: &str) -> Option<(&str, &str)> {
     (!prefix.is_empty() && !name.is_empty() && name.len() <= NAME).then_some((prefix, name))
 }
 
-/// A record of an extended header: its length, which counts itself, key and value.
+/// Returns a record of an extended header: its length, which counts itself, key and value.
 fn record(key: &str, value: &str) -> String {
     let rest = key.len() + value.len() + 3;
     let mut length = rest + rest.to_string().len();
@@ -137,7 +138,7 @@ fn block(name: &str, prefix: &str, kind: u8, mode: u64, size: u64) -> [u8; BLOCK
     let mut text = |at: usize, length: usize, text: &str| {
         let taken = text.len().min(length);
         block[at..at + taken].copy_from_slice(&text.as_bytes()[..taken]);
-        // A name that is cut off behind a slash would look like a folder's.
+        // A name that is cut off after a slash would look like a folder's.
         if text.len() > length && block[at + length - 1] == b'/' {
             let kept = text[..length - 1].trim_end_matches('/').len();
             block[at + kept] = 0;

@@ -1,4 +1,4 @@
-//! Files of the layout, made from an index one bundle at a time.
+//! Files of the layout, written from an index one bundle at a time.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use super::{Fnv, UpstreamError, make_folder, write_file};
 use crate::index::{Icon, Index, PackageRecord};
 use crate::proto;
 
-/// Bytes of the longest name a file can have.
+/// Longest file name, in bytes.
 const LONGEST_NAME: usize = 255;
 
 /// Writes all of `index` below `folder`.
@@ -44,7 +44,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), UpstreamError> 
     })
 }
 
-/// Each blob in a file named by its hash; equal blobs share one.
+/// Writes each blob to a file named by its hash; equal blobs share one.
 fn write_custom_schemas(index: &Index, folder: &Path) -> Result<(), UpstreamError> {
     for record in &index.directory().schemas {
         let folder = folder.join(&record.schema).join(&record.package);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The hash of what was written so far.
+/// Hash of the bytes written so far.
 pub(super) struct Fnv(u64);
 
 impl Default for Fnv {
@@ -38,7 +38,7 @@ impl io::Write for Fnv {
 mod tests {
     use super::Fnv;
 
-    /// Values of the algorithm's authors.
+    /// Values published by the algorithm's authors.
     #[test]
     fn known_values() {
         for (text, value) in [

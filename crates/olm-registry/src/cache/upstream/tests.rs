@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use super::*;
 use crate::cache;
 
-/// Makes everything below `path` as a container build of ours and upstream's both leave it.
+/// Sets the modes below `path` that a container build leaves, ours and upstream's both.
 fn fix_modes(path: &Path) {
     for entry in fs::read_dir(path).expect("folder") {
         let path = entry.expect("entry").path();
@@ -35,7 +35,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The catalog of odd cases, in a folder of its own.
+/// Copies the catalog of odd cases to a folder of its own.
 fn odd_catalog(dir: &Path) -> PathBuf {
     let catalog = dir.join("catalog");
     copy(
@@ -52,7 +52,7 @@ fn written(catalog: &Path, cache_dir: &Path) -> String {
     fs::read_to_string(cache_dir.join(DIGEST)).expect("digest")
 }
 
-/// Upstream's opm gives these catalogs these digests, over the files it writes itself.
+/// Digests that upstream's opm computes for these catalogs, over the files it writes itself.
 #[test]
 fn the_digest_is_the_one_that_upstream_computes() {
     let dir = tempfile::tempdir().expect("folder");
@@ -60,7 +60,7 @@ fn the_digest_is_the_one_that_upstream_computes() {
     assert_eq!(written(&catalog, &dir.path().join("cache")), "ec743caa9b3c7cad");
 }
 
-/// A catalog of one custom schema among files that are not read, for the headers of the archive they make.
+/// Writes a catalog of one custom schema among ignored files, which exercise the headers of the archive.
 fn awkward_catalog(dir: &Path) -> PathBuf {
     let catalog = dir.join("catalog");
     let folder = |path: &str| fs::create_dir_all(catalog.join(path)).expect("folder");
@@ -71,7 +71,7 @@ fn awkward_catalog(dir: &Path) -> PathBuf {
     for size in [0, 1, 511, 512, 513, 1025] {
         file(&format!("ignored/size-{size}"), &vec![b'x'; size]);
     }
-    // Names of 100 and 101 characters, a prefix of up to 155 and beyond, and no place to split.
+    // Names of 100 and 101 characters, a prefix of up to 155 and beyond, and a name that cannot be split.
     file(&format!("ignored/{}", "n".repeat(92)), b"a");
     file(&format!("ignored/{}", "n".repeat(93)), b"a");
     file(&format!("ignored/{}", "m".repeat(100)), b"a");
@@ -102,7 +102,7 @@ fn headers_of_any_name_and_size_are_those_of_upstream() {
     assert_eq!(written(&catalog, &dir.path().join("cache")), "3d1cc944f8bae7b0");
 }
 
-/// The bundles of the layout, as upstream's reader takes them, are those of our answers.
+/// The bundles of the layout, read as upstream reads them, equal those of our answers.
 #[test]
 fn what_is_written_reads_as_what_is_answered() {
     let dir = tempfile::tempdir().expect("folder");
@@ -222,7 +222,7 @@ fn what_fits_stays_and_what_does_not_is_written_anew() {
     assert_eq!(written(&catalog, &cache_dir), first, "cleaned");
     fs::remove_file(cache_dir.join(DIGEST)).expect("damage");
     assert_eq!(written(&catalog, &cache_dir), first, "completed");
-    // Upstream prefers its database, which would be that of an earlier catalog.
+    // Upstream prefers its database, which would be of an earlier catalog.
     fs::create_dir_all(cache_dir.join("pogreb.v1/db")).expect("folder");
     assert!(is_present(&cache_dir));
     assert_eq!(written(&catalog, &cache_dir), first);

@@ -10,8 +10,8 @@ fn told(root: &Draft<'_>) -> Vec<String> {
     root.clone().told(&Hints::new(&Problem::default())).lines()
 }
 
-/// A Subscription to a package of eight layers' depth and more: every bundle needs any of the eight of the next layer, and
-/// those of the last one what is not there.
+/// Returns a Subscription to a package with `depth` layers. Every bundle needs any of the next layer's
+/// `width` bundles; the last layer needs something missing.
 fn layers(depth: usize, width: usize) -> Vec<Reason> {
     let key = CatalogKey {
         name: "cat".to_owned(),
@@ -38,7 +38,7 @@ fn layers(depth: usize, width: usize) -> Vec<Reason> {
     ];
     for place in 0..depth {
         reasons.extend(layer(place).into_iter().map(|bundle| Reason::Requires {
-            // Each in words of its own, so that no two are told together.
+            // Texts differ, so that no two are grouped.
             requirement: Arc::new(Predicate::Label(bundle.csv().to_owned())),
             bundle,
             candidates: layer(place + 1),
@@ -72,7 +72,7 @@ fn a_catalog_made_to_be_followed_without_end_is_not() {
     }
 }
 
-/// Two Subscriptions to as many versions of one package, each to a half of its own.
+/// Returns two Subscriptions to versions of one package, each to its own half.
 fn halves(versions: usize) -> Vec<Reason> {
     let key = CatalogKey {
         name: "cat".to_owned(),
@@ -127,7 +127,7 @@ fn rivals_of_thousands_of_versions_are_not_compared_one_with_each() {
     );
 }
 
-/// Every version is wanted by another Subscription: there are as many camps as versions.
+/// A different Subscription wants each version: there are as many camps as versions.
 #[test]
 fn rivals_that_all_are_wanted_by_others_are_compared_within_a_bound() {
     let key = CatalogKey::default();

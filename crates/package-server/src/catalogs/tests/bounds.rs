@@ -1,4 +1,4 @@
-//! What the catalogs of one tenant may cost others.
+//! Limits on the costs of one tenant's catalogs for others.
 
 use tokio::sync::oneshot;
 
@@ -16,7 +16,7 @@ async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
         (unbounded.seen(None).len() == 3).then_some(())
     })
     .await;
-    // By itself it fits.
+    // It fits by itself.
     let lab = Lab::with_bounds(
         unbounded.state("tenant", "large").unwrap().bytes + 100,
         TENANT_BYTES,
@@ -29,7 +29,7 @@ async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
     assert_eq!(lab.seen(None), ["tenant/demo.v1.0.0"]);
     assert!(lab.state("tenant", "large").unwrap().has_no_room);
     assert!(!lab.state("tenant", "small").unwrap().has_no_room);
-    // What one tenant has costs another nothing.
+    // One tenant's catalogs take nothing from another's.
     lab.sources.put(source("other", "large", &large.address));
     lab.wait_to_see(&[
         "other/a.v1.0.0",
@@ -40,7 +40,7 @@ async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
     .await;
 }
 
-/// Bytes that the catalog behind `address` takes.
+/// Returns the bytes of the catalog behind `address`.
 async fn bytes_of(address: &str) -> usize {
     let lab = Lab::new();
     lab.sources.put(source("tenant", "cat", address));
@@ -60,7 +60,7 @@ async fn what_one_tenant_has_beyond_its_part_goes_for_another() {
     );
     let (small, large) = (Registry::of(small.path()).await, Registry::of(large.path()).await);
     let (few, many) = (bytes_of(&small.address).await, bytes_of(&large.address).await);
-    // One tenant may have both, two may not have three.
+    // One tenant may have both; two tenants cannot have three.
     let lab = Lab::with_bounds(few + many, few + many + few / 2);
     lab.sources.put(source("tenant", "small", &small.address));
     lab.sources.put(source("tenant", "large", &large.address));
@@ -71,7 +71,7 @@ async fn what_one_tenant_has_beyond_its_part_goes_for_another() {
     let gone = lab.state("tenant", "large").unwrap();
     assert_eq!((gone.bytes, gone.read_at, gone.has_no_room), (0, None, true));
     assert!(gone.failure.unwrap().contains("other namespaces"));
-    // What everybody sees has room of its own.
+    // The global namespace's catalogs have a limit of their own.
     lab.sources.put(source("olm", "large", &large.address));
     wait_for("all", || (lab.seen(None).len() == 4).then_some(())).await;
 }
@@ -94,7 +94,7 @@ async fn a_catalog_costs_something_also_without_packages() {
     assert!(failure.contains("KiB are left for it"), "{failure}");
 }
 
-/// All heads of a package are in memory until it is put together, also what is not kept of them.
+/// All heads of a package are in memory until it is complete, including the parts that are not kept.
 #[tokio::test]
 async fn heads_are_bounded_while_a_package_is_read() {
     let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
@@ -120,7 +120,7 @@ async fn the_channel_of_a_bundle_that_is_too_large_is_left_out() {
     assert_eq!(lab.state("tenant", "cat").unwrap().left_out, 1);
 }
 
-/// Hangs up as soon as the test says so.
+/// Closes connections when the test asks for it.
 #[derive(Default)]
 struct HangingUp {
     dialled: Mutex<Vec<(Instant, oneshot::Sender<()>)>>,

@@ -1,4 +1,5 @@
-//! Real operators: what is told of each is held against its catalog file, field by field, and against what upstream's `opm` says.
+//! Real operators: each package is compared field by field with its catalog file, and with the answers of
+//! upstream's `opm`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::*;
 
-/// The file of one package.
+/// The catalog file of one package.
 struct File {
     blobs: Vec<Value>,
 }
@@ -33,7 +34,7 @@ impl File {
         self.of("olm.bundle").find(|bundle| bundle["name"] == name)
     }
 
-    /// The ClusterServiceVersion of a bundle.
+    /// Returns the ClusterServiceVersion of a bundle.
     fn csv(&self, name: &str) -> Value {
         let properties = self.bundle(name).unwrap()["properties"].as_array().unwrap();
         let objects = properties
@@ -57,7 +58,7 @@ impl File {
     }
 }
 
-/// A member, by a name that is compared as Go's JSON does.
+/// Returns a member by name, compared as Go's JSON does.
 fn member<'a>(object: &'a Value, name: &str) -> &'a Value {
     let members = object.as_object();
     let found = members.and_then(|members| {
@@ -69,7 +70,7 @@ fn member<'a>(object: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or(&Value::Null)
 }
 
-/// These members of `object`; those of the second kind only where they are not empty.
+/// Returns these members of `object`; `filled` ones only if they are not empty.
 fn picked(object: &Value, always: &[&str], filled: &[&str]) -> Value {
     let is_empty = |value: &Value| {
         value.is_null()
@@ -100,7 +101,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// `currentCSVDesc` as the API defines it, made from the manifest with no type of ours.
+/// Returns `currentCSVDesc` as the API defines it, built from the manifest without our types.
 fn described(csv: &Value) -> Value {
     let spec = member(csv, "spec");
     let filled = [
@@ -111,7 +112,7 @@ fn described(csv: &Value) -> Value {
         "minKubeVersion",
     ];
     let mut out = picked(spec, &["version"], &filled);
-    // Texts that are null are empty ones to Go.
+    // Go reads null texts as empty ones.
     let text = |(key, value): (&String, &Value)| (key.clone(), json!(value.as_str().unwrap_or_default()));
     let annotations = member(member(csv, "metadata"), "annotations").as_object();
     let annotations: Map<String, Value> = annotations.into_iter().flatten().map(text).collect();
@@ -173,7 +174,7 @@ fn described(csv: &Value) -> Value {
     out
 }
 
-/// Everything of the corpus as it is served: each package's item and status.
+/// Returns the served corpus: each package's item and status.
 async fn served(corpus: &Path) -> Vec<(Item, Value)> {
     let lab = Lab::new();
     let registry = Registry::of(&corpus.join("fbc")).await;
@@ -239,7 +240,7 @@ async fn pkg_001_pkg_002_real_operators_are_told_as_their_authors_wrote_them() {
 }
 
 fn entries_are_right(file: &File, blob: &Value, channel: &Value, context: &str) {
-    // Of what a channel names, what has no bundle is no version.
+    // A channel's entry without a bundle is not a version.
     let names = list(&blob["entries"])
         .iter()
         .filter_map(|entry| entry["name"].as_str());
@@ -373,7 +374,7 @@ async fn pkg_002_what_upstream_lists_of_real_catalogs_is_what_is_told() {
     assert!(compared > 20, "{compared}");
 }
 
-/// The rows of a table for people, by the heads of its columns.
+/// Returns the rows of a printed table, by column header.
 fn table(text: &str) -> Vec<BTreeMap<String, String>> {
     let mut lines = text.lines();
     let head = lines.next().unwrap();

@@ -1,14 +1,14 @@
-//! Registries that answer as none should.
+//! Registries with invalid answers.
 
 use olm_registry::proto;
 use prost::Message as _;
 
 use super::*;
 
-/// Messages, encoded, or that the stream breaks.
+/// Encoded messages; `None` breaks the stream.
 type Answer = Option<Vec<Vec<u8>>>;
 
-/// A registry of one package, whose one channel has one version; `change` says otherwise, by method.
+/// Starts a registry of one package with one channel and one version; `change` replaces answers, by method.
 async fn registry(change: fn(&str) -> Option<Answer>) -> String {
     let answers = move |method: &str, question: &[u8]| {
         let method = method.rsplit('/').next().unwrap_or_default();
@@ -58,7 +58,7 @@ fn bundle() -> proto::Bundle {
     }
 }
 
-/// What is told of the only package.
+/// Returns the status of the only package.
 fn status(lab: &Lab) -> serde_json::Value {
     let item = lab.catalogs.index().borrow().get("olm", "demo").unwrap();
     let text = [b"{".to_vec(), item.package.content.concat(), b"}".to_vec()].concat();
@@ -96,7 +96,7 @@ async fn a_package_that_was_not_asked_for_is_none() {
     assert!(lab.seen(None).is_empty());
 }
 
-/// What breaks in the middle must not pass for a catalog that has no more.
+/// A stream that breaks in the middle must not pass for a smaller catalog.
 #[tokio::test]
 async fn a_call_that_breaks_is_no_answer() {
     for method in ["GetPackage", "GetBundle"] {
@@ -117,7 +117,7 @@ async fn nothing_that_was_read_when_the_connection_was_lost_is_whole() {
     for _ in 0..64 {
         let (alive, mut lost) = oneshot::channel();
         assert_eq!(unless_lost(&mut lost, std::future::ready(1)).await, Some(1));
-        // It is lost while the last answer is read.
+        // The connection is lost while the last answer is read.
         let reading = async move { drop(alive) };
         assert_eq!(unless_lost(&mut lost, reading).await, None);
         let (alive, mut lost) = oneshot::channel::<()>();
