@@ -17,7 +17,7 @@ const MAX_NAME_LENGTH: usize = 63;
 /// Returns the hash of spec-hash labels and generated names: JSON with a trailing newline.
 ///
 /// # Errors
-/// Those of [`json::encode`].
+/// The errors of [`json::encode`].
 pub fn hash_with_newline<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
     Ok(sha224_base62(
         (json::encode(value, Html::Escaped)? + "\n").as_bytes(),
@@ -27,7 +27,7 @@ pub fn hash_with_newline<T: Serialize>(value: &T) -> Result<String, serde_json::
 /// Returns the hash of the permissions label and of copied ClusterServiceVersions: JSON without a newline.
 ///
 /// # Errors
-/// Those of [`json::encode`].
+/// The errors of [`json::encode`].
 pub fn hash_without_newline<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
     Ok(sha224_base62(json::encode(value, Html::Escaped)?.as_bytes()))
 }
@@ -63,7 +63,7 @@ pub fn base62(bytes: &[u8]) -> String {
 /// A base that fits exactly without the hyphen gives 64 characters: existing names have that quirk, so it is kept.
 ///
 /// # Errors
-/// Those of [`json::encode`].
+/// The errors of [`json::encode`].
 pub fn generate_name<T: Serialize>(base: &str, object: &T) -> Result<String, serde_json::Error> {
     let hash = hash_with_newline(object)?;
     let mut end = base.len();

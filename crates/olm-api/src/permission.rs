@@ -238,7 +238,7 @@ mod tests {
         );
     }
 
-    /// As in Go, an absent list is written as `null`.
+    /// Go writes an absent list as `null`.
     #[test]
     fn rules_that_are_absent_are_not_rules_that_are_empty() {
         let read = |text: &str| serde_json::from_str::<Permission>(text).unwrap();
