@@ -8,7 +8,8 @@
 //! A comment on the line before a block defines how it is run:
 //!
 //! - `<!-- test: fails with 2 -->`: the exit code of its only command. All others exit with 0.
-//! - `<!-- test: not run: REASON -->`: it needs something that is missing here. A block ```` ```sh ```` must have this comment and no other.
+//! - `<!-- test: not run: REASON -->`: it needs something that is missing here. A block ```` ```sh ```` must have this comment
+//!   and no other.
 //!
 //! Blocks of other languages are ignored.
 //!

@@ -75,7 +75,7 @@ impl Operator {
         })
     }
 
-    /// Waits until both Deployments are rolled out, whoever holds the Lease.
+    /// Waits until both Deployments are rolled out, regardless of the Lease holders.
     ///
     /// # Errors
     /// If one times out.
