@@ -1,7 +1,7 @@
 //! Installs real operators whose images are unavailable, and predicts the results.
 //!
 //! # Expected flow
-//! A [`catalog::Catalog`] returns the bundles that a Subscription walks through, [`bundle::Bundle`] reads them, and
+//! A [`catalog::Catalog`] returns the bundles that a Subscription walks through, and [`bundle::Bundle`] reads them.
 //! [`expectation::derive`] returns the expected status of each bundle's ClusterServiceVersion, InstallPlan or Subscription.
 //! [`stand_in::plan`] gives every operator image a stand-in. A [`journey::Journey`] then follows one Subscription by the observed
 //! state of the cluster, and [`table`] prints the expected and the observed results.

@@ -50,8 +50,8 @@ enum Mode {
 /// Reads a guide.
 ///
 /// # Errors
-/// A test comment that is invalid or has no block, a block without end, a shell block without comment, output without a command,
-/// a here-document without end.
+/// An invalid test comment, or one without a block. A block without end, a shell block without comment, output without a command,
+/// or a here-document without end.
 pub fn read(text: &str) -> Result<Guide, String> {
     let mut guide = Guide::default();
     for block in blocks(text, parse_mode)? {

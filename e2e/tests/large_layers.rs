@@ -1,4 +1,4 @@
-//! A bundle image with a layer far above the limit in memory is installed by the operator as it is deployed: its root is
+//! Installs a bundle image with a layer far above the limit in memory, with the operator as it is deployed. Its root is
 //! read-only, and its only folder is that of its cache.
 
 use e2e::lab::{Lab, catalog_source, condition, operator_group, subscription};

@@ -1,8 +1,8 @@
 //! Reads a directory into blobs.
 //!
-//! Every regular file below the root is read as a stream of JSON or YAML documents, regardless of its name, except files that
-//! `.indexignore` files exclude. Files are read in lexical order, documents in file order. Callers of [`read`] have one document
-//! in memory at a time. Rules: `docs/reference/catalog-files.md`.
+//! Every regular file below the root is read as a stream of JSON or YAML documents, regardless of its name. Files that
+//! `.indexignore` files exclude are skipped. Files are read in lexical order, documents in file order. Callers of [`read`] have
+//! one document in memory at a time. Rules: `docs/reference/catalog-files.md`.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader};

@@ -1,14 +1,14 @@
 //! YAML as Kubernetes reads it: YAML 1.1 scalars, turned into JSON values.
 //!
-//! Every YAML document the project reads or writes goes through this module. Reading yields the JSON that Go's
-//! `sigs.k8s.io/yaml` yields (see `docs/decisions/0001-yaml.md` for the measured comparison), so that a manifest means the
-//! same to us, to `kubectl` and to the tools authors already use:
+//! Every YAML document the project reads or writes goes through this module. Reading yields the JSON of Go's `sigs.k8s.io/yaml`,
+//! so a manifest means the same to us, to `kubectl` and to authors' tools. The comparison is in `docs/decisions/0001-yaml.md`.
+//! The rules:
 //!
 //! - plain `yes`, `no`, `on`, `off`, `y`, `n` are booleans, also as mapping keys (`y:` becomes `"true"`);
 //! - `0777` and `0b11` are integers, `1_000` is 1000, whole floats become integers, timestamps stay text;
 //! - merge keys (`<<`) and aliases are expanded; the last of two equal keys wins.
 //!
-//! Input is bounded: nesting depth, document size and what aliases may expand to ([`Limits`]).
+//! Input is limited in nesting depth, document size and the expansion of aliases ([`Limits`]).
 
 use std::fmt::Write as _;
 use std::io::{BufRead, Cursor, Read};

@@ -1,8 +1,8 @@
 //! Properties of core Kubernetes types that the API server must know beyond their OpenAPI form.
 //!
-//! `k8s-openapi` gives the fields of a core type, not the markers Kubernetes keeps in its Go source: which lists merge by key,
-//! which maps are replaced as a whole, which fields get a default. They matter to clients that edit our objects with server-side
-//! apply, and clusters have them today. The rules:
+//! `k8s-openapi` gives the fields of a core type, not the markers Kubernetes keeps in its Go source. The markers define which
+//! lists merge by key, which maps are replaced as a whole, and which fields get a default. They matter to clients that edit our
+//! objects with server-side apply, and clusters have them today. The rules:
 //!
 //! 1. A list is atomic, unless [`KEYED_LISTS`] names the keys its items merge by, or [`SET_LISTS`] makes it a set.
 //! 2. A type in [`ATOMIC_TYPES`], and the map [`ATOMIC_MAP`], is replaced as a whole.
