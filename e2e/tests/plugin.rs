@@ -143,7 +143,7 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
         "1.0.0",
     ];
     run(&wanted, 1)?;
-    // As with upstream's plugin: Manual; the command approves the first plan and waits for it.
+    // Same as upstream's plugin: with Manual, the command approves the first plan and waits for it.
     let with_group = [&wanted[..], &["-C", "-w", namespace.name(), "--timeout", "5m"]].concat();
     let text = run(&with_group, 0)?;
     assert!(
