@@ -1,4 +1,4 @@
-//! A headless Chromium, driven by its DevTools protocol over pipes: as a person uses a page, with keys.
+//! A headless Chromium, driven by its DevTools protocol over pipes: it uses a page like a user, with keys.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,20 +14,20 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Debian's packages of the browser, and of letters to draw.
+/// Debian packages of the browser and of fonts.
 const PACKAGES: [&str; 2] = ["chromium-headless-shell", "fonts-dejavu-core"];
 const PROGRAM: &str = "chromium-headless-shell";
-/// How long an answer of the browser may take.
+/// Timeout for an answer of the browser.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a page is looked at.
+/// Time between two checks of a page.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Keys until something has the focus that should.
+/// Maximum number of key presses to reach an element.
 const MAX_KEYS: usize = 60;
 
-/// Installs the browser where it is missing.
+/// Installs the browser if it is missing.
 ///
 /// # Errors
-/// It cannot be installed from here.
+/// It cannot be installed.
 pub fn ensure_installed() -> anyhow::Result<()> {
     if Path::new("/usr/bin").join(PROGRAM).exists() {
         return Ok(());
@@ -59,14 +59,14 @@ pub struct Browser {
     answers: Receiver<Value>,
     session: String,
     sent: u64,
-    /// What the page complained about: exceptions, and what its policy has refused.
+    /// Complaints of the page: exceptions, and violations of its policy.
     complaints: Vec<String>,
-    /// Its profile and pipes.
+    /// Folder of its profile and pipes.
     _folder: TempDir,
 }
 
 impl Browser {
-    /// Starts one. `shell` is a `sh` that can reach what is to be looked at.
+    /// Starts a browser. `shell` is a `sh` that can reach the tested pages.
     ///
     /// # Errors
     /// It does not start.
@@ -75,7 +75,7 @@ impl Browser {
         let (to, from) = (folder.path().join("to"), folder.path().join("from"));
         let made = Command::new("mkfifo").args([&to, &from]).status();
         ensure!(made.context("cannot run mkfifo")?.success(), "cannot make pipes");
-        // It reads from 3 and writes to 4. As root it has no sandbox; the pages are our own.
+        // The browser reads from 3 and writes to 4. As root it has no sandbox; the pages are our own.
         let script = format!(
             "exec {PROGRAM} --no-sandbox --disable-gpu --remote-debugging-pipe --user-data-dir=\"$1\" 3<\"$2\" 4>\"$3\""
         );
@@ -88,7 +88,7 @@ impl Browser {
             .spawn()
             .context("cannot start the browser")?;
         let (answered, answers) = channel();
-        // Read and write, so that opening does not wait for a browser that does not start.
+        // Opened for reading and writing, so that opening does not block if the browser does not start.
         let requests = OpenOptions::new().read(true).write(true).open(&to)?;
         let pipe = OpenOptions::new().read(true).write(true).open(&from)?;
         thread::spawn(move || {
@@ -137,7 +137,7 @@ impl Browser {
         }
     }
 
-    /// Makes the window this large.
+    /// Sets the size of the window.
     ///
     /// # Errors
     /// There is no answer.
@@ -146,10 +146,10 @@ impl Browser {
         self.ask("Emulation.setDeviceMetricsOverride", &size).map(drop)
     }
 
-    /// What a script says on the page.
+    /// Returns the value of a script on the page.
     ///
     /// # Errors
-    /// It fails, or there is no answer.
+    /// The script fails, or there is no answer.
     pub fn say(&mut self, script: &str) -> anyhow::Result<Value> {
         let asked = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
         let answer = self.ask("Runtime.evaluate", &asked)?;
@@ -159,14 +159,14 @@ impl Browser {
         }
     }
 
-    /// Waits until a script says yes.
+    /// Waits until a script returns true.
     ///
     /// # Errors
-    /// It does not in time; what the page shows is told.
+    /// It does not in time; the error contains the page's text.
     pub fn wait_for(&mut self, script: &str, patience: Duration) -> anyhow::Result<()> {
         let start = Instant::now();
         loop {
-            // Between two pages there is none to ask.
+            // Between two pages the script fails, because there is no page.
             let last = self.say(script);
             if last.as_ref().is_ok_and(|value| *value == true) {
                 return Ok(());
@@ -179,10 +179,10 @@ impl Browser {
         }
     }
 
-    /// Goes on with the key Tab until what has the focus matches a selector.
+    /// Presses Tab until the focused element matches a selector.
     ///
     /// # Errors
-    /// The keyboard does not lead there.
+    /// The element cannot be reached by the keyboard.
     pub fn tab_to(&mut self, selector: &str) -> anyhow::Result<()> {
         let has_focus = format!("document.activeElement.matches({})", Value::from(selector));
         for _ in 0..MAX_KEYS {
@@ -213,7 +213,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Keeps how the whole page looks.
+    /// Saves a screenshot of the whole page.
     ///
     /// # Errors
     /// It cannot be drawn or written.
@@ -228,7 +228,7 @@ impl Browser {
         fs::write(file, picture).with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Exceptions of scripts, and what the policy of a page has refused.
+    /// Returns exceptions of scripts, and violations of the page's policy.
     pub fn complaints(&self) -> &[String] {
         &self.complaints
     }
@@ -266,7 +266,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It has nothing to keep.
+        // The browser has no state to save.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,14 +1,14 @@
-//! Installing real operators, whose images cannot be had, and knowing beforehand what must come of it.
+//! Installs real operators whose images are unavailable, and predicts the results.
 //!
 //! # Expected flow
-//! A [`catalog::Catalog`] says which bundles a Subscription walks through, [`bundle::Bundle`] reads them, and
-//! [`expectation::derive`] says of each what its ClusterServiceVersion, InstallPlan or Subscription must end up saying.
-//! [`stand_in::plan`] gives every operator image a stand-in. A [`journey::Journey`] then follows one Subscription through
-//! what is seen in the cluster, and [`table`] prints what was expected and what was seen.
+//! A [`catalog::Catalog`] returns the bundles that a Subscription walks through, and [`bundle::Bundle`] reads them.
+//! [`expectation::derive`] returns the expected status of each bundle's ClusterServiceVersion, InstallPlan or Subscription.
+//! [`stand_in::plan`] gives every operator image a stand-in. A [`journey::Journey`] then follows one Subscription by the observed
+//! state of the cluster, and [`table`] prints the expected and the observed results.
 //!
 //! # Guarantees
-//! - What is expected comes from the bundle, the OperatorGroup and the cluster's own version and node, never from a run.
-//! - A bundle whose outcome depends on anything else is refused with the reason, see [`expectation::Unpredictable`].
+//! - Expectations are derived from the bundle, the OperatorGroup and the cluster's own version and node, never from a run.
+//! - A bundle whose result depends on anything else is rejected with the reason, see [`expectation::Unpredictable`].
 
 pub mod bundle;
 pub mod catalog;

@@ -1,4 +1,4 @@
-//! The demo operator, as a user installs it and uses it.
+//! The demo operator, installed and used as by a user.
 
 use serde_json::{Value, json};
 use xtask::demo::PACKAGE;
@@ -11,11 +11,11 @@ pub const FIRST: &str = "demo-operator.v1.0.0";
 /// ClusterServiceVersion of its second release, the head of its channel.
 pub const SECOND: &str = "demo-operator.v1.1.0";
 
-/// Writes catalog, group with these `targets` (none: all namespaces) and Subscription into `namespace`, the
-/// Subscription after `change`.
+/// Writes catalog, group with these `targets` (none: all namespaces) and Subscription into `namespace`, the Subscription after
+/// `change`.
 ///
 /// # Errors
-/// When the API server refuses one.
+/// If the API server rejects an object.
 pub fn install(
     namespace: &Namespace<'_>,
     targets: &[&str],
@@ -31,18 +31,18 @@ pub fn install(
     ])
 }
 
-/// Somebody to greet.
+/// Returns a Greeting.
 pub fn greeting() -> Value {
     json!({"apiVersion": "demo.example.com/v1", "kind": "Greeting", "metadata": {"name": "ada"}, "spec": {"name": "Ada"}})
 }
 
-/// Asks for a greeting in `namespace` and waits for the answer of the operator's release `release`.
+/// Creates a Greeting in `namespace` and waits for the answer of the operator's release `release`.
 ///
 /// # Errors
-/// When no answer comes, or one of another release.
+/// If there is no answer, or one of another release.
 pub fn greet(namespace: &Namespace<'_>, release: &str) -> anyhow::Result<()> {
     namespace.apply(&[greeting()])?;
-    // The whole name: operators of other tests have a kind of the same name.
+    // The full resource name, because operators of other tests have a kind of the same name.
     namespace.wait_for(
         "greetings.demo.example.com",
         "ada",

@@ -1,19 +1,20 @@
-//! A guide of `docs/guides` as commands and what they print.
+//! A guide of `docs/guides` as commands and their output.
 //!
-//! Every block ```` ```console ```` is what a terminal shows: a line that begins with `$ ` is a command, the lines below it, up to the
-//! next command, are what it prints. A command goes on while its lines end with a backslash, and up to the end of its here-documents.
-//! In what is printed `...` stands for anything within a line, for any lines where it is a line of its own, and `<name>` for one word
-//! that differs from run to run. How many spaces there are does not count: they depend on the longest name of a table.
+//! Every block ```` ```console ```` shows a terminal. A line that begins with `$ ` is a command; the lines up to the next command
+//! are its output. A command continues while its lines end with a backslash, and up to the end of its here-documents. In the
+//! output `...` matches any text within a line, or any lines if it is a line of its own. `<name>` matches one word that differs
+//! between runs. The number of spaces is ignored, because it depends on the longest name of a table.
 //!
-//! A comment on the line before a block says what is special about it:
+//! A comment on the line before a block defines how it is run:
 //!
-//! - `<!-- test: fails with 2 -->`: the exit code of its only command. All others end with 0.
-//! - `<!-- test: not run: REASON -->`: what it needs is not here. The one comment that a block ```` ```sh ```` may, and has to, have.
+//! - `<!-- test: fails with 2 -->`: the exit code of its only command. All others exit with 0.
+//! - `<!-- test: not run: REASON -->`: it needs something that is missing here. A block ```` ```sh ```` must have this comment
+//!   and no other.
 //!
-//! Blocks of other languages are there to be looked at.
+//! Blocks of other languages are ignored.
 //!
-//! `kubectl wait` for something to be there, and another right after it for what it is to be, is refused: the second may look where
-//! the API server's cache is behind, and says that there is no such thing. One loop of `kubectl get` does both.
+//! A `kubectl wait` for the existence of an object, directly followed by another one for its state, is rejected. The second may
+//! read from an API server cache that is behind, and fail because the object is missing. One loop of `kubectl get` does both.
 
 use olm_testing::guides::blocks;
 
@@ -22,24 +23,24 @@ use olm_testing::guides::blocks;
 pub struct Command {
     /// Its first line in the guide, from 1.
     pub line: usize,
-    /// What a shell is given.
+    /// Input for a shell.
     pub script: String,
-    /// What the guide says it prints.
+    /// Output that the guide shows.
     pub output: String,
-    /// The exit code the guide wants to show.
+    /// Exit code that the guide shows.
     pub code: i32,
 }
 
-/// Commands, in order, and why other blocks are not run, by line.
+/// Commands, in order, and the reasons why other blocks are not run, by line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Guide {
-    /// What is tried.
+    /// Commands that are run.
     pub commands: Vec<Command>,
-    /// What is not.
+    /// Blocks that are not run.
     pub not_run: Vec<(usize, String)>,
 }
 
-/// What is special about a block.
+/// Mode of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mode {
     FailsWith(i32),
@@ -49,8 +50,8 @@ enum Mode {
 /// Reads a guide.
 ///
 /// # Errors
-/// A comment for tests that is not understood or has no block, a block without end, a block of shell that nothing is said of, output of
-/// no command, a here-document without end.
+/// An invalid test comment, or one without a block. A block without end, a shell block without comment, output without a command,
+/// or a here-document without end.
 pub fn read(text: &str) -> Result<Guide, String> {
     let mut guide = Guide::default();
     for block in blocks(text, parse_mode)? {
@@ -78,7 +79,7 @@ pub fn read(text: &str) -> Result<Guide, String> {
     Ok(guide)
 }
 
-/// See the module.
+/// Rejects two consecutive `kubectl wait`, as described for the module.
 fn refuse_two_waits(commands: &[Command]) -> Result<(), String> {
     let waits = |command: &Command| command.script.starts_with("kubectl wait ");
     for pair in commands.windows(2) {
@@ -141,7 +142,7 @@ fn commands(block: &[(usize, &str)]) -> Result<Vec<Command>, String> {
     Ok(commands)
 }
 
-/// The words that end the here-documents of a line.
+/// Returns the words that end the here-documents of a line.
 fn here_documents(line: &str) -> Vec<&str> {
     line.split("<<")
         .skip(1)
@@ -151,14 +152,14 @@ fn here_documents(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Whether what was printed is what the guide shows.
+/// Returns true if the output equals the one that the guide shows.
 pub fn is_as_shown(shown: &str, printed: &str) -> bool {
     let shown: Vec<&str> = shown.lines().map(str::trim_end).collect();
     let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
     lines_match(trimmed(&shown), trimmed(&printed))
 }
 
-/// Without empty lines at the end.
+/// Removes empty lines at the end.
 fn trimmed<'a, 'b>(mut lines: &'a [&'b str]) -> &'a [&'b str] {
     while let [before @ .., ""] = lines {
         lines = before;
@@ -184,14 +185,14 @@ fn line_matches(shown: &str, printed: &str) -> bool {
     matches(&words(shown), &words(printed))
 }
 
-/// `...` in `shown` is anything, `<name>` a word.
+/// Returns true if a line matches; `...` in `shown` is any text, `<name>` a word.
 fn matches(shown: &str, printed: &str) -> bool {
     if let Some(rest) = shown.strip_prefix("...") {
         let ends = printed.char_indices().map(|(at, _)| at).chain([printed.len()]);
         return ends.into_iter().any(|at| matches(rest, &printed[at..]));
     }
     if let Some((_, rest)) = placeholder(shown) {
-        // A word of others ends where a word ends, or where the guide goes on.
+        // A placeholder's word ends at a blank, or where the rest of the guide's line matches.
         let longest = printed.find(char::is_whitespace).unwrap_or(printed.len());
         let ends = printed[..longest]
             .char_indices()
@@ -206,7 +207,7 @@ fn matches(shown: &str, printed: &str) -> bool {
     }
 }
 
-/// The placeholder that a text begins with, and what follows it.
+/// Returns the placeholder at the beginning of a text, and the rest.
 fn placeholder(text: &str) -> Option<(&str, &str)> {
     let (name, rest) = text.strip_prefix('<')?.split_once('>')?;
     let is_name = !name.is_empty()

@@ -13,10 +13,10 @@ use xtask::kubectl::{Destination, text};
 use xtask::progress::Progress;
 use xtask::{demo, deploy, images, workspace};
 
-/// How long anything may take before a test gives up; generous, because tests run side by side.
+/// Timeout for any single wait of a test; generous, because tests run side by side.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The cluster, OLM's programs on it, and the tools to give it catalogs.
+/// The cluster, OLM's programs on it, and tools to publish catalogs.
 #[derive(Debug)]
 pub struct Lab {
     cluster: Cluster,
@@ -27,10 +27,10 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// The lab of this test run: the shared cluster, started and given OLM's programs if need be.
+    /// Returns the lab of this test run: the shared cluster, started and with OLM deployed if needed.
     ///
     /// # Errors
-    /// When it cannot be set up: no test that needs it can pass.
+    /// If it cannot be set up; then no test that needs it can pass.
     pub fn shared() -> anyhow::Result<&'static Self> {
         static LAB: OnceLock<Result<Lab, String>> = OnceLock::new();
         let lab = LAB.get_or_init(|| {
@@ -42,10 +42,10 @@ impl Lab {
             .map_err(|error| anyhow::anyhow!("the lab could not be set up: {error}"))
     }
 
-    /// A lab on `cluster`, with OLM by `manifests/`.
+    /// Creates a lab on `cluster`, with OLM from `manifests/`.
     ///
     /// # Errors
-    /// When the images or the deployment fail.
+    /// If the images or the deployment fail.
     pub fn on(cluster: Cluster) -> anyhow::Result<Self> {
         let progress = Progress::start();
         let built = images::given_or_built(&progress)?;
@@ -57,7 +57,7 @@ impl Lab {
         Ok(Self::of(cluster, &built))
     }
 
-    /// A lab on `cluster`, whose OLM is left as it was installed there by other means.
+    /// Creates a lab on `cluster`, on which OLM is already installed by other means.
     pub fn of(cluster: Cluster, built: &images::Built) -> Self {
         Self {
             destination: Destination::Embedded(cluster.clone()),
@@ -68,35 +68,35 @@ impl Lab {
         }
     }
 
-    /// The cluster.
+    /// Returns the cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// kubectl on it.
+    /// Returns kubectl for the cluster.
     pub fn kubectl(&self) -> &Destination {
         &self.destination
     }
 
-    /// The built `opm`.
+    /// Returns the built `opm`.
     pub fn opm(&self) -> &Opm {
         &self.opm
     }
 
-    /// The image tar catalogs are built on.
+    /// Returns the image tar that catalogs are built on.
     pub fn opm_image(&self) -> &Path {
         &self.opm_image
     }
 
-    /// The static program that stands in for operators whose images cannot be had.
+    /// Returns the static program that replaces operators whose images are unavailable.
     pub fn stand_in_program(&self) -> &Path {
         &self.stand_in_program
     }
 
-    /// A folder of the test `test` under `target/`, emptied.
+    /// Returns an empty folder of the test `test` under `target/`.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn folder(&self, test: &str) -> anyhow::Result<PathBuf> {
         let folder = workspace::root().join("target/e2e").join(test);
         if folder.exists() {
@@ -106,10 +106,10 @@ impl Lab {
         Ok(folder)
     }
 
-    /// Makes the images of all bundles and a catalog image named `catalog`, and pushes them.
+    /// Creates the images of all bundles and a catalog image named `catalog`, and pushes them.
     ///
     /// # Errors
-    /// When opm refuses something or the registry does.
+    /// If opm or the registry fails.
     pub fn publish(&self, test: &str, packages: &[Package], catalog: &str) -> anyhow::Result<()> {
         let folder = self.folder(test)?;
         for (number, bundle) in packages.iter().flat_map(|package| &package.bundles).enumerate() {
@@ -125,10 +125,10 @@ impl Lab {
         Ok(())
     }
 
-    /// The image of the demo catalog, made and pushed by the first test that asks.
+    /// Returns the image of the demo catalog; the first test that needs it creates and pushes it.
     ///
     /// # Errors
-    /// When opm or the registry refuses something.
+    /// If opm or the registry fails.
     pub fn demo_catalog(&self) -> anyhow::Result<&'static str> {
         static PUBLISHED: Mutex<bool> = Mutex::new(false);
         let mut published = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,10 +145,10 @@ impl Lab {
         Ok(demo::CATALOG_IMAGE)
     }
 
-    /// A namespace of its own for a test, removed when the test ends.
+    /// Creates a namespace for a test, deleted at the end of the test.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn namespace(&self, name: &str) -> anyhow::Result<Namespace<'_>> {
         self.destination.run(&[
             "delete",
@@ -176,7 +176,7 @@ pub struct Namespace<'a> {
 
 impl Drop for Namespace<'_> {
     fn drop(&mut self) {
-        // Also after a failure: an operator that stayed would be in the way of later tests' groups for all namespaces.
+        // Also after a failure: a remaining operator would conflict with later tests' groups for all namespaces.
         let _ = self
             .lab
             .destination
@@ -185,16 +185,16 @@ impl Drop for Namespace<'_> {
 }
 
 impl Namespace<'_> {
-    /// Its name.
+    /// Returns the name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Removes what OLM works for in it and leaves the rest to stand: where there are hundreds of definitions, the API server is busy
-    /// for half a minute with each namespace that goes.
+    /// Deletes the objects that OLM works for and keeps the rest. With hundreds of definitions, each deleted namespace keeps the
+    /// API server busy for half a minute.
     ///
     /// # Errors
-    /// When the cluster does not answer.
+    /// If the cluster does not respond.
     pub fn delete_olm_objects(self) -> anyhow::Result<()> {
         let this = std::mem::ManuallyDrop::new(self);
         let kinds = "subscriptions.operators.coreos.com,csv,catalogsources,operatorgroups";
@@ -202,18 +202,18 @@ impl Namespace<'_> {
         this.lab.destination.run(&words).map(drop)
     }
 
-    /// One object of the namespace as JSON.
+    /// Returns an object of the namespace as JSON.
     ///
     /// # Errors
-    /// When the cluster does not answer.
+    /// If the cluster does not respond.
     pub fn get(&self, kind: &str, name: &str) -> anyhow::Result<Option<Value>> {
         self.lab.destination.get(&[kind, "-n", &self.name, name])
     }
 
-    /// All objects of a kind in the namespace.
+    /// Returns all objects of a kind in the namespace.
     ///
     /// # Errors
-    /// When the cluster does not answer.
+    /// If the cluster does not respond.
     pub fn list(&self, kind: &str) -> anyhow::Result<Vec<Value>> {
         let list = self
             .lab
@@ -223,20 +223,21 @@ impl Namespace<'_> {
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
-    /// The ClusterServiceVersions of this namespace without the copies of operators for all namespaces, which other tests install.
+    /// Returns the ClusterServiceVersions of this namespace without copies of operators for all namespaces, which other tests
+    /// install.
     ///
     /// # Errors
-    /// When the cluster does not answer.
+    /// If the cluster does not respond.
     pub fn own_csvs(&self) -> anyhow::Result<Vec<Value>> {
         let mut all = self.list("csv")?;
         all.retain(|csv| csv["metadata"]["labels"]["olm.copiedFrom"].is_null());
         Ok(all)
     }
 
-    /// Applies objects after putting them into this namespace.
+    /// Applies objects after setting this namespace.
     ///
     /// # Errors
-    /// When one is refused.
+    /// If an object is rejected.
     pub fn apply(&self, objects: &[Value]) -> anyhow::Result<()> {
         let mut objects = objects.to_vec();
         for object in &mut objects {
@@ -245,10 +246,10 @@ impl Namespace<'_> {
         self.lab.destination.apply(&objects)
     }
 
-    /// Waits until `seen` is content with an object; `seen` answers with what it misses.
+    /// Waits until `seen` accepts an object; `seen` returns true for it.
     ///
     /// # Errors
-    /// When that takes longer than [`PATIENCE`]; the text has the object's last state.
+    /// If that takes longer than [`PATIENCE`]; the error contains the object's last state.
     pub fn wait_for(
         &self,
         kind: &str,
@@ -270,7 +271,7 @@ impl Namespace<'_> {
     /// Waits until a ClusterServiceVersion is in `phase`.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// If that times out.
     pub fn wait_for_phase(&self, csv: &str, phase: &str) -> anyhow::Result<Value> {
         self.wait_for("csv", csv, &format!("phase {phase}"), |object| {
             text(object, "/status/phase") == phase
@@ -280,7 +281,7 @@ impl Namespace<'_> {
     /// Waits for an InstallPlan that installs `csv` and is in `phase`; returns its name.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// If that times out.
     pub fn wait_for_plan(&self, csv: &str, phase: &str) -> anyhow::Result<String> {
         let what = format!("an InstallPlan in {} for {csv} in phase {phase}", self.name);
         self.lab.destination.wait(&what, PATIENCE, |_| {
@@ -310,7 +311,7 @@ impl Namespace<'_> {
     /// Approves an InstallPlan, as a user does.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If the change is rejected.
     pub fn approve(&self, plan: &str) -> anyhow::Result<()> {
         let patch = r#"{"spec":{"approved":true}}"#;
         self.lab
@@ -333,7 +334,7 @@ impl Namespace<'_> {
     /// Waits until a Subscription has a condition of `type_` with status True; returns it.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// If that times out.
     pub fn wait_for_condition(&self, subscription: &str, type_: &str) -> anyhow::Result<Value> {
         let object = self.wait_for(
             "subscription",
@@ -345,7 +346,7 @@ impl Namespace<'_> {
     }
 }
 
-/// The condition of a type in an object's status.
+/// Returns the condition of a type in an object's status.
 pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
     object["status"]["conditions"]
         .as_array()?
@@ -353,7 +354,7 @@ pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
         .find(|condition| condition["type"] == type_)
 }
 
-/// A CatalogSource as users write it.
+/// Returns a CatalogSource as users write it.
 pub fn catalog_source(name: &str, image: &str) -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
@@ -363,7 +364,7 @@ pub fn catalog_source(name: &str, image: &str) -> Value {
     })
 }
 
-/// An OperatorGroup; no targets means all namespaces.
+/// Returns an OperatorGroup; no targets means all namespaces.
 pub fn operator_group(name: &str, targets: &[&str]) -> Value {
     let mut group = json!({
         "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
@@ -375,7 +376,7 @@ pub fn operator_group(name: &str, targets: &[&str]) -> Value {
     group
 }
 
-/// A Subscription to a package of a catalog in its own namespace.
+/// Returns a Subscription to a package of a catalog in its own namespace.
 pub fn subscription(name: &str, package: &str, channel: &str, source: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",

@@ -1,8 +1,8 @@
-//! End-to-end tests against the embedded cluster: what they share.
+//! End-to-end tests against the embedded cluster: shared code.
 //!
-//! The tests start a Kubernetes, for which they need root; `cargo xtask test` does all they need. They run outside the
-//! cluster's network namespace and enter it for each command. Started by `cargo xtask cluster exec -- cargo test …` they
-//! run inside and can speak to the cluster's addresses themselves.
+//! The tests start a Kubernetes, which requires root; `cargo xtask test` does all that is needed. They run outside the cluster's
+//! network namespace and enter it for each command. With `cargo xtask cluster exec -- cargo test …` they run inside and can
+//! connect to the cluster's addresses themselves.
 
 pub mod browser;
 pub mod cluster;

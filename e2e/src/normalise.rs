@@ -1,27 +1,26 @@
-//! The state of a namespace without what differs from run to run, so that two runs can be compared. Pure.
+//! The state of a namespace without parts that differ between runs, so that two runs can be compared. No I/O.
 //!
-//! # What is left out, and why
+//! # Excluded parts and the reasons
 //! - Identities and times: `uid`, `resourceVersion`, `metadata.generation`, `observedGeneration`, `managedFields`, every
-//!   RFC 3339 time (as `TIME`), cluster IPs. They are different in two equal runs.
+//!   RFC 3339 time (as `TIME`), cluster IPs. They differ in two equal runs.
 //! - The namespace's name (as `NAMESPACE`), names the API server generated (as `PREFIX*`), and hashes of objects that
-//!   have the namespace's name in them (as `HASH`). `metadata.generation` and hash labels would tell of a spec that was
-//!   written twice; `spec.generation` of InstallPlans and the revisions of Deployments stay, and they tell it too.
-//! - The history in a ClusterServiceVersion's `status.conditions`: a program that was killed may go through a phase
-//!   twice or find it done. Phase, reason and message stay.
-//! - Whether a step of an InstallPlan was `Created` or found `Present`: after a crash between creation and status it was
-//!   both. All other step states stay.
-//! - What an InstallPlan says it would change: that is about what was there when it was made, and a CustomResourceDefinition of an
-//!   earlier run is.
-//! - What Kubernetes' own controllers derive: Events, Endpoints, EndpointSlices, Leases, conditions and counters of
+//!   contain the namespace's name (as `HASH`). `metadata.generation` and hash labels would show that a spec was written
+//!   twice; `spec.generation` of InstallPlans and the revisions of Deployments are compared, and they show it, too.
+//! - The history in a ClusterServiceVersion's `status.conditions`: a killed program may go through a phase twice or skip
+//!   it. Phase, reason and message are compared.
+//! - The difference between the states `Created` and `Present` of a step of an InstallPlan: after a crash between creation
+//!   and status it is ambiguous. All other step states are compared.
+//! - The preview of an InstallPlan: it depends on existing objects, and a CustomResourceDefinition of an earlier run exists.
+//! - Results of Kubernetes' own controllers: Events, Endpoints, EndpointSlices, Leases, conditions and counters of
 //!   Deployments, of ReplicaSets and of CustomResourceDefinitions, and of Pods all but metadata, containers, account,
-//!   phase and readiness. Pods and ReplicaSets themselves stay, because one too many is a difference that matters.
+//!   phase and readiness. Pods and ReplicaSets themselves are compared, because a surplus one is a relevant difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use xtask::kubectl::text;
 
-/// Kinds of which nothing is compared.
+/// Kinds that are not compared.
 const DERIVED: [&str; 5] = [
     "Event",
     "Endpoints",
@@ -29,29 +28,29 @@ const DERIVED: [&str; 5] = [
     "Lease",
     "ControllerRevision",
 ];
-/// Keys without meaning wherever they stand.
+/// Keys that are ignored at any depth.
 const IDENTITIES: [&str; 4] = ["uid", "resourceVersion", "managedFields", "observedGeneration"];
-/// Labels whose values are hashes of something that holds the namespace's name.
+/// Labels whose values are hashes of data that contains the namespace's name.
 const HASH_LABELS: [&str; 4] = [
     "olm.deployment-spec-hash",
     "olm.pod-spec-hash",
     "olm.service-spec-hash",
     "pod-template-hash",
 ];
-/// Label of roles and their bindings; a binding's has the namespace of its account in it.
+/// Label of roles and their bindings; the hash of a binding covers the namespace of its account.
 const PERMISSIONS_HASH: &str = "olm.permissions.hash";
-/// Start of annotations whose key ends in a hash of their value, which has the namespace in it.
+/// Prefix of annotations whose key ends in a hash of their value, which contains the namespace.
 const HASHED_KEY: &str = "operatorframework.io/installed-alongside-";
-/// Annotation with what an InstallPlan would change.
+/// Annotation with the preview of an InstallPlan.
 const PREVIEW: &str = "operatorframework.io/install-plan-preview";
-/// Longest value shown in a difference.
+/// Maximum length of a value shown in a difference.
 const SHOWN: usize = 300;
 
 /// A state that can be compared: objects by kind and name.
 pub type State = BTreeMap<String, Value>;
 
-/// Makes a state of the objects of `namespace` and of the cluster-scoped objects that belong to it. Objects that only
-/// differ in a generated name get numbers.
+/// Returns the state of the objects of `namespace` and of the cluster-scoped objects that belong to it. Objects that only differ
+/// in a generated name get numbers.
 pub fn normalise(objects: &[Value], namespace: &str) -> State {
     let words = Words::of(objects, namespace);
     let mut groups: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -79,7 +78,7 @@ pub fn normalise(objects: &[Value], namespace: &str) -> State {
     state
 }
 
-/// What differs, a line each: object, path, both values. Empty when the states are equal.
+/// Returns the differences, one per line: object, path, both values. Empty if the states are equal.
 pub fn differences(expected: &State, found: &State) -> Vec<String> {
     let names: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
     let mut lines = Vec::new();
@@ -120,7 +119,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Texts that differ from run to run and what stands for them, longest first.
+/// Texts that differ between runs and their replacements, longest first.
 struct Words(Vec<(String, String)>);
 
 impl Words {
@@ -131,7 +130,7 @@ impl Words {
             if let Some(stem) = stem(object) {
                 words.insert(name.to_owned(), stem);
             }
-            // Steps also name roles of operators that are gone.
+            // Steps also name roles of deleted operators.
             for step in object
                 .pointer("/status/plan")
                 .and_then(Value::as_array)
@@ -143,7 +142,7 @@ impl Words {
                 if let Some(stem) = cluster_role_stem(kind, name) {
                     words.insert(name.to_owned(), stem);
                 }
-                // Bindings name accounts with their namespace, and steps carry them whole.
+                // Bindings name accounts with their namespace, and steps contain whole bindings.
                 if let Some(hash) = hash_of_carried_binding(kind, resource) {
                     words.insert(hash, "HASH".to_owned());
                 }
@@ -190,12 +189,12 @@ impl Words {
     }
 }
 
-/// What stands for an object's name when that differs from run to run.
+/// Returns the replacement of an object's name; `None` if the name does not differ between runs.
 fn stem(object: &Value) -> Option<String> {
     let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
     let generated = text(object, "/metadata/generateName");
     if kind == "InstallPlan" && !generated.is_empty() {
-        // Two plans in a namespace are told apart by what they install.
+        // Two plans in a namespace differ by the versions they install.
         let csvs = object["spec"]["clusterServiceVersionNames"].as_array();
         let csvs: Vec<&str> = csvs.into_iter().flatten().filter_map(Value::as_str).collect();
         return Some(format!("{generated}*({})", csvs.join(",")));
@@ -212,7 +211,7 @@ fn stem(object: &Value) -> Option<String> {
     cluster_role_stem(kind, name)
 }
 
-/// The hash in the label of a binding that a step carries.
+/// Returns the hash in the label of a binding that a step contains.
 fn hash_of_carried_binding(kind: &str, resource: &Value) -> Option<String> {
     let is_binding = matches!(kind, "RoleBinding" | "ClusterRoleBinding");
     let carried: Value = serde_json::from_str(text(resource, "/manifest")).ok()?;
@@ -220,14 +219,14 @@ fn hash_of_carried_binding(kind: &str, resource: &Value) -> Option<String> {
     is_binding.then(|| hash.to_owned())
 }
 
-/// Names of an operator's cluster-scoped roles end in a hash over the namespace, too.
+/// Returns the stem of the name of an operator's cluster-scoped role; the rest is a hash over the namespace.
 fn cluster_role_stem(kind: &str, name: &str) -> Option<String> {
     let is_cluster_role = kind == "ClusterRole" || kind == "ClusterRoleBinding";
     let (stem, hash) = name.rsplit_once('-')?;
     (is_cluster_role && hash.len() > 5).then(|| format!("{stem}-HASH"))
 }
 
-/// The text with `TIME` for every RFC 3339 time in UTC.
+/// Returns the text with `TIME` for every RFC 3339 time in UTC.
 fn without_times(text: &str) -> String {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     let bytes = text.as_bytes();
@@ -264,13 +263,13 @@ fn without_times(text: &str) -> String {
     result
 }
 
-/// The object without what says nothing, by its kind.
+/// Returns the object without irrelevant fields of its kind.
 fn reduce(object: &Value) -> Value {
     let mut object = object.clone();
     strip(&mut object);
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("generation");
-        // It tells where the object stands, not when it was told to go.
+        // It depends on the phase of the deletion, not on its time.
         metadata.remove("deletionGracePeriodSeconds");
     }
     let kind = text(&object, "/kind").to_owned();
@@ -354,7 +353,7 @@ fn keep(object: &mut Value, at: &str, keys: &[&str]) {
 mod tests {
     use super::*;
 
-    /// A namespace as one run leaves it; `tag` goes into all that differs in the next.
+    /// Returns the objects of a namespace after a run; `tag` is in all parts that differ in the next run.
     fn run(tag: &str) -> (Vec<Value>, String) {
         let namespace = format!("crash-{tag}");
         let objects = vec![

@@ -1,4 +1,4 @@
-//! An operator's process, seen and ended from outside.
+//! An operator's process, observed and killed from outside.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use xtask::bench::find_process;
 use xtask::deploy::OPERATORS;
 use xtask::kubectl::{Destination, text};
 
-/// How long a killed operator may need to be ready again.
+/// Timeout for a killed operator to become ready again.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running operator.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    /// Its name, also that of its Deployment and program.
+    /// Name of the operator, its Deployment and its program.
     pub name: &'static str,
-    /// How often its container was started again.
+    /// Number of container restarts.
     pub restarts: u64,
-    /// What the process before it ended with; empty when there was none.
+    /// Last error of the previous process; empty if there was none.
     last_words: String,
     process: PathBuf,
 }
 
 impl Operator {
-    /// Both operators once they are ready and lead.
+    /// Returns both operators once they are ready and hold their Leases.
     ///
     /// # Errors
-    /// When one does not.
+    /// If one does not.
     pub fn all(destination: &Destination) -> anyhow::Result<Vec<Self>> {
         OPERATORS
             .into_iter()
@@ -37,10 +37,10 @@ impl Operator {
             .collect()
     }
 
-    /// The operator once it is ready and leads: one that follows a killed one is ready before that.
+    /// Returns the operator once it is ready and holds the Lease: the successor of a killed one is ready earlier.
     ///
     /// # Errors
-    /// When it does not in time.
+    /// If it times out.
     pub fn ready(destination: &Destination, name: &'static str) -> anyhow::Result<Self> {
         destination.wait(&format!("{name} to lead"), PATIENCE, |destination| {
             let pods = destination
@@ -63,7 +63,7 @@ impl Operator {
                 Err(error) => return Ok(Err(format!("{error:#}"))),
             }
             Ok(match find_process(name, text(pod, "/metadata/uid")) {
-                // kubelet has yet to notice that the container it calls ready is gone.
+                // kubelet has not noticed yet that the container it reports as ready is gone.
                 None => Err("it has no process".to_owned()),
                 Some(process) => Ok(Self {
                     name,
@@ -75,10 +75,10 @@ impl Operator {
         })
     }
 
-    /// Waits until the Deployments of both have the pods they are to have, whoever leads.
+    /// Waits until both Deployments are rolled out, regardless of the Lease holders.
     ///
     /// # Errors
-    /// When one does not get there in time.
+    /// If one times out.
     pub fn rolled_out(destination: &Destination) -> anyhow::Result<()> {
         for program in OPERATORS {
             let name = format!("deployment/{program}");
@@ -87,10 +87,10 @@ impl Operator {
         Ok(())
     }
 
-    /// Ends it with SIGKILL, at once.
+    /// Kills it with SIGKILL.
     ///
     /// # Errors
-    /// When it has ended before.
+    /// If it has exited before.
     pub fn kill(&self) -> anyhow::Result<()> {
         let id = self
             .process
@@ -101,7 +101,7 @@ impl Operator {
         kill_process(id, Signal::KILL).with_context(|| format!("cannot kill {}", self.name))
     }
 
-    /// Whether this very process still runs.
+    /// Returns true if this process still runs.
     pub fn is_running(&self) -> bool {
         self.process.exists()
     }
@@ -111,8 +111,10 @@ fn restarts(container: &Value) -> u64 {
     container["restartCount"].as_u64().unwrap_or(0)
 }
 
+/// Asserts that no operator has restarted since `before`.
+///
 /// # Errors
-/// When an operator has been started again since `before`, other than by the test.
+/// If an operator has restarted since `before`, except by the test.
 pub fn assert_no_restart(destination: &Destination, before: &[Operator]) -> anyhow::Result<()> {
     for operator in before {
         let now = Operator::ready(destination, operator.name)?;

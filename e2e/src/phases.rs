@@ -1,4 +1,4 @@
-//! Phases of ClusterServiceVersions through time: all that a watch tells, with nothing left out.
+//! Phases of ClusterServiceVersions over time: all events of a watch, without gaps.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -10,12 +10,12 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use xtask::kubectl::{Destination, text};
 
-/// Where ClusterServiceVersions are asked for.
+/// Path of all ClusterServiceVersions.
 const ALL: &str = "/apis/operators.coreos.com/v1alpha1/clusterserviceversions";
-/// Before a watch that ended is opened again.
+/// Time before a closed watch is reopened.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A watch of all ClusterServiceVersions, opened again where it was whenever it ends; ended when dropped.
+/// A watch of all ClusterServiceVersions, resumed whenever it is closed; stopped when dropped.
 #[derive(Debug)]
 pub struct Phases {
     shared: Arc<Mutex<Shared>>,
@@ -29,14 +29,14 @@ struct Shared {
     is_over: bool,
 }
 
-/// What an event of the watch said.
+/// An event of the watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Of the event, for example `MODIFIED`; `LISTED` where the watch had to begin anew.
+    /// Type of the event, for example `MODIFIED`; `LISTED` if the watch had to be restarted.
     pub type_: String,
     /// `namespace/name`.
     pub csv: String,
-    /// As its status has it.
+    /// Phase in its status.
     pub phase: String,
 }
 
@@ -54,7 +54,7 @@ impl Seen {
     }
 }
 
-/// The version to watch from, and all there are.
+/// Returns the version to watch from, and all current objects.
 fn list(kubectl: &Destination) -> anyhow::Result<(String, Vec<Value>)> {
     let mut list: Value = serde_json::from_str(&kubectl.run(&["get", "--raw", ALL])?)?;
     let version = text(&list, "/metadata/resourceVersion").to_owned();
@@ -67,10 +67,10 @@ fn list(kubectl: &Destination) -> anyhow::Result<(String, Vec<Value>)> {
 }
 
 impl Phases {
-    /// Watches from now on.
+    /// Starts a watch.
     ///
     /// # Errors
-    /// The cluster does not answer.
+    /// The cluster does not respond.
     pub fn watch(kubectl: &Destination) -> anyhow::Result<Self> {
         let (mut version, _) = list(kubectl)?;
         let shared = Arc::new(Mutex::new(Shared::default()));
@@ -94,7 +94,7 @@ impl Phases {
                         .push(Seen::of(text(&event, "/type"), object));
                 }
                 if is_lost {
-                    // The API server forgets what was when the definition changes: looked at anew, at once.
+                    // The API server drops its history when the definition changes, so all objects are listed again at once.
                     let Ok((newest, all)) = list(&kubectl) else {
                         return;
                     };
@@ -116,10 +116,10 @@ impl Phases {
         })
     }
 
-    /// All that was told so far.
+    /// Returns all events so far.
     ///
     /// # Errors
-    /// The watch failed: something may be missing.
+    /// The watch failed, so events may be missing.
     pub fn seen(&self) -> anyhow::Result<Vec<Seen>> {
         let is_running = self.reader.as_ref().is_some_and(|reader| !reader.is_finished());
         let seen = lock(&self.shared).seen.clone();
@@ -127,8 +127,10 @@ impl Phases {
         Ok(seen)
     }
 
+    /// Asserts that a ClusterServiceVersion was always in phase Succeeded.
+    ///
     /// # Errors
-    /// The ClusterServiceVersion `csv`, as `namespace/name`, was in another phase, or went; or the watch failed.
+    /// The ClusterServiceVersion `csv`, as `namespace/name`, was in another phase or was deleted, or the watch failed.
     pub fn always_succeeded(&self, csv: &str) -> anyhow::Result<()> {
         let seen = self.seen()?;
         let mut told = seen.iter().filter(|seen| seen.csv == csv);

@@ -1,4 +1,4 @@
-//! The kubectl plugin that tests call.
+//! The kubectl plugin for tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
-/// The plugin, built once for all calls of a test program unless whoever runs it has built it.
+/// Returns the plugin, built once per test program unless the caller has built it.
 ///
 /// # Errors
 /// It cannot be built.

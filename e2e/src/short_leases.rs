@@ -1,4 +1,4 @@
-//! Operators whose Leases are short, for tests that kill them again and again: each waits until its own last Lease is over.
+//! Operators with short Leases, for tests that kill them repeatedly: each waits until its own last Lease expires.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use xtask::kubectl::Destination;
 
 use crate::operator::Operator;
 
-/// A Lease lasts 10 s; whoever leads may be without an answer for most of it, on a busy machine.
+/// A Lease lasts 10 s; on a busy machine its holder may be without an answer for most of it.
 const TIMES: [&str; 3] = [
     "--leader-elect-lease-duration=10s",
     "--leader-elect-renew-deadline=8s",
@@ -15,7 +15,7 @@ const TIMES: [&str; 3] = [
 ];
 const ARGUMENTS: &str = "/spec/template/spec/containers/0/args";
 
-/// Both operators with short Leases; with their own when this is dropped.
+/// Both operators with short Leases; their own values are restored on drop.
 #[derive(Debug)]
 pub struct ShortLeases {
     destination: Destination,
@@ -23,10 +23,10 @@ pub struct ShortLeases {
 }
 
 impl ShortLeases {
-    /// Begins both operators anew with short Leases and comes back when they lead.
+    /// Restarts both operators with short Leases and returns when they hold them.
     ///
     /// # Errors
-    /// When OLM is not deployed, or an operator does not come to lead.
+    /// If OLM is not deployed, or an operator does not get its Lease.
     pub fn start(destination: &Destination) -> anyhow::Result<Self> {
         let mut leases = Self {
             destination: destination.clone(),

@@ -1,4 +1,4 @@
-//! A shell in which a guide is tried: its commands one after the other, with what each prints.
+//! A shell that runs a guide: its commands one after the other, with the output of each.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// What the shell prints when a command is through, before the exit code.
+/// Text that the shell prints after a command, before the exit code.
 const MARK: &str = "-- guide: ended with ";
-/// Bytes that one command may print.
+/// Maximum output of one command, in bytes.
 const MAX_PRINTED: usize = 1 << 20;
-/// Lines that wait to be looked at; who prints more has to wait.
+/// Maximum number of unread lines; a command that prints more blocks.
 const MAX_WAITING: usize = 1000;
 
-/// A shell that keeps variables from one command to the next; ended, with all it started, when dropped.
+/// A shell that keeps variables from one command to the next; killed, with all its children, when dropped.
 #[derive(Debug)]
 pub struct Terminal {
     shell: Child,
@@ -27,10 +27,10 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `bash`, the command of a shell without arguments, in `folder`. Errors stand among the output, as on a terminal.
+    /// Starts `bash`, the command of a shell without arguments, in `folder`. Errors are merged into the output, as on a terminal.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start(mut bash: Command, folder: &Path) -> anyhow::Result<Self> {
         let mut shell = bash
             .args(["--noprofile", "--norc"])
@@ -65,12 +65,12 @@ impl Terminal {
         Ok(Self { shell, input, lines })
     }
 
-    /// Runs a command; gives its exit code and what it printed.
+    /// Runs a command; returns its exit code and its output.
     ///
     /// # Errors
-    /// When it takes longer than `patience`, prints more than anybody reads, or ends the shell; the text has what was printed by then.
+    /// If it takes longer than `patience`, prints too much, or ends the shell; the error contains the output so far.
     pub fn run(&mut self, script: &str, patience: Duration) -> anyhow::Result<(i32, String)> {
-        // What reads input must not read the commands that follow.
+        // Without this a command could read the following commands as its input.
         let line = format!("{{\n{script}}} </dev/null\nprintf '\\n{MARK}%d\\n' $?\n");
         self.input.write_all(line.as_bytes()).context("the shell ended")?;
         self.input.flush()?;
@@ -81,7 +81,7 @@ impl Terminal {
             match self.lines.recv_timeout(left) {
                 Ok(line) => match line.strip_prefix(MARK) {
                     Some(code) => {
-                        // The line break before the mark is no output.
+                        // The line break before the mark is not output.
                         printed.pop();
                         return Ok((code.parse().context("no exit code")?, printed));
                     }

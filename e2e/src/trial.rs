@@ -1,4 +1,4 @@
-//! A guide tried in a terminal: what each command printed, and what is not as shown.
+//! A guide run in a terminal: the output of each command, and the differences from the guide.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use crate::guide::{Command, Guide, is_as_shown};
 use crate::terminal::Terminal;
 
-/// What came of a guide.
+/// Result of a guide.
 #[derive(Debug, Default)]
 pub struct Trial {
-    /// Each command with its line, how long it took, its exit code and what it printed: for whoever writes the guide.
+    /// Each command with its line, its duration, its exit code and its output: for the author of the guide.
     pub transcript: String,
-    /// Each command that is not as shown: guide, line, expected, got.
+    /// Each command that differs from the guide: guide, line, expected, actual.
     pub failures: Vec<String>,
 }
 
 impl Trial {
-    /// Runs the commands of the guide `name`. After one that is not as shown the others are run all the same, so that a guide is mended at
-    /// once; after one that does not come to its end nothing is.
+    /// Runs the commands of the guide `name`. After a difference the remaining commands still run, so that all can be fixed at
+    /// once. After a command that times out, none runs.
     pub fn of(name: &str, guide: &Guide, terminal: &mut Terminal, patience: Duration) -> Self {
         let mut trial = Self::default();
         for command in &guide.commands {
@@ -45,7 +45,7 @@ impl Trial {
         trial
     }
 
-    /// Names of the namespaces that commands said they made.
+    /// Returns the names of the namespaces that commands reported as created.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.transcript
             .lines()

@@ -1,5 +1,5 @@
-//! What upstream's OLM leaves on a cluster, put there again: objects recorded on a real one, each written under the names by which upstream
-//! writes, statuses by their subresource, with stand-ins for its two programs.
+//! Recreates the state of upstream's OLM on a cluster: objects recorded on a real one, each written under upstream's field
+//! managers, statuses by their subresource, with stand-ins for its two programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,24 +15,24 @@ use xtask::{manifest, workspace};
 pub const NAMESPACE: &str = "own";
 /// The ClusterServiceVersion that upstream installed.
 pub const FIRST: &str = "own.v1.0.0";
-/// The one of the InstallPlan that waits.
+/// The ClusterServiceVersion of the InstallPlan that waits.
 pub const SECOND: &str = "own.v1.1.0";
-/// That InstallPlan.
+/// The InstallPlan that waits.
 pub const PLAN: &str = "install-gs74r";
-/// Where its bundle was unpacked to.
+/// ConfigMap to which its bundle was unpacked.
 const UNPACKED: &str = "c717fe0c8cd84f7d8b7f83dec1b7a36daf0a1e4f8b49be51d32c1349e020311";
-/// Its catalog, in OLM's namespace.
+/// Catalog of the operator, in OLM's namespace.
 pub const CATALOG: &str = "things";
-/// The image of that.
+/// Image of the catalog.
 pub const CATALOG_IMAGE: &str = "olm.local/things:latest";
-/// The image of upstream's programs.
+/// Image of upstream's programs.
 pub const IMAGE: &str = "quay.io/operator-framework/olm:v0.45.0";
-/// A label of pods and a variable that [`SECOND`] does not have.
+/// A label of pods and an environment variable that [`SECOND`] does not have.
 pub const DROPPED: (&str, &str) = ("old-label", "OLD_SETTING");
 
-/// How a request that is not worked out by kubectl names its body.
+/// Arguments by which a raw request of kubectl reads its body.
 const BODY: [&str; 2] = ["-f", "-"];
-/// Before these come those whose owners they are.
+/// Order of creation: owners before the objects they own.
 const ORDER: [&str; 9] = [
     "Namespace",
     "CustomResourceDefinition",
@@ -45,7 +45,7 @@ const ORDER: [&str; 9] = [
     "Role",
 ];
 
-/// The recorded objects, in an order in which they can be made.
+/// Returns the recorded objects, in an order in which they can be created.
 ///
 /// # Errors
 /// They cannot be read.
@@ -63,7 +63,7 @@ pub fn recorded() -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// The package of the recorded operator with both of its versions, as bundles in `folder`.
+/// Returns the package of the recorded operator with both of its versions, as bundles in `folder`.
 ///
 /// # Errors
 /// They cannot be written.
@@ -121,7 +121,7 @@ fn definition(objects: &[Value]) -> anyhow::Result<Value> {
     )
 }
 
-/// A version as its author wrote it. The second one is the first without what is [`DROPPED`].
+/// Returns a version as its author wrote it. The second one is the first without [`DROPPED`].
 fn csv_of(objects: &[Value], name: &str) -> anyhow::Result<Value> {
     let found = of_kind(objects, "ClusterServiceVersion")?;
     let annotations = found["metadata"]["annotations"].as_object();
@@ -136,7 +136,7 @@ fn csv_of(objects: &[Value], name: &str) -> anyhow::Result<Value> {
         csv["spec"]["version"] = json!("1.1.0");
         csv["spec"]["replaces"] = json!(FIRST);
         let deployment = &mut csv["spec"]["install"]["spec"]["deployments"][0]["spec"];
-        // What the API server filled in for rolling updates is refused beside it.
+        // The API server's defaults for rolling updates are rejected together with this strategy.
         deployment["strategy"] = json!({"type": "Recreate"});
         let template = &mut deployment["template"];
         let labels = template["metadata"]["labels"].as_object_mut();
@@ -156,7 +156,8 @@ fn csv_of(objects: &[Value], name: &str) -> anyhow::Result<Value> {
     Ok(csv)
 }
 
-/// Upstream's installation as the file that its releases have: namespaces, accounts, groups, and its two programs, which do nothing here.
+/// Returns upstream's installation as in the file of its releases: namespaces, accounts, groups, and its two programs, which do
+/// nothing here.
 pub fn installation() -> Value {
     let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let group = |namespace: &str, name: &str, spec: Value| {
@@ -198,7 +199,7 @@ fn program(name: &str, command: &str, args: &[&str]) -> Value {
             "template": {"metadata": {"labels": {"app": name}}, "spec": pod}}})
 }
 
-/// A catalog as upstream runs it: a pod of its own behind a Service. The uid of its owner is its name.
+/// Returns a catalog as upstream runs it: a pod of its own behind a Service. The owner's uid is a placeholder.
 fn catalog() -> Vec<Value> {
     let owned = |kind: &str, version: &str, name: &str, labels: Value, rest: Value| {
         let owner = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": CATALOG, "uid": CATALOG_UID,
@@ -254,7 +255,7 @@ fn catalog() -> Vec<Value> {
 
 const CATALOG_UID: &str = "32fde90e-0086-498f-a7da-7ab2f0645b93";
 
-/// The bundle of [`SECOND`], as upstream's Job leaves it for the plan.
+/// Returns the bundle of [`SECOND`], as upstream's Job writes it for the plan.
 fn unpacked(objects: &[Value]) -> anyhow::Result<Value> {
     let owner = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": CATALOG, "uid": CATALOG_UID,
         "blockOwnerDeletion": false, "controller": false});
@@ -264,11 +265,11 @@ fn unpacked(objects: &[Value]) -> anyhow::Result<Value> {
         "data": {"csv.yaml": csv_of(objects, SECOND)?.to_string(), "crd.yaml": definition(objects)?.to_string()}}))
 }
 
-/// Puts on the cluster what upstream left, but for its [`installation`], and waits until the operator runs. Its image is there.
-/// Gives all objects that were made, as they are then.
+/// Creates upstream's objects on the cluster, except its [`installation`], and waits until the operator runs. The operator's
+/// image must be loaded. Returns all created objects in their final state.
 ///
 /// # Errors
-/// The API server refuses something, or the operator does not start.
+/// The API server rejects an object, or the operator does not start.
 pub fn replay(kubectl: &Destination) -> anyhow::Result<Vec<Value>> {
     let recorded = recorded()?;
     let bundle = unpacked(&recorded)?;
@@ -313,12 +314,12 @@ pub fn replay(kubectl: &Destination) -> anyhow::Result<Vec<Value>> {
 
 struct Replay<'a> {
     kubectl: &'a Destination,
-    /// New ones by those that were recorded.
+    /// New uids by recorded ones.
     uids: BTreeMap<String, String>,
 }
 
 impl Replay<'_> {
-    /// Makes it as who wrote it first did.
+    /// Creates an object as its first writer did.
     fn create(&mut self, object: &Value) -> anyhow::Result<()> {
         let wanted = self.renamed(object)?;
         let writers = writers(object);
@@ -340,7 +341,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// What others wrote later, and the status.
+    /// Writes the fields of later writers, and the status.
     fn finish(&self, object: &Value) -> anyhow::Result<()> {
         let wanted = self.renamed(object)?;
         for later in &writers(object)[1..] {
@@ -360,7 +361,7 @@ impl Replay<'_> {
         let Some(writer) = status.map(|entry| text(entry, "/manager")) else {
             return Ok(());
         };
-        // Those of Kubernetes itself are by who writes them here, too.
+        // Kubernetes' own controllers write their statuses here, too.
         if writer.starts_with("kube-") {
             return Ok(());
         }
@@ -374,7 +375,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// With the uids of this cluster, and times that are over wherever this runs.
+    /// Returns the object with the uids of this cluster, and with times that are in the past on any cluster.
     fn renamed(&self, object: &Value) -> anyhow::Result<Value> {
         let text = object.to_string().replace("\"2026-11-2", "\"2025-11-2");
         let renamed = self
@@ -399,7 +400,7 @@ impl Replay<'_> {
     }
 }
 
-/// What the API server fills in, and the status.
+/// Removes the fields that the API server sets, and the status.
 fn bare(object: &mut Value) {
     let server = ["uid", "creationTimestamp", "generation", "managedFields"];
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -410,13 +411,13 @@ fn bare(object: &mut Value) {
     }
 }
 
-/// Somebody who wrote the object itself, with the labels, annotations and finalizers that are his.
+/// A writer of the object itself, with the labels, annotations and finalizers it owns.
 struct Writer<'a> {
     name: &'a str,
     fields: &'a Value,
 }
 
-/// In turn.
+/// Returns the writers in the order of their writes.
 fn writers(object: &Value) -> Vec<Writer<'_>> {
     let entries = object["metadata"]["managedFields"].as_array();
     let mut whole: Vec<&Value> = entries
@@ -461,7 +462,7 @@ impl Writer<'_> {
     }
 
     fn put_in(&self, wanted: &Value, object: &mut Value) {
-        // Its keys may have uids in them, which are others by now: whatever is missing is the last one's.
+        // The keys may contain uids, which have changed. So the last writer sets all missing entries.
         for part in ["labels", "annotations", "finalizers"] {
             match &wanted["metadata"][part] {
                 Value::Object(entries) => {

@@ -1,4 +1,4 @@
-//! Bundles like the demo operator's under other names, so that tests do not meet, and with faults.
+//! Variants of the demo operator's bundle under other names, so that tests do not conflict, and with faults.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use xtask::{manifest, workspace};
 
 use crate::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
 
-/// What the demo operator's bundle is a variant of.
+/// Original of the variants.
 const ORIGINAL: &str = "e2e/demo-operator/bundles/1.0.0";
 /// File of the bundle with the ClusterServiceVersion.
 pub const CSV_FILE: &str = "manifests/demo-operator.clusterserviceversion.yaml";
 /// File of the bundle with the CustomResourceDefinition.
 pub const DEFINITION_FILE: &str = "manifests/greetings.demo.example.com.crd.yaml";
 
-/// A copy of the demo operator's first bundle with names of its own: package, ClusterServiceVersion, group of its kind.
-/// The operator's image stays, so it runs.
+/// A copy of the demo operator's first bundle with its own names: package, ClusterServiceVersion, group of its kind. The
+/// operator's image is the same, so it runs.
 #[derive(Debug, Clone)]
 pub struct Variant {
     name: String,
@@ -26,10 +26,10 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Makes the variant `name` in `folder`, which must not exist.
+    /// Creates the variant `name` in `folder`, which must not exist.
     ///
     /// # Errors
-    /// When files cannot be copied.
+    /// If files cannot be copied.
     pub fn new(name: &str, folder: &Path) -> anyhow::Result<Self> {
         let original = workspace::root().join(ORIGINAL);
         copy(&original, folder, &|text| renamed(text, name))?;
@@ -39,16 +39,16 @@ impl Variant {
         })
     }
 
-    /// Makes the variant `name`, after `change`, and publishes it in a catalog of its own. Returns the catalog's image, too.
+    /// Creates the variant `name`, applies `change`, and publishes it in its own catalog. Returns the catalog's image, too.
     ///
     /// # Errors
-    /// When `change` fails, or opm or the registry refuses something.
+    /// If `change`, opm or the registry fails.
     pub fn publish(
         name: &str,
         change: impl FnOnce(&Self) -> anyhow::Result<()>,
     ) -> anyhow::Result<(Self, String)> {
         let lab = Lab::shared()?;
-        // Its operator's image comes with the demo.
+        // The operator's image is published with the demo.
         lab.demo_catalog()?;
         let variant = Self::new(name, &lab.folder(&format!("{name}-bundle"))?.join("bundle"))?;
         change(&variant)?;
@@ -61,7 +61,7 @@ impl Variant {
     /// Subscription into `namespace`.
     ///
     /// # Errors
-    /// Those of publishing it, and when the API server refuses an object.
+    /// The errors of publishing it, and a rejection of an object by the API server.
     pub fn install(
         name: &str,
         namespace: &Namespace<'_>,
@@ -77,10 +77,10 @@ impl Variant {
         Ok(variant)
     }
 
-    /// A copy in `folder` to make faults in.
+    /// Creates a copy in `folder`, to be changed into a faulty bundle.
     ///
     /// # Errors
-    /// When files cannot be copied.
+    /// If files cannot be copied.
     pub fn copy_to(&self, folder: &Path) -> anyhow::Result<Self> {
         copy(&self.folder, folder, &str::to_owned)?;
         Ok(Self {
@@ -89,27 +89,27 @@ impl Variant {
         })
     }
 
-    /// Name of its package, Deployment and ServiceAccount.
+    /// Returns the name of its package, Deployment and ServiceAccount.
     pub fn package_name(&self) -> &str {
         &self.name
     }
 
-    /// Name of its ClusterServiceVersion.
+    /// Returns the name of its ClusterServiceVersion.
     pub fn csv(&self) -> String {
         format!("{}.v1.0.0", self.name)
     }
 
-    /// Name of its CustomResourceDefinition.
+    /// Returns the name of its CustomResourceDefinition.
     pub fn definition(&self) -> String {
         format!("greetings.{}.example.com", self.name)
     }
 
-    /// A reference for its image, with `tag`.
+    /// Returns a reference for its image, with `tag`.
     pub fn image(&self, tag: &str) -> String {
         format!("{}{}-bundle:{tag}", manifest::IMAGE_PREFIX, self.name)
     }
 
-    /// The package with this bundle under `image`.
+    /// Returns the package with this bundle under `image`.
     pub fn package(&self, image: &str) -> Package {
         Package {
             name: self.name.clone(),
@@ -131,7 +131,7 @@ impl Variant {
     /// Changes the text of a file.
     ///
     /// # Errors
-    /// When the file cannot be read or written, or nothing changes, which is a mistake of the test's.
+    /// If the file cannot be read or written, or nothing changes, which is a mistake of the test.
     pub fn edit(&self, file: &str, change: impl FnOnce(&str) -> String) -> anyhow::Result<()> {
         let path = self.folder.join(file);
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -143,16 +143,16 @@ impl Variant {
     /// Adds a file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn add(&self, file: &str, text: &str) -> anyhow::Result<()> {
         let path = self.folder.join(file);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Text of a file.
+    /// Returns the text of a file.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn read(&self, file: &str) -> anyhow::Result<String> {
         let path = self.folder.join(file);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -161,17 +161,17 @@ impl Variant {
     /// Removes a folder.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// If it cannot be removed.
     pub fn remove_folder(&self, folder: &str) -> anyhow::Result<()> {
         let path = self.folder.join(folder);
         fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))
     }
 
-    /// Writes the image of whatever the folder holds to `tar`, with the labels every bundle image has. `opm` would
-    /// refuse to make one of a faulty bundle; other tools do not.
+    /// Writes the image of the folder's content to `tar`, with the labels of every bundle image. `opm` would reject a faulty
+    /// bundle; other tools do not.
     ///
     /// # Errors
-    /// When a file cannot be read or the tar not be written.
+    /// If a file cannot be read or the tar cannot be written.
     pub fn write_image(&self, tar: &Path) -> anyhow::Result<()> {
         let mut files = Vec::new();
         list(&self.folder, "", &mut files)?;

@@ -1,7 +1,6 @@
-//! Which writes an operator has made for one namespace, as the API server's audit log tells while it grows.
+//! Writes of the operators for one namespace, read from the API server's audit log while it grows.
 //!
-//! A write is a create, update, patch or delete that was answered with success. Events are left out: they are sent
-//! beside the work, and nothing depends on them.
+//! A write is a successful create, update, patch or delete. Events are ignored: nothing depends on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +10,14 @@ use xtask::cluster::audit::{AuditEvent, OLM_ACCOUNTS};
 #[derive(Debug, Clone)]
 pub struct Writes {
     namespace: String,
-    /// Cluster-scoped objects made for it.
+    /// Cluster-scoped objects created for the namespace.
     made: BTreeSet<String>,
-    /// What was written, in order, by program.
+    /// Writes in order, by program.
     pub by_program: BTreeMap<String, Vec<String>>,
 }
 
 impl Writes {
-    /// Counts for `namespace`. Its name must not be part of another's.
+    /// Creates a counter for `namespace`. Its name must not be part of another namespace's.
     pub fn of(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -27,17 +26,17 @@ impl Writes {
         }
     }
 
-    /// How many a program has made.
+    /// Returns the number of writes of a program.
     pub fn count(&self, program: &str) -> usize {
         self.by_program.get(program).map_or(0, Vec::len)
     }
 
-    /// How many all programs have made.
+    /// Returns the number of writes of all programs.
     pub fn total(&self) -> usize {
         self.by_program.values().map(Vec::len).sum()
     }
 
-    /// Takes notice of an event; returns the program when the event is one of its writes for the namespace.
+    /// Records an event; returns the program if the event is one of its writes for the namespace.
     pub fn note(&mut self, event: &AuditEvent) -> Option<String> {
         let program = event.user.username.strip_prefix(OLM_ACCOUNTS)?;
         let object = event
@@ -50,11 +49,11 @@ impl Writes {
         let belongs = if let ("operators", Some((_, namespace))) =
             (object.resource.as_str(), object.name.rsplit_once('.'))
         {
-            // An Operator is named after its package and namespace, also while that of another test is cleared away.
+            // An Operator is named after its package and namespace, also while that of another test is deleted.
             namespace == self.namespace
         } else if object.namespace.is_empty() {
-            // Earlier namespaces are being cleared away at the same time, so a deletion has to show whose object it was;
-            // nothing is made for them any more.
+            // Earlier namespaces are being deleted at the same time, so a deletion must identify the owner of the object; nothing
+            // is created for them any more.
             let is_deletion = event.verb.starts_with("delete");
             let known = self.made.contains(&object.name) || event.request_uri.contains(&self.namespace);
             if !is_deletion {

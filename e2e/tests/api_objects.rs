@@ -1,4 +1,4 @@
-//! The kinds and example objects of the users' documents, before a real API server.
+//! The kinds and example objects of the user documents, on a real API server.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use xtask::{manifest, workspace};
 
 const GROUP: &str = "operators.coreos.com";
 
-/// kubectl on the shared cluster, whose definitions are those of this checkout.
+/// Returns kubectl for the shared cluster, with the definitions of this checkout.
 fn kubectl() -> anyhow::Result<Destination> {
     static READY: Mutex<Option<Destination>> = Mutex::new(None);
     let mut ready = READY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +40,7 @@ fn established(destination: &Destination) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `kubectl api-resources` says of a kind: short names, preferred version, whether it is namespaced, categories.
+/// Asserts the row of `kubectl api-resources` for a kind: short names, preferred version, scope, categories.
 fn assert_listed(
     plural: &str,
     short: &str,
@@ -56,7 +56,7 @@ fn assert_listed(
         "--output=wide",
         &group,
     ];
-    // It fails while one API of the cluster does not answer.
+    // The command fails while an API of the cluster does not respond.
     let list = kubectl()?.wait("all kinds", PATIENCE, |kubectl| Ok(Ok(kubectl.run(&listed)?)))?;
     let row: Vec<&str> = list
         .lines()
@@ -171,7 +171,7 @@ fn api_008_olm_config_is_one_object_for_the_cluster() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every object as the documents show it is created, its status is written, and what comes back has every field sent.
+/// Every object of the documents is created, its status is written, and the result has every field that was sent.
 #[test]
 fn api_010_example_objects_are_taken_without_loss_of_fields() -> anyhow::Result<()> {
     let destination = kubectl()?;
@@ -180,16 +180,16 @@ fn api_010_example_objects_are_taken_without_loss_of_fields() -> anyhow::Result<
         let what = format!("{} {}", text(example, "/kind"), text(example, "/metadata/name"));
         kinds.insert(text(example, "/kind").to_owned());
         let example = completed(example.clone());
-        // A namespace each: two examples have one name.
+        // One namespace per example, because two examples have the same name.
         let namespace = Namespace::new(&destination, &format!("api-example-{number:02}"))?;
         let sent = namespace.placed(&example);
         let stored = create(&destination, &sent, true).with_context(|| what.clone())?;
         let mut lost = missing("", &without_status(&sent), &stored);
         if sent.get("status").is_some() {
-            // Creation leaves the status to a second write; a dry run of that needs the object.
+            // A creation drops the status; it needs a second write, and a dry run of that needs the object.
             create(&destination, &sent, false).with_context(|| what.clone())?;
             let stored = write_status(&destination, &sent).with_context(|| what.clone())?;
-            // The operators run here, and keep this annotation to what is installed.
+            // The operators run here, and limit this annotation to installed operators.
             let kept_by_us = ".metadata.annotations.olm.providedAPIs";
             let after = missing("", &sent, &stored);
             lost.extend(
@@ -200,9 +200,9 @@ fn api_010_example_objects_are_taken_without_loss_of_fields() -> anyhow::Result<
             );
         }
         let known: &[&str] = match text(&example, "/metadata/annotations/olm.providedAPIs") {
-            // The document shows a field the API never had; its own is `serviceAccountName`.
+            // The document shows a field the API never had; the API's field is `serviceAccountName`.
             "PackageManifest.v1alpha1.packages.apps.redhat.com" => &[".spec.serviceAccount"],
-            // The operators run here, and write what the template in the annotation comes to.
+            // The operators run here, and write the image resolved from the template in the annotation.
             _ if !text(&example, "/metadata/annotations/olm.catalogImageTemplate").is_empty() => {
                 &[".metadata.generation", ".spec.image"]
             }
@@ -224,7 +224,7 @@ fn api_010_example_objects_are_taken_without_loss_of_fields() -> anyhow::Result<
     Ok(())
 }
 
-/// Client-side apply keeps the whole object in an annotation, which has a limit; large definitions run into it.
+/// Client-side apply keeps the whole object in an annotation, which has a size limit; large definitions can exceed it.
 #[test]
 fn plain_kubectl_apply_takes_every_definition() -> anyhow::Result<()> {
     let cluster = Scratch::start("definitions", UpOptions { no_node: true })?;
@@ -248,7 +248,7 @@ fn plain_kubectl_apply_takes_every_definition() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The example objects, which the API crate keeps as fixtures.
+/// Returns the example objects, which are fixtures of the API crate.
 fn fixtures() -> anyhow::Result<Vec<Value>> {
     let objects = manifest::read_folder(&workspace::root().join("crates/olm-api/tests/fixtures"))?;
     ensure!(objects.len() >= 15, "only {} example objects", objects.len());
@@ -261,7 +261,7 @@ fn fixture(kind: &str, name: &str) -> anyhow::Result<Value> {
         .with_context(|| format!("no example {kind} {name}"))
 }
 
-/// An example as a user has to complete it before any API server takes it.
+/// Returns an example with the fields that users must add before an API server accepts it.
 fn completed(mut object: Value) -> Value {
     if object["kind"] == "ClusterServiceVersion" && object["spec"].get("install").is_none() {
         object["spec"]["install"] = json!({"strategy": "deployment", "spec": {"deployments": []}});
@@ -281,7 +281,7 @@ fn without_status(object: &Value) -> Value {
     object
 }
 
-/// As a user does; server-side apply would refuse what the API does not know instead of dropping it.
+/// Creates an object as users do; server-side apply would reject unknown fields instead of dropping them.
 fn create(destination: &Destination, object: &Value, dry_run: bool) -> anyhow::Result<Value> {
     let mut words = vec!["apply", "--validate=warn", "--output=json", "--filename=-"];
     words.extend(dry_run.then_some("--dry-run=server"));
@@ -290,7 +290,7 @@ fn create(destination: &Destination, object: &Value, dry_run: bool) -> anyhow::R
     )?)
 }
 
-/// The operators may answer to the object meanwhile, so what is asked is what the API server would store.
+/// Writes a status as a dry run, because the operators may react to the object at the same time.
 fn write_status(destination: &Destination, object: &Value) -> anyhow::Result<Value> {
     let patch = json!({"status": object["status"]}).to_string();
     let stored = destination.run(&[
@@ -309,7 +309,7 @@ fn write_status(destination: &Destination, object: &Value) -> anyhow::Result<Val
     Ok(serde_json::from_str(&stored)?)
 }
 
-/// Paths of what was sent and did not come back as it was. Null means absent, in Kubernetes as here.
+/// Returns the paths of sent fields that are missing or changed in the result. Null means absent, as in Kubernetes.
 fn missing(path: &str, sent: &Value, stored: &Value) -> Vec<String> {
     match (sent, stored) {
         (Value::Null, _) => Vec::new(),
@@ -334,7 +334,7 @@ fn missing(path: &str, sent: &Value, stored: &Value) -> Vec<String> {
     }
 }
 
-/// A namespace for a test's objects, deleted at the end.
+/// A namespace for a test's objects, deleted on drop.
 struct Namespace<'a> {
     destination: &'a Destination,
     name: String,
@@ -357,7 +357,7 @@ impl<'a> Namespace<'a> {
         })
     }
 
-    /// The object, in this namespace if it is in one at all.
+    /// Returns the object, in this namespace if it is namespaced.
     fn placed(&self, object: &Value) -> Value {
         let mut object = object.clone();
         if object["metadata"].get("namespace").is_some() {

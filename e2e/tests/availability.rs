@@ -1,8 +1,8 @@
-//! Two processes of each operator, elected by their Leases: killed, stopped past the Lease and woken, ended in order and rolled, each
-//! with an install on its way.
+//! Two processes of each operator, elected by their Leases. They are killed, stopped past the Lease and resumed, terminated and
+//! rolled, each during an install.
 //!
-//! Times are those of the Leases and of this machine, on which the whole cluster runs. Who wrote what is told by the API server's
-//! audit log, which knows the pod of each request.
+//! Timeouts depend on the Leases and on this machine, on which the whole cluster runs. The API server's audit log identifies the
+//! writer of each request by its pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,29 +22,29 @@ use xtask::kubectl::{Destination, text};
 
 const DEFINITION: &str = "greetings.demo.example.com";
 
-/// How long after its end in order a leader may be missed: 5 s is the goal where each has a processor; here the whole cluster, and
-/// compilers beside it, share two.
+/// Maximum time without a leader after an orderly shutdown. The goal is 5 s with one processor per process; here the whole
+/// cluster and compilers share two.
 const AFTER_STOP: Duration = Duration::from_secs(12);
-/// How long after its sudden end, with 20 s for the goal.
+/// Maximum time without a leader after a kill; the goal is 20 s.
 const AFTER_KILL: Duration = Duration::from_secs(40);
-/// After which of its writes for a namespace an operator is struck.
+/// Number of writes for a namespace after which an operator is hit.
 const WRITES: usize = 3;
-/// How long one that was woken is watched.
+/// Time for which a resumed process is observed.
 const AWAKE: Duration = Duration::from_secs(8);
 
-/// Who has the Lease of an operator.
+/// Holder of an operator's Lease.
 #[derive(Debug, Clone, PartialEq)]
 struct Leader {
     program: &'static str,
-    /// The whole name in the Lease.
+    /// Full identity in the Lease.
     identity: String,
     pod: String,
-    /// Since when, in seconds since 1970.
+    /// Time of acquisition, in seconds since 1970.
     since: f64,
 }
 
 impl Leader {
-    /// `None` while nobody has it.
+    /// Returns the current holder; `None` if there is none.
     fn of(destination: &Destination, program: &'static str) -> anyhow::Result<Option<Self>> {
         let lease = destination
             .get(&["lease", "-n", "olm", program])?
@@ -61,7 +61,7 @@ impl Leader {
         }))
     }
 
-    /// Those of all operators, once there are any.
+    /// Returns the holders of all operators' Leases, once there are any.
     fn all(destination: &Destination) -> anyhow::Result<Vec<Self>> {
         OPERATORS
             .into_iter()
@@ -74,7 +74,7 @@ impl Leader {
             .collect()
     }
 
-    /// The one that followed.
+    /// Returns the next holder.
     fn successor(&self, destination: &Destination) -> anyhow::Result<Self> {
         let what = format!("a successor of {}", self.identity);
         destination.wait(&what, PATIENCE, |destination| {
@@ -94,7 +94,7 @@ impl Leader {
     }
 }
 
-/// Seconds since 1970 of a time like `2026-01-01T00:00:00.123456Z`, as the machine's own `date` reads it.
+/// Returns a time such as `2026-01-01T00:00:00.123456Z` in seconds since 1970, parsed by the machine's `date`.
 fn seconds(time: &str) -> anyhow::Result<f64> {
     let output = std::process::Command::new("date")
         .args(["--date", time, "+%s.%N"])
@@ -119,17 +119,17 @@ fn signal(process: &std::path::Path, signal: Signal) -> anyhow::Result<()> {
     kill_process(id, signal).with_context(|| format!("cannot send {signal:?} to {}", process.display()))
 }
 
-/// Liveness probes that may fail one after the other: a process is stopped for longer than a Lease, and it is to end by that, not
-/// because its kubelet ends it.
+/// Number of liveness probes that may fail in a row. A process is stopped for longer than a Lease, and must exit because of that,
+/// not because kubelet kills it.
 const PATIENT_PROBE: u64 = 30;
 
-/// The operators with two replicas each; with as many as they had when this is dropped.
+/// The operators with two replicas each; the original numbers are restored on drop.
 struct Pair {
     destination: Destination,
     before: Vec<(&'static str, Shape)>,
 }
 
-/// What the test changes of an operator's Deployment.
+/// Fields of an operator's Deployment that the test changes.
 #[derive(Clone, Copy)]
 struct Shape {
     replicas: u64,
@@ -188,7 +188,7 @@ fn shape(destination: &Destination, program: &str, shape: Shape) -> anyhow::Resu
     Ok(())
 }
 
-/// Does `strike` to each leader after some of its writes for `namespace`; when it did, by program.
+/// Calls `strike` for each leader after some of its writes for `namespace`; returns the times by program.
 fn strike(
     lab: &Lab,
     namespace: &Namespace<'_>,
@@ -223,7 +223,7 @@ fn strike(
     Ok(struck)
 }
 
-/// Its operator runs, no phase was Failed on the way, and nothing is there twice.
+/// Checks that the operator runs, no phase was Failed, and no object exists twice.
 fn is_installed(namespace: &Namespace<'_>) -> anyhow::Result<()> {
     let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
     let conditions = csv["status"]["conditions"]
@@ -249,13 +249,13 @@ fn is_installed(namespace: &Namespace<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What happens to a process whose pod stays.
+/// Name of the case in which a process ends and its pod remains.
 const KILLED: &str = "killed";
 
 fn check_in_time(what: &str, old: &Leader, new: &Leader, struck: f64, most: Duration) -> anyhow::Result<()> {
     let took = new.since - struck;
     eprintln!("{what}: {} is followed after {took:.1} s", old.program);
-    // A killed process begins anew in its pod within a second, as another candidate, and may be the first to find the Lease free.
+    // A killed process restarts in its pod within a second, as another candidate, and may be the first to get the free Lease.
     ensure!(new.pod != old.pod || what == KILLED, "{} follows itself", old.pod);
     ensure!(
         took < most.as_secs_f64(),
@@ -287,7 +287,7 @@ fn of_two_operators_each_one_leads_and_the_other_follows_whatever_happens_to_it(
     rolled(lab)
 }
 
-/// SIGKILL in the middle of an install.
+/// Sends SIGKILL during an install.
 fn killed(lab: &Lab) -> anyhow::Result<()> {
     let destination = lab.kubectl();
     let leaders = Leader::all(destination)?;
@@ -303,7 +303,7 @@ fn killed(lab: &Lab) -> anyhow::Result<()> {
     is_installed(&namespace)
 }
 
-/// SIGSTOP in the middle of an install, and SIGCONT while the successor works.
+/// Sends SIGSTOP during an install, and SIGCONT while the successor works.
 fn stopped_and_woken(lab: &Lab) -> anyhow::Result<()> {
     let destination = lab.kubectl();
     let leaders = Leader::all(destination)?;
@@ -315,7 +315,7 @@ fn stopped_and_woken(lab: &Lab) -> anyhow::Result<()> {
     let mut tail = AuditTail::of_olm(&lab.cluster().audit_log())?;
     let woken = leaders.iter().map(|leader| {
         let next = leader.successor(destination);
-        // Whatever came of it, nothing stays stopped. What the log says from now on may be of the woken one.
+        // Resumed in any case, so that no process remains stopped. Later log entries may be of the resumed process.
         let at = now()?;
         signal(&processes[leader.program], Signal::CONT)?;
         let next = next?;
@@ -346,13 +346,13 @@ fn stopped_and_woken(lab: &Lab) -> anyhow::Result<()> {
     is_installed(&namespace)
 }
 
-/// A renewal that was on its way when the process was stopped may arrive, and does nothing.
+/// Returns true for a Lease renewal that was sent before the process was stopped; it may arrive, but is rejected.
 fn is_refused_renewal(event: &AuditEvent) -> bool {
     let resource = event.object_ref.as_ref().map(|object| object.resource.as_str());
     resource == Some("leases") && !event.is_write()
 }
 
-/// It ended after `stopped` with an error that says why, and a new process stands by in its place.
+/// Checks that the process exited after `stopped` with an error that names the cause, and a new standby replaces it.
 fn ended_by_loss(destination: &Destination, leader: &Leader, stopped: f64) -> anyhow::Result<()> {
     let what = format!("{} to have ended", leader.pod);
     let state = destination.wait(&what, PATIENCE, |destination| {
@@ -360,7 +360,7 @@ fn ended_by_loss(destination: &Destination, leader: &Leader, stopped: f64) -> an
             .get(&["pod", "-n", "olm", &leader.pod])?
             .unwrap_or_default();
         let status = &pod["status"]["containerStatuses"][0];
-        // Its container may have ended before, as when it was killed.
+        // The container may have ended before, as in the case of the kill.
         let mut ended: Option<(f64, &Value)> = None;
         for state in [&status["lastState"]["terminated"], &status["state"]["terminated"]] {
             if state.is_object() {
@@ -369,7 +369,7 @@ fn ended_by_loss(destination: &Destination, leader: &Leader, stopped: f64) -> an
                 ended = if is_later { Some((at, state)) } else { ended };
             }
         }
-        // It is told in whole seconds.
+        // The time has whole seconds.
         let ended = ended.filter(|(at, _)| *at >= stopped.floor());
         Ok(ended
             .map(|(_, state)| state.clone())
@@ -384,7 +384,7 @@ fn ended_by_loss(destination: &Destination, leader: &Leader, stopped: f64) -> an
     Ok(())
 }
 
-/// SIGTERM in the middle of an install, as a node that is drained sends it.
+/// Sends SIGTERM during an install, as a drained node does.
 fn ended(lab: &Lab) -> anyhow::Result<()> {
     let destination = lab.kubectl();
     let leaders = Leader::all(destination)?;
@@ -400,7 +400,7 @@ fn ended(lab: &Lab) -> anyhow::Result<()> {
     is_installed(&namespace)
 }
 
-/// All pods are replaced while operators are being installed.
+/// Replaces all pods while operators are being installed.
 fn rolled(lab: &Lab) -> anyhow::Result<()> {
     let destination = lab.kubectl();
     let before = Leader::all(destination)?;
@@ -421,7 +421,7 @@ fn rolled(lab: &Lab) -> anyhow::Result<()> {
     for namespace in &namespaces {
         is_installed(namespace)?;
     }
-    // The process that was replaced may have the Lease a little longer than its pod is counted.
+    // The replaced process may hold the Lease a little longer than its pod is counted.
     for old in &before {
         let new = old.successor(destination)?;
         if old.pod == new.pod {

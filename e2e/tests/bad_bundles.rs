@@ -1,4 +1,4 @@
-//! What is wrong with a bundle or its image is told by name, nothing of it is applied, and putting it right is enough.
+//! Faults of a bundle or its image are reported by name, nothing is applied, and fixing the fault is enough.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,23 +12,23 @@ use serde_json::{Value, json};
 use xtask::catalog::Package;
 use xtask::kubectl::text;
 
-/// A registry that refused is asked again after this time.
+/// Retry interval after a rejection by a registry.
 const RETRY: Duration = Duration::from_secs(60);
-/// What an install needs when the bundle is there, on a busy machine.
+/// Timeout of an install once the bundle is available, on a busy machine.
 const INSTALL: Duration = Duration::from_secs(120);
 
 /// A bundle, its catalog and the Subscription to it, in a namespace of its own.
 struct Case {
     namespace: Namespace<'static>,
     variant: Variant,
-    /// The bundle's image as the catalog names it.
+    /// Image of the bundle in the catalog.
     image: String,
     operators: Vec<Operator>,
 }
 
 impl Case {
-    /// Publishes a catalog that describes a good bundle and calls its image `image`; `fault` makes of the bundle what is
-    /// pushed under that name, or says that nothing is.
+    /// Publishes a catalog that describes a good bundle with the image `image`. `fault` changes the bundle that is pushed under
+    /// that name; if it returns false, none is pushed.
     fn new(
         name: &str,
         image: impl Fn(&Variant) -> String,
@@ -79,8 +79,8 @@ impl Case {
         ])
     }
 
-    /// Waits for the condition that says why the bundle cannot be had; its text names bundle and image and `parts`, the
-    /// Subscription has an event of the same text, and nothing was applied.
+    /// Waits for the condition about an unavailable bundle. Its text names bundle and image and `parts`, the Subscription has an
+    /// event with the same text, and nothing was applied.
     fn expect_refusal(&self, reason: &str, parts: &[&str]) -> anyhow::Result<()> {
         let condition = self
             .namespace
@@ -98,7 +98,7 @@ impl Case {
         assert_no_restart(Lab::shared()?.kubectl(), &self.operators)
     }
 
-    /// Messages and types of the events of a reason.
+    /// Returns messages and types of the events with this reason.
     fn events(&self, kind: &str, reason: &str) -> anyhow::Result<Vec<(String, String)>> {
         let events = self.namespace.list("events")?;
         let ours = events
@@ -114,7 +114,7 @@ impl Case {
             .collect())
     }
 
-    /// Waits until there is such an event, which comes after the status; returns all of that reason.
+    /// Waits for such an event, which follows the status; returns all with this reason.
     fn wait_for_event(
         &self,
         kind: &str,
@@ -133,14 +133,14 @@ impl Case {
     }
 
     fn expect_nothing_applied(&self) -> anyhow::Result<()> {
-        // What is applied late would be applied wrongly all the same.
+        // A late application would be wrong, too.
         std::thread::sleep(Duration::from_secs(2));
         for kind in ["csv", "installplan", "deployment", "role", "rolebinding"] {
             let found = match kind {
                 "csv" => self.namespace.own_csvs()?,
                 _ => self.namespace.list(kind)?,
             };
-            // What an unpack Job may do is nothing of the bundle.
+            // Roles of an unpack Job do not belong to the bundle.
             let is_of_unpack =
                 |name: &&str| name.len() == 63 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
             let names: Vec<&str> = found
@@ -164,7 +164,7 @@ impl Case {
         Ok(())
     }
 
-    /// Waits until the operator is installed and the Subscription reports no failure any more.
+    /// Waits until the operator is installed and the Subscription no longer reports a failure.
     fn expect_install(&self, within: Duration) -> anyhow::Result<()> {
         let began = Instant::now();
         self.namespace.wait_for_phase(&self.variant.csv(), "Succeeded")?;
@@ -188,7 +188,7 @@ impl Case {
 impl Drop for Case {
     fn drop(&mut self) {
         if let Ok(lab) = Lab::shared() {
-            // Definitions are the cluster's; a second run of the test is to find none.
+            // Definitions are cluster-scoped, and a second run of the test must not find any.
             let name = self.variant.definition();
             let _ = lab
                 .kubectl()
@@ -197,7 +197,7 @@ impl Drop for Case {
     }
 }
 
-/// The operators as they were when the first test of this program began.
+/// Returns the operators as they were when the first test of this program started.
 fn operators(lab: &Lab) -> anyhow::Result<Vec<Operator>> {
     static BEFORE: Mutex<Vec<Operator>> = Mutex::new(Vec::new());
     let mut before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,7 +230,8 @@ fn tagged(variant: &Variant) -> String {
     variant.image("v1")
 }
 
-/// What no registry has is left to a Job, as a node may have it: ten minutes, unless the group says otherwise.
+/// Returns a group with a short unpack timeout. Otherwise a Job tries for ten minutes to pull an image that no registry has,
+/// because the node may have it.
 fn impatient_group(case: &Case) -> Value {
     let mut group = operator_group("group", &[case.namespace.name()]);
     group["metadata"]["annotations"] = json!({"operatorframework.io/bundle-unpack-timeout": "10s"});
@@ -317,7 +318,7 @@ fn a_definition_of_an_api_gone_since_kubernetes_1_22_is_told_before_anything_is_
     )
 }
 
-/// The image does not exist, and is then pushed under the name the catalog has: nobody has to touch anything.
+/// The image does not exist and is then pushed under its name in the catalog; no user action is needed.
 #[test]
 fn a_bundle_image_that_does_not_exist_is_told_and_used_once_it_does() -> anyhow::Result<()> {
     let case = Case::new("bad-missing", tagged, |_| Ok(false))?;
@@ -327,12 +328,12 @@ fn a_bundle_image_that_does_not_exist_is_told_and_used_once_it_does() -> anyhow:
     case.expect_install(RETRY + INSTALL)
 }
 
-/// The node has a mirror that pods know nothing of: what the operator does not find there, a Job brings.
+/// The node has a mirror that pods do not know: a Job gets the image that the operator cannot find.
 #[test]
 fn a_bundle_that_only_a_node_finds_is_unpacked_by_a_job() -> anyhow::Result<()> {
     const HOST: &str = "only-nodes.invalid";
     let lab = Lab::shared()?;
-    // containerd looks at it for each pull; the operator has what was there when it was deployed.
+    // containerd reads this file for each pull; the operator has its content from the time of its deployment.
     let config = lab.cluster().registry_config();
     let of_all = std::fs::read_to_string(config.join("_default/hosts.toml"))?;
     let registry = of_all.split('"').nth(1).unwrap_or_default();
@@ -366,7 +367,7 @@ fn a_bundle_that_only_a_node_finds_is_unpacked_by_a_job() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A node tries in vain, and meanwhile the group says how long it may, and the catalog names a pull secret.
+/// While a node retries, the group changes the timeout, and the catalog adds a pull secret.
 #[test]
 fn a_job_that_goes_on_follows_its_group_and_its_catalog() -> anyhow::Result<()> {
     let case = Case::new("bad-follow", tagged, |_| Ok(false))?;
@@ -400,7 +401,7 @@ fn a_job_that_goes_on_follows_its_group_and_its_catalog() -> anyhow::Result<()> 
     assert_no_restart(Lab::shared()?.kubectl(), &case.operators)
 }
 
-/// The image is put right under its old name; the group says how soon that is to be noticed.
+/// The image is fixed under its old name; the group defines the retry interval.
 #[test]
 fn a_bundle_image_put_right_under_the_same_tag_is_used_after_the_groups_retry_interval() -> anyhow::Result<()>
 {
@@ -416,7 +417,7 @@ fn a_bundle_image_put_right_under_the_same_tag_is_used_after_the_groups_retry_in
     case.expect_install(Duration::from_secs(10) + INSTALL)
 }
 
-/// The catalog is replaced by one that names a good image.
+/// A new catalog that names a good image replaces the old one.
 #[test]
 fn a_new_catalog_with_a_good_image_is_taken_at_once() -> anyhow::Result<()> {
     let case = Case::new("bad-then-new", tagged, |bundle| {
@@ -484,7 +485,7 @@ fn an_install_mode_that_the_group_does_not_want_is_told_and_the_right_group_is_e
     );
     assert_no_restart(lab.kubectl(), &case.operators)?;
 
-    // Server-side apply of the group without targets takes them away.
+    // Server-side apply of the group without targets removes them.
     case.namespace.apply(&[operator_group("group", &[])])?;
     case.expect_install(INSTALL)
 }

@@ -1,5 +1,4 @@
-//! What is wrong is told, by name, where users look.
-//! `docs/guides/troubleshooting.md` has the texts.
+//! Faults are reported by name, where users look for them. The texts are in `docs/guides/troubleshooting.md`.
 
 use e2e::lab::{Lab, Namespace, catalog_source, condition, operator_group, subscription};
 use serde_json::Value;
@@ -76,7 +75,7 @@ fn no_operator_group_is_told() -> anyhow::Result<()> {
     ])?;
     let message = resolution_message(&namespace)?;
     assert!(message.contains("OperatorGroup"), "{message}");
-    // The way out works: the group is added, the operator installs.
+    // The suggested fix works: the group is added, the operator installs.
     namespace.apply(&[operator_group("group", &[namespace.name()])])?;
     namespace.wait_for_phase("demo-operator.v1.1.0", "Succeeded")?;
     let object = namespace.wait_for("subscription", "demo", "no failure reported", |object| {

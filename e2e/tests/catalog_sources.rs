@@ -1,4 +1,4 @@
-//! Catalogs that are no images.
+//! Catalogs that are not images.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use xtask::kubectl::text;
 use xtask::workspace;
 
-/// Objects of the demo operator's bundles of these releases: definitions, then ClusterServiceVersions.
+/// Returns objects of the demo operator's bundles of these releases: definitions, then ClusterServiceVersions.
 fn demo_objects(releases: &[&str]) -> anyhow::Result<(Vec<Value>, Vec<Value>)> {
     let (mut definitions, mut csvs) = (Vec::new(), Vec::new());
     for release in releases {
@@ -24,7 +24,7 @@ fn demo_objects(releases: &[&str]) -> anyhow::Result<(Vec<Value>, Vec<Value>)> {
             }
         }
     }
-    // One definition serves all releases: there is room for one of a name and version.
+    // One definition serves all releases: only one per name and version is allowed.
     definitions.drain(..definitions.len() - 1);
     Ok((definitions, csvs))
 }
@@ -80,7 +80,7 @@ fn cat_009_a_config_map_is_a_catalog_and_gains_a_version() -> anyhow::Result<()>
     namespace.wait_for_phase(SECOND, "Succeeded")?;
     greet(&namespace, "1.1.0")?;
     let content = namespace.get("configmap", "content")?.context("no ConfigMap")?;
-    // As upstream's: it goes with its catalog.
+    // It is deleted with its catalog, as upstream's.
     let source = namespace.get("catsrc", "catalog")?.context("no CatalogSource")?;
     assert_eq!(
         content["metadata"]["ownerReferences"],
@@ -107,7 +107,7 @@ fn cat_009_a_config_map_is_a_catalog_and_gains_a_version() -> anyhow::Result<()>
         version
     );
 
-    // What cannot be served is told, and what was serves on.
+    // A broken update is reported, and the previous content is still served.
     let mut broken = config_map(&["1.1.0"], SECOND)?;
     broken["data"]["packages"] =
         json!("- packageName: demo-operator\n  channels: [{name: stable, currentCSV: gone}]\n");
@@ -122,7 +122,7 @@ fn cat_009_a_config_map_is_a_catalog_and_gains_a_version() -> anyhow::Result<()>
     Ok(())
 }
 
-/// The server is not the image's own, and the image needs no program at all.
+/// The server does not come from the image, which needs no program at all.
 #[test]
 fn the_content_of_a_catalog_image_is_extracted_and_served_by_opm() -> anyhow::Result<()> {
     let lab = Lab::shared()?;

@@ -1,4 +1,4 @@
-//! A catalog image that is pushed anew under its tag.
+//! A catalog image that is pushed again under its tag.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use xtask::demo::{self, PACKAGE};
 use xtask::kubectl::text;
 
 const NAME: &str = "catalog-updates";
-/// For so long on end a catalog may be without its connection before that counts as being away.
+/// Maximum time for which a catalog may be disconnected without failing the test.
 const AWAY: Duration = Duration::from_secs(30);
 const IMAGE: &str = "olm.local/catalog-updates:latest";
 
@@ -20,7 +20,7 @@ fn is_ready(pod: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Pods of the catalog that its Service sends to, by uid.
+/// Returns the pods of the catalog that its Service selects, by uid.
 fn serving(namespace: &Namespace<'_>) -> anyhow::Result<Vec<String>> {
     let mut pods = namespace.list("pod")?;
     pods.retain(|pod| text(pod, "/metadata/labels/olm.catalogSource") == "catalog" && is_ready(pod));
@@ -33,7 +33,7 @@ fn serving(namespace: &Namespace<'_>) -> anyhow::Result<Vec<String>> {
 #[test]
 fn cat_017_opm_007_upg_026_a_catalog_that_is_pushed_anew_upgrades_its_operators() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
-    // The operator's image comes with the demo.
+    // The operator's image is published with the demo.
     lab.demo_catalog()?;
     let newer = demo::package();
     let mut older = newer.clone();
@@ -53,7 +53,7 @@ fn cat_017_opm_007_upg_026_a_catalog_that_is_pushed_anew_upgrades_its_operators(
     namespace.wait_for_phase(FIRST, "Succeeded")?;
     greet(&namespace, "1.0.0")?;
 
-    // A poll that finds nothing new leaves the pod alone, and makes no other.
+    // A poll without a change keeps the pod and creates no other.
     let before = serving(&namespace)?;
     assert_eq!(before.len(), 1);
     namespace.wait_for("catsrc", "catalog", "a poll", |source| {
@@ -71,7 +71,7 @@ fn cat_017_opm_007_upg_026_a_catalog_that_is_pushed_anew_upgrades_its_operators(
         if state == "READY" {
             answered = Instant::now();
         }
-        // A connection may break on a busy machine, and is made again.
+        // A connection may break on a busy machine, and is then re-established.
         ensure!(
             answered.elapsed() < AWAY,
             "the catalog is {state}: {}",

@@ -1,4 +1,4 @@
-//! The embedded Kubernetes itself: what every other test relies on.
+//! The embedded Kubernetes itself, on which every other test relies.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use xtask::kubectl::Destination;
 use xtask::oci_layout::{self, ImageConfig, LayerFile};
 use xtask::progress::Progress;
 
-/// An image that keeps running, made different from all others by a label. Returns its tar and its digest.
+/// Returns the tar and the digest of an image that keeps running and differs from all others by a label.
 fn image(folder: &tempfile::TempDir, label: &str) -> anyhow::Result<(PathBuf, String)> {
     let program = xtask::cluster::layout::binaries().join("pause");
     let files = [LayerFile {
@@ -35,7 +35,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<String> {
     Destination::Embedded(cluster.clone()).run(arguments)
 }
 
-/// What a command prints; an error when it fails.
+/// Returns the output of a command; an error if it fails.
 fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output()?;
     anyhow::ensure!(output.status.success(), "{command:?}: {output:?}");
@@ -115,7 +115,7 @@ fn commands_run_inside_with_their_own_exit_code_and_no_way_out() -> anyhow::Resu
     let cluster = shared()?;
     let status = cluster.command("sh").args(["-c", "exit 7"]).status()?;
     assert_eq!(status.code(), Some(7));
-    // The same kubectl by name, as people type it, and by path from outside.
+    // The same kubectl by name, as users type it, and by path from outside.
     let names = output(cluster.command("kubectl").args(["get", "nodes", "--output=name"]))?;
     assert_eq!(names.trim(), format!("node/{}", cluster.name()));
     let wrapper = cluster.kubeconfig().with_file_name("bin/kubectl");

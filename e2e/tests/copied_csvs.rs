@@ -1,4 +1,4 @@
-//! Copies of a ClusterServiceVersion in fifty namespaces: made, kept and collected, at the cost that is promised.
+//! Copies of a ClusterServiceVersion in fifty namespaces: created, kept and collected, at the promised cost.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,14 @@ use xtask::kubectl::text;
 const COPIES: usize = 50;
 const CSV: &str = "copied.v1.0.0";
 const LABEL: &str = "olm.copiedFrom=copies";
-/// Writes are in the audit log once they are answered, and it is written a little later.
+/// Time until a completed write is in the audit log.
 const LOGGED: Duration = Duration::from_secs(2);
 
 fn targets() -> Vec<String> {
     (0..COPIES).map(|number| format!("copies-{number}")).collect()
 }
 
-/// An operator that runs nothing and needs nothing.
+/// Returns an operator without Deployments and requirements.
 fn operator() -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": CSV},
@@ -34,7 +34,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Waits until the copies, all there are, are `right`.
+    /// Waits until all existing copies are `right`.
     fn wait(&self, what: &str, count: usize, right: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
         self.lab.kubectl().wait(what, PATIENCE, |_| {
             let found = self
@@ -52,8 +52,8 @@ impl Stage<'_> {
         })
     }
 
-    /// Phases of the original that lasted so long that copies tell of them, too: none but on a machine that is too busy. Its times have
-    /// whole seconds.
+    /// Returns the number of phases of the original that lasted so long that copies show them, too; more than 0 only on a machine
+    /// that is too busy. Its times have whole seconds.
     fn slow_phases(&self) -> anyhow::Result<usize> {
         let original = self.namespace.get("csv", CSV)?.unwrap_or_default();
         let conditions = original["status"]["conditions"].as_array().cloned();
@@ -68,8 +68,8 @@ impl Stage<'_> {
         Ok(lasted.filter(|seconds| *seconds >= 4).count())
     }
 
-    /// Writes of OLM's programs to the copies in the target namespaces since the last look; those of other tests' operators for all
-    /// namespaces are left out.
+    /// Returns the writes of OLM's programs to the copies in the target namespaces since the last call. Writes for other tests'
+    /// operators for all namespaces are ignored.
     fn writes(&mut self) -> anyhow::Result<Vec<String>> {
         std::thread::sleep(LOGGED);
         let events = self.log.read()?.into_iter().filter(AuditEvent::is_write);

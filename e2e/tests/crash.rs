@@ -1,11 +1,10 @@
-//! Wherever in the demo's way an operator is killed, the end is the same.
+//! An operator may be killed at any point of the demo; the end state is the same.
 //!
-//! The main job runs undisturbed first: its end state is the reference, and the API server's audit log tells how many
-//! writes each operator made. Then it runs again and again, each time in a new namespace, and SIGKILL follows a write:
-//! in run k the catalog operator is killed after its k-th write and the OLM operator after another one of its own, half
-//! its way apart, so that every write of both is followed by a kill in some run. [`e2e::normalise`] says what is
-//! compared. The short form takes every tenth of these runs: the operators' own tests interrupt writes of whole stories, too, on the
-//! cluster in memory.
+//! The main job runs undisturbed first: its end state is the reference, and the API server's audit log gives the number of writes
+//! of each operator. Then it runs repeatedly, each time in a new namespace, and SIGKILL follows a write. In run k the catalog
+//! operator is killed after its k-th write, and the OLM operator after a write that is half its total further. So every write of
+//! both is followed by a kill in some run. [`e2e::normalise`] defines the comparison. The short form runs a tenth of these runs:
+//! the operators' own tests interrupt writes of whole stories, too, on the cluster in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,21 +27,21 @@ use xtask::kubectl::text;
 
 const DEFINITION: &str = "greetings.demo.example.com";
 
-/// Without a write for so long, with everything ready, a run is over.
+/// Time without a write, with everything ready, after which a run has ended.
 const QUIET: Duration = Duration::from_secs(4);
-/// How long the reference run is watched for writes at rest.
+/// Time for which the reference run is observed for writes at rest.
 const REST: Duration = Duration::from_secs(30);
-/// How long the other runs are, after [`QUIET`].
+/// The same time for the other runs, after [`QUIET`].
 const SHORT_REST: Duration = Duration::from_secs(1);
-/// How long a run may take.
+/// Timeout of a run.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Writes that an operator may make beyond those of the reference run. Its own crash costs up to three: the write whose
-/// answer was lost is made again, and a status is written in two parts. While the other operator is away, it tells of
-/// states it would not have seen, at most one write for each phase of each of the two versions; the longer it takes, the more.
+/// Maximum number of writes of an operator beyond those of the reference run. Its own crash costs up to three: the write with a
+/// lost answer is repeated, and a status is written in two parts. While the other operator is down, it reports additional states:
+/// at most one write for each phase of each of the two versions.
 const EXTRA_WRITES: usize = 10;
-/// One in so many kills happens in the short form.
+/// Share of kills in the short form: one in this number.
 const SHARE: usize = 10;
-/// A series with so many failed runs is given up.
+/// Number of failed runs after which a series is aborted.
 const ENOUGH: usize = 6;
 
 #[test]
@@ -50,7 +49,7 @@ fn killed_operators_end_where_undisturbed_ones_do() -> anyhow::Result<()> {
     series("crash-auto", "Automatic", 1)
 }
 
-/// The same way with a plan approved by hand at each end of it; every third write is enough to tell.
+/// The same with a manually approved plan for each version; every third write is enough.
 #[test]
 fn killed_operators_end_there_also_with_plans_approved_by_hand() -> anyhow::Result<()> {
     series("crash-hand", "Manual", 3)
@@ -58,7 +57,7 @@ fn killed_operators_end_there_also_with_plans_approved_by_hand() -> anyhow::Resu
 
 /// Kills each operator after every `step`-th of its writes.
 fn series(prefix: &str, approval: &'static str, step: usize) -> anyhow::Result<()> {
-    // The operators are the cluster's: two series at once would kill each other's.
+    // The operators are shared by the cluster: two series at once would kill each other's.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let began = Instant::now();
@@ -128,8 +127,8 @@ fn series(prefix: &str, approval: &'static str, step: usize) -> anyhow::Result<(
     Ok(())
 }
 
-/// After which of its writes each program is killed: the second half its way apart from the first. Over all rounds every
-/// write of every program has its turn.
+/// Returns the write after which each program is killed; the second program is half its total ahead of the first. Over all rounds
+/// every write of every program has its turn.
 fn kills(counts: &Kills, round: usize) -> Kills {
     let turns = counts.iter().enumerate();
     turns
@@ -137,7 +136,7 @@ fn kills(counts: &Kills, round: usize) -> Kills {
         .collect()
 }
 
-/// What the reference itself has to look like, so that comparing with it means something.
+/// Checks the reference itself, so that comparisons with it are meaningful.
 fn check_shape(reference: &Outcome) -> anyhow::Result<()> {
     let count = |kind: &str| {
         reference
@@ -209,18 +208,18 @@ fn check_crashed(reference: &Outcome, outcome: &Outcome) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Which programs are killed, after which of their writes.
+/// Programs to kill, with the number of the write after which they are killed.
 type Kills = BTreeMap<&'static str, usize>;
 
-/// What came of a run.
+/// Result of a run.
 struct Outcome {
     state: State,
     writes: Writes,
-    /// Writes that killed programs had made when they were gone.
+    /// Number of writes of killed programs until their exit.
     written: BTreeMap<String, usize>,
     /// Writes after the end state was taken.
     at_rest: Vec<String>,
-    /// Phases the ClusterServiceVersion remembers.
+    /// Phases in the history of the ClusterServiceVersion.
     phases: Vec<String>,
     took: Duration,
 }
@@ -242,27 +241,27 @@ impl Outcome {
     }
 }
 
-/// What the log has told so far.
+/// Contents of the audit log so far.
 struct Seen {
     writes: Writes,
     last: Instant,
-    /// Whether all kills have happened and what they cost is yet to be waited for.
+    /// True until all kills have happened and their consequences have been awaited.
     to_come: bool,
     killed: BTreeMap<String, Instant>,
-    /// Writes of killed programs that were finished when they were gone.
+    /// Number of completed writes of killed programs at their exit.
     written: BTreeMap<String, usize>,
     failed: Option<anyhow::Error>,
 }
 
 struct Bench {
     lab: &'static Lab,
-    /// All kinds that a namespace can hold, as kubectl takes them.
+    /// All namespaced kinds, in kubectl's format.
     kinds: String,
     approval: &'static str,
 }
 
 impl Bench {
-    /// The main job in a namespace of its own, watched for writes at rest for so long.
+    /// Runs the main job in its own namespace, and observes it for writes at rest for `rest`.
     fn run(&self, name: &str, kills: &Kills, rest: Duration) -> anyhow::Result<Outcome> {
         self.lab.kubectl().run(&[
             "delete",
@@ -290,7 +289,7 @@ impl Bench {
             over.store(true, Ordering::Relaxed);
             outcome
         });
-        // Its cluster roles go with it, before the next run counts what happens to cluster roles.
+        // Its cluster roles are deleted with it, before the next run counts writes to cluster roles.
         self.lab.kubectl().run(&[
             "delete",
             "subscription,csv",
@@ -318,7 +317,7 @@ impl Bench {
             self.kill_late(operators, kills, seen)?;
             self.wait_restarted(operators, kills)?;
             {
-                // What they have to say after their start they may say from now on.
+                // Writes after the restart may still follow from here on.
                 let mut seen = locked(seen);
                 (seen.last, seen.to_come) = (Instant::now(), false);
             }
@@ -367,7 +366,7 @@ impl Bench {
         })
     }
 
-    /// Waits until the upgrade is done, approving plans on the way, and nothing is written any more.
+    /// Waits until the upgrade is done, approving plans on the way, and writes have stopped.
     fn settle(&self, namespace: &Namespace<'_>, kills: &Kills, seen: &Mutex<Seen>) -> anyhow::Result<()> {
         let mut approved = BTreeSet::new();
         let what = format!("{} to be done in {}", self.approval, namespace.name());
@@ -397,7 +396,7 @@ impl Bench {
         })
     }
 
-    /// A run may have got by with fewer writes than the reference; then an operator is killed at rest.
+    /// Kills an operator at rest if the run needed fewer writes than the reference.
     fn kill_late(&self, operators: &[Operator], kills: &Kills, seen: &Mutex<Seen>) -> anyhow::Result<()> {
         let mut seen = locked(seen);
         for program in kills.keys() {
@@ -409,7 +408,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A killed program comes back, once; one that was not killed has not noticed.
+    /// Waits until a killed program has restarted, exactly once; other programs must not have restarted.
     fn wait_restarted(&self, operators: &[Operator], kills: &Kills) -> anyhow::Result<()> {
         for before in operators {
             let expected = before.restarts + u64::from(kills.contains_key(before.name));
@@ -426,7 +425,7 @@ impl Bench {
         Ok(())
     }
 
-    /// All objects of the namespace and of the cluster that belong to the run, and the phases its operator went through.
+    /// Returns all objects of the namespace and of the cluster that belong to the run, and the phases of its operator.
     fn collect(&self, namespace: &Namespace<'_>) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
         let destination = self.lab.kubectl();
         let owned = format!("olm.owner.namespace={}", namespace.name());
@@ -455,8 +454,8 @@ impl Bench {
     }
 }
 
-/// The first object with a ClusterServiceVersion among its owners that is not there any more. Kubernetes' own garbage
-/// collector, which is not tested here, learns of new kinds half a minute late on a cluster that has just started.
+/// Returns the first object with a deleted ClusterServiceVersion among its owners. Kubernetes' own garbage collector, which is
+/// not tested here, discovers new kinds half a minute late on a cluster that has just started.
 fn orphan(objects: &[Value]) -> Option<String> {
     let there: BTreeSet<&str> = objects
         .iter()
@@ -485,7 +484,7 @@ impl Seen {
     }
 }
 
-/// Follows the audit log until the run is over and kills when it is time.
+/// Follows the audit log until the run has ended and kills programs at their turn.
 fn watch(mut tail: AuditTail, operators: &[Operator], kills: &Kills, seen: &Mutex<Seen>, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let step = tail.read().and_then(|events| {
@@ -501,7 +500,7 @@ fn watch(mut tail: AuditTail, operators: &[Operator], kills: &Kills, seen: &Mute
                         find(operators, &program)?.kill()?;
                         seen.note_kill(&program);
                     }
-                    // The log is a moment behind, and nobody comes back within half a second.
+                    // The log lags a little, and no program restarts within half a second.
                     Some(killed) if killed.elapsed() < Duration::from_millis(500) => {
                         seen.written.insert(program, count);
                     }
@@ -529,7 +528,7 @@ fn locked(seen: &Mutex<Seen>) -> std::sync::MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is still to come before the upgrade is done.
+/// Returns what is missing until the upgrade is done.
 fn lacking(objects: &[Value]) -> Option<String> {
     let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
     let csvs: Vec<String> = of("ClusterServiceVersion")
@@ -551,7 +550,7 @@ fn lacking(objects: &[Value]) -> Option<String> {
         .map(|pod| format!("pod {}", text(pod, "/metadata/name")))
 }
 
-/// Ready and not on its way out.
+/// Returns true for a pod that is ready and not terminating.
 fn is_settled(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     let ready = conditions
@@ -561,7 +560,7 @@ fn is_settled(pod: &Value) -> bool {
     ready && pod["metadata"].get("deletionTimestamp").is_none()
 }
 
-/// Every kind that a namespace can hold, for one `kubectl get`.
+/// Returns every namespaced kind, for one `kubectl get`.
 fn listable(lab: &Lab) -> anyhow::Result<String> {
     let listed = [
         "api-resources",
@@ -570,11 +569,11 @@ fn listable(lab: &Lab) -> anyhow::Result<String> {
         "--output=name",
         "--cached=false",
     ];
-    // It fails while one API of the cluster does not answer.
+    // The command fails while an API of the cluster does not respond.
     let names = lab
         .kubectl()
         .wait("all kinds", PATIENCE, |kubectl| Ok(Ok(kubectl.run(&listed)?)))?;
-    // The run makes and removes its own kind; nobody makes an object of it.
+    // The run creates and removes its own kind, without objects of it.
     let names: Vec<&str> = names
         .lines()
         .filter(|name| !name.starts_with("events") && *name != DEFINITION)

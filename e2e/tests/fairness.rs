@@ -1,8 +1,9 @@
-//! One namespace does what it can to keep the operators busy; another installs an operator in about its idle time.
+//! One namespace keeps the operators as busy as it can; another installs an operator in about the same time as on an idle
+//! cluster.
 //!
-//! The busy namespace has bundles on a registry that answers with a byte a second, catalogs at addresses that never end
-//! their answer, two hundred Subscriptions that cannot be resolved, and a ClusterServiceVersion whose Deployment goes again
-//! and again. The servers are this very test program, run inside the cluster's network.
+//! The busy namespace has bundles on a registry that answers with a byte per second, and catalogs whose addresses never complete
+//! an answer. It also has two hundred Subscriptions that cannot be resolved, and a ClusterServiceVersion whose Deployment is
+//! deleted repeatedly. The servers are this test program, run inside the cluster's network.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -18,23 +19,23 @@ use e2e::variant::Variant;
 use serde_json::{Value, json};
 use xtask::kubectl::text;
 
-/// Bundles on the registry that drips: more than are fetched at once.
+/// Number of bundles on the slow registry: more than are fetched at once.
 const DRIPPING: usize = 6;
-/// Catalogs that never end their answer: more than are read at once.
+/// Number of catalogs that never complete an answer: more than are read at once.
 const ENDLESS: usize = 6;
 const FAILING: usize = 200;
-/// Registry of the bundles that drip, and how their repositories begin.
+/// Registry of the slow bundles, and the prefix of their repositories.
 const REGISTRY: &str = "drip.olm.local";
 const REPOSITORY: &str = "fair-drip-";
-/// The catalog operator's registry configuration: the ConfigMap, and its file for all registries.
+/// Registry configuration of the catalog operator: the ConfigMap, and its file for all registries.
 const CONFIG_MAP: &str = "registry-config";
 const HOSTS: &str = "_default.hosts.toml";
-/// Where the servers of this test listen.
+/// Environment variable with the address of the servers of this test.
 const ADDRESS: &str = "OLM_E2E_FAIRNESS_ADDRESS";
-/// What differs from run to run even on an idle machine.
+/// Variation between runs even on an idle machine.
 const NOISE: Duration = Duration::from_secs(5);
 
-/// Not a test: the dripping servers, when the test below starts this program in the cluster's network.
+/// Not a test: the slow servers, if the test below starts this program in the cluster's network.
 #[test]
 fn servers_that_drip_when_asked_for() -> anyhow::Result<()> {
     let Ok(address) = std::env::var(ADDRESS) else {
@@ -47,7 +48,8 @@ fn servers_that_drip_when_asked_for() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Answers HTTP for the bundles that drip with a manifest a byte a second, for others that it has nothing, and HTTP/2 with its settings and pings, and nothing else, without end.
+/// Answers requests slowly. For the slow bundles HTTP gets a manifest with a byte per second, for others 404. HTTP/2 gets
+/// settings and pings without end.
 fn drip(mut connection: TcpStream) -> std::io::Result<()> {
     let mut head = [0; 1024];
     let count = connection.read(&mut head)?;
@@ -76,17 +78,17 @@ fn drip(mut connection: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// The servers, ended with the test.
+/// The servers, killed at the end of the test.
 struct Servers<'a> {
     lab: &'a Lab,
     process: Child,
     address: String,
-    /// The registry configuration as it was.
+    /// Original registry configuration.
     hosts: String,
 }
 
 impl<'a> Servers<'a> {
-    /// Starts them, and makes them the first mirror of all registries that the catalog operator asks.
+    /// Starts the servers, and makes them the first mirror of all registries for the catalog operator.
     fn start(lab: &'a Lab) -> anyhow::Result<Self> {
         let cluster = lab.cluster();
         let registry = cluster.registry();
@@ -117,7 +119,7 @@ impl<'a> Servers<'a> {
             "[host.\"http://{}\"]\n  capabilities = [\"pull\", \"resolve\"]\n",
             servers.address
         );
-        // Mirrors are asked in the order of the file.
+        // Mirrors are tried in the order of the file.
         let at = hosts.find("[host").unwrap_or(hosts.len());
         let (before, after) = hosts.split_at(at);
         servers.configure(&format!("{before}{mirror}{after}"))?;
@@ -149,7 +151,7 @@ impl Drop for Servers<'_> {
     }
 }
 
-/// Seconds from Subscription to Succeeded of the demo operator.
+/// Returns the time from Subscription to Succeeded of the demo operator.
 fn install_time(namespace: &Namespace<'_>) -> anyhow::Result<Duration> {
     let started = Instant::now();
     install(namespace, &[namespace.name()], |_| {})?;
@@ -157,7 +159,7 @@ fn install_time(namespace: &Namespace<'_>) -> anyhow::Result<Duration> {
     Ok(started.elapsed())
 }
 
-/// A catalog of bundles that are on the dripping registry.
+/// Publishes a catalog of bundles on the slow registry.
 fn publish(lab: &Lab, names: &[String], image: &str) -> anyhow::Result<()> {
     let home = lab.folder("fairness")?;
     let mut packages = Vec::new();
@@ -173,7 +175,7 @@ fn publish(lab: &Lab, names: &[String], image: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An operator whose Deployment somebody takes away again and again.
+/// Returns an operator whose Deployment the test deletes repeatedly.
 fn flapping() -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": "flapping.v1.0.0"},
@@ -216,7 +218,7 @@ fn make_busy(lab: &Lab, busy: &Namespace<'_>, servers: &Servers<'_>) -> anyhow::
         ));
     }
     busy.apply(&objects)?;
-    // The operator's kubelet takes a while to show it the new configuration; until then the bundles are not found.
+    // The operator's kubelet needs a while to update the configuration; until then the bundles are not found.
     for name in &dripping {
         busy.wait_for_condition(name, "BundleUnpacking")?;
     }
@@ -228,7 +230,7 @@ fn make_busy(lab: &Lab, busy: &Namespace<'_>, servers: &Servers<'_>) -> anyhow::
 fn one_namespace_costs_another_no_more_than_twice_its_idle_time() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     let operators = Operator::all(lab.kubectl())?;
-    // Whatever is made once for all tests is made before the clock runs.
+    // Shared objects of all tests are created before the measurement.
     lab.demo_catalog()?;
     let idle = install_time(&lab.namespace("fair-idle")?)?;
     let servers = Servers::start(lab)?;
@@ -239,7 +241,7 @@ fn one_namespace_costs_another_no_more_than_twice_its_idle_time() -> anyhow::Res
     let beside = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {
-                // It may just not be there.
+                // The Deployment may not exist at the moment.
                 let _ = lab.kubectl().run(&[
                     "delete",
                     "deployment",
@@ -249,7 +251,7 @@ fn one_namespace_costs_another_no_more_than_twice_its_idle_time() -> anyhow::Res
                     "--ignore-not-found",
                     "--wait=false",
                 ]);
-                // The program that asks is not what is measured.
+                // The deleting program itself must not add load.
                 std::thread::sleep(Duration::from_millis(300));
             }
         });
@@ -262,7 +264,7 @@ fn one_namespace_costs_another_no_more_than_twice_its_idle_time() -> anyhow::Res
         beside <= idle * 2 + NOISE.max(idle),
         "{beside:?} beside a busy namespace, {idle:?} without"
     );
-    // It was busy to the end: nothing of it was given up.
+    // The namespace was busy to the end: no request was given up.
     let dripping = busy
         .get("subscription", "fair-drip-0")?
         .context("no Subscription")?;

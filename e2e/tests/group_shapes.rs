@@ -1,7 +1,8 @@
-//! The five shapes of an OperatorGroup, each with an operator that runs: own namespace, one other, several, those of a label, all.
+//! The five kinds of target namespaces of an OperatorGroup, each with a running operator: own namespace, one other, several, by
+//! label, all.
 //!
-//! The group's targets must show wherever they count: in its status, on the pod that runs, in the copies, in what the operator does,
-//! and in what it may do. All read one catalog, from a pod in a namespace of its own.
+//! The targets must be visible in the group's status, on the running pod, in the copies, in the operator's actions, and in its
+//! permissions. All tests read one catalog, from a pod in a namespace of its own.
 
 use std::collections::BTreeSet;
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -15,7 +16,7 @@ use xtask::kubectl::text;
 
 const RELEASE: &str = "1.1.0";
 const KIND: &str = "greetings.demo.example.com";
-/// Some of what the permissions of the operator let it do.
+/// Some of the operator's permissions.
 const RIGHTS: [(&str, &str); 4] = [
     ("list", KIND),
     ("watch", KIND),
@@ -23,11 +24,11 @@ const RIGHTS: [(&str, &str); 4] = [
     ("delete", "configmaps"),
 ];
 
-/// Groups whose targets are all different may stand beside each other and provide the same API; one for all namespaces may not stand
-/// beside any. So that one waits until nobody reads.
+/// Groups with disjoint targets may coexist and provide the same API; one for all namespaces conflicts with all others. So the
+/// test for all namespaces waits until no other one runs.
 static API: RwLock<()> = RwLock::new(());
 
-/// The address of the catalog that all tests read; its namespace stays as long as the cluster.
+/// Returns the address of the catalog that all tests read; its namespace exists as long as the cluster.
 fn catalog() -> anyhow::Result<&'static str> {
     const ADDRESS: &str = "catalog.shapes-catalog.svc:50051";
     static MADE: OnceLock<Result<Namespace<'static>, String>> = OnceLock::new();
@@ -49,14 +50,14 @@ fn catalog() -> anyhow::Result<&'static str> {
     }
 }
 
-/// An operator in a namespace of its own, whose name is that of the operator's account, too.
+/// An operator in its own namespace, whose name is also the name of the operator's account.
 struct Installed {
     lab: &'static Lab,
     namespace: Namespace<'static>,
 }
 
 impl Installed {
-    /// Writes the group, a catalog by its address, and a Subscription.
+    /// Creates the group, a catalog by its address, and a Subscription.
     fn new(name: &str, group: Value) -> anyhow::Result<Self> {
         let lab = Lab::shared()?;
         let address = catalog()?;
@@ -73,7 +74,7 @@ impl Installed {
         Ok(Self { lab, namespace })
     }
 
-    /// Waits until the operator has succeeded and everything shows these targets; none are all namespaces.
+    /// Waits until the operator has succeeded and all objects show these targets; none means all namespaces.
     fn wait_for_targets(&self, targets: &[&str]) -> anyhow::Result<()> {
         let wanted: BTreeSet<&str> = targets.iter().copied().collect();
         let joined = wanted.iter().copied().collect::<Vec<_>>().join(",");
@@ -124,7 +125,7 @@ impl Installed {
         Ok(names(&found.unwrap_or_default(), "/metadata/namespace", |_| true))
     }
 
-    /// Where copies belong: in the targets but the operator's own namespace.
+    /// Returns the namespaces of copies: the targets except the operator's own namespace.
     fn copies_for(&self, targets: &BTreeSet<&str>) -> anyhow::Result<BTreeSet<String>> {
         let mut namespaces: BTreeSet<String> = targets.iter().map(|name| (*name).to_owned()).collect();
         if targets.is_empty() {
@@ -137,7 +138,7 @@ impl Installed {
         Ok(namespaces)
     }
 
-    /// Checks what the operator may do in a namespace, by the API server's own word: all of [`RIGHTS`] or nothing.
+    /// Checks the operator's permissions in a namespace by access reviews: all of [`RIGHTS`] or none.
     fn check_rights(&self, within: &str, may: bool) -> anyhow::Result<()> {
         let who = format!("--as=system:serviceaccount:{}:{PACKAGE}", self.namespace.name());
         for (verb, resource) in RIGHTS {
@@ -151,7 +152,7 @@ impl Installed {
         Ok(())
     }
 
-    /// Asks for a greeting in each of these: it is given in the targets, and the operator may do nothing elsewhere.
+    /// Creates a Greeting in each namespace: it is answered in the targets, and the operator has no permissions elsewhere.
     fn check_acts(&self, targets: &[&Namespace<'_>], elsewhere: &[&Namespace<'_>]) -> anyhow::Result<()> {
         for other in elsewhere {
             other.apply(&[greeting()])?;
@@ -168,7 +169,7 @@ impl Installed {
         self.check_rights("default", false)
     }
 
-    /// Removes the operator, whose API is then anybody's.
+    /// Removes the operator, so that other operators may own its API.
     fn remove(self) -> anyhow::Result<()> {
         let home = self.namespace.name();
         let kubectl = self.lab.kubectl();
@@ -185,7 +186,7 @@ impl Installed {
     }
 }
 
-/// What a pod, or the template of pods, is told to watch.
+/// Returns the watched namespaces of a pod or pod template.
 fn watched(pod: &Value) -> String {
     text(pod, "/metadata/annotations/olm.targetNamespaces").to_owned()
 }
@@ -194,7 +195,7 @@ fn is_ready(pod: &Value) -> bool {
     pod["status"]["containerStatuses"][0]["ready"] == true
 }
 
-/// What stands at `pointer` in those items of a list that `counts` says yes to.
+/// Returns the values at `pointer` in the items of a list for which `counts` is true.
 fn names(found: &Value, pointer: &str, counts: impl Fn(&Value) -> bool) -> BTreeSet<String> {
     let items = found["items"].as_array().into_iter().flatten();
     items
@@ -203,7 +204,7 @@ fn names(found: &Value, pointer: &str, counts: impl Fn(&Value) -> bool) -> BTree
         .collect()
 }
 
-/// Roles in a namespace that came with a copy of the operator.
+/// Returns the roles in a namespace that belong to a copy of the operator.
 fn carried_roles(namespace: &Namespace<'_>) -> anyhow::Result<Vec<Value>> {
     let roles = [namespace.list("role")?, namespace.list("rolebinding")?].concat();
     let is_carried = |role: &Value| text(role, "/metadata/labels/olm.owner") == SECOND;
@@ -230,7 +231,7 @@ fn og_006_a_group_for_one_other_namespace() -> anyhow::Result<()> {
     );
     let operator = Installed::new("shapes-single", operator_group("group", &[target.name()]))?;
     operator.wait_for_targets(&[target.name()])?;
-    // In its own namespace the operator has the rights of its plan, and watches nothing.
+    // In its own namespace the operator has the rights of its plan, but watches nothing.
     operator.namespace.apply(&[greeting()])?;
     operator.check_acts(&[&target], &[&elsewhere])?;
     let own = operator.namespace.get(KIND, "ada")?.unwrap_or_default();
@@ -280,7 +281,7 @@ fn og_015_a_group_for_the_namespaces_of_a_label() -> anyhow::Result<()> {
     lab.kubectl()
         .run(&["label", "--overwrite", "namespace", second.name(), "shapes=yes"])?;
     operator.wait_for_targets(&[first.name(), second.name()])?;
-    // The greeting that nobody answered before is answered now.
+    // The Greeting that had no answer before gets one now.
     greet(&second, RELEASE)?;
     operator.check_acts(&[&first, &second], &[])?;
 
@@ -307,7 +308,7 @@ fn og_008_a_group_for_all_namespaces() -> anyhow::Result<()> {
     operator.check_rights("default", true)?;
     operator.wait_for_targets(&[])?;
     operator.remove()?;
-    // The account goes with its ClusterServiceVersion, and what it was allowed everywhere with both.
+    // The account and its cluster-wide permissions are deleted with the ClusterServiceVersion.
     for kind in ["clusterrole", "clusterrolebinding"] {
         let found = lab.kubectl().get(&[
             kind,

@@ -1,7 +1,9 @@
-//! The guides of `docs/guides` work from top to bottom on a cluster with OLM: each command of theirs is run, and prints what they show.
+//! The guides of `docs/guides` work from top to bottom on a cluster with OLM: each of their commands is run and prints the shown
+//! output.
 //!
-//! What a reader has by the time a guide begins is there: `kubectl`, `kubectl operator` and `opm`, a kubeconfig, the catalog with the
-//! demo operator as `CATALOG_IMAGE`, and a registry that one may push to as `REGISTRY`. How a guide says what is special: `e2e::guide`.
+//! The requirements of a guide exist at its start: `kubectl`, `kubectl operator` and `opm`, a kubeconfig, the catalog with the
+//! demo operator as `CATALOG_IMAGE`, and a writable registry as `REGISTRY`. The module `e2e::guide` describes the marks in a
+//! guide.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -18,7 +20,7 @@ use e2e::trial::Trial;
 use xtask::oci_layout::{self, ImageConfig, LayerFile};
 use xtask::workspace;
 
-/// Guides that this program tries, with the namespaces they make.
+/// Guides that this program runs, with the namespaces they create.
 const TRIED: [(&str, &[&str]); 10] = [
     ("install-an-operator.md", &["greetings"]),
     ("approve.md", &["approval"]),
@@ -31,7 +33,7 @@ const TRIED: [(&str, &[&str]); 10] = [
     ("catalogs-in-ci.md", &["ci-bell"]),
     ("upgrade-policies.md", &["policies"]),
 ];
-/// Other guides, and what tries them, or what they say where their commands need somebody's own cluster.
+/// Other guides, and the test that runs them, or a text of the guide if its commands need the reader's own cluster.
 const ELSEWHERE: [(&str, &str); 8] = [
     ("catalogs.md", "crates/opm/tests/guides/main.rs"),
     ("install-olm.md", "e2e/tests/chart/main.rs"),
@@ -43,14 +45,14 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("upgrade-olm.md", "e2e/tests/chart/main.rs"),
 ];
 
-/// A registry of a reader's. The one of the cluster answers for every name.
+/// Registry of a reader. The cluster's registry answers for every name.
 const REGISTRY: &str = "registry.example.com/guides";
-/// The image that the operators of guides run: it does nothing, and every cluster has it.
+/// Image of the operators in guides: it does nothing, and every cluster has it.
 const PAUSE: &str = "registry.k8s.io/pause:3.10";
-/// How long one command may take. A namespace goes slowly while others with hundreds of kinds go, too.
+/// Timeout of one command. The deletion of a namespace is slow while others with hundreds of kinds are deleted, too.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Programs of the guides, in a folder for `PATH`, once for all of them.
+/// Returns a folder for `PATH` with the programs of the guides, created once for all of them.
 fn tools() -> anyhow::Result<&'static Path> {
     static TOOLS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = TOOLS.get_or_init(|| make_tools().map_err(|error| format!("{error:#}")));
@@ -61,7 +63,7 @@ fn make_tools() -> anyhow::Result<PathBuf> {
     let lab = Lab::shared()?;
     let folder = lab.folder("guides-tools")?;
     symlink(plugin::program()?, folder.join("kubectl-operator")).context("cannot link the plugin")?;
-    // An image made around this very program needs a static one, which it is not while it is being worked on.
+    // An image of this program needs a static build, which a debug build is not.
     let script = format!(
         "#!/bin/sh\ncase \"$1 $2 $3\" in\n\"alpha image catalog\") shift 3; exec {opm} alpha image catalog --opm-image {image} \"$@\" ;;\n\
          esac\nexec {opm} \"$@\"\n",
@@ -76,7 +78,7 @@ fn make_tools() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// The embedded cluster has no way to the registries of others: a stand-in is in its own under the name of the real one.
+/// The embedded cluster has no access to other registries, so its own registry has a stand-in under the original name.
 fn load_pause(lab: &Lab, folder: &Path) -> anyhow::Result<()> {
     let config = folder.join("stand-in.json");
     fs::write(&config, serde_json::to_vec(&stand_in::Config::default())?)?;
@@ -104,7 +106,7 @@ fn guides() -> PathBuf {
     workspace::root().join("docs/guides")
 }
 
-/// What a guide makes, gone before it begins and when it ends.
+/// Namespaces of a guide, deleted before and after it.
 struct Namespaces(&'static [&'static str]);
 
 impl Namespaces {
@@ -116,7 +118,7 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // Also after a failure: an operator that stayed would be in the way of others.
+        // Also after a failure: a remaining operator would conflict with others.
         let _ = delete(self.0, "--wait=false");
     }
 }
@@ -130,7 +132,7 @@ fn delete(names: &[&str], wait: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs all commands of a guide. What was printed is left under `target/e2e`, also for whoever writes one.
+/// Runs all commands of a guide. The output is kept under `target/e2e`, also for authors of guides.
 fn try_guide(name: &str) -> anyhow::Result<()> {
     let (_, namespaces) = TRIED
         .iter()
@@ -165,7 +167,7 @@ fn try_guide(name: &str) -> anyhow::Result<()> {
         guide.commands.len(),
         trial.failures.join("\n")
     );
-    // What a guide makes it takes away again.
+    // A guide deletes the namespaces it creates.
     let mut made: Vec<&str> = trial.namespaces().collect();
     made.sort_unstable();
     let mut known = namespaces.to_vec();
@@ -218,8 +220,8 @@ fn pkg_006_the_guide_to_global_operators_works() -> anyhow::Result<()> {
     try_guide("global-operators.md")
 }
 
-/// Its catalog is rendered, validated, made an image and pushed by `opm`, runs in the cluster, and its operator is installed from it. That an
-/// image of the generated Dockerfile serves the same is `opm_002`.
+/// `opm` renders, validates, packs and pushes its catalog, which runs in the cluster, and its operator is installed from it. The
+/// test `opm_002` shows that an image of the generated Dockerfile serves the same.
 #[test]
 fn pkg_007_opm_006_the_guide_to_catalogs_in_ci_works() -> anyhow::Result<()> {
     try_guide("catalogs-in-ci.md")

@@ -1,12 +1,12 @@
-//! A bundle image with a layer far above what is held in memory is installed by the operator as it is deployed: its root
-//! cannot be written, and the only folder it has is its cache's.
+//! Installs a bundle image with a layer far above the limit in memory, with the operator as it is deployed. Its root is
+//! read-only, and its only folder is that of its cache.
 
 use e2e::lab::{Lab, catalog_source, condition, operator_group, subscription};
 use e2e::operator::{Operator, assert_no_restart};
 use e2e::variant::Variant;
 use xtask::kubectl::text;
 
-/// Characters of the large file; six bits of each are noise, so that compressed it has 20 MB.
+/// Characters of the large file; six bits of each are random, so it has 20 MB compressed.
 const CHARACTERS: usize = 27_000_000;
 
 fn noise() -> String {
@@ -30,7 +30,7 @@ fn a_bundle_image_with_a_layer_of_20_mb_is_installed() -> anyhow::Result<()> {
     let home = lab.folder(NAME)?;
     let described = Variant::new(NAME, &home.join("described"))?;
     let pushed = described.copy_to(&home.join("pushed"))?;
-    // Beside the manifests, as tests and documents lie in images that people publish.
+    // Beside the manifests, where published images have tests and documents.
     pushed.add("notes.txt", &noise())?;
     let image = described.image("v1");
     let tar = home.join("bundle.tar");

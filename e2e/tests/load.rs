@@ -1,6 +1,6 @@
-//! OLM on a machine that is too busy: six loops take both processors, and no process of OLM ends because of it.
+//! OLM on an overloaded machine: six loops use both processors, and no process of OLM ends because of that.
 //!
-//! Each loop is a session of its own, so that the kernel shares the processors with each of them.
+//! Each loop is its own session, so the kernel shares the processors among them.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -15,12 +15,12 @@ use serde_json::Value;
 use xtask::deploy::OPERATORS;
 use xtask::kubectl::{Destination, text};
 
-/// Loops beside OLM, on two processors that also run the whole cluster.
+/// Number of loops beside OLM, on two processors that also run the whole cluster.
 const LOOPS: usize = 6;
 /// Minutes of load with one replica, and again with two.
 const MINUTES: (u32, u32) = (1, 10);
 
-/// Loops that run until this is dropped, and end by themselves after an hour at the latest.
+/// Loops that run until this is dropped, and end by themselves after an hour.
 struct Load(Vec<Child>);
 
 impl Load {
@@ -41,14 +41,14 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // `timeout` ends its own child only when it is asked to end itself.
+            // `timeout` kills its child only when it gets a signal itself.
             let _ = Command::new("kill").arg(child.id().to_string()).status();
             let _ = child.wait();
         }
     }
 }
 
-/// How often each container of OLM was started again, by the uid of its pod. A pod that is replaced has another.
+/// Returns the number of restarts of each container of OLM, by the uid of its pod. A replaced pod has another uid.
 fn restarts(destination: &Destination) -> anyhow::Result<BTreeMap<String, u64>> {
     let pods = destination
         .get(&[
@@ -68,7 +68,7 @@ fn restarts(destination: &Destination) -> anyhow::Result<BTreeMap<String, u64>> 
     Ok(pods.iter().map(of).collect())
 }
 
-/// Gives both operators so many pods, and waits until there are no others.
+/// Scales both operators to this number of pods, and waits until no others exist.
 fn scale(destination: &Destination, replicas: usize) -> anyhow::Result<()> {
     for program in OPERATORS {
         let (name, wanted) = (format!("deployment/{program}"), format!("--replicas={replicas}"));
@@ -98,7 +98,7 @@ fn survives_load(destination: &Destination, replicas: usize, minutes: u32) -> an
     let load = Load::start()?;
     thread::sleep(Duration::from_secs(60) * minutes);
     drop(load);
-    // What the load has brought about is known once the kubelet has reported it.
+    // The effects of the load are known once kubelet has reported them.
     thread::sleep(Duration::from_secs(5));
     let after = restarts(destination)?;
     ensure!(
@@ -120,7 +120,7 @@ fn no_process_of_olm_ends_beside_six_busy_loops() -> anyhow::Result<()> {
     );
     let of_one = survives_load(destination, 1, minutes);
     let of_two = of_one.and_then(|()| survives_load(destination, 2, minutes));
-    // Whatever came of it, the next test finds one of each.
+    // Scaled back in any case, so that the next test finds one pod of each.
     scale(destination, 1)?;
     of_two
 }

@@ -1,4 +1,4 @@
-//! From a Subscription to a running operator, and its upgrade.
+//! The way from a Subscription to a running operator, and its upgrade.
 
 use anyhow::Context as _;
 use e2e::demo::{FIRST, SECOND, greet, install};
@@ -81,7 +81,7 @@ fn what_is_changed_or_taken_away_by_hand_is_put_back_and_replicas_are_not() -> a
     let image_back = get()?;
     assert_eq!(image_back["spec"], installed["spec"]);
 
-    // Nobody owns what is not there.
+    // A missing field has no owner.
     for path in ["resources", "env/0", "securityContext/capabilities"] {
         let before = noted(&get()?);
         let patch = format!(r#"[{{"op": "remove", "path": "/spec/template/spec/containers/0/{path}"}}]"#);
@@ -106,7 +106,7 @@ fn what_is_changed_or_taken_away_by_hand_is_put_back_and_replicas_are_not() -> a
     let scaled = namespace.wait_for("deployment", "demo-operator", "two replicas", |object| {
         object["status"]["availableReplicas"] == 2
     })?;
-    // A write that undoes one of the two would have come by now.
+    // A write that reverts one of the two would have happened by now.
     std::thread::sleep(std::time::Duration::from_secs(3));
     let found = get()?;
     assert_eq!(found["spec"], scaled["spec"]);
@@ -166,7 +166,7 @@ fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A first install takes the best version that is allowed; then a hold that is lifted, and what is larger than a patch.
+/// A first install uses the best allowed version; then a hold is removed, and an upgrade larger than a patch follows.
 #[test]
 fn upgrades_wait_for_what_annotations_ask_for() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("main-policy")?;
@@ -260,7 +260,7 @@ fn tables_have_upstreams_columns() -> anyhow::Result<()> {
         table("csv")?[0],
         ["NAME", "DISPLAY", "VERSION", "RELEASE", "REPLACES", "PHASE"]
     );
-    // Operators for all namespaces that other tests install are copied to this one as well.
+    // Operators for all namespaces of other tests are copied to this namespace, too.
     let versions = table("csv")?;
     assert_eq!(
         versions.iter().find(|row| row[0] == SECOND).context("no row")?[..],

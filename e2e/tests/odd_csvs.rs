@@ -1,5 +1,5 @@
-//! ClusterServiceVersions nobody would write, and clusters in which what they need does not work: each gets a status, and
-//! no other suffers.
+//! Unusual ClusterServiceVersions, and clusters in which their requirements do not work: each gets a status, and others are not
+//! affected.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use e2e::lab::{Lab, Namespace, operator_group};
 use serde_json::{Value, json};
 use xtask::kubectl::text;
 
-/// A ClusterServiceVersion applied by hand that needs nothing and runs nothing.
+/// Returns a ClusterServiceVersion for manual creation, without requirements and Deployments.
 fn empty_csv(name: &str) -> Value {
     let modes = [
         "OwnNamespace",
@@ -22,7 +22,7 @@ fn empty_csv(name: &str) -> Value {
             "install": {"strategy": "deployment", "spec": {"deployments": []}}}})
 }
 
-/// One Deployment of pods that need no image of their own, whose annotations are those of its ClusterServiceVersion.
+/// Adds one Deployment whose pods need no image of their own; their annotations are those of the ClusterServiceVersion.
 fn with_deployment(mut csv: Value, name: &str) -> Value {
     csv["spec"]["install"]["spec"]["deployments"] = json!([{"name": name, "spec": {"replicas": 0,
         "selector": {"matchLabels": {"app": name}}, "template": {"metadata": {"labels": {"app": name}},
@@ -57,7 +57,7 @@ fn provided_apis(namespace: &Namespace<'_>) -> anyhow::Result<String> {
         .to_owned())
 }
 
-/// Such a version reads as another API in the list of those a group provides.
+/// In the list of a group's provided APIs such a version would parse as another API.
 #[test]
 fn a_version_that_is_none_gets_a_status_and_stays_out_of_the_groups_list() -> anyhow::Result<()> {
     for (name, targets) in [
@@ -68,7 +68,7 @@ fn a_version_that_is_none_gets_a_status_and_stays_out_of_the_groups_list() -> an
         let mut csv = empty_csv("odd.v1.0.0");
         csv["spec"]["customresourcedefinitions"]["owned"] = json!([{"name": "insgflfzs.cluster.com", "version": "apiextensions.k8s.io/v1alpha1", "kind": "Insgflfz"}]);
         namespace.apply(&[operator_group("group", targets), csv])?;
-        // Pending comes before it, while requirements are not known.
+        // The status is Pending before, while requirements are unknown.
         let found = namespace.wait_for("csv", "odd.v1.0.0", "requirements that are not met", |csv| {
             text(csv, "/status/reason") == "RequirementsNotMet"
         })?;
@@ -83,7 +83,7 @@ fn a_version_that_is_none_gets_a_status_and_stays_out_of_the_groups_list() -> an
     Ok(())
 }
 
-/// Names that cannot stand in a request: asking for them is an error, and nothing was said at all.
+/// Names that cannot be part of a request: looking them up failed, and no status was written.
 #[test]
 fn names_that_nothing_can_have_are_rows() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("odd-names")?;
@@ -92,7 +92,7 @@ fn names_that_nothing_can_have_are_rows() -> anyhow::Result<()> {
     csv["spec"]["install"]["spec"]["permissions"] = json!([{"serviceAccountName": "", "rules": [rule]}, {"serviceAccountName": "a b/../c", "rules": [rule]}]);
     csv["spec"]["nativeAPIs"] = json!([{"group": "a b", "version": "v1?x", "kind": "K"}, {"group": "..", "version": "v1", "kind": "K"}]);
     namespace.apply(&[operator_group("group", &[namespace.name()]), csv])?;
-    // The rows come one by one: what the cluster serves may be asked for when the accounts are known already.
+    // The rows arrive one by one: native APIs may be looked up when the accounts are already known.
     namespace.wait_for(
         "csv",
         "odd.v1.0.0",
@@ -109,7 +109,7 @@ fn names_that_nothing_can_have_are_rows() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// No label takes such a name, and what cannot be looked for must not hold its deletion up.
+/// No label accepts such a name, and the missing label must not block its deletion.
 #[test]
 fn a_name_longer_than_a_label_gets_a_status_and_can_be_deleted() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("odd-long-name")?;
@@ -128,7 +128,7 @@ fn a_name_longer_than_a_label_gets_a_status_and_can_be_deleted() -> anyhow::Resu
     deleted.map(drop)
 }
 
-/// An aggregated API of a service without endpoints: its discovery answers 503.
+/// An aggregated API of a Service without endpoints: its discovery returns 503.
 #[test]
 fn an_aggregated_api_that_is_down_freezes_nobody() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
@@ -151,7 +151,7 @@ fn an_aggregated_api_that_is_down_freezes_nobody() -> anyhow::Result<()> {
         ])
     };
     let verdict = dead_api(&namespace, group);
-    // A dead APIService slows the deletion of every namespace down.
+    // A dead APIService delays the deletion of every namespace.
     remove()?;
     verdict
 }
@@ -185,13 +185,14 @@ fn dead_api(namespace: &Namespace<'_>, group: &str) -> anyhow::Result<()> {
             )
         },
     )?;
-    // Others install beside them.
+    // Other operators can be installed beside them.
     namespace.apply(&[with_deployment(empty_csv("other.v1.0.0"), "odd-other")])?;
     namespace.wait_for_phase("other.v1.0.0", "Succeeded")?;
     Ok(())
 }
 
-/// A policy of the cluster takes an annotation off the pods; two entries of the history and two events a turn it was.
+/// A policy of the cluster removes an annotation from the pods; before the fix each cycle wrote two history entries and two
+/// events.
 #[test]
 fn a_deployment_that_a_policy_changes_is_told_and_does_not_flap() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
@@ -217,7 +218,7 @@ fn a_deployment_that_a_policy_changes_is_told_and_does_not_flap() -> anyhow::Res
 }
 
 fn policy_flaps(lab: &Lab, namespace: &Namespace<'_>) -> anyhow::Result<()> {
-    // A policy takes effect some time after it was created: until a Deployment shows it, nothing is begun.
+    // A policy takes effect some time after its creation, so the test waits until a Deployment shows it.
     let probe = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "probe"}, "spec": {"replicas": 0,
         "selector": {"matchLabels": {"app": "probe"}}, "template": {"metadata": {"labels": {"app": "probe"},
             "annotations": {"stripped": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
@@ -249,7 +250,7 @@ fn policy_flaps(lab: &Lab, namespace: &Namespace<'_>) -> anyhow::Result<()> {
         "{}",
         text(&told, "/status/message")
     );
-    // It stays as it is: the history has no new entries, and nothing is written.
+    // The state is stable: the history has no new entries, and nothing is written.
     std::thread::sleep(Duration::from_secs(15));
     let later = namespace.get("csv", "odd.v1.0.0")?.unwrap_or_default();
     assert_eq!(told["status"]["conditions"], later["status"]["conditions"]);

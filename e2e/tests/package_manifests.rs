@@ -1,4 +1,4 @@
-//! PackageManifests as users and clients see them: through the API server, with the rights they have, at any time.
+//! PackageManifests as users and clients see them: through the API server, with their own rights, at any time.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,16 +15,16 @@ use xtask::deploy::PACKAGE_SERVER;
 use xtask::kubectl::text;
 
 const GROUP_PATH: &str = "/apis/packages.operators.coreos.com/v1";
-/// What a replica may take with the catalogs of these tests.
+/// Maximum memory of a replica with the catalogs of these tests, in KiB.
 const MOST_KIB: u64 = 20 << 10;
-/// Time between two looks at discovery while pods come and go.
+/// Time between two requests to discovery while pods are replaced.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Held alone by the test that replaces replicas: a new one is asked before it has read every catalog if that takes long.
+/// Locked exclusively by the test that replaces replicas: a new one may get requests before it has read every catalog.
 static REPLICAS: RwLock<()> = RwLock::new(());
 
-/// A namespace with the demo catalog, once its package is served by each replica: they read a catalog on their own, and which of
-/// them the API server asks may change at any time.
+/// Creates a namespace with the demo catalog, once each replica serves its package. Replicas read a catalog independently, and
+/// the API server may switch between them at any time.
 fn with_catalog(name: &str) -> anyhow::Result<Namespace<'static>> {
     let lab = Lab::shared()?;
     let namespace = lab.namespace(name)?;
@@ -68,7 +68,7 @@ fn replicas_stay() -> RwLockReadGuard<'static, ()> {
     REPLICAS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The code that a pod answers with when it is asked beside the API server.
+/// Returns the status code of a pod for a direct request, without the API server.
 fn ask(pod: &Value, path: &str, headers: &[&str]) -> anyhow::Result<String> {
     let url = format!("https://{}:5443{path}", text(pod, "/status/podIP"));
     let mut curl = Lab::shared()?.cluster().command("curl");
@@ -84,7 +84,7 @@ fn ask(pod: &Value, path: &str, headers: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The pods of the package server that are ready and stay.
+/// Returns the pods of the package server that are ready and not terminating.
 fn pods() -> anyhow::Result<Vec<Value>> {
     let selector = format!("app={PACKAGE_SERVER}");
     let found = Lab::shared()?
@@ -201,7 +201,7 @@ fn pkg_002_pkg_003_a_package_says_what_it_is() -> anyhow::Result<()> {
         "no picture"
     );
 
-    // What the CatalogSource says of itself is told at once.
+    // Changes of the CatalogSource itself are served at once.
     let patch = r#"{"spec":{"displayName":"Renamed"}}"#;
     let words = [
         "patch",
@@ -264,7 +264,7 @@ fn whoever_has_no_rights_sees_nothing_and_nobody_changes_anything() -> anyhow::R
     Ok(())
 }
 
-/// Whoever reaches the pods' addresses can send any header.
+/// Any client with access to the pods' addresses can send any header.
 #[test]
 fn forged_headers_of_the_api_server_are_refused() -> anyhow::Result<()> {
     let _stay = replicas_stay();
@@ -328,7 +328,7 @@ fn discovery_is_answered_while_the_replicas_are_replaced() -> anyhow::Result<()>
                     })
                 })
             });
-        // Those that went were told a moment ago, and answer for some seconds more.
+        // Terminating pods got the signal a moment ago, and answer for some more seconds.
         thread::sleep(Duration::from_secs(8));
         over.store(true, Ordering::SeqCst);
         let looks = looking.join().map_err(|_| anyhow!("whoever looked panicked"))?;

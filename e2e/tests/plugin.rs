@@ -1,5 +1,4 @@
-//! `kubectl operator` against a live cluster: what it foretells is what happens.
-//! What `docs/guides/operators.md` has users do.
+//! `kubectl operator` on a live cluster: its predictions come true. The tests run the commands of `docs/guides/operators.md`.
 
 use std::process::{Output, Stdio};
 
@@ -23,7 +22,7 @@ fn operator(namespace: &Namespace<'_>, arguments: &[&str]) -> anyhow::Result<Out
         .context("cannot run the plugin")
 }
 
-/// Its standard output, given that it ended with `code`.
+/// Returns its standard output and asserts that the exit code is `code`.
 fn stdout_of(output: &Output, code: i32) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -31,7 +30,7 @@ fn stdout_of(output: &Output, code: i32) -> String {
     text
 }
 
-/// Names of the ClusterServiceVersions that are going to be installed, in order.
+/// Returns the names of the ClusterServiceVersions that will be installed, in order.
 fn foretold(namespace: &Namespace<'_>) -> anyhow::Result<Vec<String>> {
     let plan: Value = serde_json::from_str(&stdout_of(&operator(namespace, &["plan", "-o", "json"])?, 0))?;
     let install = plan["install"].as_array().context("no list of installs")?;
@@ -77,7 +76,8 @@ fn what_is_foretold_happens_and_what_holds_it_up_is_explained() -> anyhow::Resul
     Ok(())
 }
 
-/// Somebody makes what a plan that waits is to make: the plan is marked once, and whoever approves it sees that.
+/// An object that a waiting plan would create is created by another client: the plan is marked once, and its approver sees the
+/// mark.
 #[test]
 fn what_comes_while_a_plan_waits_is_told_before_it_is_approved() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("plugin-outdated")?;
@@ -95,7 +95,7 @@ fn what_comes_while_a_plan_waits_is_told_before_it_is_approved() -> anyhow::Resu
     );
     let text = stdout_of(&operator(&namespace, &["approve", "demo"])?, 2);
     assert!(text.contains(&of_account), "{text}");
-    // OLM says so as well. The definition is other tests', too, and may be what has come first.
+    // OLM reports it, too. The definition belongs to other tests as well, and may be the object that was created first.
     let marked = namespace.wait_for("installplan", &plan, "to be marked", |plan| {
         plan["metadata"]["annotations"][OUTDATED].is_string()
     })?;
@@ -119,7 +119,7 @@ fn what_comes_while_a_plan_waits_is_told_before_it_is_approved() -> anyhow::Resu
     Ok(())
 }
 
-/// A catalog is added, an operator installed, approved, upgraded and uninstalled, by commands alone.
+/// A catalog is added, an operator installed, approved, upgraded and uninstalled, only by commands.
 #[test]
 fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("plugin-life")?;
@@ -143,7 +143,7 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
         "1.0.0",
     ];
     run(&wanted, 1)?;
-    // As with upstream's plugin: Manual, the first plan approved and waited for.
+    // Same as upstream's plugin: with Manual, the command approves the first plan and waits for it.
     let with_group = [&wanted[..], &["-C", "-w", namespace.name(), "--timeout", "5m"]].concat();
     let text = run(&with_group, 0)?;
     assert!(
@@ -158,7 +158,7 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
     })?;
     let listed = run(&["list"], 0)?;
     assert!(listed.contains("RequiresApproval"), "{listed}");
-    // By its package, and nobody is asked where there is no terminal.
+    // By its package; without a terminal there is no prompt.
     run(&["upgrade", PACKAGE, "--dry-run"], 0)?;
     let text = run(&["upgrade", PACKAGE, "--timeout", "5m"], 0)?;
     assert!(
@@ -206,7 +206,7 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
     Ok(())
 }
 
-/// What is installed is drawn and found well, what was broken is found, and a bundle of it holds no secret.
+/// The installed operator is drawn and reported as healthy, a fault is reported, and a support bundle contains no secret.
 fn sick_and_well(namespace: &Namespace<'_>) -> anyhow::Result<()> {
     let name = namespace.name();
     let graph: Value = serde_json::from_str(&stdout_of(
@@ -235,7 +235,7 @@ fn sick_and_well(namespace: &Namespace<'_>) -> anyhow::Result<()> {
         let errors = String::from_utf8_lossy(&output.stderr);
         let diagnosis: Value = serde_json::from_str(&text).with_context(|| format!("{text}{errors}"))?;
         let findings = diagnosis["findings"].as_array().context("no findings")?;
-        // Copies and OperatorGroups of other tests reach into this namespace.
+        // Copies and OperatorGroups of other tests affect this namespace.
         let kinds = ["Subscription", "CatalogSource", "InstallPlan"];
         let is_ours = |object: &str| {
             kinds
@@ -260,7 +260,7 @@ fn sick_and_well(namespace: &Namespace<'_>) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("bundle.tar.gz");
     let path = file.to_str().context("a path that is no text")?;
-    // Exit code 2 where something may not be read.
+    // Exit code 2 if some objects may not be read.
     let output = operator(namespace, &["support-bundle", "--output", path])?;
     assert!(
         matches!(output.status.code(), Some(0 | 2)),

@@ -1,5 +1,5 @@
-//! The trials of docs/security.md: what users with few rights can make OLM do. No Role, ClusterRole or binding appears or widens
-//! beyond what that user, or the account of the OperatorGroup, may do.
+//! The trials of docs/security.md: attacks by users with few rights through OLM. No Role, ClusterRole or binding appears or
+//! widens beyond the rights of that user, or of the account of the OperatorGroup.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use xtask::cluster::audit::AuditTail;
 use xtask::kubectl::text;
 
-/// How long nothing may happen before it counts as not happening: longer than any wait of OLM's that a trial could end.
+/// Time without a change after which nothing will happen: longer than any wait of OLM's that a trial could end.
 const QUIET: Duration = Duration::from_secs(25);
 const UNMET: &str = "RequirementsNotMet";
 
 // --- Users -------------------------------------------------------------------------------------------------------------------
 
-/// A user who may do what `rules` say in a namespace, and nothing else.
+/// A user who has only the rights of `rules` in a namespace.
 struct User<'a> {
     lab: &'static Lab,
     namespace: &'a Namespace<'static>,
@@ -85,8 +85,9 @@ fn writes_csvs() -> Value {
 
 // --- What is there -----------------------------------------------------------------------------------------------------------
 
-/// Every binding with a subject of the namespace, and what its role allows: `kind namespace/name` to rules. The user's own and those
-/// of OperatorConditions, which have one shape, are left out, and so are the ClusterRoles of OperatorGroups: OLM binds nobody to them.
+/// Returns every binding with a subject of the namespace, and its role's rules: `kind namespace/name` to rules. The user's own
+/// are ignored, and those of OperatorConditions, which have a fixed form. ClusterRoles of OperatorGroups are also ignored,
+/// because OLM never binds them.
 fn grants(namespace: &Namespace<'_>) -> anyhow::Result<BTreeMap<String, String>> {
     let kubectl = Lab::shared()?.kubectl();
     let mut found = BTreeMap::new();
@@ -114,7 +115,7 @@ fn grants(namespace: &Namespace<'_>) -> anyhow::Result<BTreeMap<String, String>>
             );
         }
     }
-    // Roles nobody is bound to yet count, too.
+    // Roles without a binding count, too.
     let selector = format!("olm.owner.namespace={}", namespace.name());
     for kind in ["clusterrole", "role"] {
         let list = kubectl
@@ -145,7 +146,7 @@ fn is_of_group(object: &Value) -> bool {
     text(object, "/metadata/labels/olm.owner.kind") == "OperatorGroup"
 }
 
-/// Whether a ServiceAccount of the namespace may do something, by the API server's own word.
+/// Returns true if an access review allows a ServiceAccount of the namespace to do something.
 fn may(
     namespace: &Namespace<'_>,
     account: &str,
@@ -159,7 +160,7 @@ fn may(
         .can_i(&[verb, resource, "-n", within, &who])
 }
 
-/// Nothing of the namespace's rights changes for a while.
+/// Checks that the namespace's rights do not change for a while.
 fn stays(namespace: &Namespace<'_>, before: &BTreeMap<String, String>) -> anyhow::Result<()> {
     std::thread::sleep(QUIET);
     let after = grants(namespace)?;
@@ -184,7 +185,7 @@ fn row_message(csv: &Value) -> String {
         .collect()
 }
 
-/// What is reported of rights that are missing beyond the namespace.
+/// Returns the report about rights that are missing beyond the namespace.
 fn missing_rights(csv: &Value) -> String {
     let rows = csv["status"]["requirementStatus"].as_array();
     let rows = rows.into_iter().flatten();
@@ -193,7 +194,7 @@ fn missing_rights(csv: &Value) -> String {
         .collect()
 }
 
-/// The targets of an own and of a global group.
+/// Returns the targets of an own and of a global group.
 fn shapes<'a>(namespace: &'a Namespace<'_>) -> [Vec<&'a str>; 2] {
     [vec![namespace.name()], vec![]]
 }
@@ -202,12 +203,12 @@ fn suffix(targets: &[&str]) -> &'static str {
     if targets.is_empty() { "global" } else { "own" }
 }
 
-/// Name of a ClusterServiceVersion made by hand: one for all namespaces is copied into those of the other trials.
+/// Returns the name of a manually created ClusterServiceVersion, unique because one for all namespaces is copied to other trials.
 fn trial(namespace: &Namespace<'_>) -> String {
     format!("trial-{}.v1.0.0", namespace.name())
 }
 
-/// A ClusterServiceVersion that owns no API, so that a group for all namespaces is in nobody's way.
+/// Returns a ClusterServiceVersion that owns no API, so that a group for all namespaces causes no conflict.
 fn hand_made(name: &str, permissions: &Value, cluster_permissions: &Value) -> Value {
     let modes = [
         "OwnNamespace",
@@ -289,7 +290,7 @@ fn a_user_who_edits_an_installed_csv_widens_nothing() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A Role and its binding with every name and label that OLM gives its own.
+/// Returns a Role and its binding with all names and labels of OLM's own.
 fn forged_role(namespace: &Namespace<'_>, name: &str, rule: &Value) -> [Value; 2] {
     let labels = json!({"olm.managed": "true", "olm.owner": trial(namespace), "olm.owner.namespace": namespace.name(),
         "olm.owner.kind": "ClusterServiceVersion", "olm.permissions.hash": "x"});
@@ -360,7 +361,7 @@ fn a_user_who_makes_roles_with_forged_labels_gets_them_carried_nowhere() -> anyh
     Ok(())
 }
 
-/// The account of a group: it may install what needs no more than its own rights, in its namespace.
+/// Checks the account of a group: it may install operators that need no more than its own rights, in its namespace.
 fn scoped(namespace: &Namespace<'_>, targets: &[&str]) -> anyhow::Result<()> {
     let api = "rbac.authorization.k8s.io/v1";
     let all = &["get", "list", "watch", "create", "update", "patch", "delete"];
@@ -403,7 +404,7 @@ fn a_user_who_writes_catalogs_and_subscriptions_gets_no_more_than_the_groups_acc
         let targets = &shapes(&namespace)[shape];
         scoped(&namespace, targets)?;
         let before = grants(&namespace)?;
-        // The user's own catalog: the operator asks for rights on namespaces in the whole cluster.
+        // The user's own catalog: the operator requests rights on namespaces in the whole cluster.
         let (variant, catalog) = Variant::publish(&name, |_| Ok(()))?;
         let olm = rule(
             "operators.coreos.com",
@@ -470,7 +471,7 @@ fn a_deleted_cluster_role_comes_back_from_its_plan_and_goes_with_its_csv() -> an
         })
     })?;
     namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
-    // Without its Subscription it is not installed again.
+    // Without its Subscription it is not reinstalled.
     lab.kubectl()
         .run(&["delete", "subscription", "-n", namespace.name(), "wanted"])?;
     lab.kubectl()
@@ -605,7 +606,8 @@ fn a_global_group_that_is_narrowed_takes_rights_back_only_after_their_counterpar
     Ok(())
 }
 
-/// Users who may work in a namespace may work there with what operators provide; nobody has to be told of the API.
+/// Users with a level of access to a namespace get the same level for the APIs that operators provide, without any further
+/// binding.
 #[test]
 fn rbac_013_users_of_a_namespace_get_the_rights_of_their_level_on_provided_apis() -> anyhow::Result<()> {
     const USERS: [&str; 3] = ["admin", "edit", "view"];
@@ -651,7 +653,7 @@ fn rbac_013_users_of_a_namespace_get_the_rights_of_their_level_on_provided_apis(
     for level in USERS {
         ensure!(!can(level, "get", "default")?, "{level} has a right elsewhere");
     }
-    // The API server's own word, by an object that a user makes.
+    // Access checked with an object that a user creates.
     let object = json!({"apiVersion": "rights-users.example.com/v1", "kind": "Greeting", "metadata": {"name": "mine"},
         "spec": {"name": "world"}});
     let who = format!("--as={}", user("edit"));

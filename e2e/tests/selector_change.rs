@@ -1,4 +1,4 @@
-//! An upgrade whose Deployment has another selector: the old pods run until the new ones do, and go then.
+//! An upgrade that changes the Deployment's selector: the old pods run until the new ones are ready, and are then deleted.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use xtask::catalog::{Bundle, Entry, Package};
 use xtask::kubectl::text;
 
-/// The variant in version 1.1.0, which replaces 1.0.0, with pods of another label.
+/// Returns the variant in version 1.1.0, which replaces 1.0.0, with another pod label.
 fn next_version(variant: &Variant, folder: &Path, strategy: &str) -> anyhow::Result<Variant> {
     let next = variant.copy_to(folder)?;
     let name = variant.package_name();
@@ -51,7 +51,7 @@ fn package(variant: &Variant, home: &Path, next: &str) -> Package {
     }
 }
 
-/// Names of the pods with a label that are not on their way out.
+/// Returns the names of the pods with a label that are not terminating.
 fn pods(namespace: &Namespace<'_>, label: &str) -> anyhow::Result<Vec<String>> {
     Ok(with_label(&namespace.list("pod")?, label))
 }
@@ -65,7 +65,7 @@ fn with_label(pods: &[Value], label: &str) -> Vec<String> {
         .collect()
 }
 
-/// Installs the first version and approves the upgrade; every look at the pods on the way is given to `look`.
+/// Installs the first version and approves the upgrade; calls `look` repeatedly during the upgrade.
 fn upgrade(
     name: &str,
     strategy: &str,
@@ -108,7 +108,7 @@ fn upgrade(
     Ok((namespace, seen))
 }
 
-/// Nothing is left of the old version: no pod, no ReplicaSet.
+/// Waits until no pod or ReplicaSet of the old version remains.
 fn nothing_is_left(namespace: &Namespace<'_>, name: &str) -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     lab.kubectl().wait("the old pods go", e2e::lab::PATIENCE, |_| {
@@ -132,7 +132,7 @@ fn nothing_is_left(namespace: &Namespace<'_>, name: &str) -> anyhow::Result<()> 
 fn the_old_pods_run_until_the_new_ones_are_available() -> anyhow::Result<()> {
     let name = "selector-change";
     let (namespace, seen) = upgrade(name, "", |namespace| {
-        // One look: of two the old pod may go and the new one come in between.
+        // A single list: between two, the old pod could disappear and the new one appear.
         let all = namespace.list("pod")?;
         let all = with_label(&all, name).len() + with_label(&all, &format!("{name}-next")).len();
         anyhow::ensure!(all > 0, "neither an old nor a new pod");
@@ -157,7 +157,7 @@ fn a_strategy_of_recreate_has_no_two_pods_side_by_side() -> anyhow::Result<()> {
     let name = "selector-recreate";
     let strategy = "            strategy:\n              type: Recreate\n";
     let (namespace, _) = upgrade(name, strategy, |namespace| {
-        // One look, as above.
+        // A single list, as above.
         let all = namespace.list("pod")?;
         let (old, new) = (with_label(&all, name), with_label(&all, &format!("{name}-next")));
         anyhow::ensure!(old.is_empty() || new.is_empty(), "{old:?} beside {new:?}");

@@ -1,12 +1,12 @@
-//! Operators that the API server calls: webhooks that refuse and change, versions that they convert, an API that they serve.
-//! Certificates, Services and the way back are OLM's.
+//! Operators that the API server calls: validating, mutating and conversion webhooks, and a served API. OLM provides certificates
+//! and Services.
 
 use e2e::lab::{Lab, Namespace, PATIENCE};
 use e2e::variant::{CSV_FILE, DEFINITION_FILE, Variant};
 use serde_json::{Value, json};
 use xtask::kubectl::text;
 
-/// Installs a variant of the demo operator whose ClusterServiceVersion has `more` in its spec.
+/// Installs a variant of the demo operator with `more` in the spec of its ClusterServiceVersion.
 fn install(
     name: &str,
     namespace: &Namespace<'_>,
@@ -29,7 +29,7 @@ fn greeting(name: &str, version: &str, greeted: &str) -> Value {
         "spec": {"name": greeted}})
 }
 
-/// A webhook of the operator for its own kind.
+/// Returns a webhook of the operator for its own kind.
 fn webhook(name: &str, kind: &str, path: &str) -> String {
     format!(
         "    - type: {kind}
@@ -63,7 +63,7 @@ fn wh_002_webhooks_refuse_and_change_what_is_in_the_groups_namespaces() -> anyho
     let variant = install(name, &namespace, &[namespace.name()], &more, |_| Ok(()))?;
     let definition = variant.definition();
     lab.kubectl().wait("the webhooks to be asked", PATIENCE, |_| {
-        // The API server hears of a new configuration a moment later than its writer.
+        // The API server sees a new configuration a moment after its writer.
         let refused = namespace.apply(&[greeting(name, "v1", "nobody")]);
         Ok(match refused {
             Err(error) if format!("{error:#}").contains("nobody cannot be greeted") => Ok(()),
@@ -128,7 +128,7 @@ fn versions_are_converted_by_the_operator_and_stay_readable_when_it_goes() -> an
                 },
             )
         })?;
-        // The same once more, as a version that is not stored.
+        // The same again, as a version that is not stored.
         variant.edit(DEFINITION_FILE, |text| {
             let (head, version) = text.split_once("    - name: v1\n").unwrap_or_default();
             let older = version.replace("storage: true", "storage: false");

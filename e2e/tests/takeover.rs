@@ -1,5 +1,5 @@
-//! What upstream's OLM runs is taken over, and given back: `docs/guides/move-from-upstream.md`, command by command, on a cluster with what
-//! upstream really left (`e2e::upstream`). Only its two programs are stand-ins.
+//! Takeover from upstream's OLM, and back: the commands of `docs/guides/move-from-upstream.md`, on a cluster with the recorded
+//! state of upstream (`e2e::upstream`). Only its two programs are stand-ins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,11 +27,11 @@ use xtask::progress::Progress;
 use xtask::{images, workspace};
 
 const GUIDE: &str = "docs/guides/move-from-upstream.md";
-/// A registry of a reader's. The one of the cluster answers for every name.
+/// Registry of a reader. The cluster's registry answers for every name.
 const REGISTRY: &str = "registry.example.com/olm";
-/// How long nothing is written before OLM counts as at rest; longer than anything waits that is not asked for by a clock.
+/// Time without writes after which OLM is at rest; longer than any wait without a schedule.
 const REST: Duration = Duration::from_secs(12);
-/// Requests of OLM's that write no object that anybody has: Leases are held, reviews are questions.
+/// Requests of OLM that change no user object: Leases are renewed, reviews are queries.
 const NO_OBJECTS: [&str; 6] = [
     "events",
     "leases",
@@ -41,7 +41,7 @@ const NO_OBJECTS: [&str; 6] = [
     "tokenreviews",
 ];
 
-/// One object, as the audit log names it.
+/// An object, as the audit log identifies it.
 type Name = (String, String, String);
 
 struct Stage {
@@ -54,7 +54,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// A cluster as upstream leaves it, and a terminal with what a reader of the guide has.
+    /// Creates a cluster in upstream's final state, and a terminal with the requirements of the guide.
     fn set() -> anyhow::Result<(Self, BTreeSet<Name>)> {
         let progress = Progress::start();
         let built = images::given_or_built(&progress)?;
@@ -130,11 +130,11 @@ impl Stage {
             transcript: String::new(),
             progress,
         };
-        // What stands in the file of an installation has no status here, as upstream's programs do nothing.
+        // Objects of the installation file have no status here, because upstream's programs do nothing.
         Ok((stage, made.iter().map(name_of).collect()))
     }
 
-    /// Carries out the part of the guide under this heading.
+    /// Runs the part of the guide under this heading.
     fn follow(&mut self, heading: &str) -> anyhow::Result<()> {
         let part = part(&self.guide, heading)?;
         let progress = self.progress;
@@ -161,7 +161,7 @@ impl Stage {
         found.with_context(|| format!("{kind} {namespace}/{name} is not there"))
     }
 
-    /// What must not change: the pods of the operator, and what its Deployment has them be.
+    /// Returns the state that must not change: the pods of the operator, and the pod template of its Deployment.
     fn workload(&self) -> anyhow::Result<Value> {
         let pods = self
             .kubectl
@@ -182,7 +182,7 @@ impl Stage {
         )
     }
 
-    /// What waits for approval: the plan, what it says, that it is the only new one, and that the Subscription follows it.
+    /// Checks the plan that waits for approval: its preview, that it is the only new one, and that the Subscription refers to it.
     fn waits(&self) -> anyhow::Result<()> {
         let plan = self.get("installplan", upstream::NAMESPACE, upstream::PLAN)?;
         let subscription = self.get("subscription", upstream::NAMESPACE, "own")?;
@@ -205,7 +205,7 @@ impl Stage {
     }
 }
 
-/// The images of this OLM in a reader's registry, that of upstream's programs, which do nothing, and the catalog.
+/// Publishes the images of this OLM in a reader's registry, the image of upstream's programs, which do nothing, and the catalog.
 fn publish(cluster: &Cluster, built: &images::Built, folder: &Path) -> anyhow::Result<()> {
     for image in &built.images {
         if let Some(name) = image.reference.strip_prefix("olm.local/") {
@@ -244,7 +244,7 @@ fn publish(cluster: &Cluster, built: &images::Built, folder: &Path) -> anyhow::R
     Ok(())
 }
 
-/// What a user of this cluster writes: his registry, and how to reach it.
+/// Returns the values of a user of this cluster: the registry, and the access to it.
 fn values(cluster: &Cluster) -> anyhow::Result<Value> {
     let mut registries = BTreeMap::new();
     for entry in fs::read_dir(cluster.registry_config())? {
@@ -256,7 +256,7 @@ fn values(cluster: &Cluster) -> anyhow::Result<Value> {
     Ok(json!({"image": {"registry": REGISTRY}, "catalog": {"registryConfig": registries}}))
 }
 
-/// The commands under one heading; lines count from the beginning of the guide.
+/// Returns the commands under one heading; lines count from the beginning of the guide.
 fn part(text: &str, heading: &str) -> anyhow::Result<Guide> {
     let mark = format!("## {heading}");
     let mut is_inside = false;
@@ -285,7 +285,7 @@ fn part(text: &str, heading: &str) -> anyhow::Result<Guide> {
 fn name_of(object: &Value) -> Name {
     let plural = format!("{}s", text(object, "/kind").to_lowercase());
     let of = |field: &str| text(object, field).to_owned();
-    // A Namespace is its own in the audit log.
+    // A Namespace counts as its own namespace in the audit log.
     let namespace = match object["kind"].as_str() {
         Some("Namespace") => of("/metadata/name"),
         _ => of("/metadata/namespace"),
@@ -293,12 +293,12 @@ fn name_of(object: &Value) -> Name {
     (plural, namespace, of("/metadata/name"))
 }
 
-/// What OLM's accounts wrote, by object.
+/// Writes of OLM's accounts, by object.
 #[derive(Debug, Default)]
 struct Written(BTreeMap<Name, Vec<String>>);
 
 impl Written {
-    /// Until nothing was written for [`REST`].
+    /// Reads the audit log until there was no write for [`REST`].
     fn until_rest(tail: &mut AuditTail, kubectl: &Destination) -> anyhow::Result<Self> {
         let mut written = Self::default();
         let mut last = Instant::now();
@@ -338,9 +338,9 @@ impl Written {
     }
 }
 
-/// Those of `known` that were written more than once, but for what the guide says.
+/// Returns the objects of `known` that were written more than once, except those that the guide mentions.
 fn written_again<'a>(written: &'a Written, known: &BTreeSet<Name>) -> Vec<(&'a Name, &'a Vec<String>)> {
-    // Of a catalog the pod is replaced, and its status tells of it.
+    // A catalog's pod is replaced, and its status reports that.
     let is_told = |(kind, namespace, name): &Name| {
         let is_catalog = kind == "catalogsources" && name == upstream::CATALOG;
         namespace == "olm" && (is_catalog || kind == "pods" && name.starts_with(upstream::CATALOG))
@@ -398,7 +398,7 @@ fn what_upstream_runs_is_taken_over_given_back_and_upgraded() -> anyhow::Result<
     assert_eq!(stage.workload()?, before);
     stage.waits()?;
 
-    // Upstream's did nothing meanwhile, so there is nothing to be done here, either.
+    // Upstream's programs did nothing in the meantime, so there is nothing to do here, either.
     stage.follow("Swap with Helm")?;
     let written = Written::until_rest(&mut tail, &kubectl)?;
     let ours: Vec<_> = written
@@ -414,7 +414,7 @@ fn what_upstream_runs_is_taken_over_given_back_and_upgraded() -> anyhow::Result<
     stage.follow("Take away what is left of upstream")?;
     upgrade(&stage)?;
 
-    // And back for good, from what Helm installed.
+    // Finally back, from the installation by Helm.
     let upgraded = stage.workload()?;
     stage.follow("Back")?;
     stage.follow("Take away what is left of this OLM")?;
@@ -422,10 +422,11 @@ fn what_upstream_runs_is_taken_over_given_back_and_upgraded() -> anyhow::Result<
     nothing_of_ours_is_left(&stage)
 }
 
-/// Of what the chart renders there is only what upstream's installation has under the same name, or what users have.
+/// Checks that of the chart's objects only those remain that upstream's installation has under the same name, or that belong to
+/// users.
 fn nothing_of_ours_is_left(stage: &Stage) -> anyhow::Result<()> {
     const OF_USERS: [&str; 3] = ["Namespace", "OLMConfig", "OperatorGroup"];
-    // The last is put in its place by upstream's own file, which stand-ins do not have.
+    // Upstream's own file, which the stand-ins lack, restores the last one.
     const OF_UPSTREAM: [&str; 5] = [
         "Deployment/olm-operator",
         "Deployment/catalog-operator",
@@ -457,7 +458,7 @@ fn nothing_of_ours_is_left(stage: &Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The plan that upstream made is approved; what the new version does not have goes.
+/// Approves the plan that upstream created; fields that the new version lacks are removed.
 fn upgrade(stage: &Stage) -> anyhow::Result<()> {
     let approved = r#"{"spec":{"approved":true}}"#;
     stage.kubectl.run(&[

@@ -1,5 +1,5 @@
-//! Teams in one cluster: who may subscribe, which namespaces see which catalogs, and one operator in several of them.
-//! The guides `who-may-install.md` and `multi-tenancy.md` say how.
+//! Teams in one cluster: permission to subscribe, visibility of catalogs, and one operator in several namespaces. The guides
+//! `who-may-install.md` and `multi-tenancy.md` describe it.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use xtask::demo::PACKAGE;
 use xtask::kubectl::text;
 
-/// How long nothing may happen before it counts as not happening: a Subscription with a catalog is planned within seconds.
+/// Time without a change after which nothing will happen: a Subscription with a catalog is planned within seconds.
 const QUIET: Duration = Duration::from_secs(20);
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Gives a user a ClusterRole in a namespace.
+/// Binds a user to a ClusterRole in a namespace.
 fn bind(namespace: &Namespace<'_>, user: &str, role: &str) -> anyhow::Result<()> {
     namespace.apply(&[json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": {"name": format!("{user}-{role}")},
@@ -24,7 +24,7 @@ fn bind(namespace: &Namespace<'_>, user: &str, role: &str) -> anyhow::Result<()>
     })])
 }
 
-/// Creates an object as a user; whether that was allowed. Any other failure is an error.
+/// Creates an object as a user; returns true if it was allowed. Any other failure is an error.
 fn creates(namespace: &Namespace<'_>, user: &str, object: &Value) -> anyhow::Result<bool> {
     let (who, mut object) = (format!("--as={user}"), object.clone());
     object["metadata"]["namespace"] = json!(namespace.name());
@@ -37,7 +37,7 @@ fn creates(namespace: &Namespace<'_>, user: &str, object: &Value) -> anyhow::Res
     }
 }
 
-/// Creates an object as a user who was given the right to: the API server hears of that a moment later than its writer.
+/// Creates an object as a user who has just got the right: it reaches the API server's authorizer a moment later.
 fn has_the_right(namespace: &Namespace<'_>, user: &str, object: &Value) -> anyhow::Result<()> {
     let what = format!("the right of {user} in {}", namespace.name());
     Lab::shared()?.kubectl().wait(&what, PATIENCE, |_| {
@@ -58,7 +58,7 @@ fn wanted(name: &str, source: &str, namespace: &str) -> Value {
 #[test]
 fn sub_010_only_who_was_given_the_right_creates_subscriptions() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("tenants-who")?;
-    // What Kubernetes gives to teams, and a right for one user alone.
+    // Kubernetes' roles for teams, and a right for a single user.
     for (user, role) in [
         ("tenants-ada", "admin"),
         ("tenants-eve", "edit"),
@@ -74,7 +74,7 @@ fn sub_010_only_who_was_given_the_right_creates_subscriptions() -> anyhow::Resul
             "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "subscriber"},
             "subjects": [{"kind": "User", "apiGroup": RBAC, "name": "tenants-sue"}]}),
     ])?;
-    // Roles are aggregated by a controller, soon after they are there.
+    // A controller aggregates roles soon after their creation.
     let rows = [
         ("tenants-ada", true),
         ("tenants-eve", true),
@@ -94,7 +94,7 @@ fn sub_010_only_who_was_given_the_right_creates_subscriptions() -> anyhow::Resul
             "{user}: {may}"
         );
     }
-    // Elsewhere none of them may, and what decides as whom and from where something is installed is nobody's of theirs.
+    // None of them may subscribe elsewhere, nor create OperatorGroups and catalogs, nor approve plans.
     let elsewhere = Lab::shared()?.namespace("tenants-elsewhere")?;
     for (user, _) in rows {
         let object = wanted(user, "none", elsewhere.name());
@@ -124,7 +124,7 @@ fn sub_010_only_who_was_given_the_right_creates_subscriptions() -> anyhow::Resul
     Ok(())
 }
 
-/// A catalog in a namespace is for that one alone: others neither see its packages nor install from it.
+/// A catalog in a namespace is only for that namespace: others neither see its packages nor install from it.
 #[test]
 fn arch_016_a_catalog_is_for_the_namespaces_that_an_administrator_puts_it_in() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
@@ -176,7 +176,7 @@ fn mt_001_one_operator_is_installed_in_two_namespaces_and_works_in_each() -> any
         namespace.wait_for_phase(csv, "Succeeded")?;
         greet(namespace, release)?;
     }
-    // One goes, the others stay.
+    // One is deleted, the others remain.
     let kubectl = lab.kubectl();
     kubectl.run(&["delete", "subscription", "demo", "-n", red.name()])?;
     kubectl.run(&["delete", "csv", SECOND, "-n", red.name()])?;
@@ -187,7 +187,7 @@ fn mt_001_one_operator_is_installed_in_two_namespaces_and_works_in_each() -> any
         })
     })?;
     for (namespace, csv, release) in [(&blue, SECOND, "1.1.0"), (&late, FIRST, "1.0.0")] {
-        // It still does what it is for.
+        // The operator still works.
         kubectl.run(&[
             "delete",
             "greetings.demo.example.com",
@@ -202,7 +202,7 @@ fn mt_001_one_operator_is_installed_in_two_namespaces_and_works_in_each() -> any
     Ok(())
 }
 
-/// An operator with a namespace of its own does not wait for approvals elsewhere, and is there for all.
+/// An operator with a namespace of its own does not wait for approvals elsewhere, and serves all namespaces.
 #[test]
 fn mt_008_a_global_operator_in_a_namespace_of_its_own_is_free_of_the_approvals_of_others()
 -> anyhow::Result<()> {
@@ -229,7 +229,7 @@ fn mt_008_a_global_operator_in_a_namespace_of_its_own_is_free_of_the_approvals_o
         plan["status"]
     );
     ensure!(team.own_csvs()?.is_empty());
-    // Before the namespace goes, so that no copy is in the way of other tests.
+    // Deleted before the namespace, so that no copy conflicts with other tests.
     lab.kubectl()
         .run(&["delete", "subscription", "wanted", "-n", own.name()])?;
     lab.kubectl()
@@ -242,8 +242,8 @@ fn mt_008_a_global_operator_in_a_namespace_of_its_own_is_free_of_the_approvals_o
     })
 }
 
-/// Whether what a user asks of kubectl is refused by the policy that guards OLM's labels, or before that because a change of a Role is
-/// one of rights that the user lacks; any other failure is an error.
+/// Returns true if a user's request is rejected by the policy that guards OLM's labels, or earlier because it changes a Role
+/// beyond the user's rights. Any other failure is an error.
 fn is_guarded(user: &str, words: &[&str], input: &str) -> anyhow::Result<bool> {
     let who = format!("--as={user}");
     let words: Vec<&str> = words.iter().copied().chain([who.as_str()]).collect();
@@ -263,13 +263,13 @@ fn is_guarded(user: &str, words: &[&str], input: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// A Role that a namespace's admin may make.
+/// Returns a Role that a namespace's admin may create.
 fn role(name: &str, labels: &Value) -> Value {
     json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": {"name": name, "labels": labels},
         "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]})
 }
 
-/// The first object of a kind with the owner labels of a ClusterServiceVersion.
+/// Returns the first object of a kind with the owner labels of a ClusterServiceVersion.
 fn owned(namespace: &Namespace<'_>, kind: &str, csv: &str) -> anyhow::Result<Value> {
     let what = format!("a {kind} of {csv} in {}", namespace.name());
     Lab::shared()?.kubectl().wait(&what, PATIENCE, |_| {
@@ -287,8 +287,8 @@ fn missing_rights(csv: &Value) -> String {
         .collect()
 }
 
-/// By these labels Roles are carried to other namespaces. An admin of one namespace neither sets them, nor changes or deletes what has them;
-/// and a Role under the name of the next one is not filled.
+/// OLM copies Roles with these labels to other namespaces. An admin of one namespace cannot set them, nor change or delete
+/// objects that have them. A Role under the name of the next copy is not filled.
 #[test]
 fn the_labels_that_olm_trusts_are_set_by_olm_alone() -> anyhow::Result<()> {
     const MALLORY: &str = "tenants-mallory";
@@ -343,7 +343,7 @@ fn the_labels_that_olm_trusts_are_set_by_olm_alone() -> anyhow::Result<()> {
         }
     }
 
-    // She makes the next counterpart herself, and binds herself to it.
+    // She creates the next counterpart herself, and a binding to it.
     ensure!(creates(&late, MALLORY, &role(&name, &json!({})))?);
     let binding = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": {"name": "mine"},
         "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
@@ -369,7 +369,7 @@ fn the_labels_that_olm_trusts_are_set_by_olm_alone() -> anyhow::Result<()> {
         missing_rights(csv).is_empty()
     })?;
 
-    // What cleans up may: a namespace that goes, and what belongs to a ClusterServiceVersion that goes.
+    // Cleanup is allowed: the deletion of a namespace, and of objects of a deleted ClusterServiceVersion.
     kubectl.run(&["delete", "namespace", near.name(), "--timeout=120s"])?;
     kubectl.run(&["delete", "subscription", "wanted", "-n", own.name()])?;
     kubectl.run(&["delete", "csv", &csv, "-n", own.name()])?;
@@ -385,7 +385,7 @@ fn the_labels_that_olm_trusts_are_set_by_olm_alone() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What OLM writes as the account of a group has its labels; the account itself cannot set them.
+/// OLM sets its labels on objects it writes as the account of a group; the account itself cannot set them.
 #[test]
 fn an_account_of_a_group_installs_what_it_may_and_sets_no_labels_of_olm() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
@@ -395,7 +395,7 @@ fn an_account_of_a_group_installs_what_it_may_and_sets_no_labels_of_olm() -> any
     );
     let api = format!("{RBAC}/v1");
     let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    // Everything but the right to give more than one has.
+    // Everything but the right to grant more than one has.
     lab.kubectl().apply(&[
         json!({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": "tenants-scoped"},
             "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]}),
@@ -429,7 +429,7 @@ fn an_account_of_a_group_installs_what_it_may_and_sets_no_labels_of_olm() -> any
     Ok(())
 }
 
-/// `operators` here; on OpenShift its name is `openshift-operators`, which the chart's value `operator_namespace` says.
+/// The namespace is `operators` here; on OpenShift it is `openshift-operators`, set by the chart's value `operator_namespace`.
 #[test]
 fn mt_010_the_namespace_for_global_operators_is_there_from_the_start() -> anyhow::Result<()> {
     let found = Lab::shared()?

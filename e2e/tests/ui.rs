@@ -1,6 +1,5 @@
-//! `kubectl operator ui` in a real browser: log in by the link, see an operator, approve its plan by the keyboard, see it run.
-//! Screenshots are kept in `target/screenshots`.
-//! What `docs/guides/ui.md` has users do.
+//! `kubectl operator ui` in a real browser: log in by the link, view an operator, approve its plan by keyboard, and watch it run.
+//! Screenshots are kept in `target/screenshots`. The tests follow `docs/guides/ui.md`.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,10 +16,10 @@ use serde_json::json;
 use xtask::demo::PACKAGE;
 use xtask::workspace;
 
-/// How long a page of what is known already may take.
+/// Timeout for a page of data that is already loaded.
 const SOON: Duration = Duration::from_secs(30);
 
-/// The pages of a namespace, while they are served.
+/// The served pages of a namespace.
 struct Pages {
     process: Child,
     link: String,
@@ -45,7 +44,7 @@ impl Pages {
         })
     }
 
-    /// Ctrl-C.
+    /// Sends Ctrl-C.
     fn end(mut self) -> anyhow::Result<()> {
         let id = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
         kill_process(id.context("it has no process")?, Signal::INT)?;
@@ -73,7 +72,7 @@ fn shows(text: &str) -> String {
     format!("document.getElementById('main').innerText.includes({text})")
 }
 
-/// Has the page answered like this from now on, and counts how often it asks.
+/// Replaces the page's answers from now on, and counts its requests.
 fn answered(browser: &mut Browser, answer: &str) -> anyhow::Result<()> {
     let script = format!(
         "window.real ??= window.fetch; window.asked = 0; window.fetch = async () => {{ window.asked++; {answer} }}; true"
@@ -86,7 +85,7 @@ fn notice(text: &str) -> String {
     format!("document.getElementById('notice').innerText.includes({text})")
 }
 
-/// A plan that nobody could look at for a moment is as it was.
+/// A plan is unchanged after a moment in which it could not be read.
 fn hiccups(browser: &mut Browser) -> anyhow::Result<()> {
     let page = |status: u16, text: &str| {
         let main = format!("<p class=message>{text}</p>");
@@ -104,7 +103,7 @@ fn hiccups(browser: &mut Browser) -> anyhow::Result<()> {
     browser.wait_for("document.getElementById('notice').hidden", SOON)
 }
 
-/// Whoever has the port after the plugin has ended is neither shown nor asked again.
+/// A stranger's server on the port, after the plugin has exited, is neither displayed nor queried again.
 fn strangers(browser: &mut Browser, namespace: &str) -> anyhow::Result<()> {
     for (answer, expected) in [
         (
@@ -130,7 +129,7 @@ fn strangers(browser: &mut Browser, namespace: &str) -> anyhow::Result<()> {
             browser.say("document.body.innerText.includes('Log in here')")? == false,
             "{answer}"
         );
-        // Longer than the pause between two looks.
+        // Longer than the pause between two requests.
         browser.say("new Promise(done => setTimeout(done, 4000))")?;
         assert_eq!(browser.say("window.asked")?, 1, "{answer}");
     }
@@ -151,7 +150,7 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
     let mut browser = Browser::start(lab.cluster().command("sh"))?;
     browser.resize(1200, 800)?;
 
-    // The link lets in, once.
+    // The link works once.
     browser.open(&pages.link)?;
     browser.wait_for("location.pathname.endsWith('/operators')", SOON)?;
     browser.wait_for(&shows("RequiresApproval"), SOON)?;
@@ -160,7 +159,7 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
     assert_eq!(browser.say(&again)?, 403);
     assert_eq!(browser.say("document.cookie")?, "", "no script sees the cookie");
 
-    // To the plan and its button by the keyboard, in a narrow window.
+    // To the plan and its button by keyboard, in a narrow window.
     browser.tab_to("a[id^=plan-]")?;
     browser.enter()?;
     browser.wait_for("location.pathname.endsWith('/plan')", SOON)?;
@@ -180,7 +179,7 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
     browser.enter()?;
     browser.wait_for(&shows("This plan is approved."), SOON)?;
 
-    // What comes of it is seen without loading the page again.
+    // The result is visible without reloading the page.
     let operator = format!(
         "location.assign('operator?namespace={}&name=demo')",
         namespace.name()
@@ -201,7 +200,7 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
     browser.resize(1200, 800)?;
     browser.screenshot(&picture("operator"))?;
 
-    // Why, and what comes next; the graph with what is installed.
+    // The reason, and the next steps; the graph with the installed version.
     browser.tab_to("#explain")?;
     browser.enter()?;
     browser.wait_for(&shows("What OLM is going to do"), PATIENCE)?;

@@ -1,4 +1,4 @@
-//! Upgrades through real channels: which way they go, what holds them, and what they may not lose.
+//! Upgrades through real channels: their path, their obstacles, and data that they must not lose.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use xtask::kubectl::text;
 
 const FIRST: &str = "1.0.0";
 
-/// Releases of one operator, each in a folder of its own, and the catalog image made of them.
+/// Releases of one operator, each in its own folder, and the catalog image made of them.
 struct Releases {
     name: &'static str,
     first: Variant,
@@ -20,13 +20,13 @@ struct Releases {
 }
 
 impl Releases {
-    /// The first release, after `change`.
+    /// Creates the first release, after `change`.
     fn begin(
         name: &'static str,
         change: impl FnOnce(&Variant) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
         let lab = Lab::shared()?;
-        // The operator's image comes with the demo.
+        // The operator's image is published with the demo.
         lab.demo_catalog()?;
         let home = lab.folder(name)?;
         let first = Variant::new(name, &home.join(FIRST))?;
@@ -41,7 +41,7 @@ impl Releases {
         Ok(releases)
     }
 
-    /// A further release, after `change`, that stands in the channel as `entry` says. Its ClusterServiceVersion says the same.
+    /// Adds a release, after `change`, with the channel entry `entry`. Its ClusterServiceVersion has the same edges.
     fn add(
         &mut self,
         version: &str,
@@ -86,7 +86,7 @@ impl Releases {
         format!("{}.v{version}", self.name)
     }
 
-    /// One channel with all of them.
+    /// Returns a package with one channel of all releases.
     fn package(&self) -> Package {
         Package {
             name: self.name.to_owned(),
@@ -96,7 +96,7 @@ impl Releases {
         }
     }
 
-    /// Publishes them and asks for the operator; `change` is made to the Subscription.
+    /// Publishes them and subscribes to the operator; `change` is applied to the Subscription.
     fn subscribe(&self, change: impl FnOnce(&mut Value)) -> anyhow::Result<Namespace<'static>> {
         let lab = Lab::shared()?;
         let image = format!("olm.local/{}-catalog:v1", self.name);
@@ -256,7 +256,7 @@ fn a_definition_keeps_the_versions_in_which_objects_are_stored() -> anyhow::Resu
     releases.install_first(&namespace)?;
     namespace.apply(&[releases.greeting("Ada")])?;
     let plan = releases.approve_upgrade(&namespace, "1.1.0")?;
-    // It waits until what is stored has been moved, and says what for.
+    // It waits until the stored objects have been migrated, and reports that.
     let waits = namespace.wait_for("installplan", &plan, "what it waits for", |plan| {
         text(plan, "/status/message").contains("risk of data loss")
     })?;
@@ -280,7 +280,7 @@ fn a_definition_keeps_the_versions_in_which_objects_are_stored() -> anyhow::Resu
     Ok(())
 }
 
-/// A package of another catalog comes with the one that needs its API; that catalog goes, and comes back with a newer release.
+/// A package of another catalog is installed for the API it provides; that catalog is deleted, and restored with a newer release.
 #[test]
 fn what_another_catalog_offers_comes_along_and_outlives_it() -> anyhow::Result<()> {
     let lab = Lab::shared()?;

@@ -1,17 +1,17 @@
-//! Where a bundle is in its image, and how it gets out.
+//! Finds a bundle in its image and copies it.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The file that says where the manifests are.
+/// File that names the folder of the manifests.
 const ANNOTATIONS: &str = "annotations.yaml";
-/// Its key for them.
+/// Its key for that folder.
 const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
-/// Folders of a running container that are no part of its image.
+/// Folders of a running container that do not belong to its image.
 const NOT_OF_THE_IMAGE: [&str; 3] = ["dev", "proc", "sys"];
-/// Bytes that are copied. A ConfigMap, where they go, has room for one MiB of them when they are zipped.
+/// Maximum size of the copied files in bytes. They are written to a ConfigMap, which can hold one MiB of them compressed.
 const MAX_BYTES: u64 = 64 << 20;
-/// Files and folders that are looked at: a bundle image may be built on any other.
+/// Maximum number of files and folders that are searched: a bundle image may be built on any other.
 const MAX_ENTRIES: usize = 200_000;
 
 /// Copies the manifests and the annotations of the image in `root` to `manifests/` and `metadata/` below `to`.
@@ -28,7 +28,7 @@ pub(crate) fn copy(root: &Path, to: &Path) -> Result<(), String> {
     let from = below(root, &manifests)?;
     let into = made(&to.join("manifests"))?;
     for path in entries(&from)? {
-        // Only the folder itself, no hidden files: what is read of an image that is pulled in process, too.
+        // Only the folder itself and no hidden files, as when an image is pulled in process.
         let is_hidden = path
             .file_name()
             .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
@@ -39,7 +39,7 @@ pub(crate) fn copy(root: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The annotations in their usual place, else the first there are, looked for from the top.
+/// Finds the annotations in their usual place, else the first ones, searched from the top.
 fn find_annotations(root: &Path, to: &Path) -> Result<Option<PathBuf>, String> {
     let usual = root.join("metadata").join(ANNOTATIONS);
     if is_file(&usual) {
@@ -50,7 +50,7 @@ fn find_annotations(root: &Path, to: &Path) -> Result<Option<PathBuf>, String> {
     while !level.is_empty() {
         let mut next = Vec::new();
         for folder in level {
-            // One that may not be read is none of the bundle's.
+            // A folder that cannot be read does not belong to the bundle.
             for path in entries(&folder).unwrap_or_default() {
                 looked_at += 1;
                 if looked_at > MAX_ENTRIES {
@@ -81,7 +81,7 @@ fn manifests_folder(annotations: &Path) -> Result<Option<String>, String> {
     Ok(folder.map(str::to_owned))
 }
 
-/// A folder that an image names, which cannot lead out of the image.
+/// Returns the path of a folder that an image names; the path cannot leave the image.
 fn below(root: &Path, folder: &str) -> Result<PathBuf, String> {
     let parts = Path::new(folder).components();
     let mut path = root.to_owned();
@@ -118,7 +118,7 @@ fn copy_file(from: &Path, to: &Path, left: &mut u64) -> Result<(), String> {
     *left = left
         .checked_sub(size)
         .ok_or_else(|| format!("the bundle has more than {} MiB", MAX_BYTES >> 20))?;
-    // Not its mode: the next container reads it, as whatever user.
+    // The mode is not copied: the next container reads the file as any user.
     let copied = fs::read(from).and_then(|bytes| fs::write(to, bytes));
     copied.map_err(|error| format!("cannot copy {} to {}: {error}", from.display(), to.display()))
 }
@@ -153,7 +153,7 @@ mod tests {
             image
         }
 
-        /// What comes out, by name.
+        /// Returns the copied files, by name.
         fn copied(&self) -> Result<Vec<String>, String> {
             let to = self.0.path().join("bundle");
             copy(self.0.path(), &to)?;
@@ -195,7 +195,7 @@ mod tests {
         assert!(Image::with(&[]).copied().is_err(), "no manifests at all");
     }
 
-    /// The token of the pod's account is on a path that any image can name.
+    /// Any image can name the path of the pod's ServiceAccount token.
     #[test]
     fn links_lead_nowhere() {
         let secret = Image::with(&[("token", "secret")]);

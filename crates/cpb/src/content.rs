@@ -1,5 +1,5 @@
-//! The content of a catalog, out of its image: `copy-content --catalog.from=DIR --catalog.to=DIR [--cache.from=DIR --cache.to=DIR]`, as an
-//! init container of a catalog with `extractContent`, in the catalog's own image.
+//! Copies a catalog's content out of its image: `copy-content --catalog.from=DIR --catalog.to=DIR [--cache.from=DIR
+//! --cache.to=DIR]`. It runs as an init container of a catalog with `extractContent`, in the catalog's own image.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use olm_fbc::load::permission_hint;
 
-/// Copies what the flags name; the cache only if it can be copied. What stands at the target goes first: the container may have been started before.
+/// Copies the folders that the flags name, the cache only if it can be copied. Old content of the target is removed first,
+/// because the container may have been restarted.
 pub(crate) fn copy(words: &[OsString]) -> Result<(), String> {
     let [catalog, cache] = pairs(words)?;
     let (from, to) = catalog
@@ -18,7 +19,7 @@ pub(crate) fn copy(words: &[OsString]) -> Result<(), String> {
     if let Some((from, to)) = cache
         && let Err(text) = copy_folder(&from, &to)
     {
-        // The server does without a cache, but not with half of one.
+        // The server can run without a cache, but not with an incomplete one.
         let _ = fs::remove_dir_all(&to);
         let from = from.display();
         let _ = writeln!(io::stdout(), "warning: the cache {from} is not used: {text}");
@@ -28,7 +29,7 @@ pub(crate) fn copy(words: &[OsString]) -> Result<(), String> {
 
 type Pair = Option<(PathBuf, PathBuf)>;
 
-/// Catalog and cache, each with both flags or none.
+/// Parses the flags of catalog and cache; each has both flags or none.
 fn pairs(words: &[OsString]) -> Result<[Pair; 2], String> {
     let names = ["catalog.from", "catalog.to", "cache.from", "cache.to"];
     let mut values: [Option<PathBuf>; 4] = Default::default();
@@ -75,7 +76,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
         }
         _ => {}
     }
-    // A list instead of a call within a call: an image may be as deep as it likes.
+    // A list instead of recursion, because an image may be arbitrarily deep.
     let mut left = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = left.pop() {
         let failed = |error: io::Error| {
@@ -90,7 +91,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
         };
         let found = fs::symlink_metadata(&from).map_err(failed)?.file_type();
         if found.is_symlink() {
-            // As it is: what it leads to is of the image, or copied beside it.
+            // The link is copied unchanged: its target belongs to the image, or is copied beside it.
             symlink(fs::read_link(&from).map_err(failed)?, &to).map_err(failed)?;
         } else if found.is_dir() {
             fs::create_dir_all(&to).map_err(failed)?;
@@ -147,12 +148,12 @@ mod tests {
         );
         assert_eq!(read("to/cache/digest"), "d");
         assert!(!path("to/catalog/old").exists());
-        // Again, as a container that is started anew does.
+        // A second run, as in a restarted container.
         copy(&words(&all[..2])).unwrap();
         assert_eq!(read("to/catalog/a/catalog.yaml"), "a");
     }
 
-    /// Mirrors leave the cache out.
+    /// Mirrors omit the cache.
     #[test]
     fn a_cache_that_is_not_there_is_none() {
         let home = tempfile::tempdir().unwrap();

@@ -1,10 +1,12 @@
-//! Copies a bundle out of its image, from inside of it: `cpb FOLDER` runs as an init container of an unpack Job in the bundle's own
-//! image, which has no programs as a rule. Called `cp`, it copies one file: that is how it comes there (`cp -Rv /bin/cpb /util/cpb`). Called
+//! Copies a bundle out of its image, from inside of it. `cpb FOLDER` runs as an init container of an unpack Job in the bundle's
+//! own image, which usually contains no programs.
+//!
+//! Called as `cp`, it copies one file: this puts it into the shared volume (`cp -Rv /bin/cpb /util/cpb`). Called as
 //! `copy-content`, it copies a catalog's content out of the catalog's image.
 //!
 //! # Guarantees
-//! - Of a bundle only plain files are copied: a link of the image would be followed in the pod, where the token of its account is.
-//! - What is looked through and copied is bounded; more is an error that names the bound.
+//! - Of a bundle only plain files are copied: a link of the image would be followed in the pod, which contains the token of its account.
+//! - Search and copy are limited; exceeding a limit is an error that names the limit.
 
 mod bundle;
 mod content;
@@ -22,7 +24,7 @@ fn main() -> ExitCode {
     if name == "copy-content" {
         let done = content::copy(&words);
         if let Err(text) = &done {
-            // Where upstream's program tells it, and the kubelet looks for the last words.
+            // Upstream's program prints errors to stdout, and the kubelet reads the last output.
             let _ = writeln!(io::stdout(), "error: {text}");
         }
         return if done.is_ok() {

@@ -1,16 +1,16 @@
-//! Truth in Go's spelling, as its flags take it.
+//! Booleans in Go's spelling, as its flags accept them.
 
 use crate::quote;
 
-/// A text says neither yes nor no, in the words of Go's `strconv.ParseBool`.
+/// Error for a text that is not a boolean, in the words of Go's `strconv.ParseBool`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("strconv.ParseBool: parsing {}: invalid syntax", quote(.0))]
 pub struct BoolError(String);
 
-/// Reads one of the twelve texts that Go takes.
+/// Parses one of the twelve texts that Go accepts.
 ///
 /// # Errors
-/// Go's, for all others.
+/// Go's error for all other texts.
 pub fn parse(text: &str) -> Result<bool, BoolError> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<bool, BoolError> {
 mod tests {
     use super::*;
 
-    /// The table of Go's own test of `ParseBool`, and what is near it.
+    /// The table of Go's own test of `ParseBool`, and similar texts.
     #[test]
     fn the_texts_are_those_of_go() {
         for text in ["1", "t", "T", "true", "TRUE", "True"] {

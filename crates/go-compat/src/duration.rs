@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::quote;
 
-/// Nanoseconds of each unit.
+/// Nanoseconds per unit.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -16,27 +16,27 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Digits behind the point that count: one of the next is below a nanosecond even of an hour.
+/// Maximum number of fraction digits that matter: the next digit is below a nanosecond, even for hours.
 const MAX_FRACTION_DIGITS: usize = 15;
 
-/// Why a text is no duration, in the words of Go's `time.ParseDuration`.
+/// Error for a text that is not a duration, in the words of Go's `time.ParseDuration`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Not of the form number, unit, number, unit.
+    /// The text does not have the form number, unit, number, unit.
     #[error("time: invalid duration {}", quote(.0))]
     Invalid(String),
-    /// Well formed, and longer than the 292 years that Go can hold.
+    /// The duration is longer than 292 years, Go's maximum.
     #[error("time: invalid duration {}", quote(.0))]
     TooLong(String),
-    /// A number without unit.
+    /// A number has no unit.
     #[error("time: missing unit in duration {}", quote(.0))]
     MissingUnit(String),
-    /// A unit that there is not.
+    /// A unit is unknown.
     #[error("time: unknown unit {} in duration {}", quote(unit), quote(text))]
     UnknownUnit {
-        /// The unit.
+        /// Unknown unit.
         unit: String,
-        /// The whole text.
+        /// Whole text.
         text: String,
     },
 }
@@ -46,14 +46,14 @@ pub enum DurationError {
 pub enum Signed {
     /// Zero or more.
     Forward(Duration),
-    /// Less than nothing, by this much; never zero.
+    /// Negative, with this absolute value; never zero.
     Backward(Duration),
 }
 
-/// Reads a duration that is not negative.
+/// Parses a duration that is not negative.
 ///
 /// # Errors
-/// Go's; a negative duration is invalid.
+/// Go's error; a negative duration is invalid.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     match parse_signed(text)? {
         Signed::Forward(duration) => Ok(duration),
@@ -61,10 +61,10 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     }
 }
 
-/// Reads a duration.
+/// Parses a duration.
 ///
 /// # Errors
-/// Go's.
+/// Go's error.
 pub fn parse_signed(text: &str) -> Result<Signed, DurationError> {
     let (is_negative, unsigned) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
@@ -76,7 +76,7 @@ pub fn parse_signed(text: &str) -> Result<Signed, DurationError> {
         nanoseconds(unsigned, text)?
     };
     let duration = Duration::from_nanos(nanoseconds);
-    // Go holds one nanosecond more below zero than above.
+    // Go's range has one nanosecond more below zero than above.
     if nanoseconds > i64::MAX as u64 + u64::from(is_negative) {
         return Err(DurationError::TooLong(text.to_owned()));
     }
@@ -87,7 +87,7 @@ pub fn parse_signed(text: &str) -> Result<Signed, DurationError> {
     })
 }
 
-/// The sum of the parts; `text` is for errors. Sums beyond 64 bits stay at the most that these hold.
+/// Returns the sum of the parts; `text` is for errors. Sums saturate at 64 bits.
 fn nanoseconds(mut rest: &str, text: &str) -> Result<u64, DurationError> {
     let invalid = || DurationError::Invalid(text.to_owned());
     if rest.is_empty() {
@@ -121,7 +121,7 @@ fn nanoseconds(mut rest: &str, text: &str) -> Result<u64, DurationError> {
     Ok(total)
 }
 
-/// The beginning of `rest` that fits, which is taken from it.
+/// Removes the longest matching prefix from `rest` and returns it.
 fn take<'a>(rest: &mut &'a str, fits: impl Fn(char) -> bool) -> &'a str {
     let end = rest.find(|char| !fits(char)).unwrap_or(rest.len());
     let (found, behind) = rest.split_at(end);
@@ -129,7 +129,7 @@ fn take<'a>(rest: &mut &'a str, fits: impl Fn(char) -> bool) -> &'a str {
     found
 }
 
-/// `whole.fraction` times `unit`, cut to whole nanoseconds. Both texts are digits.
+/// Returns `whole.fraction` times `unit`, truncated to whole nanoseconds. Both texts are digits.
 fn part(whole: &str, fraction: &str, unit: u64) -> u64 {
     let number = |digits: &str| match digits {
         "" => 0,
@@ -147,7 +147,7 @@ fn part(whole: &str, fraction: &str, unit: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// As Go 1.26 reads them.
+    /// Results of Go 1.26.
     #[test]
     fn durations_are_read_as_go_reads_them() {
         for (text, nanoseconds) in [
@@ -174,7 +174,7 @@ mod tests {
             ("2562047h47m16.854775807s", i64::MAX as u64),
         ] {
             let read = parse(text).map(|duration| duration.as_nanos());
-            // Go multiplies fractions as floats and so comes to the next nanosecond now and then.
+            // Go multiplies fractions as floats, so it sometimes rounds to the next nanosecond.
             let is_near = read
                 .as_ref()
                 .is_ok_and(|read| read.abs_diff(u128::from(nanoseconds)) <= 1);
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(parse("-1s"), Err(DurationError::Invalid("-1s".to_owned())));
     }
 
-    /// Go's words for each.
+    /// Go's message for each.
     #[test]
     fn what_is_no_duration_is_told_in_gos_words() {
         for (text, expected) in [

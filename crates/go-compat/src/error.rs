@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-/// An error with its causes in one line, as wrapped errors read in Go: `outer: inner: innermost`. A cause whose text the line
-/// already ends with, as HTTP libraries repeat it, is not said twice.
+/// Returns an error with its causes in one line, as wrapped errors read in Go: `outer: inner: innermost`. A cause whose text
+/// already ends the line is not repeated; HTTP libraries have such causes.
 pub fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,7 @@
 //! JSON as Go's encoder prints it and its decoder finds fields.
 //!
-//! Needed wherever bytes are compared or stored: base64 of bundle objects, property texts, hashes in labels and names. Keys of
-//! maps are sorted; Go's number format and escapes are used.
+//! Required where bytes are compared or stored: base64 of bundle objects, property texts, hashes in labels and names. Map keys
+//! are sorted; Go's number format and escapes are used.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ mod fields;
 
 pub use fields::{Fields, field, kind_of};
 
-/// Whether `<`, `>` and `&` are written as `\u003c` and so on. Go does so unless told otherwise.
+/// Escaping of `<`, `>` and `&` as `\u003c` and so on. Go escapes them by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Html {
     /// Escape them.
@@ -24,17 +24,17 @@ pub enum Html {
     Plain,
 }
 
-/// A value as compact JSON.
+/// Returns a value as compact JSON.
 pub fn to_string(value: &Value, html: Html) -> String {
-    // A tree that is JSON already has a JSON form.
+    // A JSON tree always has a JSON form.
     encode(value, html).unwrap_or_default()
 }
 
-/// Anything as compact JSON. Fields come in the order of their struct; those that Go's `omitempty` leaves out must be left out
-/// by it.
+/// Returns any value as compact JSON. Fields are in the order of their struct; the struct must omit the fields that Go's
+/// `omitempty` omits.
 ///
 /// # Errors
-/// When `value` has no JSON form, for example a map with keys that are not text.
+/// If `value` has no JSON form, for example a map with keys that are not text.
 pub fn encode<T: Serialize + ?Sized>(value: &T, html: Html) -> Result<String, serde_json::Error> {
     let mut out = Vec::new();
     value.serialize(&mut serde_json::Serializer::with_formatter(
@@ -44,7 +44,7 @@ pub fn encode<T: Serialize + ?Sized>(value: &T, html: Html) -> Result<String, se
     String::from_utf8(out).map_err(serde::ser::Error::custom)
 }
 
-/// How `serde_json` writes without blanks as Go does.
+/// Formatter that makes `serde_json` write compact JSON as Go does.
 #[derive(Clone, Copy, Debug)]
 pub struct Compact(pub Html);
 
@@ -61,13 +61,13 @@ impl Formatter for Compact {
         out.write_all(escaped(fragment, self.0).as_bytes())
     }
 
-    /// JSON that is kept as text: its numbers stay as written. What is escaped stands within its strings only.
+    /// Writes JSON that is kept as text: its numbers keep their spelling. The escaped characters occur only inside its strings.
     fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         out.write_all(escaped(fragment, self.0).as_bytes())
     }
 }
 
-/// A float without exponent from 1e-6 up to 1e21; `1.0` is `1`.
+/// Formats a float without exponent from 1e-6 up to 1e21; `1.0` is `1`.
 pub fn float(float: f64) -> String {
     if float != 0.0
         && !(1e-6..1e21).contains(&float.abs())
@@ -79,7 +79,7 @@ pub fn float(float: f64) -> String {
     float.to_string()
 }
 
-/// A piece of text without quotes, backslashes and control characters, with what Go escapes besides those.
+/// Returns a text without quotes, backslashes and control characters, with Go's additional escapes.
 pub fn escaped(text: &str, html: Html) -> Cow<'_, str> {
     let special: &[char] = match html {
         Html::Escaped => &['<', '>', '&', '\u{2028}', '\u{2029}'],
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// As Go 1.26 prints them.
+    /// Output of Go 1.26.
     #[test]
     fn prints_what_go_prints() {
         let value = json!({"b": [1, 1.0, 1.5, 1e21, 1e20, 1e-7, -0.25, u64::MAX], "a": "<&>\"\\\u{1}\u{8}\u{2028}é", "c": null});
@@ -142,7 +142,7 @@ mod tests {
         );
     }
 
-    /// The nearest double is taken, not one beside it: else a value would change whenever it is read and written.
+    /// Parsing must return the nearest double, or a value would change whenever it is read and written.
     #[test]
     fn floats_of_many_digits_stay_what_they_are() {
         let value: Value =

@@ -1,7 +1,8 @@
 //! Text as Go and its libraries read and write it.
 //!
-//! Objects, catalogs and messages were made by programs written in Go, and others compare what they find in them: hashes of
-//! JSON, orders of versions, words of errors. What depends on that is here, once; the tests hold what Go itself prints.
+//! Programs written in Go created the existing objects, catalogs and messages, and other programs compare their contents: hashes
+//! of JSON, orders of versions, texts of errors. All code that depends on Go's formats is in this crate. The tests contain Go's
+//! own output.
 
 pub mod boolean;
 pub mod duration;

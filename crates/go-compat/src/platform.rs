@@ -1,6 +1,6 @@
-//! What Go calls processors.
+//! Go's names of processors.
 
-/// The architecture of this machine in Go's words, which image indexes and versions use: `amd64`, not `x86_64`.
+/// Returns the architecture of this machine in Go's spelling, as in image indexes and versions: `amd64`, not `x86_64`.
 pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

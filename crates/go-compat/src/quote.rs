@@ -1,4 +1,4 @@
-//! Quoted names as upstream's messages have them; readers compare texts.
+//! Quoted names as in upstream's messages, because users compare the texts.
 
 use std::fmt::{self, Write as _};
 
@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(&'a str);
 
-/// `text`, to be written in double quotes as `%q` writes it.
+/// Wraps `text`, to be printed in double quotes as `%q` does.
 pub fn quote(text: &str) -> Quoted<'_> {
     Quoted(text)
 }
@@ -37,10 +37,10 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Whether a character is shown as it is. Rust's table of such characters is that of Go: letters, marks, numbers,
+/// Returns true if a character is printed unescaped. Rust's table of such characters equals Go's: letters, marks, numbers,
 /// punctuation, symbols and the ASCII space.
 fn is_printable(char: char) -> bool {
-    // In front of a mark stands a letter, as marks that begin a text are escaped by Rust only.
+    // A letter precedes the character, because Rust escapes marks at the beginning of a text.
     let mut text = String::from("a");
     text.push(char);
     text.escape_debug().eq(text.chars())
@@ -50,7 +50,7 @@ fn is_printable(char: char) -> bool {
 mod tests {
     use super::*;
 
-    /// As Go 1.26 prints them.
+    /// Output of Go 1.26.
     #[test]
     fn texts_are_quoted_as_go_quotes_them() {
         for (text, quoted) in [

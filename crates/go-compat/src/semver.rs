@@ -1,8 +1,7 @@
 //! Versions and version ranges as blang/semver reads and orders them.
 //!
-//! The rules are those of blang/semver v4, which upstream uses everywhere; they differ from Cargo's and npm's: build metadata
-//! never matters in comparisons, ranges know no pre-release gating, a space means AND and `||` means OR. Rules:
-//! `docs/reference/catalog-files.md`.
+//! Upstream uses blang/semver v4 everywhere. Its rules differ from Cargo's and npm's: comparisons ignore build metadata, ranges
+//! have no pre-release gating, a space means AND and `||` means OR. Rules: `docs/reference/catalog-files.md`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,7 +14,7 @@ mod range;
 
 pub use range::{Range, RangeError};
 
-/// A semantic version. Equality, order and hash follow precedence, so build metadata is not looked at.
+/// A semantic version. Equality, order and hash follow precedence, so build metadata is ignored.
 #[derive(Clone, Debug)]
 pub struct Version {
     /// First number.
@@ -33,19 +32,19 @@ pub struct Version {
 /// One dot-separated part of a pre-release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Identifier {
-    /// Digits only; below every text.
+    /// Only digits; sorts before every text.
     Number(u64),
     /// Anything else, ordered by bytes.
     Text(Box<str>),
 }
 
-/// Why a text is no version. The wording is blang/semver's, as it shows in validation messages.
+/// Error for a text that is not a version. The wording is blang/semver's, as it occurs in validation messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("Version string empty")]
     Empty,
-    /// Fewer than two dots.
+    /// The text has fewer than two dots.
     #[error("No Major.Minor.Patch elements found")]
     TooFewParts,
     /// A number holds something else than digits.
@@ -114,7 +113,7 @@ impl Version {
     /// Parses `major.minor.patch[-pre][+build]` strictly: no `v`, no leading zeros, no missing part.
     ///
     /// # Errors
-    /// What is wrong with the text, in blang/semver's words.
+    /// The first error of the text, in blang/semver's words.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.is_empty() {
             return Err(VersionError::Empty);
@@ -125,7 +124,7 @@ impl Version {
         };
         let major = parse_number(major, "major", "Major")?;
         let minor = parse_number(minor, "minor", "Minor")?;
-        // Build metadata may hold hyphens, so it goes first.
+        // Build metadata may contain hyphens, so it is split off first.
         let (rest, build) = match rest.split_once('+') {
             Some((rest, build)) => (rest, Some(build)),
             None => (rest, None),
@@ -149,11 +148,11 @@ impl Version {
         })
     }
 
-    /// Parses a version as CSVs and bundles may write it: spaces around, one leading `v`, leading zeros and missing minor or
-    /// patch are forgiven.
+    /// Parses a version as CSVs and bundles may write it. Surrounding spaces, one leading `v`, leading zeros and a missing minor
+    /// or patch are accepted.
     ///
     /// # Errors
-    /// What is wrong with the text after that.
+    /// The first error after these corrections.
     pub fn parse_tolerant(text: &str) -> Result<Self, VersionError> {
         let text = text.trim();
         let text = text.strip_prefix('v').unwrap_or(text);
@@ -167,7 +166,7 @@ impl Version {
         Self::parse(&parts.join("."))
     }
 
-    /// Whether this is a pre-release.
+    /// Returns true for a pre-release.
     pub fn is_prerelease(&self) -> bool {
         !self.pre.is_empty()
     }
@@ -177,7 +176,7 @@ impl Identifier {
     /// Parses one part of a pre-release.
     ///
     /// # Errors
-    /// It is empty, a number with leading zeros or beyond 64 bits, or holds something else than letters, digits and hyphens.
+    /// It is empty, a number with leading zeros or beyond 64 bits, or contains other characters than letters, digits and hyphens.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.is_empty() {
             return Err(VersionError::EmptyPre);
@@ -205,7 +204,7 @@ impl Identifier {
     }
 }
 
-/// Removes leading zeros but keeps one where a digit would be missing otherwise.
+/// Removes leading zeros but keeps one if no digit would remain.
 fn strip_zeros(part: &str) -> String {
     if part.len() < 2 {
         return part.to_owned();

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use crate::hash::fnv1a64;
 use crate::v1alpha1::{ApiServiceDescription, ClusterServiceVersionSpec, CrdDescription};
 
-/// One API.
+/// An API that operators provide or require.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApiKey {
     /// Kind of the API.
@@ -20,28 +20,28 @@ pub struct ApiKey {
     pub group: String,
 }
 
-/// A set of APIs.
+/// Set of APIs.
 pub type ApiSet = BTreeSet<ApiKey>;
 
-/// A text, or a description in a ClusterServiceVersion, does not name an API.
+/// Error for a text, or a description in a ClusterServiceVersion, that does not name an API.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiKeyError {
     /// The text is not `Kind.version.group`.
     #[error("`{text}` is not an API key of the form Kind.version.group")]
     Malformed {
-        /// The text.
+        /// The rejected text.
         text: String,
     },
     /// The name of an owned or required custom resource lacks a group.
     #[error("custom resource definition name `{name}` is not of the form plural.group")]
     CrdName {
-        /// The name.
+        /// The rejected name.
         name: String,
     },
 }
 
 impl ApiKey {
-    /// Makes a key of its parts.
+    /// Creates a key from group, version and kind.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -50,8 +50,8 @@ impl ApiKey {
         }
     }
 
-    /// True when the text form names this API and no other, as it does for every API a cluster can serve: kind and version
-    /// are one word each, the group is words joined by dots. A ClusterServiceVersion may hold anything in their place.
+    /// Returns true if the text form names this API and no other. This holds for every API a cluster can serve: kind and version
+    /// are one word each, and the group is words joined by dots. A ClusterServiceVersion may contain anything in these fields.
     pub fn is_well_formed(&self) -> bool {
         is_word(&self.kind) && is_word(&self.version) && self.group.split('.').all(is_word)
     }
@@ -102,7 +102,7 @@ impl From<&ApiServiceDescription> for ApiKey {
     }
 }
 
-/// A part of an API's name between dots: letters, digits, dashes.
+/// Returns true for one segment of an API's name, the text between two dots: letters, digits, dashes.
 fn is_word(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -110,8 +110,8 @@ fn is_word(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// APIs the operator brings. A description whose words make no API is left out: nobody can serve it, and a list of APIs
-/// that held it would read as a list of others.
+/// Returns the APIs the operator provides. Descriptions that do not form a valid API are skipped: no cluster can serve them, and
+/// a printed list that contains them would parse as different APIs.
 ///
 /// # Errors
 /// [`ApiKeyError::CrdName`] for the first custom resource whose name has no group.
@@ -127,13 +127,13 @@ pub fn provided_apis(spec: &ClusterServiceVersionSpec) -> Result<ApiSet, ApiKeyE
 /// Prints a set: text forms, sorted, joined by commas.
 pub fn print_api_set(apis: &ApiSet) -> String {
     let mut texts: Vec<String> = apis.iter().map(ToString::to_string).collect();
-    // The order of the texts, not of the keys: `.` does not sort before every character a version can have.
+    // Sorted by text, not by key: `.` does not sort before every character a version can have.
     texts.sort();
     texts.join(",")
 }
 
-/// Parses a set as [`print_api_set`] writes it. Spaces do not count, and what is not a key is dropped, because the
-/// annotation can be edited by users.
+/// Parses a set written by [`print_api_set`]. Spaces are ignored. Items that are not keys are dropped, because users can edit the
+/// annotation.
 pub fn parse_api_set(text: &str) -> ApiSet {
     items(text)
         .filter_map(|item| item.parse().ok())
@@ -141,7 +141,7 @@ pub fn parse_api_set(text: &str) -> ApiSet {
         .collect()
 }
 
-/// True when a list holds something that is no API; [`parse_api_set`] does not see it.
+/// Returns true if a list contains an item that is not an API. [`parse_api_set`] drops such items.
 pub fn has_malformed(text: &str) -> bool {
     let named = |item: String| item.parse().is_ok_and(|key: ApiKey| key.is_well_formed());
     !items(text).all(named)

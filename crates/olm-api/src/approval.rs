@@ -1,8 +1,8 @@
-//! What is approved: the steps of an InstallPlan, by a hash.
+//! Approval of an InstallPlan's steps, identified by a hash.
 //!
-//! Who approves with `kubectl operator approve` leaves the hash of what was shown in the annotation
-//! [`crate::labels::APPROVED_HASH`], in the write that sets `spec.approved`. A plan with other steps is not carried out. Without the
-//! annotation `spec.approved` alone counts, as upstream.
+//! `kubectl operator approve` writes the hash of the steps it showed to the annotation [`crate::labels::APPROVED_HASH`], in the
+//! same write that sets `spec.approved`. A plan whose steps differ from the hash is not executed. Without the annotation only
+//! `spec.approved` counts, as upstream.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::hash::base62;
 use crate::labels;
 use crate::v1alpha1::{InstallPlan, Step};
 
-/// Hash of what a plan installs: its ClusterServiceVersions and steps, without what has become of them.
+/// Returns the hash of what a plan installs: its ClusterServiceVersions and steps, without their progress.
 pub fn plan_hash(plan: &InstallPlan) -> String {
     let mut hasher = Sha224::new();
     let mut note = |text: &str| {
@@ -44,7 +44,7 @@ pub fn plan_hash(plan: &InstallPlan) -> String {
     base62(&hasher.finalize())
 }
 
-/// The hash that was approved; none for an approval that names none.
+/// Returns the approved hash; `None` if the approval names no hash.
 pub fn approved_hash(annotations: &BTreeMap<String, String>) -> Option<&str> {
     annotations.get(labels::APPROVED_HASH).map(String::as_str)
 }

@@ -1,4 +1,4 @@
-//! What a part of a cluster reports of itself, as OpenShift has it: `clusteroperators.config.openshift.io`.
+//! Status that a component of the cluster reports, as on OpenShift: `clusteroperators.config.openshift.io`.
 //!
 //! Group and version are those of the [proxy](crate::proxy).
 
@@ -8,92 +8,92 @@ use serde::{Deserialize, Serialize};
 use crate::condition::{FALSE, TRUE};
 use crate::sparse::List;
 
-/// The kind.
+/// Kind of these objects.
 pub const KIND: &str = "ClusterOperator";
 /// Name of the CustomResourceDefinition.
 pub const DEFINITION: &str = "clusteroperators.config.openshift.io";
-/// Name under which the version of the whole release is told.
+/// Name of the version entry for the whole release.
 pub const RELEASE: &str = "operator";
-/// Property of a bundle: the last minor version of OpenShift that it works with.
+/// Bundle property: the last minor version of OpenShift that the bundle supports.
 pub const MAX_OPENSHIFT_VERSION: &str = "olm.maxOpenShiftVersion";
 
-/// The ClusterOperator of OLM, and the name under which OLM's version is told.
+/// Name of OLM's ClusterOperator, and of the version entry for OLM.
 pub const OLM: &str = "operator-lifecycle-manager";
-/// The ClusterOperator of the catalogs.
+/// Name of the ClusterOperator for catalogs.
 pub const CATALOG: &str = "operator-lifecycle-manager-catalog";
 
-/// Condition: it works.
+/// Condition: the component works.
 pub const AVAILABLE: &str = "Available";
-/// Condition: it does not work as it should.
+/// Condition: the component does not work as it should.
 pub const DEGRADED: &str = "Degraded";
-/// Condition: it is on its way to another version.
+/// Condition: the component is moving to another version.
 pub const PROGRESSING: &str = "Progressing";
-/// Condition: the cluster may go to its next minor version.
+/// Condition: the cluster may be upgraded to its next minor version.
 pub const UPGRADEABLE: &str = "Upgradeable";
 
-/// Reason: whether operators fit the next version could not be found out.
+/// Reason: the check whether operators support the next version failed.
 pub const ERROR_CHECKING_COMPATIBILITY: &str = "ErrorCheckingOperatorCompatibility";
-/// Reason: operators do not fit the next version.
+/// Reason: installed operators do not support the next version.
 pub const INCOMPATIBLE_OPERATORS: &str = "IncompatibleOperatorsInstalled";
-/// Reason: the ClusterServiceVersion that is reported on has succeeded.
+/// Reason: the reported ClusterServiceVersion has succeeded.
 pub const CSV_SUCCEEDED: &str = "ClusterServiceVersionSucceeded";
-/// Reason: it has failed.
+/// Reason: the reported ClusterServiceVersion has failed.
 pub const CSV_NOT_SUCCEEDED: &str = "ClusterServiceVersionNotSucceeded";
-/// Reason: it is gone.
+/// Reason: the reported ClusterServiceVersion was deleted.
 pub const CSV_DELETED: &str = "ClusterServiceVersionDeleted";
 
-/// Nothing was done yet that could be told.
+/// Message: there is no progress to report yet.
 pub const WAITING: &str = "Waiting for updates to take effect";
-/// Nothing stands in the way of the next version.
+/// Message: nothing prevents an upgrade to the next version.
 pub const SAFE: &str = "Safe to upgrade";
 
-/// The status, of which OLM's three ClusterOperators are each written by one program.
+/// Status of a ClusterOperator. Each of OLM's three ClusterOperators has exactly one writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterOperatorStatus {
-    /// One of each type.
+    /// Conditions, one per type.
     #[serde(skip_serializing_if = "List::is_absent")]
     pub conditions: List<ClusterOperatorCondition>,
-    /// What runs, in no order.
+    /// Versions of the running components, in no particular order.
     #[serde(skip_serializing_if = "List::is_absent")]
     pub versions: List<OperandVersion>,
-    /// What to look at when something is wrong.
+    /// Objects to look at when something is wrong.
     #[serde(skip_serializing_if = "List::is_absent")]
     pub related_objects: List<RelatedObject>,
 }
 
-/// A condition.
+/// A condition of a ClusterOperator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterOperatorCondition {
-    /// What it is about.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
     /// True, False or Unknown.
     pub status: String,
-    /// When the status became what it is.
+    /// Time of the last change of the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// A word; empty for none.
+    /// Reason, one word; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A text for people; empty for none.
+    /// Human-readable message; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// The version of something that runs.
+/// Version of a running component.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OperandVersion {
-    /// What runs.
+    /// Name of the component.
     pub name: String,
-    /// Its version.
+    /// Version of the component.
     pub version: String,
 }
 
 impl OperandVersion {
-    /// That `name` runs in `version`.
+    /// Creates the entry: `name` runs in `version`.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -102,15 +102,15 @@ impl OperandVersion {
     }
 }
 
-/// A reference.
+/// Reference to an object, or to all objects of a resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelatedObject {
     /// API group; empty for the core group.
     pub group: String,
-    /// Name in paths.
+    /// Plural resource name, as in paths.
     pub resource: String,
-    /// Namespace; empty for what has none.
+    /// Namespace; empty for cluster-scoped objects.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Name; empty for all.
@@ -118,7 +118,7 @@ pub struct RelatedObject {
 }
 
 impl RelatedObject {
-    /// A reference to `resource` of `group`.
+    /// Creates a reference to `resource` of `group`.
     pub fn new(group: &str, resource: &str, namespace: &str, name: &str) -> Self {
         Self {
             group: group.to_owned(),
@@ -130,13 +130,13 @@ impl RelatedObject {
 }
 
 impl ClusterOperatorStatus {
-    /// The condition of a type.
+    /// Returns the condition of this type.
     pub fn condition(&self, type_: &str) -> Option<&ClusterOperatorCondition> {
         self.conditions.iter().find(|known| known.type_ == type_)
     }
 
-    /// Says that the condition `type_` `holds`, for `reason` and with `message`, which may be empty. Since when changes with the status
-    /// alone; other conditions, and the order, stay.
+    /// Sets the condition `type_` to `holds`, with `reason` and `message`, which may be empty. The transition time changes only
+    /// with the status. Other conditions, and the order, are kept.
     pub fn set_condition(&mut self, type_: &str, holds: bool, (reason, message): (&str, &str), now: &Time) {
         let status = if holds { TRUE } else { FALSE };
         let known = self.condition(type_).filter(|known| known.status == status);
@@ -154,7 +154,7 @@ impl ClusterOperatorStatus {
         }
     }
 
-    /// Whether exactly these versions run; in which order they are told says nothing.
+    /// Returns true if exactly these versions are reported, in any order.
     pub fn has_versions(&self, wanted: &[OperandVersion]) -> bool {
         let sorted = |versions: &[OperandVersion]| {
             let mut versions = versions.to_vec();
@@ -164,14 +164,14 @@ impl ClusterOperatorStatus {
         sorted(&self.versions) == sorted(wanted)
     }
 
-    /// Says which versions run, and leaves the list alone where it says so already.
+    /// Sets the reported versions. A list that already has them keeps its order.
     pub fn set_versions(&mut self, wanted: Vec<OperandVersion>) {
         if !self.has_versions(&wanted) {
             self.versions = wanted.into();
         }
     }
 
-    /// The version of something that runs.
+    /// Returns the reported version of a component.
     pub fn version(&self, name: &str) -> Option<&str> {
         let known = self.versions.iter().find(|known| known.name == name);
         known.map(|known| known.version.as_str())

@@ -1,13 +1,13 @@
 //! Condition types, reasons and status words of every kind, copied exactly as clusters have them today.
 //!
-//! A module for each kind; phases are the open enums beside the kinds' types, because they drive state machines.
-//! What they mean is told in `docs/reference`.
+//! There is one module per kind. Phases are the open enums beside the kinds' types, because they drive state machines. Their
+//! meaning is described in `docs/reference`.
 
-/// Condition status: the condition holds.
+/// Condition status: the condition is true.
 pub const TRUE: &str = "True";
-/// Condition status: the condition does not hold.
+/// Condition status: the condition is false.
 pub const FALSE: &str = "False";
-/// Condition status: nothing is known.
+/// Condition status: unknown.
 pub const UNKNOWN: &str = "Unknown";
 
 /// Reasons of a ClusterServiceVersion's status and of its condition history.
@@ -20,25 +20,25 @@ pub mod csv {
     pub const ALL_REQUIREMENTS_MET: &str = "AllRequirementsMet";
     /// Another ClusterServiceVersion owns the same API.
     pub const OWNER_CONFLICT: &str = "OwnerConflict";
-    /// A component could not be installed; it is tried again.
+    /// A component could not be installed; the install is retried.
     pub const INSTALL_COMPONENT_FAILED: &str = "InstallComponentFailed";
-    /// A component could not be installed and trying again would not help.
+    /// A component could not be installed, and a retry would not help.
     pub const INSTALL_COMPONENT_FAILED_NO_RETRY: &str = "InstallComponentFailedNoRetry";
-    /// The install strategy is not understood or broken.
+    /// The install strategy is unknown or invalid.
     pub const INVALID_INSTALL_STRATEGY: &str = "InvalidInstallStrategy";
-    /// Components are installed and not all healthy yet.
+    /// Components are installed but not all are healthy yet.
     pub const INSTALL_WAITING: &str = "InstallWaiting";
     /// Components are installed (phase Installing) or healthy (phase Succeeded).
     pub const INSTALL_SUCCEEDED: &str = "InstallSucceeded";
-    /// The check of the installed components failed, or took too long.
+    /// The check of the installed components failed or timed out.
     pub const INSTALL_CHECK_FAILED: &str = "InstallCheckFailed";
-    /// A component of a succeeded install is not healthy any more.
+    /// A component of a succeeded install is no longer healthy.
     pub const COMPONENT_UNHEALTHY: &str = "ComponentUnhealthy";
     /// A successor exists.
     pub const BEING_REPLACED: &str = "BeingReplaced";
     /// The successor has succeeded.
     pub const REPLACED: &str = "Replaced";
-    /// What is installed differs from what is wanted.
+    /// The installed components differ from the wanted ones.
     pub const NEEDS_REINSTALL: &str = "NeedsReinstall";
     /// A serving certificate is due for renewal.
     pub const NEEDS_CERT_ROTATION: &str = "NeedsCertRotation";
@@ -50,7 +50,7 @@ pub mod csv {
     pub const INVALID_INSTALL_MODES: &str = "InvalidInstallModes";
     /// The OperatorGroup selects no namespace.
     pub const NO_TARGET_NAMESPACES: &str = "NoTargetNamespaces";
-    /// The operator does not support the shape of the OperatorGroup.
+    /// The operator does not support the target namespaces of the OperatorGroup.
     pub const UNSUPPORTED_OPERATOR_GROUP: &str = "UnsupportedOperatorGroup";
     /// The namespace has no OperatorGroup.
     pub const NO_OPERATOR_GROUP: &str = "NoOperatorGroup";
@@ -61,34 +61,35 @@ pub mod csv {
     /// The OperatorGroup's provided APIs are fixed and lack an owned API.
     pub const CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS: &str =
         "CannotModifyStaticOperatorGroupProvidedAPIs";
-    /// The operator being replaced has said that it must not be upgraded now.
+    /// The operator being replaced has reported that it must not be upgraded now.
     pub const OPERATOR_CONDITION_NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";
     /// Reason of the warning event: the operator lacks rights in namespaces that its OperatorGroup targets.
     pub const RIGHTS_MISSING: &str = "RightsMissing";
-    /// Reason of the warning event: rights beyond the namespace were taken back, since no OperatorGroup asks for them.
+    /// Reason of the warning event: rights beyond the namespace were revoked, because no OperatorGroup grants them.
     pub const RIGHTS_WITHDRAWN: &str = "RightsWithdrawn";
-    /// Reason of the warning event: the label of copies was taken off what is none.
+    /// Reason of the warning event: the label of copies was removed from an object that is not a copy.
     pub const LABEL_REMOVED: &str = "LabelRemoved";
-    /// Reason of the warning event: a namespace refuses its copy.
+    /// Reason of the warning event: a namespace rejects its copy.
     pub const COPY_REFUSED: &str = "CopyRefused";
 }
 
-/// The condition of OLMConfig, its reasons and what it says.
+/// Condition of OLMConfig, its reasons and messages.
 pub mod olm_config {
-    /// Type, and reason of the warning event on each operator that is not copied: copies of operators for all namespaces are off.
+    /// Type, and reason of the warning event on each operator that is not copied: copies of operators for all namespaces are
+    /// disabled.
     pub const DISABLED_COPIED_CSVS: &str = "DisabledCopiedCSVs";
-    /// Copies are made.
+    /// Reason: copies are enabled.
     pub const ENABLED: &str = "CopiedCSVsEnabled";
-    /// Copies are switched off.
+    /// Reason: copies are disabled.
     pub const DISABLED: &str = "CopiedCSVsDisabled";
-    /// Message: copies are made, and all are there.
+    /// Message: copies are enabled and all exist.
     pub const ENABLED_MESSAGE: &str = "Copied CSVs are enabled and present across the cluster";
-    /// Message: copies are made, and not all are there yet.
+    /// Message: copies are enabled and at least one is missing.
     pub const MISSING_MESSAGE: &str = "Copied CSVs are enabled and at least one copied CSVs is missing";
-    /// Message: copies are off, and none is there.
+    /// Message: copies are disabled and none exists.
     pub const DISABLED_MESSAGE: &str = "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in \
          AllNamespace mode";
-    /// Message: copies are off, and one is still there.
+    /// Message: copies are disabled and at least one still exists.
     pub const UNEXPECTED_MESSAGE: &str = "Copied CSVs are disabled and at least one unexpected copied CSV was found for an operator \
          installed in AllNamespace mode";
 }
@@ -105,9 +106,9 @@ pub mod requirement {
     pub const PRESENT: &str = "Present";
     /// The required object does not exist.
     pub const NOT_PRESENT: &str = "NotPresent";
-    /// The required object exists and something it needs in turn does not.
+    /// The required object exists, but one of its own dependents does not.
     pub const PRESENT_NOT_SATISFIED: &str = "PresentNotSatisfied";
-    /// The required object exists and does not answer.
+    /// The required object exists but does not respond.
     pub const PRESENT_NOT_AVAILABLE: &str = "PresentNotAvailable";
     /// The Deployment behind an owned APIService is in the install strategy.
     pub const DEPLOYMENT_FOUND: &str = "DeploymentFound";
@@ -117,7 +118,8 @@ pub mod requirement {
     pub const SATISFIED: &str = "Satisfied";
     /// Dependent: not met.
     pub const NOT_SATISFIED: &str = "NotSatisfied";
-    /// How the message of a row begins that reports rights missing beyond the namespace; it keeps nothing from being met.
+    /// Prefix of the message of a row that reports rights missing beyond the namespace; such a row does not make a requirement
+    /// unmet.
     pub const MISSING_RIGHTS: &str = "rights are missing ";
 }
 
@@ -125,23 +127,23 @@ pub mod requirement {
 pub mod subscription {
     /// Type (ours): the version that the Subscription asks for is installed and has succeeded.
     pub const READY: &str = "Ready";
-    /// Reason of [`READY`] (ours): no version is installed yet, and nothing else is known to be in the way.
+    /// Reason of [`READY`] (ours): no version is installed yet, and no obstacle is known.
     pub const NOT_INSTALLED: &str = "NotInstalled";
     /// Type: the catalog that the Subscription names is missing or not healthy.
     pub const CATALOG_SOURCES_UNHEALTHY: &str = "CatalogSourcesUnhealthy";
     /// Type: the InstallPlan the status refers to does not exist.
     pub const INSTALL_PLAN_MISSING: &str = "InstallPlanMissing";
-    /// Type: the InstallPlan is waiting or being carried out.
+    /// Type: the InstallPlan is waiting or being executed.
     pub const INSTALL_PLAN_PENDING: &str = "InstallPlanPending";
     /// Type: the InstallPlan has failed.
     pub const INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
-    /// Type: no set of operators fits.
+    /// Type: no set of operators satisfies the constraints.
     pub const RESOLUTION_FAILED: &str = "ResolutionFailed";
     /// Type: bundles are being fetched.
     pub const BUNDLE_UNPACKING: &str = "BundleUnpacking";
     /// Type: a bundle could not be fetched.
     pub const BUNDLE_UNPACK_FAILED: &str = "BundleUnpackFailed";
-    /// Type: package, channel or bundle is deprecated; sums up the three below.
+    /// Type: package, channel or bundle is deprecated; summary of the three types below.
     pub const DEPRECATED: &str = "Deprecated";
     /// Type: the package is deprecated.
     pub const PACKAGE_DEPRECATED: &str = "PackageDeprecated";
@@ -156,66 +158,66 @@ pub mod subscription {
     pub const ALL_CATALOG_SOURCES_HEALTHY: &str = "AllCatalogSourcesHealthy";
     /// Reason: the catalog that the Subscription names is missing or not healthy.
     pub const UNHEALTHY_CATALOG_SOURCE_FOUND: &str = "UnhealthyCatalogSourceFound";
-    /// Reason: the InstallPlan is not there.
+    /// Reason: the InstallPlan does not exist.
     pub const REFERENCED_INSTALL_PLAN_NOT_FOUND: &str = "ReferencedInstallPlanNotFound";
     /// Reason: the InstallPlan has no phase yet.
     pub const INSTALL_PLAN_NOT_YET_RECONCILED: &str = "InstallPlanNotYetReconciled";
-    /// Reason of [`INSTALL_PLAN_FAILED`] when the InstallPlan tells none; the same word as the type.
+    /// Reason of [`INSTALL_PLAN_FAILED`] when the InstallPlan reports none; the same word as the type.
     pub const REASON_INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
-    /// Event (ours): the cluster will not take something of a bundle that is about to be installed.
+    /// Event (ours): the cluster will reject part of a bundle that is about to be installed.
     pub const CLUSTER_UNSUITABLE: &str = "ClusterUnsuitable";
-    /// Event (ours): an annotation about upgrades cannot be read, and counts as the most careful one.
+    /// Event (ours): an annotation about upgrades cannot be parsed; the most restrictive value applies.
     pub const UPGRADE_POLICY_INVALID: &str = "UpgradePolicyInvalid";
-    /// Event (ours): a plan was changed on its way in, so that it waits for something else than it was to, or for nothing.
+    /// Event (ours): a plan was changed on admission, so that it waits for something else, or for nothing.
     pub const INSTALL_PLAN_REWRITTEN: &str = "InstallPlanRewritten";
-    /// Event (ours): an annotation asks for more or less than is allowed.
+    /// Event (ours): the value of an annotation is outside the allowed range.
     pub const ANNOTATION_OUT_OF_BOUNDS: &str = "AnnotationOutOfBounds";
-    /// Reason of [`RESOLUTION_FAILED`]: the wishes contradict each other or the catalogs.
+    /// Reason of [`RESOLUTION_FAILED`]: the requests contradict each other or the catalogs.
     pub const CONSTRAINTS_NOT_SATISFIABLE: &str = "ConstraintsNotSatisfiable";
-    /// Reason of [`RESOLUTION_FAILED`]: something else went wrong, the message tells what.
+    /// Reason of [`RESOLUTION_FAILED`]: another error, described in the message.
     pub const ERROR_PREVENTED_RESOLUTION: &str = "ErrorPreventedResolution";
     /// Reason of [`BUNDLE_UNPACKING`].
     pub const UNPACKING_IN_PROGRESS: &str = "UnpackingInProgress";
-    /// Reason of [`BUNDLE_UNPACK_FAILED`]: a bundle could not be had; the same word as the type.
+    /// Reason of [`BUNDLE_UNPACK_FAILED`]: a bundle could not be fetched; the same word as the type.
     pub const REASON_BUNDLE_UNPACK_FAILED: &str = "BundleUnpackFailed";
-    /// Reason of [`BUNDLE_UNPACK_FAILED`]: something else went wrong, the message tells what.
+    /// Reason of [`BUNDLE_UNPACK_FAILED`]: another error, described in the message.
     pub const ERROR_PREVENTED_UNPACKING: &str = "ErrorPreventedUnpacking";
-    /// Reason of [`BUNDLE_UNPACK_FAILED`]: the InstallPlan could not be made.
+    /// Reason of [`BUNDLE_UNPACK_FAILED`]: the InstallPlan could not be created.
     pub const ENSURE_INSTALL_PLAN_FAILED: &str = "EnsureInstallPlanFailed";
 }
 
 /// Condition types and reasons of an InstallPlan.
 pub mod install_plan {
-    /// Type: the plan has been carried out, or has failed.
+    /// Type: the plan has completed or failed.
     pub const INSTALLED: &str = "Installed";
     /// Reason: no usable OperatorGroup or ServiceAccount.
     pub const INSTALL_CHECK_FAILED: &str = "InstallCheckFailed";
-    /// Reason (ours): other steps were approved than the plan has.
+    /// Reason (ours): the approved steps are not the steps of the plan.
     pub const OTHER_STEPS_APPROVED: &str = "OtherStepsApproved";
-    /// Reason: a step failed for good.
+    /// Reason: a step failed permanently.
     pub const INSTALL_COMPONENT_FAILED: &str = "InstallComponentFailed";
-    /// Type (ours): an error that does not pass by itself is being tried again. Its transition time is when the first such
-    /// error came, from which the retry window counts; it goes with the error.
+    /// Type (ours): a non-transient error is being retried. The transition time is that of the first such error, and the retry
+    /// window counts from it. The condition is removed with the error.
     pub const FAILING: &str = "Failing";
     /// Reason of [`FAILING`].
     pub const LASTING_ERROR: &str = "LastingError";
-    /// Reason written, with an empty message, once [`INSTALL_CHECK_FAILED`] is over.
+    /// Reason written, with an empty message, once [`INSTALL_CHECK_FAILED`] no longer applies.
     pub const UNKNOWN: &str = "Unknown";
-    /// Reason of the warning event about accounts or RBAC of a completed plan that are missing and cannot be made again.
+    /// Reason of the warning event about accounts or RBAC of a completed plan that are missing and cannot be recreated.
     pub const RESTORATION_FAILED: &str = "RestorationFailed";
-    /// Reason of the warning event about a step whose object the API server took with warnings.
+    /// Reason of the warning event about a step whose object the API server accepted with warnings.
     pub const APPLIED_WITH_WARNINGS: &str = "AppliedWithWarnings";
-    /// Reason of the warning event about a custom resource that does not fit the schema its definition got.
+    /// Reason of the warning event about a custom resource that does not match the new schema of its definition.
     pub const CRD_VALIDATION: &str = "CRDValidation";
-    /// Reason (ours) of the warning event about a plan that waits for approval and whose preview is not so any more.
+    /// Reason (ours) of the warning event about a plan that waits for approval and whose preview is outdated.
     pub const PREVIEW_OUTDATED: &str = "PreviewOutdated";
 }
 
 /// Condition types and reasons of a bundle lookup in an InstallPlan's status.
 pub mod bundle_lookup {
-    /// Type: the bundle's content is not there yet.
+    /// Type: the bundle's content is not available yet.
     pub const PENDING: &str = "BundleLookupPending";
-    /// Type: the bundle's content cannot be had.
+    /// Type: the bundle's content cannot be fetched.
     pub const FAILED: &str = "BundleLookupFailed";
 }
 
@@ -223,35 +225,35 @@ pub mod bundle_lookup {
 pub mod catalog_source {
     /// `status.reason`: the spec is not valid.
     pub const SPEC_INVALID_ERROR: &str = "SpecInvalidError";
-    /// `status.reason`: the ConfigMap of the catalog cannot be had.
+    /// `status.reason`: the ConfigMap of the catalog cannot be read.
     pub const CONFIG_MAP_ERROR: &str = "ConfigMapError";
     /// `status.reason`: the registry server could not be set up.
     pub const REGISTRY_SERVER_ERROR: &str = "RegistryServerError";
-    /// `status.reason`: the interval of polls cannot be understood.
+    /// `status.reason`: the poll interval cannot be parsed.
     pub const INVALID_INTERVAL_ERROR: &str = "InvalidIntervalError";
-    /// Type: the template of the catalog's image came to an image.
+    /// Type: the template of the catalog's image has been resolved to an image.
     pub const TEMPLATES_HAVE_RESOLVED: &str = "TemplatesHaveResolved";
-    /// Type: what the template came to, in the message.
+    /// Type: the resolved image, in the message.
     pub const RESOLVED_IMAGE: &str = "ResolvedImage";
-    /// Reason of both types: it is an image.
+    /// Reason of both types: the template resolved to an image.
     pub const ALL_TEMPLATES_RESOLVED: &str = "AllTemplatesResolved";
-    /// Reason of both types: it is none.
+    /// Reason of both types: the template did not resolve to an image.
     pub const UNABLE_TO_RESOLVE: &str = "UnableToResolve";
-    /// Connection state: no connection wanted at the moment.
+    /// Connection state: no connection is wanted at the moment.
     pub const IDLE: &str = "IDLE";
-    /// Connection state: being connected.
+    /// Connection state: connecting.
     pub const CONNECTING: &str = "CONNECTING";
     /// Connection state: connected.
     pub const READY: &str = "READY";
-    /// Connection state: failed, will be tried again.
+    /// Connection state: failed, will be retried.
     pub const TRANSIENT_FAILURE: &str = "TRANSIENT_FAILURE";
-    /// Connection state: closed for good.
+    /// Connection state: closed permanently.
     pub const SHUTDOWN: &str = "SHUTDOWN";
 }
 
 /// Condition types and reasons of an OperatorGroup.
 pub mod operator_group {
-    /// Type: something is wrong with the ServiceAccount the group names.
+    /// Type: there is a problem with the ServiceAccount the group names.
     pub const SERVICE_ACCOUNT: &str = "OperatorGroupServiceAccount";
     /// Reason of [`SERVICE_ACCOUNT`]: it does not exist.
     pub const SERVICE_ACCOUNT_NOT_FOUND: &str = "ServiceAccountNotFound";
@@ -261,24 +263,24 @@ pub mod operator_group {
     pub const MULTIPLE_OPERATOR_GROUPS_FOUND: &str = "MultipleOperatorGroupsFound";
     /// Message of [`MULTIPLE_OPERATOR_GROUP`].
     pub const MULTIPLE_OPERATOR_GROUPS_MESSAGE: &str = "Multiple OperatorGroup found in the same namespace";
-    /// Reason of the warning event: `spec.selector` makes no sense, so the targets stay as they were.
+    /// Reason of the warning event: `spec.selector` is invalid, so the targets are kept.
     pub const INVALID_SELECTOR: &str = "InvalidSelector";
-    /// Reason of the warning event: its ClusterRoles cannot be made, as its name does not fit a label.
+    /// Reason of the warning event: its ClusterRoles cannot be created, because its name does not fit a label.
     pub const NAME_TOO_LONG: &str = "NameTooLong";
-    /// Reason of the warning event: its ClusterRoles take up a part of its APIs.
+    /// Reason of the warning event: its ClusterRoles aggregate only some of its APIs.
     pub const TOO_MANY_APIS: &str = "TooManyAPIs";
 }
 
 /// Reasons of events about the ClusterRoles for users.
 pub mod user_role {
-    /// Reason of the warning event: a ClusterRole of somebody else has the name that one of OLM's needs.
+    /// Reason of the warning event: a ClusterRole that OLM does not own has the name of one that OLM needs.
     pub const NAME_TAKEN: &str = super::operator_condition::NAME_TAKEN;
 }
 
 /// Condition types of an OperatorCondition, and reasons of its events.
 pub mod operator_condition {
-    /// Reason of the warning event: an object of somebody else has the name that its Role or RoleBinding needs.
+    /// Reason of the warning event: an object that OLM does not own has the name of the Role or RoleBinding that OLM needs.
     pub const NAME_TAKEN: &str = "NameTaken";
-    /// The one interpreted type: whether the operator may be upgraded now.
+    /// The only type that OLM interprets: whether the operator may be upgraded now.
     pub const UPGRADEABLE: &str = "Upgradeable";
 }

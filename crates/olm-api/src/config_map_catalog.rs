@@ -1,7 +1,7 @@
-//! Catalogs in ConfigMaps: which keys make one, how large it may be, and the hash that tells its contents apart.
+//! Catalogs in ConfigMaps: the keys that form a catalog, its maximum size, and the hash that identifies its contents.
 //!
-//! The operator hashes what the API server holds, the server in the catalog's pod what the node mounted: only when both agree
-//! does it serve.
+//! The operator hashes the object in the API server. The server in the catalog's pod hashes the files that the node mounted. It
+//! serves only if both hashes agree.
 
 use std::borrow::Cow;
 
@@ -15,12 +15,12 @@ pub const CRDS: &str = "customResourceDefinitions";
 pub const CSVS: &str = "clusterServiceVersions";
 /// Key of the list of packages.
 pub const PACKAGES: &str = "packages";
-/// The keys that are read; whatever else the ConfigMap has is nobody's concern.
+/// Keys that are read; other keys of the ConfigMap are ignored.
 pub const KEYS: [&str; 3] = [CRDS, CSVS, PACKAGES];
-/// Bytes of the three texts together. A ConfigMap of Kubernetes has room for one MiB.
+/// Maximum size of the three texts together, in bytes. A Kubernetes ConfigMap can hold one MiB.
 pub const MAX_BYTES: usize = 8 << 20;
 
-/// Hash of a catalog's content: of the texts under [`KEYS`], and of which of them are missing.
+/// Returns the hash of a catalog's content: the texts under [`KEYS`] and the set of missing keys.
 pub fn content_hash<'a>(text: impl Fn(&str) -> Option<Cow<'a, [u8]>>) -> String {
     let mut hasher = Sha224::new();
     for key in KEYS {

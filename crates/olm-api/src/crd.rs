@@ -1,7 +1,7 @@
 //! CustomResourceDefinitions, generated from the types.
 //!
-//! The types are the one source: names, columns and scope come from their derive attributes, schemas from their fields,
-//! descriptions from their doc comments. What core Kubernetes types need on top is in [`core_types`].
+//! The types are the only source: names, columns and scope come from their derive attributes, schemas from their fields,
+//! descriptions from their doc comments. Additions for core Kubernetes types are in [`core_types`].
 
 mod core_types;
 mod structural;
@@ -15,18 +15,19 @@ use serde_json::{Map, Value, json};
 pub use self::unknown::{UnknownField, unknown_fields};
 use crate::{packages, v1, v1alpha1, v1alpha2, v2};
 
-/// The kind of the definitions.
+/// Kind of the definitions.
 pub const KIND: &str = "CustomResourceDefinition";
-/// `apiVersion` of definitions that Kubernetes 1.16 and later take.
+/// `apiVersion` of definitions on Kubernetes 1.16 and later.
 pub const API_VERSION: &str = "apiextensions.k8s.io/v1";
-/// `apiVersion` of definitions that Kubernetes 1.22 and later do not take.
+/// `apiVersion` of definitions that Kubernetes 1.22 and later reject.
 pub const OLD_API_VERSION: &str = "apiextensions.k8s.io/v1beta1";
 /// The version in [`API_VERSION`].
 pub const VERSION: &str = "v1";
 /// The version in [`OLD_API_VERSION`].
 pub const OLD_VERSION: &str = "v1beta1";
 
-/// Marks of a definition: tools that deploy leave it when what brought it goes, since every object of its kind goes with it.
+/// Annotations of a definition that make deployment tools keep it on uninstall. Deleting it would delete every object of its
+/// kind.
 const KEPT: [(&str, &str); 2] = [
     ("helm.sh/resource-policy", "keep"),
     ("argocd.argoproj.io/sync-options", "Prune=false,Delete=false"),
@@ -41,21 +42,21 @@ pub struct Definition {
     pub manifest: Value,
 }
 
-/// Fields that must be there at the root of an object.
+/// Fields that are required at the root of an object.
 #[derive(Clone, Copy)]
 enum Root {
     /// `metadata` and `spec`.
     MetadataAndSpec,
-    /// `metadata`.
+    /// Only `metadata`.
     Metadata,
-    /// Nothing, for a kind that only the lifecycle manager writes.
+    /// No field, for a kind that only the lifecycle manager writes.
     Free,
 }
 
-/// All definitions, sorted by name.
+/// Returns all definitions, sorted by name.
 ///
 /// # Errors
-/// When a type has no JSON schema of the form Kubernetes takes; a defect of this crate, found by its tests.
+/// If a type has no JSON schema of the form Kubernetes accepts; a defect of this crate, found by its tests.
 pub fn definitions() -> Result<Vec<Definition>, serde_json::Error> {
     use Root::{Free, Metadata, MetadataAndSpec};
     use v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
@@ -99,7 +100,7 @@ pub fn definitions() -> Result<Vec<Definition>, serde_json::Error> {
     Ok(definitions)
 }
 
-/// Schema of a PackageManifest, which has no CustomResourceDefinition because it is not stored.
+/// Returns the schema of a PackageManifest, which has no CustomResourceDefinition because it is not stored.
 pub fn package_manifest_schema() -> Value {
     root_schema::<packages::PackageManifest>(
         Root::MetadataAndSpec,
@@ -107,7 +108,7 @@ pub fn package_manifest_schema() -> Value {
     )
 }
 
-/// The definition that serves several versions of one kind; names are those of the first.
+/// Merges single-version definitions of one kind into one definition; names are those of the first.
 fn definition(versions: Vec<Value>) -> Definition {
     let mut manifest = Value::Null;
     for mut single in versions {
@@ -137,7 +138,7 @@ fn definition(versions: Vec<Value>) -> Definition {
     Definition { name, manifest }
 }
 
-/// The definition with the one version that `K` is.
+/// Returns the definition with the single version that `K` describes.
 fn version<K>(root: Root, about: &str) -> Result<Value, serde_json::Error>
 where
     K: CustomResourceExt + HasSpec<Spec: JsonSchema> + HasStatus<Status: JsonSchema>,

@@ -1,6 +1,6 @@
-//! How fields are read: nulls, missing parts, and errors that name object and path.
+//! Decoding of fields: nulls, missing parts, and errors that name object and path.
 //!
-//! Rule: `null` is accepted for every optional field and for lists, and means "not there".
+//! `null` is accepted for every optional field and for lists, and means absent.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -15,7 +15,7 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads an optional text that people, and examples, also write as a number.
+/// Reads an optional text that users, and examples, also write as a number.
 pub(crate) fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(match Option::<Value>::deserialize(deserializer)? {
         Some(Value::Number(number)) => Some(number.to_string()),
@@ -24,10 +24,10 @@ pub(crate) fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     })
 }
 
-/// Lets a struct that carries `#[serde(remote = "Self")]` be absent or `null`: both read as its default.
+/// Allows a struct with `#[serde(remote = "Self")]` to be absent or `null`: both read as its default.
 ///
-/// A custom resource's generated root has a mandatory `spec`, and serde hands a field that is missing altogether only to
-/// types that ask for an option.
+/// A custom resource's generated root has a mandatory `spec`. For a missing field serde calls only types that deserialize an
+/// option.
 macro_rules! absent_means_default {
     ($name:ident) => {
         impl<'de> serde::Deserialize<'de> for $name {
@@ -52,19 +52,19 @@ macro_rules! absent_means_default {
 }
 pub(crate) use absent_means_default;
 
-/// An object could not be read.
+/// Error: an object could not be decoded.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to decode {object}: field `{path}`: {reason}")]
 pub struct DecodeError {
     /// `Kind` and name of the object as far as they could be read.
     pub object: String,
-    /// Path of the field that does not fit, `.` for the whole.
+    /// Path of the field that does not decode, `.` for the whole object.
     pub path: String,
-    /// What does not fit.
+    /// Description of the mismatch.
     pub reason: String,
 }
 
-/// Decodes `value`, telling `object` and the path inside `value` when it does not fit.
+/// Decodes `value`; the error names `object` and the path inside `value`.
 pub(crate) fn decode_at<T: DeserializeOwned>(value: &Value, object: &str) -> Result<T, DecodeError> {
     serde_path_to_error::deserialize(value).map_err(|error| DecodeError {
         object: object.to_owned(),

@@ -12,8 +12,8 @@ use crate::decode::{DecodeError, decode_at};
 
 /// A core Kubernetes type inside one of ours, kept as the JSON it came as and decoded to `T` on demand.
 ///
-/// Two reasons. A Deployment spec that does not decode must be a problem of one ClusterServiceVersion, told in its status,
-/// not of the list it was read with. And a field of a newer Kubernetes than ours must survive a read-modify-write.
+/// There are two reasons. A Deployment spec that does not decode must be an error in the status of one ClusterServiceVersion, not
+/// of the list it was read with. And a field of a newer Kubernetes than ours must survive a read-modify-write.
 #[derive(Debug)]
 pub struct Embedded<T> {
     raw: Value,
@@ -21,7 +21,7 @@ pub struct Embedded<T> {
 }
 
 impl<T> Embedded<T> {
-    /// Takes JSON as it is; whether it is a `T` shows when it is decoded.
+    /// Wraps JSON as it is; it is checked only when it is decoded.
     pub fn from_raw(raw: Value) -> Self {
         Self {
             raw,
@@ -29,14 +29,14 @@ impl<T> Embedded<T> {
         }
     }
 
-    /// The JSON as it came.
+    /// Returns the JSON as it came.
     pub fn raw(&self) -> &Value {
         &self.raw
     }
 }
 
 impl<T: DeserializeOwned> Embedded<T> {
-    /// Decodes to the core type. `object` says what is decoded, for the error: "deployment `manager`".
+    /// Decodes to the core type. `object` names the decoded object in the error: "deployment `manager`".
     ///
     /// A `null` anywhere is read as absent, and in labels, annotations and similar maps as empty text.
     ///
@@ -53,13 +53,13 @@ impl<T: Serialize> Embedded<T> {
     /// Encodes a core type.
     ///
     /// # Errors
-    /// When `typed` has no JSON form, which no core type is capable of.
+    /// If `typed` has no JSON form, which happens for no core type.
     pub fn encode(typed: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_value(typed).map(Self::from_raw)
     }
 }
 
-/// Decodes every item of a list; `object` gets the index behind it in errors.
+/// Decodes every item of a list; errors name `object` and the index.
 ///
 /// # Errors
 /// The first item that does not decode.

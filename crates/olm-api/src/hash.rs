@@ -1,9 +1,9 @@
 //! Hashes that clusters already carry in labels and object names.
 //!
-//! They are SHA-224 over JSON in the form Go's encoder writes it, read as one big number and printed in base 62. Names of
-//! RBAC objects contain such a hash and are recomputed when a plan is carried out, so the result has to agree bit by bit
-//! with what an older lifecycle manager computed. Order of fields is the order of the struct given; optional fields must
-//! be left out by the struct, as Go's `omitempty` does.
+//! They are SHA-224 over JSON in the form Go's encoder writes it, read as one big number and printed in base 62. Names of RBAC
+//! objects contain such a hash and are recomputed when a plan is executed. So the result has to equal, bit by bit, the hash that
+//! an older lifecycle manager computed. Fields are written in the order of the struct. The struct must leave out optional fields,
+//! as Go's `omitempty` does.
 
 use go_compat::json::{self, Html};
 use serde::Serialize;
@@ -11,33 +11,33 @@ use sha2::{Digest, Sha224};
 
 const ALPHABET: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Longest name [`generate_name`] aims at.
+/// Maximum length [`generate_name`] aims at.
 const MAX_NAME_LENGTH: usize = 63;
 
-/// Hash of spec-hash labels and generated names: JSON with a newline behind it.
+/// Returns the hash of spec-hash labels and generated names: JSON with a trailing newline.
 ///
 /// # Errors
-/// As [`json::encode`].
+/// The errors of [`json::encode`].
 pub fn hash_with_newline<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
     Ok(sha224_base62(
         (json::encode(value, Html::Escaped)? + "\n").as_bytes(),
     ))
 }
 
-/// Hash of the permissions label and of copied ClusterServiceVersions: JSON without a newline.
+/// Returns the hash of the permissions label and of copied ClusterServiceVersions: JSON without a newline.
 ///
 /// # Errors
-/// As [`json::encode`].
+/// The errors of [`json::encode`].
 pub fn hash_without_newline<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
     Ok(sha224_base62(json::encode(value, Html::Escaped)?.as_bytes()))
 }
 
-/// SHA-224 of bytes in base 62.
+/// Returns SHA-224 of bytes in base 62.
 pub fn sha224_base62(bytes: &[u8]) -> String {
     base62(&Sha224::digest(bytes))
 }
 
-/// Bytes, read as one big-endian number, in base 62 with the digits `0-9a-zA-Z`, without padding.
+/// Prints bytes, read as one big-endian number, in base 62 with the digits `0-9a-zA-Z`, without padding.
 pub fn base62(bytes: &[u8]) -> String {
     let mut number = bytes.to_vec();
     let mut digits = Vec::new();
@@ -58,12 +58,12 @@ pub fn base62(bytes: &[u8]) -> String {
     digits.into_iter().map(char::from).collect()
 }
 
-/// Name `<base>-<hash of object>` with a base cut to keep it within 63 characters.
+/// Returns the name `<base>-<hash of object>` with a base cut to keep it within 63 characters.
 ///
 /// A base that fits exactly without the hyphen gives 64 characters: existing names have that quirk, so it is kept.
 ///
 /// # Errors
-/// As [`json::encode`].
+/// The errors of [`json::encode`].
 pub fn generate_name<T: Serialize>(base: &str, object: &T) -> Result<String, serde_json::Error> {
     let hash = hash_with_newline(object)?;
     let mut end = base.len();
@@ -76,7 +76,7 @@ pub fn generate_name<T: Serialize>(base: &str, object: &T) -> Result<String, ser
     Ok(format!("{}-{hash}", &base[..end]))
 }
 
-/// FNV-1a hash of 64 bits.
+/// Returns the FNV-1a hash of 64 bits.
 pub fn fnv1a64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

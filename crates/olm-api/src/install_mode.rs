@@ -1,6 +1,6 @@
-//! Whether an operator supports the namespaces its OperatorGroup selects.
+//! Check that an operator supports the namespaces its OperatorGroup selects.
 //!
-//! Rules: `docs/reference/operator-groups.md`. The texts end up in status messages that users know.
+//! Rules: `docs/reference/operator-groups.md`. The texts are status messages that users know.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::v1alpha1::{InstallMode, InstallModeType};
 /// The one target namespace that means the whole cluster.
 pub const NAMESPACE_ALL: &str = "";
 
-/// Why the selected namespaces are not supported. The text is the status message.
+/// Error: the selected namespaces are not supported. The text is the status message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallModeError {
-    /// A mode stands in the list twice; no set of modes can be made of it.
+    /// A mode is listed twice.
     #[error("InstallMode list contains duplicates, cannot make set: {modes}")]
     Duplicate {
         /// The list, as `[{Type supported} …]`.
@@ -32,7 +32,7 @@ pub enum InstallModeError {
     NotSupported {
         /// The mode that would be needed.
         mode: InstallModeType,
-        /// What cannot be watched: "own namespace", "3 namespaces".
+        /// Description of the unsupported namespaces: "own namespace", "3 namespaces".
         what: String,
     },
 }
@@ -77,10 +77,10 @@ pub fn check_install_modes(
     }
 }
 
-/// The modes as a map from type to support.
+/// Returns the modes as a map from type to support.
 ///
 /// # Errors
-/// [`InstallModeError::Duplicate`] when a type is listed twice, whatever it says.
+/// [`InstallModeError::Duplicate`] if a type is listed twice, even with the same value.
 pub fn mode_set(modes: &[InstallMode]) -> Result<BTreeMap<InstallModeType, bool>, InstallModeError> {
     let set: BTreeMap<_, _> = modes
         .iter()

@@ -1,8 +1,8 @@
 //! Label, annotation, finalizer and field manager keys users and other components can see.
 //!
-//! Every key is copied exactly as clusters have it today.
-//! The labels are the only join between the components: in particular [`MANAGED`] must be on an object from its creation,
-//! because a cache filtered by it never learns of an object that gets the label later than its first event.
+//! Every key is copied exactly as clusters have it today. The labels are the only join between the components. In particular
+//! [`MANAGED`] must be on an object from its creation: a cache filtered by it misses objects that get the label after their first
+//! event.
 
 // Ownership ---------------------------------------------------------------------------------------------------------
 
@@ -26,12 +26,12 @@ pub const TRUE: &str = "true";
 /// Header of a write that OLM makes in a ServiceAccount's name: the admission policy of the guarded labels lets it write
 /// [`OWNER`], [`OWNER_NAMESPACE`], [`OWNER_KIND`] and [`COPIED_FROM`] on RBAC objects. Lower case, as headers are compared.
 pub const IMPERSONATE_EXTRA: &str = "impersonate-extra-olm.operatorframework.io";
-/// Its value.
+/// Value of the header [`IMPERSONATE_EXTRA`].
 pub const IMPERSONATE_EXTRA_VALUE: &str = "marks";
 /// Name of the admission policy that guards these labels, and of its binding.
 pub const GUARD_POLICY: &str = "olm-guarded-labels";
 
-/// True for a label that says whose a RBAC object is, and that only OLM may set.
+/// Returns true for a label that names the owner of an RBAC object and that only OLM may set.
 pub fn is_guarded(label: &str) -> bool {
     label == OWNER
         || label == COPIED_FROM
@@ -58,25 +58,26 @@ pub const EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION: &str =
     "olm.operatorframework.io/exclude-global-namespace-resolution";
 /// Annotation of an OperatorGroup: deadline of an unpack Job, a Go duration.
 pub const BUNDLE_UNPACK_TIMEOUT: &str = "operatorframework.io/bundle-unpack-timeout";
-/// Annotation of an OperatorGroup: least time between two unpack attempts, a Go duration. Without it nothing is retried.
+/// Annotation of an OperatorGroup: minimum time between two unpack attempts, a Go duration. Without it there are no retries.
 pub const BUNDLE_UNPACK_MIN_RETRY_INTERVAL: &str = "operatorframework.io/bundle-unpack-min-retry-interval";
 
 // Upgrades by policy, all ours: docs/guides/upgrade-policies.md -------------------------------------------------------
 
-/// Annotation by which a ClusterServiceVersion names the namespace where it wants to be installed.
+/// Annotation of a ClusterServiceVersion: the namespace its author suggests for the install.
 pub const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
-/// Annotation of a Subscription: which upgrades are approved without a user, `patch`, `minor` or `all`.
+/// Annotation of a Subscription: the upgrades that are approved without a user, `patch`, `minor` or `all`.
 pub const UPGRADE_APPROVE: &str = "operatorframework.io/upgrade-approve";
-/// Annotation of a Subscription: range of versions outside of which nothing is installed for it.
+/// Annotation of a Subscription: range of allowed versions. No version outside the range is installed.
 pub const UPGRADE_HOLD: &str = "operatorframework.io/upgrade-hold";
-/// Annotation of a Subscription: when its InstallPlans may begin without a user, `<days> <start> <duration> [<time zone>]`.
+/// Annotation of a Subscription: window in which its InstallPlans may start without a user, `<days> <start> <duration> [<time
+/// zone>]`.
 pub const UPGRADE_WINDOW: &str = "operatorframework.io/upgrade-window";
-/// Annotation of a Subscription, value [`TRUE`]: after an upgrade that failed a user has to approve the next one.
+/// Annotation of a Subscription, value [`TRUE`]: after a failed upgrade a user has to approve the next one.
 pub const UPGRADE_STOP_AFTER_FAILURE: &str = "operatorframework.io/upgrade-stop-after-failure";
-/// Annotation of an OperatorGroup, value [`TRUE`]: Subscriptions that say Manual make only their own InstallPlans wait.
+/// Annotation of an OperatorGroup, value [`TRUE`]: Subscriptions with Manual approval block only their own InstallPlans.
 pub const SEPARATE_APPROVAL: &str = "operatorframework.io/separate-approval";
-/// Annotation of an InstallPlan that waits by policy and not for a user: Subscriptions whose upgrade failed before it, separated
-/// by commas.
+/// Annotation of an InstallPlan that waits because of a policy and not for a user: Subscriptions whose upgrade failed before it,
+/// separated by commas.
 pub const UPGRADE_WAITS: &str = "operatorframework.io/upgrade-waits";
 
 // Components and hashes ---------------------------------------------------------------------------------------------
@@ -85,13 +86,13 @@ pub const UPGRADE_WAITS: &str = "operatorframework.io/upgrade-waits";
 pub const COMPONENT_PREFIX: &str = "operators.coreos.com/";
 /// Label of an operator's Deployment: hash of the wanted Deployment spec.
 pub const DEPLOYMENT_SPEC_HASH: &str = "olm.deployment-spec-hash";
-/// Annotation (ours) of an operator's Deployment: the last change of its spec by somebody else that was undone, as a time.
+/// Annotation (ours) of an operator's Deployment: time of the last spec change by another client that was reverted.
 pub const UNDONE_CHANGE: &str = "operatorframework.io/undone-change";
 /// Label of a catalog pod: hash of the wanted pod spec.
 pub const POD_SPEC_HASH: &str = "olm.pod-spec-hash";
-/// Annotation (ours) of a catalog's pod: how many pods of the same kind died young one after the other before it.
+/// Annotation (ours) of a catalog's pod: number of consecutive pods of the same kind that failed early before it.
 pub const POD_FAILURES: &str = "operatorframework.io/registry-pod-failures";
-/// Annotation (ours) of a ConfigMap catalog's pod: how many pods before it, one after the other, were outdated before they had started.
+/// Annotation (ours) of a ConfigMap catalog's pod: number of consecutive pods before it that were outdated before they started.
 pub const POD_OUTDATED: &str = "operatorframework.io/registry-pod-outdated";
 /// Label of a catalog Service: hash of the wanted Service spec.
 pub const SERVICE_SPEC_HASH: &str = "olm.service-spec-hash";
@@ -100,18 +101,18 @@ pub const PERMISSIONS_HASH: &str = "olm.permissions.hash";
 
 // Catalogs ----------------------------------------------------------------------------------------------------------
 
-/// Label of catalog pods and NetworkPolicies and selector of the catalog Service: CatalogSource name.
-/// It is empty on a pod that only looks for a newer image.
+/// Label of catalog pods and NetworkPolicies and selector of the catalog Service: CatalogSource name. It is empty on a pod that
+/// only checks for a newer image.
 pub const CATALOG_SOURCE: &str = "olm.catalogSource";
-/// Label of a pod that looks for a newer image: name of the CatalogSource.
+/// Label of a pod that checks for a newer image: name of the CatalogSource.
 pub const CATALOG_UPDATE: &str = "catalogsource.operators.coreos.com/update";
-/// Annotation (ours) of a catalog pod: digest that the registry told of its image, where a poll was the reason to look.
+/// Annotation (ours) of a catalog pod: digest that the registry returned for its image, if a poll triggered the check.
 pub const IMAGE_DIGEST: &str = "operatorframework.io/image-digest";
 /// Annotation (ours) of a catalog's ServiceAccount: a JSON list of the pull secrets in it that came from the CatalogSource.
 pub const CATALOG_PULL_SECRETS: &str = "operatorframework.io/catalog-pull-secrets";
-/// Label of a catalog pod: `resourceVersion` of the ConfigMap that it was made for.
+/// Label of a catalog pod: `resourceVersion` of the ConfigMap it was created for.
 pub const CONFIG_MAP_RESOURCE_VERSION: &str = "olm.configMapResourceVersion";
-/// Annotation of a ClusterServiceVersion: the one that its build takes the place of.
+/// Annotation of a ClusterServiceVersion: the one that its build replaces.
 pub const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 /// Annotation of a CatalogSource: its image, with variables for the version of the cluster.
 pub const CATALOG_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
@@ -124,15 +125,15 @@ pub const POD_SECURITY_ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
 // Bundles and plans -------------------------------------------------------------------------------------------------
 
-/// Label of an unpack Job and its pod: name of the ConfigMap that takes the bundle.
+/// Label of an unpack Job and its pod: name of the ConfigMap that receives the bundle.
 pub const BUNDLE_UNPACK_REF: &str = "operatorframework.io/bundle-unpack-ref";
 /// Annotation of an unpacked bundle's ConfigMap: the bundle image.
 pub const SOURCE_IMAGE: &str = "olm.sourceImage";
-/// Annotation of an unpacked bundle's ConfigMap: how its entries are encoded, see [`CONTENT_ENCODING_GZIP_BASE64`].
+/// Annotation of an unpacked bundle's ConfigMap: encoding of its entries, see [`CONTENT_ENCODING_GZIP_BASE64`].
 pub const CONTENT_ENCODING: &str = "olm.contentEncoding";
-/// The one value of [`CONTENT_ENCODING`].
+/// The only value of [`CONTENT_ENCODING`].
 pub const CONTENT_ENCODING_GZIP_BASE64: &str = "gzip+base64";
-/// Annotation of a Subscription made for a dependency: name of the InstallPlan that made it.
+/// Annotation of a Subscription created for a dependency: name of the InstallPlan that created it.
 pub const GENERATED_BY: &str = "olm.generated-by";
 /// Label of a ClusterServiceVersion: name of the ClusterOperator that reports on it.
 pub const CLUSTER_OPERATOR: &str = "olm.clusteroperator.name";
@@ -142,15 +143,16 @@ pub const PROPERTIES: &str = "operatorframework.io/properties";
 /// of the value in hex follows. The value is `<namespace>/<name>`.
 pub const INSTALLED_ALONGSIDE_PREFIX: &str = "operatorframework.io/installed-alongside-";
 
-/// Annotation (ours) of an InstallPlan that waits for approval: what it changes, see [`crate::plan_preview`].
+/// Annotation (ours) of an InstallPlan that waits for approval: its changes, see [`crate::plan_preview`].
 pub const PLAN_PREVIEW: &str = "operatorframework.io/install-plan-preview";
-/// Annotation (ours) of the same: what of [`PLAN_PREVIEW`] is not so any more, see [`crate::preview_outdated`].
+/// Annotation (ours) of an InstallPlan that waits for approval: outdated parts of [`PLAN_PREVIEW`], see
+/// [`crate::preview_outdated`].
 pub const PLAN_PREVIEW_OUTDATED: &str = "operatorframework.io/install-plan-preview-outdated";
 
-/// Annotation (ours) of an InstallPlan: hash of the steps that were approved, see [`crate::approval`].
+/// Annotation (ours) of an InstallPlan: hash of the approved steps, see [`crate::approval`].
 pub const APPROVED_HASH: &str = "operatorframework.io/install-plan-approved-hash";
 
-/// Annotation kubectl leaves on what it applied; dropped from copies.
+/// Annotation that kubectl writes on applied objects; dropped from copies.
 pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Annotation of a serving certificate's Secret and of the pods that use it: SHA-256 of the CA's PEM, in hexadecimal digits.
@@ -159,7 +161,7 @@ pub const CA_HASH: &str = "olmcahash";
 pub const WEBHOOK_DESCRIPTION_HASH: &str = "olm.webhook-description-hash";
 /// Label of a webhook configuration: `generateName` of its description.
 pub const WEBHOOK_DESCRIPTION_GENERATE_NAME: &str = "olm.webhook-description-generate-name";
-/// Key of a serving certificate's Secret that holds the CA's certificate; despite its name it is no key.
+/// Key of a serving certificate's Secret that contains the CA's certificate. Despite its name it is no key.
 pub const SECRET_KEY_CA: &str = "olmCAKey";
 // PackageManifests ---------------------------------------------------------------------------------------------------
 
@@ -169,19 +171,19 @@ pub mod package_manifest {
     pub const CATALOG: &str = "catalog";
     /// Namespace of the CatalogSource.
     pub const CATALOG_NAMESPACE: &str = "catalog-namespace";
-    /// Who publishes the operator. Free text, which may be no valid value of a label.
+    /// Publisher of the operator. Free text, which may be an invalid label value.
     pub const PROVIDER: &str = "provider";
-    /// Page of who publishes the operator.
+    /// URL of the publisher.
     pub const PROVIDER_URL: &str = "provider-url";
-    /// How keys begin that tell which operating systems the operator runs on.
+    /// Prefix of the keys for the operating systems the operator supports.
     pub const OS_PREFIX: &str = "operatorframework.io/os";
-    /// What holds when there is no key of [`OS_PREFIX`].
+    /// Default when there is no key of [`OS_PREFIX`].
     pub const DEFAULT_OS: &str = "operatorframework.io/os.linux";
-    /// How keys begin that tell which architectures the operator runs on.
+    /// Prefix of the keys for the architectures the operator supports.
     pub const ARCHITECTURE_PREFIX: &str = "operatorframework.io/arch";
-    /// What holds when there is no key of [`ARCHITECTURE_PREFIX`].
+    /// Default when there is no key of [`ARCHITECTURE_PREFIX`].
     pub const DEFAULT_ARCHITECTURE: &str = "operatorframework.io/arch.amd64";
-    /// Value of labels that name what the operator runs on.
+    /// Value of the labels for supported operating systems and architectures.
     pub const SUPPORTED: &str = "supported";
 }
 
@@ -193,16 +195,16 @@ pub mod bundle {
     pub const MEDIATYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
     /// Folder of the manifests.
     pub const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
-    /// Folder of `annotations.yaml` and friends.
+    /// Folder of `annotations.yaml` and other metadata.
     pub const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
-    /// Package.
+    /// Name of the package.
     pub const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
     /// Channels, separated by commas.
     pub const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
     /// Default channel of the package.
     pub const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
 
-    /// Whether the key is one of these.
+    /// Returns true if the key is one of these.
     pub fn is_known(key: &str) -> bool {
         [MEDIATYPE, MANIFESTS, METADATA, PACKAGE, CHANNELS, DEFAULT_CHANNEL].contains(&key)
     }
@@ -210,20 +212,20 @@ pub mod bundle {
 
 /// Catalog image label: folder of the file-based catalog.
 pub const INDEX_CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
-/// Catalog image label of the times of SQLite: the database's file.
+/// Catalog image label of SQLite catalogs: file of the database.
 pub const INDEX_DATABASE: &str = "operators.operatorframework.io.index.database.v1";
 
 // Finalizers and field managers -------------------------------------------------------------------------------------
 
-/// Finalizer of a ClusterServiceVersion whose custom resources are removed before it goes.
+/// Finalizer of a ClusterServiceVersion whose custom resources are deleted before it.
 pub const FINALIZER_CSV_CLEANUP: &str = "operators.coreos.com/csv-cleanup";
-/// Field manager of what an install applies.
+/// Field manager of objects that an install applies.
 pub const FIELD_MANAGER_CSV: &str = "olm-operator/csv";
-/// Field manager of patches, and of whatever upstream's programs write.
+/// Field manager of patches, and of all writes of upstream's programs.
 pub const FIELD_MANAGER_PATCH: &str = "olm";
-/// Field manager of what plans once applied on the server: not written any more, but found on clusters.
+/// Field manager of objects that plans once applied with server-side apply: no longer written, but found on clusters.
 pub const FIELD_MANAGER_PLAN: &str = "catalog-operator/install-plan";
-/// Field manager of what upstream's catalog-operator creates and updates: the name of its program.
+/// Field manager of objects that upstream's catalog-operator creates and updates: the name of its program.
 pub const FIELD_MANAGER_UPSTREAM_CATALOG: &str = "catalog";
 /// Field manager for the objects of a catalog, as on clusters today.
 pub const FIELD_MANAGER_REGISTRY: &str = "olm.registry";
@@ -233,16 +235,16 @@ pub const FIELD_MANAGER_REGISTRY: &str = "olm.registry";
 /// Set in every container of an installed operator: name of its ClusterServiceVersion, hence of its OperatorCondition.
 pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";
 
-/// Namespace label that marks a target of the OperatorGroup with this uid.
+/// Returns the namespace label that marks a target of the OperatorGroup with this uid.
 pub fn operator_group_uid_label(uid: &str) -> String {
     format!("{OPERATOR_GROUP_UID_PREFIX}{uid}")
 }
 
-/// Longest name of a label's key, without its prefix, in bytes.
+/// Maximum length of a label key without its prefix, in bytes.
 const MAX_NAME_BYTES: usize = 63;
 
-/// Label of the components of `package` installed in `namespace`, which may be empty. A name that is too long is cut, as upstream
-/// does, so that two of them may come to one. `None` when no label has such a name, as with a package called `a/b`.
+/// Returns the label of the components of `package` installed in `namespace`, which may be empty. A name that is too long is cut,
+/// as upstream does, so two names may give the same label. `None` if no valid label exists, as with a package called `a/b`.
 pub fn component_label(package: &str, namespace: &str) -> Option<String> {
     if package.is_empty() {
         return None;
@@ -253,7 +255,7 @@ pub fn component_label(package: &str, namespace: &str) -> Option<String> {
     }
 }
 
-/// Label of the components of the Operator of this name; `None` when no label has such a name.
+/// Returns the label of the components of the Operator of this name; `None` if no valid label exists.
 pub fn component_label_of(operator: &str) -> Option<String> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let starts = operator
@@ -263,13 +265,13 @@ pub fn component_label_of(operator: &str) -> Option<String> {
     if !starts || !operator.bytes().all(is_part) {
         return None;
     }
-    // All of it is ASCII, so that bytes are characters.
+    // The name is ASCII, so bytes are characters.
     let name = operator.get(..MAX_NAME_BYTES).unwrap_or(operator);
     let name = name.trim_end_matches(['.', '_', '-']);
     Some(format!("{COMPONENT_PREFIX}{name}"))
 }
 
-/// Name of the Operator that a label makes an object a component of; `None` for other labels.
+/// Returns the name of the Operator whose components have this label; `None` for other labels.
 pub fn operator_of_component(label: &str) -> Option<&str> {
     label
         .strip_prefix(COMPONENT_PREFIX)

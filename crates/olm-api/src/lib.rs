@@ -41,5 +41,5 @@ pub use sparse::{List, Map};
 /// Group of all stored kinds.
 pub const GROUP: &str = "operators.coreos.com";
 
-/// Fields a struct does not know, as they came.
+/// Fields that a struct does not know, as they came.
 pub type Extra = std::collections::BTreeMap<String, serde_json::Value>;

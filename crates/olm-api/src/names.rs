@@ -1,7 +1,7 @@
-//! Names that Kubernetes takes.
+//! Names that Kubernetes accepts.
 
-/// Whether most objects may have this name: a DNS subdomain, as RFC 1123 has it and Kubernetes checks it. Names in statuses, labels and
-/// descriptions are anybody's words; such a one can be a part of a path.
+/// Returns true for a DNS subdomain, the name most objects may have, as RFC 1123 defines it and Kubernetes checks it. Names in
+/// statuses, labels and descriptions are arbitrary text; a name that passes this check is safe as part of a path.
 pub fn is_dns1123_subdomain(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_label = |label: &str| {

@@ -1,4 +1,4 @@
-//! Enums for fields whose values are known but not enforced.
+//! Enums for fields with known values that are not enforced.
 
 /// Defines an enum of known words that keeps any other word as written, in `Other`.
 ///
@@ -15,7 +15,7 @@ macro_rules! open_enum {
         }
 
         impl $name {
-            /// The word on the wire.
+            /// Returns the word in the wire form.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -23,7 +23,7 @@ macro_rules! open_enum {
                 }
             }
 
-            /// Whether this is the empty word, which means: not set.
+            /// Returns true for the empty word, which means not set.
             pub fn is_unset(&self) -> bool {
                 self.as_str().is_empty()
             }

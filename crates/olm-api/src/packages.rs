@@ -4,19 +4,19 @@ mod package_manifest;
 
 pub use package_manifest::*;
 
-/// Group of what the package-server serves.
+/// Group of the API that the package-server serves.
 pub const GROUP: &str = "packages.operators.coreos.com";
-/// Its version.
+/// Version of the API.
 pub const VERSION: &str = "v1";
-/// The one kind.
+/// The only kind.
 pub const KIND: &str = "PackageManifest";
-/// Lists of it.
+/// Kind of its lists.
 pub const LIST_KIND: &str = "PackageManifestList";
-/// Its resource.
+/// Plural resource name.
 pub const RESOURCE: &str = "packagemanifests";
-/// The same of one.
+/// Singular resource name.
 pub const SINGULAR: &str = "packagemanifest";
-/// The picture of a package, which is a resource of its own.
+/// Subresource for the icon of a package.
 pub const ICON: &str = "icon";
 
 #[cfg(test)]

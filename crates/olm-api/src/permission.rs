@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash::{generate_name, hash_without_newline};
 
-/// The API group of Roles, ClusterRoles and their bindings.
+/// API group of Roles, ClusterRoles and their bindings.
 pub const API_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// An entry of `permissions` or `clusterPermissions`, in the form that goes into names and hashes: with the order of fields of
-/// upstream's types, and telling a list that is absent (`null` there) from an empty one.
+/// An entry of `permissions` or `clusterPermissions`, in the form used for names and hashes. Fields have the order of upstream's
+/// types, and an absent list (written as `null`) differs from an empty one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Permission {
-    /// The ServiceAccount that gets it.
+    /// ServiceAccount that gets the permission.
     pub service_account_name: String,
-    /// What it may do.
+    /// Rules of the permission; `None` if absent.
     #[serde(default)]
     pub rules: Option<Vec<Rule>>,
 }
@@ -55,7 +55,7 @@ impl From<&PolicyRule> for Rule {
 }
 
 impl Permission {
-    /// The permission with these rules.
+    /// Creates the permission with these rules.
     pub fn new(service_account: &str, rules: &[PolicyRule]) -> Self {
         Self {
             service_account_name: service_account.to_owned(),
@@ -63,7 +63,7 @@ impl Permission {
         }
     }
 
-    /// Name of its Role, and of the RoleBinding, for the ClusterServiceVersion `csv`.
+    /// Returns the name of its Role and RoleBinding for the ClusterServiceVersion `csv`.
     ///
     /// # Errors
     /// None in practice; see [`go_compat::json::encode`].
@@ -72,7 +72,7 @@ impl Permission {
         generate_name(&format!("{csv}-{}", self.service_account_name), &object)
     }
 
-    /// Name of its ClusterRole, and of the ClusterRoleBinding, for the ClusterServiceVersion `csv` in `namespace`.
+    /// Returns the name of its ClusterRole and ClusterRoleBinding for the ClusterServiceVersion `csv` in `namespace`.
     ///
     /// # Errors
     /// None in practice; see [`go_compat::json::encode`].
@@ -80,7 +80,7 @@ impl Permission {
         generate_name(csv, &self.named(csv, Some(namespace)))
     }
 
-    /// Permissions hash of its Role or ClusterRole.
+    /// Returns the permissions hash of its Role or ClusterRole.
     ///
     /// # Errors
     /// None in practice; see [`go_compat::json::encode`].
@@ -97,8 +97,8 @@ impl Permission {
     }
 }
 
-/// Name for a counterpart of the Role or binding `name` of `namespace` where another operator's has that name: two
-/// ClusterServiceVersions of one name never share such an object.
+/// Returns an alternative to the name `name` of a Role or binding of `namespace` that another operator's object already has. Two
+/// ClusterServiceVersions with the same name never share such an object.
 pub fn name_beside(name: &str, namespace: &str) -> String {
     #[derive(Serialize)]
     struct Beside<'a> {
@@ -109,7 +109,7 @@ pub fn name_beside(name: &str, namespace: &str) -> String {
     generate_name(name, &Beside { name, namespace }).unwrap_or_else(|_| name.to_owned())
 }
 
-/// Permissions hash of a Role or ClusterRole.
+/// Returns the permissions hash of a Role or ClusterRole.
 ///
 /// # Errors
 /// None in practice; see [`go_compat::json::encode`].
@@ -117,7 +117,7 @@ pub fn rules_hash(rules: &[PolicyRule]) -> Result<String, serde_json::Error> {
     Permission::new("", rules).rules_hash()
 }
 
-/// Permissions hash of a RoleBinding or ClusterRoleBinding.
+/// Returns the permissions hash of a RoleBinding or ClusterRoleBinding.
 ///
 /// # Errors
 /// None in practice; see [`go_compat::json::encode`].
@@ -132,7 +132,7 @@ pub fn binding_hash(role: &RoleRef, subjects: &[Subject]) -> Result<String, serd
     })
 }
 
-/// What the binding of a permission refers to: the Role or ClusterRole (`kind`) of this name.
+/// Returns the role reference of a permission's binding: the Role or ClusterRole (`kind`) of this name.
 pub fn role_ref(kind: &str, name: &str) -> RoleRef {
     RoleRef {
         api_group: API_GROUP.to_owned(),
@@ -141,7 +141,7 @@ pub fn role_ref(kind: &str, name: &str) -> RoleRef {
     }
 }
 
-/// Whom the binding of a permission is for.
+/// Returns the subject of a permission's binding.
 pub fn service_account_subject(namespace: &str, name: &str) -> Subject {
     Subject {
         kind: "ServiceAccount".to_owned(),
@@ -151,7 +151,7 @@ pub fn service_account_subject(namespace: &str, name: &str) -> Subject {
     }
 }
 
-// The structs below exist for the order of their fields and for what they leave out.
+// The structs below exist for the order of their fields and for the fields they omit.
 
 #[derive(Serialize)]
 struct Named<'a> {
@@ -238,7 +238,7 @@ mod tests {
         );
     }
 
-    /// As in Go, where a list that is not there is `null`.
+    /// Go writes an absent list as `null`.
     #[test]
     fn rules_that_are_absent_are_not_rules_that_are_empty() {
         let read = |text: &str| serde_json::from_str::<Permission>(text).unwrap();

@@ -1,17 +1,17 @@
-//! What an InstallPlan that waits for approval says it will change.
+//! Preview of the changes of an InstallPlan that waits for approval.
 //!
-//! It stands in the annotation [`crate::labels::PLAN_PREVIEW`] as JSON, written once, when the plan is made. It holds names of
-//! objects and of fields, and rules; no values.
+//! It is stored as JSON in the annotation [`crate::labels::PLAN_PREVIEW`], written once, when the plan is created. It contains
+//! names of objects and of fields, and rules, but no values.
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the form below.
+/// Version of the format below.
 pub const VERSION: u32 = 1;
-/// The annotation never has more bytes.
+/// Maximum size of the annotation, in bytes.
 pub const MAX_BYTES: usize = 64 << 10;
-/// Objects of a preview that are looked at again while its plan waits, definitions first.
+/// Maximum number of objects of a preview that are observed while its plan waits, definitions first.
 pub const MAX_FOLLOWED: usize = 20;
-/// Kinds of which they are: what they hold is no secret, and OLM may watch all of the kind anyway.
+/// Kinds of the observed objects: their contents are not secret, and OLM may watch all objects of these kinds anyway.
 pub const FOLLOWED_KINDS: [&str; 9] = [
     "Subscription",
     "CustomResourceDefinition",
@@ -23,39 +23,39 @@ pub const FOLLOWED_KINDS: [&str; 9] = [
     "Service",
     "ConfigMap",
 ];
-/// How texts of [`PlanPreview::unknown`] begin that are about permissions: they are left out last.
+/// Prefix of the texts of [`PlanPreview::unknown`] about permissions, which are omitted last.
 pub const PERMISSIONS: &str = "permissions";
-/// Texts of what is unknown that stay where nothing else has room, permissions first.
+/// Number of texts in `unknown` that are kept when the annotation is full, permissions first.
 const UNKNOWN_KEPT: usize = 32;
-/// Bytes of each of them.
+/// Maximum size of each kept text, in bytes.
 const UNKNOWN_BYTES: usize = 256;
 
-/// What a plan changes.
+/// Changes of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanPreview {
-    /// [`VERSION`].
+    /// Format version, [`VERSION`].
     pub version: u32,
-    /// The operators it installs, in the order of its steps.
+    /// Operators it installs, in the order of its steps.
     pub operators: Vec<OperatorChange>,
-    /// Objects it makes or changes; CustomResourceDefinitions that it changes stand in `definitions`.
+    /// Objects it creates or changes; CustomResourceDefinitions it changes are in `definitions`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<ObjectChange>,
     /// CustomResourceDefinitions it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<DefinitionChange>,
-    /// What accounts may do then and could not before, or the other way round.
+    /// Permissions that subjects gain or lose.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<PermissionChange>,
-    /// What could not be found out, and why.
+    /// Facts that could not be determined, with the cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// How many of each are left out, as all of it has no room.
+    /// Number of entries omitted because the annotation is full.
     #[serde(skip_serializing_if = "Omitted::is_none")]
     pub omitted: Omitted,
 }
 
-/// An operator that is installed.
+/// An operator that the plan installs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorChange {
@@ -66,104 +66,104 @@ pub struct OperatorChange {
     pub replaces: String,
 }
 
-/// What becomes of an object.
+/// Effect of the plan on an object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// It is made.
+    /// The object is created.
     #[default]
     Create,
-    /// It is there and becomes another.
+    /// The object exists and is changed.
     Change,
 }
 
-/// An object that is made or changed.
+/// An object that the plan creates or changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectChange {
-    /// What becomes of it.
+    /// Effect on the object.
     pub verb: Verb,
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its namespace; empty for kinds without.
+    /// Namespace of the object; empty for cluster-scoped kinds.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The fields that change, as `data.key`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// How many other keys of its data go, where their names are not told.
+    /// Number of other data keys that are removed, if their names are not listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub keys_removed: usize,
-    /// True where `fields` are all that the plan brings, whether they change or not: whoever reads this might not be allowed to
+    /// True if `fields` lists all fields of the plan's object, changed or not. Readers of this preview might not be allowed to
     /// read the object.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub not_compared: bool,
-    /// True for what stood before OLM and is somebody else's.
+    /// True for an object that existed before OLM and that another client owns.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub foreign: bool,
 }
 
-/// A CustomResourceDefinition that changes.
+/// A CustomResourceDefinition that the plan changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DefinitionChange {
-    /// Its name.
+    /// Name of the definition.
     pub name: String,
-    /// Versions that are served then and were not before; with `notCompared` all that the plan's definition serves.
+    /// Versions that are newly served; with `notCompared` all versions that the plan's definition serves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions_added: Vec<String>,
-    /// Versions that were served before and are not then.
+    /// Versions that are no longer served.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions_removed: Vec<String>,
-    /// Fields that a version has no more, as `v1: spec.size`.
+    /// Fields that a version loses, as `v1: spec.size`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields_removed: Vec<String>,
     /// Other fields of the definition that change, as `spec.conversion`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// True where only what the plan brings is told, whether it changes or not: whoever reads this might not be allowed to read
-    /// the definition.
+    /// True if only the contents of the plan's definition are listed, changed or not. Readers of this preview might not be
+    /// allowed to read the definition.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub not_compared: bool,
 }
 
-/// What an account gains and loses in one scope.
+/// Rules that a subject gains and loses in one scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PermissionChange {
-    /// `ServiceAccount demo`, or another kind of subject with its name; `ClusterRole edit` for all who have this role, to which a
-    /// ClusterRole of the plan adds its rules.
+    /// Subject with its kind, as `ServiceAccount demo`. `ClusterRole edit` means all who have this role, to which a ClusterRole
+    /// of the plan adds its rules.
     pub subject: String,
-    /// Where it counts; empty for the whole cluster.
+    /// Namespace of the scope; empty for the whole cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// What it may do then and could not before.
+    /// Rules that the subject gains.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gained: Vec<Rule>,
-    /// What it could do before and may not then.
+    /// Rules that the subject loses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<Rule>,
 }
 
-/// Verbs on resources of one kind, on URLs, or a role that is not the plan's.
+/// Verbs on resources of one kind, on URLs, or a role that is not part of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
     /// The API group; empty for the core group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The resource, with its subresource.
+    /// Resource, with its subresource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource: String,
-    /// The one object it is about; empty for all.
+    /// Name of the one object the rule applies to; empty for all.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_name: String,
-    /// The URL, for what is no resource.
+    /// Non-resource URL.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// The role, as `ClusterRole view`, whose rules are not in the plan; `ClusterRoles with label=value` for all of them.
+    /// Role whose rules are not in the plan, as `ClusterRole view`; `ClusterRoles with label=value` for all of them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub role: String,
     /// The verbs.
@@ -171,29 +171,29 @@ pub struct Rule {
     pub verbs: Vec<String>,
 }
 
-/// How many entries there was no room for.
+/// Numbers of omitted entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Omitted {
-    /// Of operators.
+    /// Number of omitted operators.
     #[serde(skip_serializing_if = "is_zero")]
     pub operators: usize,
-    /// Of objects.
+    /// Number of omitted objects.
     #[serde(skip_serializing_if = "is_zero")]
     pub objects: usize,
-    /// Of fields of objects and definitions.
+    /// Number of omitted fields of objects and definitions.
     #[serde(skip_serializing_if = "is_zero")]
     pub fields: usize,
-    /// Of definitions.
+    /// Number of omitted definitions.
     #[serde(skip_serializing_if = "is_zero")]
     pub definitions: usize,
-    /// Of rules that are gained.
+    /// Number of omitted rules that are gained.
     #[serde(skip_serializing_if = "is_zero")]
     pub gained: usize,
-    /// Of rules that are lost.
+    /// Number of omitted rules that are lost.
     #[serde(skip_serializing_if = "is_zero")]
     pub lost: usize,
-    /// Of what is unknown.
+    /// Number of omitted unknown facts.
     #[serde(skip_serializing_if = "is_zero")]
     pub unknown: usize,
 }
@@ -210,8 +210,8 @@ impl Omitted {
 }
 
 impl PlanPreview {
-    /// The annotation's text. What has no room is counted, what matters least first: fields, objects, rules that are lost,
-    /// definitions, rules that are gained, operators and most of what is unknown. That permissions are unknown stays.
+    /// Returns the annotation's text. Entries without room are counted, the least important first: fields, objects, lost rules,
+    /// definitions, gained rules, operators and most unknown facts. The entries about unknown permissions are kept.
     pub fn to_annotation(&self) -> String {
         let mut shown = self.clone();
         let steps: [fn(&mut Self); 6] = [
@@ -232,7 +232,7 @@ impl PlanPreview {
         serde_json::to_string(&shown).unwrap_or_default()
     }
 
-    /// Reads an annotation; none when it is of another version or was not written by us.
+    /// Reads an annotation; `None` if it has another version or was not written by OLM.
     pub fn from_annotation(text: &str) -> Option<Self> {
         let preview: Self = serde_json::from_str(text).ok()?;
         (preview.version == VERSION).then_some(preview)
@@ -335,7 +335,8 @@ mod tests {
         }
     }
 
-    /// Whoever fills the rest must not get rid of this: to hear nothing of permissions reads like none.
+    /// An author who fills the annotation must not be able to remove this entry: a preview without permissions reads as "no
+    /// change".
     #[test]
     fn that_permissions_are_unknown_stays_when_nothing_else_has_room() {
         let mut many = preview(5000, 5000);

@@ -1,31 +1,31 @@
-//! What the status of a pod says. Pure.
+//! Interpretation of a pod's status. No I/O.
 
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::condition;
 
-/// Why no node takes a pod: the scheduler's words, else its reason; empty when it gives none. `None` for a pod that has a node, and
-/// for one that no scheduler has looked at.
+/// Returns why no node fits a pod: the scheduler's message, else its reason, else an empty text. `None` for a pod that has a
+/// node, and for a pod that no scheduler has processed.
 pub fn why_unscheduled(pod: &Pod) -> Option<&str> {
     let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
-    // Whatever the reason is: a pod may also be held back by a gate.
+    // Any reason counts: a pod may also be held back by a scheduling gate.
     let refused = conditions
         .find(|condition| condition.type_ == "PodScheduled" && condition.status == condition::FALSE)?;
     let message = refused.message.as_deref().filter(|text| !text.is_empty());
     Some(message.or(refused.reason.as_deref()).unwrap_or_default())
 }
 
-/// Whether a container that waits for this reason does what every container does for a moment.
+/// Returns true if a container waits for a reason that every container has for a moment at its start.
 pub fn is_starting(reason: &str) -> bool {
     matches!(reason, "ContainerCreating" | "PodInitializing")
 }
 
-/// Whether a container waits because its image cannot be pulled: two words, between which the kubelet alternates.
+/// Returns true if a container waits because its image cannot be pulled. The kubelet alternates between two reasons.
 pub fn is_pull_failure(reason: &str) -> bool {
     matches!(reason, "ErrImagePull" | "ImagePullBackOff")
 }
 
-/// The cause out of either of the two messages that go with these words: the back-off quotes the failure it backs off from.
+/// Extracts the cause from either message of these reasons: the back-off message quotes the failure.
 pub fn pull_cause(message: &str) -> &str {
     message
         .split_once("ErrImagePull: ")

@@ -1,7 +1,7 @@
-//! What the preview of an InstallPlan that waits for approval says and is not so any more.
+//! Outdated parts of the preview of an InstallPlan that waits for approval.
 //!
-//! It stands in the annotation [`crate::labels::PLAN_PREVIEW_OUTDATED`] as JSON, written once, when the first change is seen: what
-//! changes after that is not added. It holds names of objects and of fields; no values.
+//! They are stored as JSON in the annotation [`crate::labels::PLAN_PREVIEW_OUTDATED`], written once, when the first change is
+//! seen. Later changes are not added. It contains names of objects and of fields, but no values.
 
 use std::fmt;
 
@@ -9,52 +9,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan_preview::VERSION;
 
-/// The annotation never has more bytes.
+/// Maximum size of the annotation, in bytes.
 pub const MAX_BYTES: usize = 4 << 10;
 
-/// What has changed since the preview was made.
+/// Changes since the preview was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreviewOutdated {
-    /// [`VERSION`].
+    /// Format version, [`VERSION`].
     pub version: u32,
-    /// When it was seen, in RFC 3339.
+    /// Time when the first change was seen, in RFC 3339.
     pub since: String,
-    /// The objects that are others now.
+    /// Objects that have changed.
     pub objects: Vec<OutdatedObject>,
-    /// How many more there was no room for.
+    /// Number of objects omitted because the annotation is full.
     #[serde(skip_serializing_if = "is_zero")]
     pub omitted: usize,
 }
 
-/// An object that the preview tells something else of.
+/// An object that no longer matches the preview.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OutdatedObject {
-    /// What became of it.
+    /// Change of the object.
     pub change: ObjectFate,
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its namespace; empty for kinds without.
+    /// Namespace of the object; empty for cluster-scoped kinds.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The fields that are others, as `data.key`; none where they are not told.
+    /// Changed fields, as `data.key`; empty if they are not listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
 }
 
-/// What became of an object since the preview was made.
+/// Change of an object since the preview was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ObjectFate {
-    /// The plan was to make it, and it is there.
+    /// The plan was to create the object, and it exists.
     #[default]
     Came,
-    /// The plan was to change it, and it is not there.
+    /// The plan was to change the object, and it does not exist.
     Gone,
-    /// The plan was to change it, and it is another.
+    /// The plan was to change the object, and it has changed.
     Changed,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for OutdatedObject {
 }
 
 impl PreviewOutdated {
-    /// The annotation's text. What has no room in [`MAX_BYTES`] is left out, fields first, and objects are counted.
+    /// Returns the annotation's text, at most [`MAX_BYTES`]. Fields are omitted first; omitted objects are counted.
     pub fn to_annotation(&self) -> String {
         let mut shown = self.clone();
         shown.version = VERSION;
@@ -99,7 +99,7 @@ impl PreviewOutdated {
         written
     }
 
-    /// Reads an annotation; none when it is of another version, longer than we write or not written by us.
+    /// Reads an annotation; `None` if it has another version, is longer than OLM writes it, or was not written by OLM.
     pub fn from_annotation(text: &str) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;

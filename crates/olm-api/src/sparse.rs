@@ -12,10 +12,10 @@ pub type List<T> = Sparse<Vec<T>>;
 /// An optional map of text to text. Use it like a [`BTreeMap`]; see [`Sparse`].
 pub type Map = Sparse<BTreeMap<String, String>>;
 
-/// A collection that is left out of the output when it is empty, unless the input had it there and empty.
+/// A collection that is omitted from the output when it is empty, unless the input had it as an empty collection.
 ///
-/// Empty and absent mean the same to everyone, hence equality does not tell them apart; but a user who wrote `skips: []`
-/// finds it unchanged after a read-modify-write. `null` in the input counts as absent.
+/// Empty and absent mean the same to every reader, so they compare as equal. But a user who wrote `skips: []` finds it unchanged
+/// after a read-modify-write. `null` in the input counts as absent.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse<C> {
     items: C,
@@ -23,14 +23,14 @@ pub struct Sparse<C> {
 }
 
 impl<C: Length> Sparse<C> {
-    /// Whether the output leaves it out.
+    /// Returns true if the output omits the collection.
     pub fn is_absent(&self) -> bool {
         !self.written && self.items.length() == 0
     }
 }
 
 impl<C> Sparse<C> {
-    /// The plain collection.
+    /// Returns the plain collection.
     pub fn into_inner(self) -> C {
         self.items
     }

@@ -1,21 +1,21 @@
-//! What an unpack Job leaves: a bundle in a ConfigMap, and the word of the pod that put it there.
+//! Result of an unpack Job: a bundle in a ConfigMap, and the proof of the pod that wrote it.
 //!
-//! A ConfigMap can be written by more people than may say what OLM installs. The pod says at its end, in a status that only nodes
-//! write, what it wrote; whoever reads the ConfigMap believes nothing else.
+//! More users can write a ConfigMap than may decide what OLM installs. On exit the pod reports the hash of what it wrote, in a
+//! status that only nodes write. Readers of the ConfigMap trust only this hash.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::labels;
 
-/// What the pod's termination message begins with; [`content_hash`] follows.
+/// Prefix of the pod's termination message; [`content_hash`] follows.
 pub const PROOF: &str = "bundle content ";
-/// Where a container writes its termination message.
+/// Path to which a container writes its termination message.
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
-/// What `opm` says of a bundle that has no room in a ConfigMap, after the number of bytes.
+/// Text of the `opm` error for a bundle that does not fit a ConfigMap; it follows the number of bytes.
 pub const TOO_LARGE: &str = "bytes limit";
 
-/// Hash of the bundle in a ConfigMap: of its entries, and of the annotations by which they are read.
+/// Returns the hash of the bundle in a ConfigMap: its entries, and the annotations that define how they are read.
 pub fn content_hash(config_map: &Value) -> String {
     let mut hasher = Sha256::new();
     let mut note = |field: &str, key: &str, value: &str| {
@@ -40,7 +40,7 @@ pub fn content_hash(config_map: &Value) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The hash that a pod gave at its end.
+/// Returns the hash that a pod reported on exit.
 pub fn proven_hash(termination_message: &str) -> Option<&str> {
     termination_message.trim().strip_prefix(PROOF)
 }
@@ -64,7 +64,7 @@ mod tests {
         ];
         let different: std::collections::BTreeSet<_> = all.iter().map(content_hash).collect();
         assert_eq!(different.len(), all.len());
-        // What the API server does to an object in between changes nothing.
+        // Fields that the API server sets do not change the hash.
         let mut stored = all[0].clone();
         stored["metadata"]["resourceVersion"] = json!("2");
         stored["binaryData"] = json!({});

@@ -1,8 +1,8 @@
-//! Names and labels of the ClusterRoles through which users work with the APIs that operators provide.
+//! Names and labels of the ClusterRoles that let users work with the APIs that operators provide.
 //!
-//! There are two kinds: those of an API, which Kubernetes' own `admin`, `edit` and `view` take up, and those of an
-//! OperatorGroup, which take up those of the APIs that its operators provide. Names and labels are bit-identical to what clusters
-//! have, since bindings refer to them.
+//! There are two kinds. ClusterRoles of an API are aggregated to Kubernetes' own `admin`, `edit` and `view`. ClusterRoles of an
+//! OperatorGroup aggregate those of the APIs that its operators provide. Names and labels are bit-identical to what clusters
+//! have, because bindings refer to them.
 
 use crate::{api_key::ApiKey, hash::sha224_base62};
 
@@ -10,27 +10,27 @@ use crate::{api_key::ApiKey, hash::sha224_base62};
 const OPERATOR_GROUP_AGGREGATE_PREFIX: &str = "olm.opgroup.permissions/aggregate-to-";
 /// Prefix of the label by which Kubernetes' own ClusterRoles for users select others.
 pub const KUBERNETES_AGGREGATE_PREFIX: &str = "rbac.authorization.k8s.io/aggregate-to-";
-/// How the name of an OperatorGroup's ClusterRole begins.
+/// Prefix of the name of an OperatorGroup's ClusterRole.
 const GROUP_ROLE_PREFIX: &str = "olm.og.";
 /// End of the name of the ClusterRole that lets users read the CustomResourceDefinition itself.
 const CRD_VIEW: &str = "crdview";
 
-/// How much a user may do.
+/// Access level of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Everything.
+    /// Full access.
     Admin,
-    /// Changing objects; reading them is [`Level::View`]'s.
+    /// Change objects; [`Level::View`] covers reading them.
     Edit,
-    /// Reading objects.
+    /// Read objects.
     View,
 }
 
 impl Level {
-    /// All there are.
+    /// All levels.
     pub const ALL: [Self; 3] = [Self::Admin, Self::Edit, Self::View];
 
-    /// What a user may do with the objects of an API.
+    /// Returns the verbs a user of this level has on the objects of an API.
     pub fn verbs(self) -> &'static [&'static str] {
         match self {
             Self::Admin => &["*"],
@@ -39,12 +39,12 @@ impl Level {
         }
     }
 
-    /// Label by which Kubernetes' ClusterRole of this level takes up another.
+    /// Returns the label by which Kubernetes' ClusterRole of this level aggregates another.
     pub fn kubernetes_label(self) -> String {
         format!("{KUBERNETES_AGGREGATE_PREFIX}{}", self.as_str())
     }
 
-    /// Label by which an OperatorGroup's ClusterRole of this level takes up that of an API.
+    /// Returns the label by which an OperatorGroup's ClusterRole of this level aggregates that of an API.
     pub fn api_label(self, api: &ApiKey) -> String {
         format!(
             "{OPERATOR_GROUP_AGGREGATE_PREFIX}{}-{}",
@@ -53,13 +53,14 @@ impl Level {
         )
     }
 
-    /// Name of the ClusterRole of this level for an API; `api` is the name of its CustomResourceDefinition, or the plural of what an
-    /// APIService serves.
+    /// Returns the name of the ClusterRole of this level for an API. `api` is the name of its CustomResourceDefinition, or the
+    /// plural of the resource an APIService serves.
     pub fn api_role_name(self, api: &str, version: &str) -> String {
         format!("{api}-{version}-{}", self.as_str())
     }
 
-    /// Name of the ClusterRole of this level of the OperatorGroup `name`, which must not be longer than a label's value, in `namespace`.
+    /// Returns the name of the ClusterRole of this level of the OperatorGroup `name` in `namespace`. `name` must fit a label
+    /// value.
     pub fn group_role_name(self, namespace: &str, name: &str) -> String {
         let level = self.as_str();
         let hash = sha224_base62(format!("{namespace}/{name}/{level}").as_bytes());
@@ -75,12 +76,12 @@ impl Level {
     }
 }
 
-/// Whether a label makes OperatorGroups' ClusterRoles take up that of an API.
+/// Returns true if a label makes OperatorGroups' ClusterRoles aggregate the ClusterRole of an API.
 pub fn is_api_label(label: &str) -> bool {
     label.starts_with(OPERATOR_GROUP_AGGREGATE_PREFIX)
 }
 
-/// Name of the ClusterRole that lets users read the CustomResourceDefinition `crd` itself.
+/// Returns the name of the ClusterRole that lets users read the CustomResourceDefinition `crd` itself.
 pub fn crd_view_name(crd: &str, version: &str) -> String {
     format!("{crd}-{version}-{CRD_VIEW}")
 }

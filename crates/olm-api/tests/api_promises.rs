@@ -1,5 +1,5 @@
-//! What the user's documents promise about the APIs (checklist items API-001 to API-008 and API-010) as far as types and
-//! definitions go; that a real API server takes the objects is tested end to end.
+//! Promises of the user documents about the APIs (checklist items API-001 to API-008 and API-010), as far as types and
+//! definitions can show them. End-to-end tests check that a real API server accepts the objects.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program")]
 
 mod support;
@@ -133,7 +133,7 @@ fn api_007_operator_condition_has_conditions_in_its_spec() {
             .cloned()
     };
     assert_eq!(of(1, "conditions").unwrap()["type"], "array");
-    // The older version has overrides only; what v2 clients wrote stays in the stored object.
+    // The older version has overrides only; conditions written by v2 clients are kept in the stored object.
     assert!(of(0, "conditions").is_none());
     assert!(of(0, "overrides").is_some());
 
@@ -160,7 +160,7 @@ fn api_008_olm_config_is_cluster_wide_and_one_object_counts() {
     }
 }
 
-/// What differs between an example and its encoded form: path, before, after. `*` stands for any file.
+/// Known differences between an example and its encoded form: path, before, after. `*` matches any file.
 const KNOWN: [(&str, &str, Option<&str>, Option<&str>); 3] = [
     // A port is text in the API; the document writes a number.
     (
@@ -192,13 +192,13 @@ fn api_010_example_objects_decode_and_encode_without_loss() {
                     && *before == change.before.as_deref()
                     && *after == change.after.as_deref()
             });
-            // A ClusterServiceVersion example without `install` is completed with what the API requires.
+            // A ClusterServiceVersion example without `install` is completed with the fields the API requires.
             let completed = change.before.is_none() && change.path.starts_with(".spec.install");
             assert!(known || completed, "{name}: {change:?}");
         }
         let unknown = unknown_fields(&encoded, &schemas);
         let expected: &[&str] = match name {
-            // The document shows a field without a name in it; the API's is `serviceAccountName`.
+            // The document shows a field without a name; the API's field is `serviceAccountName`.
             "operator-group-provided-apis.yaml" => &[".spec.serviceAccount"],
             _ => &[],
         };

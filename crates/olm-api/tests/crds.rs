@@ -1,4 +1,4 @@
-//! The manifests under `manifests/crds` are those of the types, and mean the same as the definitions clusters have.
+//! The manifests under `manifests/crds` are generated from the types, and are equivalent to the definitions clusters have.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program")]
 
 #[path = "crds/field_table.rs"]
@@ -15,15 +15,15 @@ use olm_testing::shared::shared_path;
 use serde_json::Value;
 use support::{Change, changes, read_yaml, sorted};
 
-/// Set to rewrite the manifests instead of comparing them: what `cargo xtask gen` does.
+/// Set to rewrite the manifests instead of comparing them, as `cargo xtask gen` does.
 const UPDATE: &str = "OLM_UPDATE_GENERATED";
 
 const HEADER: &str = "# Generated from crates/olm-api by `cargo xtask gen`. Do not edit.\n";
 
-/// The largest annotation the API server takes, and with it the largest object a plain `kubectl apply` can handle.
+/// Maximum size of an annotation in bytes, which also limits the objects that a plain `kubectl apply` can handle.
 const LARGEST_APPLY: usize = 262_144;
 
-/// A knowing difference between a definition of ours and the recorded one: where, what, and the decision record.
+/// A deliberate difference between a definition of ours and the recorded one: file, path and decision record.
 struct Difference {
     file: &'static str,
     path: &'static str,
@@ -135,7 +135,7 @@ fn crd_manifests_are_valid_definitions_that_apply_takes() {
     }
 }
 
-/// Every Subscription and ClusterServiceVersion goes with its definition.
+/// Deleting a definition would delete every Subscription and ClusterServiceVersion.
 #[test]
 fn definitions_are_left_by_tools_that_take_away_what_they_brought() {
     for definition in definitions().unwrap() {
@@ -196,8 +196,8 @@ fn every_difference_has_its_decision_record() {
     }
 }
 
-/// What has to agree: one value for each version, each with the names and the scope, without descriptions. Lists whose
-/// order means nothing are sorted.
+/// Returns the parts that have to agree: one value per version, with names and scope, without descriptions. Lists without a
+/// meaningful order are sorted.
 fn comparable(manifest: &Value) -> Vec<Value> {
     let mut spec = manifest["spec"].clone();
     let versions = spec["versions"].take();
@@ -213,7 +213,7 @@ fn comparable(manifest: &Value) -> Vec<Value> {
 fn strip(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            // A property may well be called `description`; then it is a schema, not text.
+            // A property may be called `description`; then it is a schema, not text.
             members.retain(|name, member| name != "description" || !member.is_string());
             if let Some(Value::Array(required)) = members.get_mut("required") {
                 required.sort_by_key(ToString::to_string);

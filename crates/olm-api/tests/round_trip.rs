@@ -1,4 +1,4 @@
-//! Nothing is lost between reading an object and writing it, and everything that clusters have today is typed.
+//! Reading and writing an object loses nothing, and every field that clusters have today is typed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program")]
 
 mod support;
@@ -10,7 +10,7 @@ use olm_testing::shared::{corpus_dir, shared_path};
 use serde_json::Value;
 use support::{Change, changes, corpus_csvs, golden_objects, round_trip, schemas, unknown_fields};
 
-/// A change that is meant.
+/// A deliberate change.
 struct Meant {
     name: &'static str,
     why: &'static str,
@@ -63,7 +63,7 @@ const MEANT: [Meant; 5] = [
     },
 ];
 
-/// Required fields that real objects leave out, and what is written for them.
+/// Required fields that real objects omit, and the value written for them.
 const REQUIRED: [(&str, &str); 4] = [
     (".spec", "{}"),
     (".resources[].name", r#""""#),
@@ -71,7 +71,7 @@ const REQUIRED: [(&str, &str); 4] = [
     (".relatedImages[].image", r#""""#),
 ];
 
-/// Checks all objects and returns how often each meant change occurred.
+/// Checks all objects and returns the number of occurrences of each deliberate change.
 fn check(objects: &[(String, Value)]) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     let mut lost = Vec::new();
@@ -233,7 +233,7 @@ fn versions_of_the_corpus_parse() {
     }
 }
 
-/// Objects in which, one struct of ours after the other, every field is `null`.
+/// Returns objects in which every field of one of our structs after the other is `null`.
 fn with_nulls(schema: &Value) -> Vec<Value> {
     let none = serde_json::Map::new();
     let fields = schema["properties"].as_object().unwrap_or(&none);

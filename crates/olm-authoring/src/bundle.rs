@@ -1,7 +1,7 @@
 //! A bundle's files: `manifests/` and `metadata/`, and the `olm.bundle` blob derived from them.
 //!
-//! Input is a list of relative paths and bytes, so that a folder, image layers and tests are read alike.
-//! Rules: `docs/reference/catalog-files.md`.
+//! Input is a list of relative paths and bytes, so folders, image layers and tests are read in the same way. Rules:
+//! `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub struct BundleContent {
     pub dependencies: Vec<Property>,
     /// Entries of `metadata/properties.yaml`.
     pub properties: Vec<Property>,
-    /// What was ignored and why.
+    /// Ignored data, with the reason.
     pub warnings: Vec<String>,
     csv: usize,
 }
@@ -49,7 +49,7 @@ pub struct Manifest {
     pub api_version: String,
     /// `kind`.
     pub kind: String,
-    /// `metadata.name`, may be empty.
+    /// `metadata.name`; may be empty.
     pub name: String,
     /// The whole object.
     pub object: Value,
@@ -68,7 +68,7 @@ impl Manifest {
     }
 }
 
-/// Why files are no bundle.
+/// Error for files that are not a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// `manifests/` is missing or empty.
@@ -80,59 +80,59 @@ pub enum BundleError {
     /// No ClusterServiceVersion among the manifests.
     #[error("no csv in bundle: none of the {count} manifests is a ClusterServiceVersion{}", reasons(.skipped))]
     NoCsv {
-        /// How many manifests there are.
+        /// Number of manifests.
         count: usize,
         /// Files that were skipped, with the reason of each.
         skipped: Vec<String>,
     },
-    /// Two objects of one name: which of them is meant nobody can know.
+    /// Two different objects with the same name, so the intended one is unknown.
     #[error(transparent)]
     Twins(#[from] Contradiction),
     /// More than one ClusterServiceVersion.
     #[error("bundle has more than one ClusterServiceVersion: {}", .paths.join(", "))]
     SeveralCsvs {
-        /// Their files.
+        /// Files of the ClusterServiceVersions.
         paths: Vec<String>,
     },
-    /// No annotations in `metadata/`.
+    /// `metadata/` has no annotations.
     #[error("Could not find annotations file in metadata/")]
     NoAnnotations,
-    /// A file is no YAML.
+    /// A file is not YAML.
     #[error("read {path}")]
     Yaml {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What is wrong with it.
+        /// Cause.
         #[source]
         source: yaml::Error,
     },
     /// A file has the wrong content.
     #[error("{path}: {reason}")]
     Content {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
     /// The CSV owns an API that no manifest provides.
     #[error("error checking provided apis in bundle {bundle}: couldn't find {api} in bundle. found: {found}")]
     OwnedApiMissing {
-        /// CSV name.
+        /// Name of the CSV.
         bundle: String,
-        /// The API.
+        /// The missing API.
         api: String,
-        /// What the CRDs of the bundle provide.
+        /// APIs that the CRDs of the bundle provide.
         found: String,
     },
-    /// A CRD name without a dot.
+    /// A CRD name has no dot.
     #[error("couldn't parse plural.group from crd name: {0}")]
     CrdName(String),
-    /// A needed field of the CSV is missing.
+    /// A required field of the CSV is missing.
     #[error("{path}: {field} must be set")]
     MissingField {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// The field.
+        /// Path of the field.
         field: &'static str,
     },
 }
@@ -145,11 +145,11 @@ impl BundleContent {
     /// Reads a bundle from files given as relative path (`manifests/a.yaml`) and content, in any order.
     ///
     /// Files below subfolders and manifests whose name starts with a dot are ignored. Other manifests are read by the rule of
-    /// [`olm_fbc::bundle_files`], with a warning for all that is not used.
+    /// [`olm_fbc::bundle_files`]; ignored data causes a warning.
     ///
     /// # Errors
-    /// No manifests, no or more than one CSV, objects that contradict each other, no annotations, or metadata that is no YAML:
-    /// the file is named.
+    /// No manifests, no CSV or more than one, objects that contradict each other, no annotations, or metadata that is not YAML.
+    /// The error names the file.
     pub fn read<P: AsRef<str>, B: AsRef<[u8]>>(
         files: impl IntoIterator<Item = (P, B)>,
     ) -> Result<Self, BundleError> {
@@ -182,8 +182,8 @@ impl BundleContent {
         })
     }
 
-    /// A bundle of a ClusterServiceVersion and the other objects that belong to it, given with where each stands. The package
-    /// is the only annotation. The version may be missing.
+    /// Creates a bundle from a ClusterServiceVersion and the objects that belong to it, each with its position. The package is
+    /// the only annotation. The version may be missing.
     pub(crate) fn of_objects(
         package: &str,
         csv: (String, Value),
@@ -209,17 +209,17 @@ impl BundleContent {
         }
     }
 
-    /// The ClusterServiceVersion.
+    /// Returns the ClusterServiceVersion.
     pub fn csv(&self) -> &Manifest {
         &self.manifests[self.csv]
     }
 
-    /// Package named by the annotations; empty when not.
+    /// Returns the package named by the annotations; empty if there is none.
     pub fn package(&self) -> &str {
         self.annotation(annotations::PACKAGE)
     }
 
-    /// Channels named by the annotations.
+    /// Returns the channels named by the annotations.
     pub fn channels(&self) -> Vec<&str> {
         self.annotation(annotations::CHANNELS)
             .split(',')
@@ -228,7 +228,7 @@ impl BundleContent {
             .collect()
     }
 
-    /// Default channel named by the annotations; empty when not.
+    /// Returns the default channel named by the annotations; empty if there is none.
     pub fn default_channel(&self) -> &str {
         self.annotation(annotations::DEFAULT_CHANNEL)
     }
@@ -294,7 +294,7 @@ fn read_manifests<B: AsRef<[u8]>>(
     }
 }
 
-/// A range that nobody can read is as good as none, and the upgrades that it promises never come.
+/// Returns a warning about an invalid skip range: it counts as none, so the upgrades that it promises never come.
 fn skip_range_warning(csv: &Manifest) -> Option<String> {
     let range = csv.object["metadata"]["annotations"][SKIP_RANGE].as_str()?;
     let error = Range::parse(range).err().filter(|_| !range.is_empty())?;
@@ -309,12 +309,12 @@ fn skip_range_warning(csv: &Manifest) -> Option<String> {
     ))
 }
 
-/// The warning about a file with several documents.
+/// Returns the warning about a file with several documents.
 fn only_the_first(file: &str) -> String {
     format!("{file}: only the first document of the file is used")
 }
 
-/// The warning about a file that is skipped.
+/// Returns the warning about a file that is skipped.
 fn skipped_file(file: &str, reason: &Skipped) -> String {
     format!("{file}: ignored: {reason}")
 }
@@ -326,7 +326,7 @@ struct Metadata {
     properties: Vec<Property>,
 }
 
-/// Files are recognised by what is in them; of each sort the first by name counts.
+/// Reads the files of `metadata/`. Their content identifies them; the first of each type by name is used.
 fn read_metadata<B: AsRef<[u8]>>(
     files: &BTreeMap<String, B>,
     warnings: &mut Vec<String>,
@@ -378,7 +378,7 @@ fn read_annotations(
     for (key, value) in map {
         let text = match value {
             Value::String(text) => text.clone(),
-            // An unquoted number or boolean is taken as it is written.
+            // An unquoted number or boolean keeps its spelling.
             Value::Number(_) | Value::Bool(_) => {
                 let value = value.to_string();
                 yaml::written(text, key, &value).map_or(value.clone(), str::to_owned)
@@ -400,7 +400,7 @@ fn read_annotations(
     Ok(annotations)
 }
 
-/// A list of `{type, value}`; each item may be wrapped in a key `property`, as documents of upstream show it.
+/// Reads a list of `{type, value}`; each item may be wrapped in a key `property`, as upstream's documents show it.
 fn read_list(path: &str, field: &str, value: &Value) -> Result<Vec<Property>, BundleError> {
     let wrong = |reason: String| BundleError::Content {
         path: path.to_owned(),
@@ -419,7 +419,7 @@ fn read_list(path: &str, field: &str, value: &Value) -> Result<Vec<Property>, Bu
         .collect()
 }
 
-/// Type and value, written in any case; what there is besides is dropped. A number as a type is taken as it is written.
+/// Reads type and value, with case-insensitive keys; other fields are dropped. A number as a type keeps its spelling.
 fn read_property(item: &Value) -> Result<Property, String> {
     let fields = Fields::of(item)?;
     let kind = match fields.get("type") {

@@ -1,10 +1,10 @@
 //! Catalogs in ConfigMaps, as file-based catalogs.
 //!
 //! Such a ConfigMap has three keys, each with a YAML list: ClusterServiceVersions, the CustomResourceDefinitions that they own,
-//! and packages, whose channels name their newest version each; the older ones are found by `spec.replaces`. What comes out
-//! are the blobs of a file-based catalog whose bundles carry their manifests themselves. They may break rules of such catalogs
-//! (equal versions, names): what upstream's loader takes is taken, and what it refuses is refused.
-//! Rules: `docs/reference/registry.md`.
+//! and packages. The channels of a package name their newest version; older ones are found by `spec.replaces`. The result is the
+//! blobs of a file-based catalog whose bundles contain their manifests. They may break rules of such catalogs (equal versions,
+//! names): input that upstream's loader accepts is accepted, and input that it rejects is rejected. Rules:
+//! `docs/reference/registry.md`.
 
 use std::collections::BTreeSet;
 
@@ -19,22 +19,22 @@ mod content;
 
 use content::{Content, Csv, PackageList};
 
-/// Bytes that the manifests of all bundles and the entries of all channels may have together: a definition is part of each bundle
-/// that owns it, and what a version says of others stands in each channel it is in.
+/// Maximum size of the manifests of all bundles and the entries of all channels together, in bytes. A definition is copied into
+/// each bundle that owns it, and a version's references into each of its channels.
 pub const MAX_CONTENT_BYTES: usize = 64 << 20;
-/// Entries that all channels may have together, and the names that these skip: a version is an entry of each channel it is in.
+/// Maximum number of entries of all channels and of the names they skip. A version is an entry of each channel it is in.
 pub const MAX_ENTRIES: usize = 20_000;
 
-/// A catalog out of a ConfigMap.
+/// A catalog read from a ConfigMap.
 #[derive(Debug)]
 pub struct Converted {
-    /// Packages, channels and bundles, each with the key and the number of the item it comes from.
+    /// Packages, channels and bundles, each with the key and index of its item.
     pub blobs: Vec<(Blob, Origin)>,
-    /// What is left out, and why.
+    /// Skipped data, with the reason.
     pub warnings: Vec<String>,
 }
 
-/// Why a ConfigMap is no catalog.
+/// Error for a ConfigMap that is not a catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigMapError {
     /// A key is missing.
@@ -43,15 +43,15 @@ pub enum ConfigMapError {
     /// The texts are larger than [`keys::MAX_BYTES`].
     #[error("the catalog in the configmap is larger than {limit} bytes")]
     TooLarge {
-        /// The limit.
+        /// Limit in bytes.
         limit: usize,
     },
     /// The text of a key cannot be read.
     #[error("{key}: {source}")]
     Yaml {
-        /// The key.
+        /// Key of the text.
         key: &'static str,
-        /// Why.
+        /// Cause.
         source: yaml::Error,
     },
     /// An item has the wrong shape.
@@ -59,67 +59,67 @@ pub enum ConfigMapError {
     Item {
         /// Key and index.
         place: String,
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
     },
-    /// Two definitions of one version of a kind, which the ClusterServiceVersions could not tell apart.
+    /// Two definitions with the same version and kind, which ClusterServiceVersions could not distinguish.
     #[error("can't add the same CRD twice in one configmap: {0}")]
     SameCrd(String),
-    /// Two ClusterServiceVersions of one name.
+    /// Two ClusterServiceVersions with the same name.
     #[error("can't add the same CSV twice in one configmap: {0}")]
     SameCsv(String),
-    /// A ClusterServiceVersion owns a definition that is not there.
+    /// A ClusterServiceVersion owns a definition that is missing.
     #[error("couldn't find owned CRD in crd list: {csv} owns {crd}")]
     OwnedCrd {
-        /// The ClusterServiceVersion.
+        /// Name of the ClusterServiceVersion.
         csv: String,
-        /// Name, version and kind.
+        /// Name, version and kind of the definition.
         crd: String,
     },
-    /// A channel begins with a version that is not there.
+    /// A channel's newest version is missing.
     #[error("package {package}, channel {channel}: couldn't find currentCSV {csv} in csv list")]
     CurrentCsv {
-        /// The package.
+        /// Name of the package.
         package: String,
-        /// The channel.
+        /// Name of the channel.
         channel: String,
-        /// The ClusterServiceVersion.
+        /// Name of the ClusterServiceVersion.
         csv: String,
     },
-    /// A chain of `replaces` comes back to where it was.
+    /// A chain of `replaces` is a cycle.
     #[error("Cycle detected, {csv} replaces {replaced}")]
     Cycle {
-        /// The ClusterServiceVersion whose `replaces` closes the circle.
+        /// The ClusterServiceVersion whose `replaces` closes the cycle.
         csv: String,
-        /// What it replaces.
+        /// Name it replaces.
         replaced: String,
     },
-    /// A chain of `replaces` leads to a version that is not there.
+    /// A chain of `replaces` leads to a missing version.
     #[error("Invalid bundle {csv}, replaces nonexistent bundle {replaced}")]
     Replaced {
-        /// The ClusterServiceVersion.
+        /// Name of the ClusterServiceVersion.
         csv: String,
-        /// What it replaces.
+        /// Name it replaces.
         replaced: String,
     },
-    /// A package with several channels, or none, has to name one.
+    /// A package has several channels, or none, and names no default.
     #[error("no default channel specified for {0}")]
     NoDefaultChannel(String),
-    /// More entries than [`MAX_ENTRIES`].
+    /// There are more entries than [`MAX_ENTRIES`].
     #[error("the channels of the configmap have more than {MAX_ENTRIES} entries and skipped names together")]
     ManyEntries,
-    /// More than [`MAX_CONTENT_BYTES`].
+    /// The content is larger than [`MAX_CONTENT_BYTES`].
     #[error("the bundles of the configmap are larger than {MAX_CONTENT_BYTES} bytes together")]
     LargeBundles,
-    /// A ClusterServiceVersion is no bundle.
+    /// A ClusterServiceVersion is not a valid bundle.
     #[error("{0}")]
     Bundle(#[source] BundleError),
 }
 
-/// Reads the catalog out of the texts of a ConfigMap.
+/// Reads the catalog from the texts of a ConfigMap.
 ///
 /// # Errors
-/// A key is missing, a text is no list of what it should have, or the parts do not fit together; the first fault is told.
+/// The first fault: a missing key, a text that is not a list of the expected items, or items that do not match.
 pub fn convert<'a>(text: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Converted, ConfigMapError> {
     let mut content = Content::read(text)?;
     let warnings = std::mem::take(&mut content.warnings);
@@ -141,7 +141,7 @@ struct Builder<'a> {
     content: &'a Content,
     blobs: Vec<(Blob, Origin)>,
     warnings: Vec<String>,
-    /// ClusterServiceVersions that some channel has.
+    /// ClusterServiceVersions that are in a channel.
     used: BTreeSet<&'a str>,
     entries: usize,
     bytes: usize,
@@ -158,7 +158,7 @@ impl<'a> Builder<'a> {
     fn add_package(&mut self, package: &'a PackageList) -> Result<(), ConfigMapError> {
         let (name, index) = (&package.name, package.index);
         let default_channel = match package.channels.as_slice() {
-            // Whatever the package names.
+            // The only channel is the default, even if the package names another.
             [only] => &only.name,
             several
                 if several
@@ -216,7 +216,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Counts an entry before it is made: thousands of channels may repeat what one version says.
+    /// Counts an entry before it is created, because thousands of channels may repeat the references of one version.
     fn add_entry(&mut self, csv: &Csv) -> Result<(), ConfigMapError> {
         self.entries += 1 + csv.skips.len();
         if self.entries > MAX_ENTRIES {
@@ -226,8 +226,8 @@ impl<'a> Builder<'a> {
         self.add_bytes(csv.name.len() + csv.replaces.len() + csv.skip_range.len() + skips.sum::<usize>())
     }
 
-    /// The entries of a channel, its newest version first: those on the way along `replaces`, then what these skip, as far as it
-    /// is there.
+    /// Returns the entries of a channel, its newest version first: the chain of `replaces`, then the existing versions that the
+    /// chain skips.
     fn entries(
         &mut self,
         package: &str,

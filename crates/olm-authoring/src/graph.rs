@@ -1,7 +1,6 @@
-//! The upgrade graph of a package, ready to be drawn: one part a channel, versions from the lowest to the highest.
+//! The upgrade graph of a package, ready to be drawn: one part per channel, versions from the lowest to the highest.
 //!
-//! Marked are deprecated bundles, those nobody can upgrade from to the head, those that are skipped, and names without a
-//! bundle.
+//! Marks: deprecated bundles, bundles without an upgrade path to the head, skipped bundles, and names without a bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +22,7 @@ pub use svg::to_svg;
 pub struct PackageGraph {
     /// Name of the package.
     pub package: String,
-    /// Whether the package is deprecated.
+    /// True if the package is deprecated.
     pub deprecated: bool,
     /// Channels by name.
     pub channels: Vec<ChannelGraph>,
@@ -34,13 +33,13 @@ pub struct PackageGraph {
 pub struct ChannelGraph {
     /// Name of the channel.
     pub name: String,
-    /// Whether it is the package's default.
+    /// True if this is the package's default channel.
     pub is_default: bool,
-    /// Whether it is deprecated.
+    /// True if the channel is deprecated.
     pub deprecated: bool,
     /// Bundles from the lowest to the highest version; names without a bundle first.
     pub nodes: Vec<Node>,
-    /// Upgrades.
+    /// Upgrades between the nodes.
     pub edges: Vec<Edge>,
 }
 
@@ -51,28 +50,28 @@ pub struct Node {
     pub name: String,
     /// Version; `None` for a name without a bundle.
     pub version: Option<Version>,
-    /// Whether it is the head of the channel.
+    /// True if the bundle is the head of the channel.
     pub is_head: bool,
-    /// Whether it is deprecated.
+    /// True if the bundle is deprecated.
     pub deprecated: bool,
-    /// Whether something skips it: it is never installed anew.
+    /// True if an entry skips the bundle: it is never newly installed.
     pub skipped: bool,
-    /// Whether no upgrades lead from it to the head.
+    /// True if no upgrades lead from the bundle to the head.
     pub unreachable: bool,
 }
 
 /// An upgrade from one bundle to another, by position in [`ChannelGraph::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
-    /// Where users are.
+    /// Installed bundle.
     pub from: usize,
-    /// Where they come to.
+    /// Bundle after the upgrade.
     pub to: usize,
-    /// Why.
+    /// Field that defines the upgrade.
     pub kind: EdgeKind,
 }
 
-/// What makes an upgrade.
+/// Fields that define an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EdgeKind {
     /// `replaces`
@@ -84,7 +83,7 @@ pub enum EdgeKind {
 }
 
 impl Node {
-    /// Marks in words, for legends and classes; empty for an ordinary bundle.
+    /// Returns marks as words, for legends and classes; empty for an ordinary bundle.
     pub fn marks(&self) -> Vec<&'static str> {
         [
             (self.is_head, "head"),
@@ -100,7 +99,7 @@ impl Node {
 }
 
 impl PackageGraph {
-    /// The graph of a package, of all its channels or of one.
+    /// Returns the graph of a package, of all its channels or of one.
     pub fn new(name: &str, package: &PackageModel, channel: Option<&str>) -> Self {
         let channels = package
             .channels
@@ -139,7 +138,7 @@ fn channel_graph(package: &PackageModel, channel: &Channel) -> ChannelGraph {
         .into_iter()
         .map(|name| Node {
             name: name.to_owned(),
-            // A bundle of another channel is as absent here as one that is nowhere.
+            // A bundle of another channel is absent here, like a name without any bundle.
             version: entries.contains(name).then(|| version(name)).flatten(),
             is_head: head == Some(name),
             deprecated: package.deprecations.bundles.contains_key(name),
@@ -196,7 +195,7 @@ fn edges(channel: &Channel, nodes: &[Node]) -> Vec<Edge> {
     edges.into_iter().collect()
 }
 
-/// Entries from which upgrades lead to `head`, found backwards from it.
+/// Returns the entries from which upgrades lead to `head`, found backwards from it.
 pub(crate) fn reaching<'a>(head: &'a str, channel: &'a Channel, package: &PackageModel) -> BTreeSet<&'a str> {
     let entries: BTreeMap<&str, _> = channel
         .entries

@@ -1,6 +1,6 @@
-//! What kind of image some bytes are, by their first bytes.
+//! Detects the media type of an image from its first bytes.
 
-/// Marks of image formats: where, which bytes, what it is. The first that fits counts.
+/// Signatures of image formats: offset, bytes, media type. The first match is used.
 const MARKS: [(usize, &[u8], &str); 14] = [
     (0, b"\x89PNG", "image/png"),
     (0, b"\xff\xd8\xff", "image/jpeg"),
@@ -18,9 +18,9 @@ const MARKS: [(usize, &[u8], &str); 14] = [
     (4, b"ftypavif", "image/avif"),
 ];
 
-/// The media type of an image; `None` for everything else.
+/// Returns the media type of an image; `None` for everything else.
 ///
-/// SVG is text, so it is recognised by its root element; upstream knows it not at all and refuses it.
+/// SVG is text, so it is recognised by its root element. Upstream does not know it and rejects it.
 pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     let has = |at: usize, mark: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(mark));
     if let Some((_, _, kind)) = MARKS.iter().find(|(at, mark, _)| has(*at, mark)) {
@@ -32,7 +32,7 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     is_svg(bytes).then_some("image/svg+xml")
 }
 
-/// The box that begins the file names the brand `heic`, or a general one that is made more precise by it.
+/// Returns true if the first box names the brand `heic`, or a general brand with `heic` as a compatible one.
 fn is_heif(bytes: &[u8]) -> bool {
     let Some((size, content)) = bytes.split_first_chunk() else {
         return false;
@@ -45,7 +45,7 @@ fn is_heif(bytes: &[u8]) -> bool {
     let mut brands = brands.chunks_exact(4);
     match brands.next() {
         Some(b"heic") => true,
-        // What follows the first brand is its version.
+        // The field after the first brand is its version.
         Some(b"mif1" | b"msf1") => brands.skip(1).any(|brand| brand == b"heic"),
         _ => false,
     }
@@ -56,7 +56,7 @@ fn is_svg(bytes: &[u8]) -> bool {
         return false;
     };
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
-    // What may stand before the root element: declaration, comments, document type.
+    // Skips what may precede the root element: declaration, comments, document type.
     while let Some(after) = rest.strip_prefix("<?").or_else(|| rest.strip_prefix("<!")) {
         let end = if after.starts_with("--") { "-->" } else { ">" };
         match after.split_once(end) {

@@ -1,7 +1,7 @@
-//! What authors of catalogs and bundles need and no cluster does: bundles from files and their checks, lint, templates,
+//! Tools for authors of catalogs and bundles that no cluster needs: bundles from files and their checks, lint, templates,
 //! migration, drawings of upgrade graphs.
 //!
-//! As pure as `olm-fbc`, on which it stands: files and values in, blobs, findings and text out; no network, no clock.
+//! Like `olm-fbc`, on which it is based, it has no network and no clock: files and values in, blobs, findings and text out.
 
 pub mod bundle;
 pub mod config_map;

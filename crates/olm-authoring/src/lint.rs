@@ -1,7 +1,6 @@
-//! What validates but will hurt: catalogs that are formally right and leave users without upgrades, mirrors without images or
-//! consoles without icons.
+//! Checks for valid catalogs that will cause problems: users without upgrades, mirrors without images, consoles without icons.
 //!
-//! Rules are ours; upstream's validation accepts all of this on purpose, as production catalogs break it.
+//! The rules are ours. Upstream's validation accepts all of this on purpose, because production catalogs break the rules.
 
 use std::fmt;
 use std::path::Path;
@@ -19,32 +18,32 @@ mod graph;
 mod negation;
 mod required;
 
-/// What a finding is about. The names are stable: they are given to `--allow`.
+/// Rules of findings. The names are stable: users pass them to `--allow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// An entry from which no edges lead to the channel's head.
+    /// An entry has no upgrade path to the channel's head.
     NoUpgradePath,
-    /// An edge that leads to a lower version.
+    /// An edge leads to a lower version.
     Downgrade,
     /// An entry replaces a bundle that the catalog does not have.
     DanglingReplaces,
-    /// A skip range that holds the entry's own version.
+    /// A skip range contains the entry's own version.
     SkipRangeOfItself,
     /// The default channel does not offer the newest version.
     DefaultChannelBehind,
     /// The head of the default channel is deprecated.
     DeprecatedHead,
-    /// The icon cannot be shown.
+    /// The icon cannot be displayed.
     Icon,
     /// A related image without reference.
     EmptyRelatedImage,
-    /// A bundle without related images cannot be mirrored.
+    /// A bundle without related images, which cannot be mirrored.
     NoRelatedImages,
     /// A bundle without image.
     NoImage,
-    /// Nothing says what the bundle is called or installs.
+    /// A bundle without a CSV or its metadata.
     NoCsv,
-    /// A CustomResourceDefinition of an API version that clusters no longer take.
+    /// A CustomResourceDefinition of an API version that clusters no longer accept.
     OldCrd,
     /// A property without type or value.
     EmptyProperty,
@@ -56,12 +55,12 @@ pub enum Rule {
     Negation,
     /// A schema or package name that the registry cannot serve.
     SchemaName,
-    /// A bundle larger than clients take.
+    /// A bundle larger than clients accept.
     LargeBundle,
-    /// A required range that no version of the catalog's package is in.
+    /// A required range without a matching version of the package in the catalog.
     UnmetRange,
-    /// A schema, key or property type that nobody reads and that looks like one that is read; a required package that the
-    /// catalog does not have and that looks like one it has.
+    /// An unknown schema, key or property type that resembles a known one, or a required package that resembles one of the
+    /// catalog.
     Misspelling,
 }
 
@@ -90,7 +89,7 @@ impl Rule {
         Self::Misspelling,
     ];
 
-    /// Its name, for example `no-upgrade-path`.
+    /// Returns the name, for example `no-upgrade-path`.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoUpgradePath => "no-upgrade-path",
@@ -116,7 +115,7 @@ impl Rule {
         }
     }
 
-    /// What it finds, in a few words, for lists of rules.
+    /// Returns a short description for lists of rules.
     pub fn summary(self) -> &'static str {
         match self {
             Self::NoUpgradePath => "versions from which no upgrades lead to the channel's head",
@@ -144,7 +143,7 @@ impl Rule {
         }
     }
 
-    /// The rule of a name.
+    /// Returns the rule with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|rule| rule.name() == name)
     }
@@ -156,18 +155,18 @@ impl Serialize for Rule {
     }
 }
 
-/// Something that will hurt.
+/// A problem that lint found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Which rule it breaks.
+    /// Rule that is broken.
     pub rule: Rule,
-    /// Package, may be empty.
+    /// Package; may be empty.
     pub package: String,
     /// Channel, bundle or schema, as `channel "stable"`; empty for the package.
     pub object: String,
-    /// What is wrong, and what comes of it.
+    /// Problem and its consequence.
     pub message: String,
-    /// The document.
+    /// File of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
@@ -188,7 +187,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Collects findings of one blob after the other; [`Linter::finish`] adds those about graphs.
+/// Collects findings for each blob in turn; [`Linter::finish`] adds findings about graphs.
 struct Linter<'a> {
     validator: &'a dyn ManifestValidator,
     findings: Vec<Finding>,
@@ -197,21 +196,21 @@ struct Linter<'a> {
     place: Option<Origin>,
 }
 
-/// What there is to say of a catalog.
+/// Result of linting a catalog.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// What keeps it from being valid. What follows from a fault may be among the findings.
+    /// Faults that make the catalog invalid. Findings may be consequences of a fault.
     pub faults: Faults,
-    /// What will hurt even where it is valid, sorted by package, object and rule.
+    /// Problems of a valid catalog, sorted by package, object and rule.
     pub findings: Vec<Finding>,
 }
 
-/// As [`lint_with`], judging expressions by their shape.
+/// Does the same as [`lint_with`], checking only the shape of expressions.
 pub fn lint(root: &Path) -> Report {
     lint_with(root, &ShapeValidator)
 }
 
-/// Reads and checks the catalog below `root`, whether it is valid or not.
+/// Reads and checks the catalog below `root`, valid or not.
 pub fn lint_with(root: &Path, validator: &dyn ManifestValidator) -> Report {
     let mut linter = Linter {
         validator,
@@ -250,7 +249,7 @@ impl Linter<'_> {
         self.checker.add(blob, origin);
     }
 
-    /// A finding about the blob at hand.
+    /// Adds a finding about the current blob.
     fn find(&mut self, rule: Rule, package: &str, object: String, message: impl Into<String>) {
         self.findings.push(Finding {
             rule,

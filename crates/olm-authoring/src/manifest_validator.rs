@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-/// What this crate cannot check by itself and leaves to whoever has the types and engines for it.
+/// Checks that this crate cannot do itself, implemented by crates with the types and engines for them.
 pub trait ManifestValidator {
-    /// What keeps an object from being a ClusterServiceVersion, by the types of its fields.
+    /// Returns why an object is not a ClusterServiceVersion, by the types of its fields; `None` if it is one.
     fn csv_problem(&self, csv: &Value) -> Option<String>;
-    /// What keeps a text from being a CEL rule.
+    /// Returns why a text is not a CEL rule; `None` if it is one.
     fn rule_problem(&self, rule: &str) -> Option<String>;
 }
 
-/// Validates by what can be seen without types and engines.
+/// Validates only what needs no types and engines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShapeValidator;
 
@@ -24,8 +24,8 @@ impl ManifestValidator for ShapeValidator {
     }
 }
 
-/// Mistakes in a CEL expression that can be seen without evaluating it: nothing there, brackets and quotes that do not match,
-/// an operator without its operand.
+/// Returns an error of a CEL expression that is visible without evaluating it: empty text, unbalanced brackets and quotes, an
+/// operator without its operand.
 fn expression_problem(rule: &str) -> Option<String> {
     let mut open = Vec::new();
     let mut quote = None;

@@ -1,8 +1,8 @@
 //! Upgrade graphs as mermaid text, line for line as upstream's `render-graph` writes them.
 //!
-//! Arrows go from the version that is left to the one that is come to. Entries are in descending order of version. Two
-//! knowing differences: a channel's deprecation colours that channel only, not those of the same name in other packages, and
-//! link numbers count in the order links are written when there are several packages. Rules: `docs/reference/catalog-files.md`.
+//! Arrows lead from the old version to the new one. Entries are in descending order of version. There are two deliberate
+//! differences. A channel's deprecation colours only that channel, not those of the same name in other packages. And with several
+//! packages, link numbers count in the order links are written. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,27 +11,27 @@ use go_compat::semver::{Range, Version};
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, schemas};
 
-/// What to draw.
+/// Options of a drawing.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Only this package; empty for all.
+    /// Package to draw; empty for all.
     pub package: String,
-    /// Leave out what is below this bundle; empty for nothing.
+    /// Bundle below which nothing is drawn; empty for no limit.
     pub minimum_edge: String,
-    /// Mark skipped bundles and links, as OLM v0 treats them.
+    /// True to mark skipped bundles and links, as OLM v0 treats them.
     pub v0_semantics: bool,
 }
 
-/// A drawing and what could not be drawn.
+/// A drawing and its warnings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drawing {
     /// The mermaid text.
     pub text: String,
-    /// Skip ranges that were left out.
+    /// Skip ranges that were ignored.
     pub warnings: Vec<String>,
 }
 
-/// Why there is no drawing.
+/// Error: there is no drawing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MermaidError {
     /// No bundle has the name of the minimum edge.
@@ -40,9 +40,9 @@ pub enum MermaidError {
     /// A bundle has no version to order it by.
     #[error("bundle {bundle:?} {reason}")]
     Version {
-        /// The bundle.
+        /// Name of the bundle.
         bundle: String,
-        /// What is wrong with its version.
+        /// Description of the error.
         reason: String,
     },
 }
@@ -104,7 +104,7 @@ pub fn draw(blobs: &[Blob], options: &Options) -> Result<Drawing, MermaidError> 
     Ok(writer.finish())
 }
 
-/// Versions by bundle name. Of two bundles with one name the first counts.
+/// Returns versions by bundle name. If two bundles have the same name, the first is used.
 fn bundle_versions(blobs: &[Blob]) -> Result<BTreeMap<String, Version>, MermaidError> {
     let mut versions = BTreeMap::new();
     for blob in blobs {
@@ -127,7 +127,7 @@ fn bundle_version(bundle: &Bundle) -> Result<Version, MermaidError> {
         match property.parse() {
             Ok(Typed::Package(package)) => packages.push(package),
             Ok(_) => {}
-            // As in validation.
+            // Validation accepts these, too.
             Err(_) if matches!(property.kind.as_str(), kinds::LABEL | kinds::LABEL_REQUIRED) => {}
             Err(error) => return Err(wrap(format!("has a broken property: {error}"))),
         }
@@ -142,7 +142,7 @@ fn bundle_version(bundle: &Bundle) -> Result<Version, MermaidError> {
         .map_err(|error| wrap(format!("has invalid version {:?}: {error}", package.version)))
 }
 
-/// Which entries and edges are drawn.
+/// Selects the entries and edges to draw.
 struct Filter<'a> {
     options: &'a Options,
     floor: Option<&'a Version>,
@@ -152,7 +152,7 @@ struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// The entries of a channel that are drawn, `None` when it is not drawn at all.
+    /// Returns the entries of a channel that are drawn; `None` if the channel is not drawn at all.
     fn entries(&self, channel: &Channel) -> Option<Vec<ChannelEntry>> {
         let wanted = &self.options.package;
         if !wanted.is_empty() && channel.package != *wanted {
@@ -173,7 +173,7 @@ impl Filter<'_> {
         (!entries.is_empty()).then_some(entries)
     }
 
-    /// The entry with the edges that do not reach below the floor; `None` when nothing of it is left.
+    /// Returns the entry with the edges that do not reach below the floor; `None` if nothing of it remains.
     fn above(&self, entry: &ChannelEntry, floor: &Version) -> Option<ChannelEntry> {
         let mut kept = ChannelEntry {
             name: entry.name.clone(),
@@ -203,7 +203,7 @@ impl Filter<'_> {
     }
 }
 
-/// Names without a bundle count as 0.0.0.
+/// Returns the version of a bundle; 0.0.0 for a name without a bundle.
 fn version_of(versions: &BTreeMap<String, Version>, name: &str) -> Version {
     versions
         .get(name)
@@ -314,7 +314,7 @@ impl Writer<'_> {
                 )),
             }
         }
-        // Replaces come last, as what skips said before bears on them.
+        // Replaces edges are last, because earlier skips affect them.
         if !entry.replaces.is_empty() {
             others.push((&entry.replaces, "replace".to_owned()));
         }

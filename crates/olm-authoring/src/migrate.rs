@@ -1,6 +1,6 @@
 //! Migrations of catalogs to newer forms of the same content.
 //!
-//! A level names the last migration to run; all before it run too. Rules: `docs/reference/catalog-files.md`.
+//! A level names the last migration to run; all earlier ones run, too. Rules: `docs/reference/catalog-files.md`.
 
 use olm_fbc::did_you_mean::suggestion;
 use olm_fbc::property::{CsvMetadata, Property, kinds};
@@ -11,23 +11,23 @@ use crate::bundle::object;
 /// The last migration to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// None.
+    /// No migration.
     #[default]
     None,
-    /// `olm.bundle.object` properties give way to one `olm.csv.metadata`.
+    /// One `olm.csv.metadata` replaces the `olm.bundle.object` properties.
     CsvMetadata,
 }
 
-/// No level has this name.
+/// Error: no level has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown migration level {0:?} (known: {known}){meant}", known = Level::names().join(", "), meant = suggestion(.0, Level::names()))]
 pub struct UnknownLevel(pub String);
 
 impl Level {
-    /// Everything there is.
+    /// All migrations.
     pub const ALL: Self = Self::CsvMetadata;
 
-    /// Names of the levels, and what the migration of that name does.
+    /// Names of the levels, with the effect of the migration.
     pub const NAMES: [(&'static str, Self, &'static str); 3] = [
         ("none", Self::None, "do nothing"),
         (
@@ -42,10 +42,10 @@ impl Level {
         Self::NAMES.map(|(name, ..)| name)
     }
 
-    /// The level of a name.
+    /// Returns the level with this name.
     ///
     /// # Errors
-    /// There is none.
+    /// No level has this name.
     pub fn parse(name: &str) -> Result<Self, UnknownLevel> {
         Self::NAMES
             .into_iter()
@@ -54,7 +54,7 @@ impl Level {
             .ok_or_else(|| UnknownLevel(name.to_owned()))
     }
 
-    /// Migrates blobs. Doing it again changes nothing.
+    /// Migrates blobs. The operation is idempotent.
     pub fn apply(self, blobs: &mut [Blob]) {
         if self < Self::CsvMetadata {
             return;
@@ -67,8 +67,8 @@ impl Level {
     }
 }
 
-/// Without an image the objects are the only content, and without a CSV there is nothing to make metadata of: such bundles
-/// stay as they are, as do those that have metadata already.
+/// Replaces bundle objects by metadata. Without an image the objects are the only content, and without a CSV there is no
+/// metadata. Such bundles are not changed, nor are bundles that have metadata already.
 fn replace_objects(bundle: &mut Bundle) {
     let has_metadata = bundle
         .properties

@@ -1,7 +1,7 @@
-//! Catalog templates: short documents that a catalog is made of.
+//! Catalog templates: short documents from which a catalog is rendered.
 //!
-//! A template names bundle images. Rendering has two halves, as fetching images is no business of this crate: [`Template::images`]
-//! says which bundles are needed, [`Template::render`] takes them and makes the catalog. Rules: `docs/reference/catalog-files.md`.
+//! A template names bundle images. Rendering has two halves, because this crate does not fetch images: [`Template::images`]
+//! returns the needed bundles, [`Template::render`] takes them and renders the catalog. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ mod hints;
 mod semver;
 mod substitutes;
 
-/// The field of a template that says what takes the place of what.
+/// Field of a template with the substitutions.
 const SUBSTITUTIONS: &str = "substitutions";
 
 /// A kind that upstream had, with documents of `olm.composite` and `olm.composite.catalogs`.
 const COMPOSITE: &str = "composite";
 
-/// Bundles by the image they were rendered from; one image normally holds one.
+/// Bundles by the image they were rendered from; an image normally contains one.
 pub type Rendered = BTreeMap<String, Vec<Bundle>>;
 
 /// Kinds of templates.
@@ -30,63 +30,63 @@ pub type Rendered = BTreeMap<String, Vec<Bundle>>;
 pub enum Kind {
     /// A catalog whose bundles are images only.
     Basic,
-    /// Channels are made from versions.
+    /// Channels are derived from versions.
     Semver,
-    /// Bundles take the place of others in the upgrade graph.
+    /// Bundles replace others in the upgrade graph.
     Substitutes,
 }
 
-/// Why a template gives no catalog.
+/// Error: a template gives no catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// It is no YAML or JSON.
+    /// The template is not YAML or JSON.
     #[error("unable to parse template: {0}")]
     Parse(#[source] yaml::Error),
-    /// It has no schema; what was probably meant as one.
+    /// The template has no schema; the text is a suggestion.
     #[error("template input missing required 'schema' field{0}")]
     NoSchema(String),
-    /// Its schema is none of the known ones.
+    /// The template has an unknown schema.
     #[error("unknown template schema: {0}{hint}", hint = hints::schema(.0))]
     UnknownSchema(String),
-    /// The kind is none of the known ones.
+    /// The kind is unknown.
     #[error(
         "invalid template type {0:?}, must be one of: [basic semver substitutes]{hint}",
         hint = olm_fbc::did_you_mean::suggestion(.0, Kind::ALL.map(Kind::name))
     )]
     UnknownKind(String),
-    /// It is of a kind that was dropped.
+    /// The template is of a kind that is no longer supported.
     #[error(
         "composite templates are no longer supported: render the input of each component by itself, for example with \"opm alpha \
          render-template basic INPUT -o yaml > CATALOG/catalog.yaml\" (or semver, as its strategy says), and check the result \
          with \"opm validate CATALOG\""
     )]
     Composite,
-    /// It is of another kind than asked for.
+    /// The template is not of the requested kind.
     #[error("template has unknown schema ({found:?}), should be {expected:?}")]
     WrongSchema {
-        /// Its schema.
+        /// Schema of the template.
         found: String,
-        /// The one asked for.
+        /// Requested schema.
         expected: &'static str,
     },
     /// A field has the wrong shape.
     #[error("unmarshalling template: {0}")]
     Shape(String),
-    /// An entry is no blob.
+    /// An entry is not a blob.
     #[error("entry {index} of the template{hint}", hint = hints::of_entry(source))]
     Entry {
-        /// Its position, from 0.
+        /// Index of the entry, from 0.
         index: usize,
-        /// What is wrong.
+        /// Cause.
         #[source]
         source: BlobError,
     },
-    /// A bundle of a basic template says more than its image.
+    /// A bundle of a basic template has fields besides its image.
     #[error(
         "unexpected fields present in basic template bundle {0:?}: it may have a schema and an image only"
     )]
     BundleFields(String),
-    /// What the template asks for cannot be made.
+    /// The template cannot be rendered.
     #[error("render: {0}")]
     Render(String),
 }
@@ -95,7 +95,7 @@ impl Kind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Basic, Self::Semver, Self::Substitutes];
 
-    /// Name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Basic => "basic",
@@ -104,7 +104,7 @@ impl Kind {
         }
     }
 
-    /// Schema of its documents.
+    /// Returns the schema of its documents.
     pub fn schema(self) -> &'static str {
         match self {
             Self::Basic => "olm.template.basic",
@@ -113,10 +113,10 @@ impl Kind {
         }
     }
 
-    /// The kind of a name.
+    /// Returns the kind with this name.
     ///
     /// # Errors
-    /// There is none.
+    /// No kind has this name.
     pub fn parse(name: &str) -> Result<Self, TemplateError> {
         if name == COMPOSITE {
             return Err(TemplateError::Composite);
@@ -130,7 +130,7 @@ impl Kind {
 #[derive(Debug)]
 pub struct Template {
     inner: Inner,
-    /// Names that nobody reads and that look like ones that are read, each as a sentence for its author.
+    /// Unknown names that resemble known ones, each as a sentence for the author.
     pub warnings: Vec<String>,
 }
 
@@ -142,10 +142,10 @@ enum Inner {
 }
 
 impl Template {
-    /// Reads a template, of a known kind or of the one its schema says.
+    /// Reads a template, of the given kind or of the kind its schema names.
     ///
     /// # Errors
-    /// No YAML, an unknown or wrong schema, fields of the wrong shape.
+    /// Not YAML, an unknown or wrong schema, or fields of the wrong shape.
     pub fn parse(input: &[u8], kind: Option<Kind>) -> Result<Self, TemplateError> {
         let (value, _) = yaml::parse_first(input).map_err(TemplateError::Parse)?;
         let fields = Fields::of(&value).map_err(TemplateError::Shape)?;
@@ -184,7 +184,7 @@ impl Template {
         Ok(Self { inner, warnings })
     }
 
-    /// Images of the bundles that [`Template::render`] needs, each once.
+    /// Returns the images of the bundles that [`Template::render`] needs, each once.
     pub fn images(&self) -> Vec<String> {
         let mut images = match &self.inner {
             Inner::Basic(template) => template.images(),
@@ -196,10 +196,10 @@ impl Template {
         images
     }
 
-    /// Makes the catalog.
+    /// Renders the catalog.
     ///
     /// # Errors
-    /// What the template asks for does not go together, or a bundle is missing in `rendered`.
+    /// The template contradicts itself, or a bundle is missing in `rendered`.
     pub fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, TemplateError> {
         match &self.inner {
             Inner::Basic(template) => template.render(rendered),
@@ -230,11 +230,11 @@ pub struct Document {
     substitutions: Option<Vec<Value>>,
 }
 
-/// Makes a template that renders to the given catalog: for [`Kind::Basic`] bundles are reduced to their images, for
+/// Creates a template that renders to the given catalog. For [`Kind::Basic`] bundles are reduced to their images. For
 /// [`Kind::Substitutes`] everything is kept and there are no substitutions yet.
 ///
 /// # Errors
-/// Templates of the other kind cannot be made from catalogs.
+/// Templates of other kinds cannot be created from catalogs.
 pub fn from_catalog(blobs: &[Blob], kind: Kind) -> Result<Document, TemplateError> {
     let entries = |reduce: bool| {
         blobs
@@ -263,7 +263,7 @@ pub fn from_catalog(blobs: &[Blob], kind: Kind) -> Result<Document, TemplateErro
     }
 }
 
-/// The `entries` of a template.
+/// Reads the `entries` of a template.
 fn read_entries(fields: &Fields<'_>) -> Result<Vec<Blob>, TemplateError> {
     let entries = match fields.get("entries") {
         None | Some(Value::Null) => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Real bundles and catalogs against what upstream's tools made of them.
+//! Real bundles and catalogs, compared with the results of upstream's tools.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -85,7 +85,8 @@ fn rendered_bundles_equal_upstreams() {
     assert_eq!(compared, 693);
 }
 
-/// Upstream sorts related images by image with an unstable sort; the order of several names for one image is an accident.
+/// Sorts related images. Upstream sorts them by image with an unstable sort, so the order of several names for one image is
+/// random.
 fn sort_related_images(blob: &mut Value) {
     if let Value::Array(images) = &mut blob["relatedImages"] {
         assert!(images.is_sorted_by_key(|image| image["image"].to_string()));
@@ -93,7 +94,7 @@ fn sort_related_images(blob: &mut Value) {
     }
 }
 
-/// Where two values differ, and how; base64 manifests are looked into.
+/// Returns the first difference of two values, with its path; base64 manifests are decoded.
 fn first_difference(path: &str, ours: &Value, theirs: &Value) -> String {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {
@@ -150,7 +151,7 @@ fn first_difference(path: &str, ours: &Value, theirs: &Value) -> String {
     }
 }
 
-/// Every package of the corpus as a ConfigMap: its channels have the entries and edges that upstream's catalog has.
+/// Every package of the corpus as a ConfigMap: its channels have the entries and edges of upstream's catalog.
 #[test]
 fn cat_009_config_maps_of_real_packages_give_upstreams_channels() {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {
@@ -191,13 +192,13 @@ fn cat_009_config_maps_of_real_packages_give_upstreams_channels() {
             longer += 1;
         }
     }
-    // Versions of a definition that the newest does not have any more: a ConfigMap has no room for two of them.
+    // Versions of a definition that the newest one no longer has: a ConfigMap can contain only one of them.
     let is_of_crd = |text: &String| text.contains("couldn't find owned CRD in crd list");
     assert!(left_out.iter().all(is_of_crd), "{left_out:#?}");
     assert_eq!((equal, longer, left_out.len(), versions), (111, 5, 9, 617));
 }
 
-/// Of each entry what it replaces, what it skips, and its range.
+/// By entry: the name it replaces, the names it skips, and its range.
 type Edges = BTreeMap<String, (String, Vec<String>, String)>;
 
 fn edges(channel: &Channel) -> Edges {
@@ -222,14 +223,14 @@ fn expected_channels(folder: &Path) -> BTreeMap<String, Edges> {
     channels.collect()
 }
 
-/// The bundles of a package as the texts of a ConfigMap.
+/// Returns the bundles of a package as the texts of a ConfigMap.
 fn texts_of(
     folder: &Path,
     package: &str,
     channels: &BTreeMap<String, Edges>,
 ) -> BTreeMap<&'static str, String> {
     let (mut csvs, mut crds, mut known) = (Vec::new(), Vec::new(), Vec::new());
-    // The newest definition serves all versions, as one name and version can be there but once.
+    // The newest definition serves all versions, because a name and version can occur only once.
     for bundle in subfolders(folder).iter().rev() {
         let content = BundleContent::read(bundle_files(bundle)).expect("bundle");
         for manifest in content.manifests {

@@ -1,4 +1,4 @@
-//! No catalog that validates and no bundle makes the tools of authors panic.
+//! No valid catalog and no bundle makes the authors' tools panic.
 
 #![allow(
     clippy::panic,
@@ -49,7 +49,7 @@ fn valid_catalogs_of_any_kind_are_drawn() {
     });
 }
 
-/// Whole bundles, the files one after the other as documents.
+/// Returns whole bundles, with the files as documents one after the other.
 fn bundles() -> Vec<Vec<u8>> {
     let csv = "kind: ClusterServiceVersion\nmetadata: {name: p.v1}\nspec: {version: 1.0.0}\n";
     let mut seeds = vec![format!("{csv}---\n{ANNOTATIONS}").into_bytes()];
@@ -119,7 +119,7 @@ fn bundles_of_any_kind() {
             let folder = if is_metadata { "metadata" } else { "manifests" };
             files.push((format!("{folder}/{index}.yaml"), value.to_string()));
         }
-        // What is no document at all stands where a manifest would.
+        // Input that is not a document is used as a manifest.
         files.push((
             "manifests/raw".to_owned(),
             String::from_utf8_lossy(input).into_owned(),

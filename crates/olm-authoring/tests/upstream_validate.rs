@@ -1,4 +1,4 @@
-//! What upstream's `opm validate` accepts although it will hurt.
+//! Harmful catalogs that upstream's `opm validate` accepts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ struct Case {
     exit: i32,
 }
 
-/// Small catalogs that upstream accepts although they will hurt, and what lint says about each.
+/// Small harmful catalogs that upstream accepts, and the lint finding for each.
 const HURTING: [(&str, &str); 8] = [
     ("bad-icon", "icon"),
     ("bad-relatedimages", "empty-related-image"),

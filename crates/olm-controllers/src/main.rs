@@ -1,5 +1,5 @@
-//! `catalog-operator`, `olm-operator` and `package-server` in one program, told apart by the name it is called by: most of what they are
-//! made of is the same, and so an image has it once. Decision record 0043.
+//! `catalog-operator`, `olm-operator` and `package-server` in one program, selected by the name it is called by. They share most
+//! of their code, so an image contains it once. Decision record 0043.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use tikv_jemallocator::Jemalloc;
 
-/// Gives memory back that is free, which the system's allocator does only at the end of its heap: decision record 0024.
+/// Returns free memory to the system, which the system's allocator does only at the end of its heap: decision record 0024.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
@@ -24,7 +24,7 @@ Programs:
 
 `olm-controllers <PROGRAM> --help` tells the flags of each.";
 
-/// Which of them is meant.
+/// The programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Program {
     CatalogOperator,
@@ -51,18 +51,18 @@ impl Program {
     }
 }
 
-/// What the arguments ask for.
+/// The request in the arguments.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
-    /// A program, with its arguments, of which the first is its name.
+    /// Runs a program with its arguments; the first is its name.
     Run(Program, Vec<OsString>),
-    /// What there is.
+    /// Prints the help.
     Help,
-    /// It cannot be told; what was said instead.
+    /// No program is named; the value is the unknown name.
     Unknown(Option<OsString>),
 }
 
-/// By the name of the link it is called by, else by the first argument.
+/// Selects the program by the name of the link it is called by, else by the first argument.
 fn call(mut arguments: Vec<OsString>) -> Call {
     if let Some(program) = arguments.first().and_then(|name| Program::named(name)) {
         return Call::Run(program, arguments);
@@ -120,7 +120,7 @@ mod tests {
                 "catalog-operator",
                 run(Program::CatalogOperator, "catalog-operator"),
             ),
-            // What a link is called by counts, whatever it is told.
+            // The name of a link takes precedence over the arguments.
             (
                 "./package-server olm-operator",
                 run(Program::PackageServer, "./package-server olm-operator"),

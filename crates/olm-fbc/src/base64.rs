@@ -1,9 +1,9 @@
-//! Base64 as Go's standard decoder takes it.
+//! Base64 as Go's standard decoder accepts it.
 
 use ::base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use ::base64::{DecodeError, Engine as _, alphabet};
 
-/// Padded, and bits that encode nothing may have any value.
+/// Padded; trailing bits that encode nothing may have any value.
 const GO: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -11,10 +11,10 @@ const GO: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// Decodes text; line breaks in it do not count.
+/// Decodes text; line breaks in it are ignored.
 ///
 /// # Errors
-/// What is wrong, in the words of Go's decoder.
+/// The text of Go's decoder.
 pub fn decode(text: &str) -> Result<Vec<u8>, String> {
     let lines: String;
     let mut text = text;

@@ -1,8 +1,8 @@
-//! The rule for the files of a bundle's `manifests/` folder, one for authors' tools and the cluster.
+//! The rule for the files of a bundle's `manifests/` folder, the same for authors' tools and the cluster.
 //!
-//! A file holds one object. What is no Kubernetes object is skipped with a warning, as upstream does. Two files may hold the same
-//! object when they agree in content (`spec`, `rules`, `data` and the like): they become one object with the labels and
-//! annotations of both. Objects that contradict each other stay two, and [`contradictions`] names them.
+//! A file contains one object. Files without a Kubernetes object are skipped with a warning, as upstream does. Two files may
+//! contain the same object if their content agrees (`spec`, `rules`, `data` and the like). They become one object with the labels
+//! and annotations of both. Objects that contradict each other are kept, and [`contradictions`] reports them.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use crate::yaml;
 
-/// Names of files that belong into `metadata/`, without their ending, and the keys by which such files are recognised.
+/// Names of files that belong in `metadata/`, without their extension, and the keys that identify such files.
 const METADATA: [&str; 3] = ["annotations", "dependencies", "properties"];
-/// How names of files end that hold nothing but objects.
+/// Extensions of files that contain only objects.
 const ENDINGS: [&str; 3] = [".yaml", ".yml", ".json"];
-/// Fields of an object that are no content: what it is called, and what the cluster reports.
+/// Fields of an object that are not content: its identity and its status.
 const NO_CONTENT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
-/// Maps of `metadata` that are united.
+/// Maps of `metadata` that are merged.
 const UNITED: [&str; 2] = ["labels", "annotations"];
 
-/// An object and the file it is in.
+/// An object and its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BundleFile {
     /// Name of the file, or of the ConfigMap's entry.
@@ -29,40 +29,40 @@ pub struct BundleFile {
     pub object: Value,
 }
 
-/// A file that was read.
+/// Content of a file that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadFile {
-    /// Its first document.
+    /// First document of the file.
     pub object: Value,
-    /// Whether more documents follow, which nobody uses.
+    /// True if more documents follow; they are ignored.
     pub has_more: bool,
 }
 
-/// A file that is skipped, and why.
+/// Reason to skip a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Skipped {
-    /// It is no YAML.
+    /// The file is not YAML.
     #[error(transparent)]
     Broken(yaml::Error),
-    /// It holds no object with a kind.
+    /// The file contains no object with a kind.
     #[error("it holds no object with a kind")]
     NoObject,
-    /// It holds what belongs into `metadata/`.
+    /// The file contains an object that belongs in `metadata/`.
     #[error("it belongs into metadata/")]
     Metadata,
 }
 
 impl Skipped {
-    /// Whether an author meant an object that cannot be read: `file` is named as such files are.
+    /// Returns true if an author meant a manifest that cannot be read: `file` has the extension of a manifest.
     pub fn is_broken_manifest(&self, file: &str) -> bool {
         matches!(self, Self::Broken(_)) && ENDINGS.iter().any(|ending| file.ends_with(ending))
     }
 }
 
-/// Reads the object in a file; `name` is without its folder.
+/// Reads the object in a file; `name` has no folder.
 ///
 /// # Errors
-/// The file is to be skipped.
+/// The reason to skip the file.
 pub fn read_file(name: &str, bytes: &[u8]) -> Result<ReadFile, Skipped> {
     let (object, has_more) = yaml::parse_first(bytes).map_err(Skipped::Broken)?;
     if object["kind"].as_str().is_some_and(|kind| !kind.is_empty()) {
@@ -78,22 +78,22 @@ pub fn read_file(name: &str, bytes: &[u8]) -> Result<ReadFile, Skipped> {
     })
 }
 
-/// Two files with objects of one name and different content.
+/// Two files whose objects have the same name and different content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file} and {other} both hold {kind} {name}, each with another content")]
 pub struct Contradiction {
-    /// File the first is in.
+    /// File of the first object.
     pub file: String,
-    /// File the second is in.
+    /// File of the second object.
     pub other: String,
-    /// Their kind.
+    /// Kind of both objects.
     pub kind: String,
-    /// Their name.
+    /// Name of both objects.
     pub name: String,
 }
 
-/// Makes one object of those that have the same name and content, in the place of the first. Later files win where labels
-/// differ, as they do when one is applied after the other; of several versions of an API the most stable one stays.
+/// Merges objects that have the same name and content, at the position of the first. Labels of later files take precedence, as if
+/// the files were applied one after the other. The most stable API version is kept.
 pub fn unite(files: Vec<BundleFile>) -> Vec<BundleFile> {
     let mut united: Vec<BundleFile> = Vec::with_capacity(files.len());
     let mut seen: BTreeMap<((String, String, String), u64), usize> = BTreeMap::new();
@@ -112,7 +112,7 @@ pub fn unite(files: Vec<BundleFile>) -> Vec<BundleFile> {
     united
 }
 
-/// Objects of one name and different content, of files that [`unite`] has made.
+/// Returns the objects with the same name and different content in files that [`unite`] has merged.
 pub fn contradictions<'a>(files: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Vec<Contradiction> {
     let mut seen: BTreeMap<ObjectId<'_>, (&str, u64)> = BTreeMap::new();
     let mut found = Vec::new();
@@ -134,8 +134,8 @@ pub fn contradictions<'a>(files: impl IntoIterator<Item = (&'a str, &'a Value)>)
     found
 }
 
-/// What an object of a plan is known by in the cluster, whatever its namespace and API version say: a plan writes all objects
-/// into its own namespace.
+/// Identity of a plan's object in the cluster. Its namespace and API version are ignored: a plan writes all objects into its own
+/// namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId<'a> {
     group: &'a str,
@@ -144,8 +144,8 @@ pub struct ObjectId<'a> {
 }
 
 impl<'a> ObjectId<'a> {
-    /// `None` for an object without a name, and for a ServiceAccount: a plan only adds to those, and authors often bring the one
-    /// that the permissions imply anyway.
+    /// Returns the identity of an object; `None` without a name, and for a ServiceAccount. A plan only adds to ServiceAccounts,
+    /// and authors often include the one that the permissions imply anyway.
     pub fn of(object: &'a Value) -> Option<Self> {
         let text = |value: &'a Value| value.as_str().filter(|text| !text.is_empty());
         let api_version = object["apiVersion"].as_str().unwrap_or_default();
@@ -157,13 +157,13 @@ impl<'a> ObjectId<'a> {
         })
     }
 
-    /// Group, kind and name.
+    /// Returns group, kind and name.
     pub fn to_owned(self) -> (String, String, String) {
         (self.group.to_owned(), self.kind.to_owned(), self.name.to_owned())
     }
 }
 
-/// A hash of what an object does: equal for two that differ in metadata, API version and fields without content alone.
+/// Returns a hash of an object's content: equal if two objects differ only in metadata, API version and fields without content.
 pub fn content_hash(object: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     let fields = object.as_object().into_iter().flatten();
@@ -176,7 +176,7 @@ pub fn content_hash(object: &Value) -> u64 {
     hasher.finish()
 }
 
-/// What Go's libraries write for a field that is not set.
+/// Returns true for a value that Go's libraries write for an unset field.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -206,7 +206,7 @@ fn merge(first: &mut Value, mut later: Value) {
     }
 }
 
-/// How stable the version of an API is, as Kubernetes orders versions: `v1`, `v1beta1`, `v1alpha1`.
+/// Returns the stability rank of an API version, in the order Kubernetes uses: `v1`, `v1beta1`, `v1alpha1`.
 fn stability(api_version: &str) -> (u8, &str) {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let stage = match version {

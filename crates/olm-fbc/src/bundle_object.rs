@@ -1,6 +1,6 @@
-//! Manifests that a catalog carries itself, in `olm.bundle.object` properties: base64 of JSON or YAML.
+//! Manifests that a catalog contains itself, in `olm.bundle.object` properties: base64 of JSON or YAML.
 //!
-//! The one decoder of them, so that what validates is what is rendered and served.
+//! This is their only decoder, so validation, rendering and serving agree.
 
 use go_compat::json::{self, Html, kind_of};
 use serde_json::Value;
@@ -10,17 +10,17 @@ use crate::{base64, yaml};
 /// A decoded manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleObject {
-    /// JSON text, as clients are sent it.
+    /// JSON text, as it is sent to clients.
     pub text: String,
-    /// What the text is instead of an object, for messages. Such a manifest cannot be installed.
+    /// Type of the value if it is not an object, for messages. Such a manifest cannot be installed.
     pub no_object: Option<&'static str>,
 }
 
 impl BundleObject {
-    /// The manifest as a value.
+    /// Returns the manifest as a value.
     ///
     /// # Errors
-    /// It is no object, which is told as text.
+    /// The manifest is not an object; the error is a text.
     pub fn value(&self) -> Result<Value, String> {
         match self.no_object {
             None => serde_json::from_str(&self.text).map_err(|error| error.to_string()),
@@ -29,11 +29,11 @@ impl BundleObject {
     }
 }
 
-/// Decodes the `data` of an `olm.bundle.object` property. What begins as an object of JSON is taken as it is, everything else is
-/// read as YAML, of which the first document counts.
+/// Decodes the `data` of an `olm.bundle.object` property. Text that parses as a JSON object is kept as it is. Other text is read
+/// as YAML, and only its first document is used.
 ///
 /// # Errors
-/// Text that upstream refuses, too: no base64, no UTF-8, no YAML.
+/// Text that upstream rejects, too: not base64, not UTF-8, not YAML.
 pub fn decode(data: &str) -> Result<BundleObject, String> {
     let bytes = base64::decode(data)?;
     let text = String::from_utf8(bytes).map_err(|_| "not valid UTF-8".to_owned())?;
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(decode("/w==").unwrap_err(), "not valid UTF-8");
     }
 
-    /// Tools break base64 into lines, and YAML folds them differently.
+    /// Tools break base64 into lines, and YAML folds them in different ways.
     #[test]
     fn base64_may_be_broken_into_lines() {
         let text = r#"{"kind":"ConfigMap","metadata":{"name":"a"}}"#;

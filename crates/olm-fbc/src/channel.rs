@@ -1,22 +1,22 @@
 //! The upgrade graph of a channel.
 //!
-//! The head is the entry that no entry of the channel replaces or skips; `skipRange` does not count. From the head the chain of
+//! The head is the entry that no entry of the channel replaces or skips; `skipRange` is ignored. From the head the chain of
 //! `replaces` leads to the tail, which may replace a name outside the channel. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::schema::ChannelEntry;
 
-/// What is wrong with a channel's graph.
+/// Errors of a channel's graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
     /// Every entry is replaced or skipped by another.
     #[error("no channel head found in graph")]
     NoHead,
-    /// Entries that nothing replaces or skips, sorted.
+    /// Several entries that no entry replaces or skips, sorted.
     #[error("multiple channel heads found in graph: {}", .0.join(", "))]
     SeveralHeads(Vec<String>),
-    /// The chain of `replaces` comes back to an entry; the path from it to itself.
+    /// The chain of `replaces` returns to an entry; the value is the path from that entry to itself.
     #[error("detected cycle in replaces chain of upgrade graph: {}", .0.join(" -> "))]
     Cycle(Vec<String>),
     /// Entries neither on the chain nor skipped, sorted.
@@ -31,7 +31,7 @@ pub struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// Of two entries with one name the last counts; `validate` reports such a pair.
+    /// Creates the graph. If two entries have the same name, the last is used; `validate` reports such a pair.
     pub fn new(entries: &'a [ChannelEntry]) -> Self {
         Self {
             entries: entries.iter().map(|entry| (entry.name.as_str(), entry)).collect(),
@@ -42,10 +42,10 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The entry that nothing replaces or skips.
+    /// Returns the entry that no entry replaces or skips.
     ///
     /// # Errors
-    /// There is none, or more than one.
+    /// There is no such entry, or more than one.
     pub fn head(&self) -> Result<&'a str, GraphError> {
         let replaced: BTreeSet<&str> = self
             .entries
@@ -67,7 +67,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Names from `head` along `replaces`. An entry whose `replaces` is skipped by anyone ends the chain.
+    /// Returns the names from `head` along `replaces`. An entry whose `replaces` is skipped by any entry ends the chain.
     ///
     /// # Errors
     /// The chain is a cycle.
@@ -94,7 +94,7 @@ impl<'a> Graph<'a> {
     /// Checks head and chain, and that every entry can be reached from the head or is skipped.
     ///
     /// # Errors
-    /// The first of these that fails.
+    /// The first failed check.
     pub fn check(&self) -> Result<(), GraphError> {
         let head = self.head()?;
         let on_chain: BTreeSet<&str> = self.chain(head)?.into_iter().collect();
@@ -111,7 +111,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Names that an entry replaces without being in the channel; allowed at the tail.
+    /// Returns the names that entries replace and that are not in the channel; allowed at the tail.
     pub fn dangling(&self) -> Vec<&'a str> {
         let mut names: Vec<&str> = self
             .entries
@@ -129,7 +129,7 @@ impl<'a> Graph<'a> {
 mod tests {
     use super::*;
 
-    /// `name`, `name>replaced`, `name>replaced!skipped!skipped`
+    /// Parses entries: `name`, `name>replaced`, `name>replaced!skipped!skipped`.
     fn entries(text: &str) -> Vec<ChannelEntry> {
         text.split_whitespace()
             .map(|entry| {
@@ -171,7 +171,7 @@ mod tests {
                 "b",
                 "detected cycle in replaces chain of upgrade graph: a -> a",
             ),
-            // The head's own replaces is skipped, so what lies below cannot be reached.
+            // The head's own replaces is skipped, so the entries below it cannot be reached.
             (
                 "d>c!c c>b b>a a",
                 "d",
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A channel has exactly one head or is refused, whatever its edges.
+        /// A channel has exactly one head or is rejected, for any edges.
         #[test]
         fn the_head_is_unique_or_refused(edges in proptest::collection::vec((0..6_u8, 0..8_u8, 0..8_u8), 0..8)) {
             let entries: Vec<ChannelEntry> = edges

@@ -1,17 +1,19 @@
-//! The name that was probably meant where one is not known.
+//! Suggestions for unknown names.
 
-/// Longest word that is compared, in bytes. No name of a Kubernetes object, field or package is longer.
+/// Longest compared word, in bytes. No name of a Kubernetes object, field or package is longer.
 const MAX_WORD: usize = 256;
 
-/// The known name nearest to `word`, if one is near enough to be a slip of the keyboard: one edit per three characters
-/// of `word`, and at least one, where letters in the wrong case count for nothing and two that changed places for one. Of
-/// several equally near the first by the alphabet, so that the order of `known` does not matter. Never `word` itself.
+/// Returns the known name nearest to `word`, if it is near enough to be a typing error.
+///
+/// The limit is one edit per three characters of `word`, and at least one. Case differences are free, and two swapped letters
+/// count as one edit. If several names are equally near, the first in alphabetical order is returned, so the order of `known`
+/// does not matter. `word` itself is never returned.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > MAX_WORD {
         return None;
     }
     let length = word.chars().count();
-    // A word of which nothing is left was not meant.
+    // A suggestion must share at least one letter with the word.
     let allowed = (length / 3).max(1).min(length.saturating_sub(1));
     let lower = word.to_lowercase();
     known
@@ -24,7 +26,7 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, name)| name)
 }
 
-/// `: did you mean "stable"?` for the end of an error, or nothing if no known name is near; see [`did_you_mean`].
+/// Returns `: did you mean "stable"?` for the end of an error, or an empty text if no known name is near; see [`did_you_mean`].
 pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     did_you_mean(word, known).map_or_else(String::new, |meant| format!(": did you mean {meant:?}?"))
 }

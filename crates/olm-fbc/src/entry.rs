@@ -1,7 +1,7 @@
-//! What resolution reads of a catalog: compact, immutable, shared.
+//! Catalog data that resolution reads: compact, immutable, shared.
 //!
-//! One [`BundleEntry`] stands for a bundle in one channel. What it says is shared between entries, so a bundle in five channels
-//! costs its properties, APIs and texts once. Rules: `docs/reference/catalog-files.md`.
+//! A [`BundleEntry`] is a bundle in one channel. Entries share their data, so a bundle in five channels stores its properties,
+//! APIs and texts once. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,31 +19,31 @@ pub struct BundleEntry {
     pub package: Arc<str>,
     /// Channel that lists the bundle.
     pub channel: Arc<str>,
-    /// Whether that channel is the package's default.
+    /// True if that channel is the package's default.
     pub default_channel: bool,
-    /// Version, `None` when its text cannot be parsed even tolerantly.
+    /// Version; `None` if its text cannot be parsed even tolerantly.
     pub version: Option<Version>,
     /// Name of the CSV this one replaces.
     pub replaces: Option<Arc<str>>,
     /// Names of the CSVs this one skips.
     pub skips: Arc<[Arc<str>]>,
-    /// Versions this one may replace; an empty or broken range counts as none.
+    /// Versions this one may replace; an empty or invalid range counts as none.
     pub skip_range: Option<Arc<Range>>,
-    /// Properties, with dependencies appended as requirements; what matches and what is required is told by these alone.
+    /// Properties, with dependencies appended as requirements. They alone define matches and requirements.
     pub properties: Arc<[EntryProperty]>,
     /// APIs the bundle provides, sorted.
     pub provided_apis: Arc<[Gvk]>,
     /// APIs the bundle requires, sorted.
     pub required_apis: Arc<[Gvk]>,
-    /// Image with the bundle's content; `None` when the catalog carries the content itself.
+    /// Image with the bundle's content; `None` if the catalog contains the content itself.
     pub bundle_path: Option<Arc<str>>,
-    /// What the manifests of a bundle without an image are known by. They are fetched from the catalog when they are needed.
+    /// Digest of the manifests of a bundle without an image. They are fetched from the catalog when they are needed.
     pub inline: Option<Arc<ManifestDigest>>,
-    /// Deprecation messages that concern this entry.
+    /// Deprecation messages for this entry.
     pub deprecation: Option<Arc<Deprecation>>,
 }
 
-/// A property as raw text, which is what annotations and matching constraints need.
+/// A property as raw text, the form that annotations and matching constraints need.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryProperty {
     /// Type, for example `olm.gvk`.
@@ -53,7 +53,7 @@ pub struct EntryProperty {
 }
 
 impl EntryProperty {
-    /// A property of the given type and JSON text.
+    /// Creates a property of the given type and JSON text.
     pub fn new(kind: impl Into<Arc<str>>, value: impl Into<Arc<str>>) -> Self {
         Self {
             kind: kind.into(),
@@ -64,7 +64,7 @@ impl EntryProperty {
     /// Reads the value by the property's type.
     ///
     /// # Errors
-    /// The value is no JSON, or does not have the shape its type needs.
+    /// The value is not JSON, or does not have the shape its type needs.
     pub fn parse(&self) -> Result<Typed, PropertyError> {
         let value = serde_json::from_str(&self.value).map_err(|error| PropertyError::Value {
             kind: self.kind.to_string(),
@@ -74,24 +74,24 @@ impl EntryProperty {
     }
 }
 
-/// Hash of the manifests that a catalog carries itself.
+/// Hash of the manifests that a catalog contains itself.
 pub type ManifestDigest = [u8; 32];
 
-/// Deprecation messages by what they were written for.
+/// Deprecation messages by subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Deprecation {
-    /// Of the package.
+    /// Message for the package.
     pub package: Option<Arc<str>>,
-    /// Of the channel.
+    /// Message for the channel.
     pub channel: Option<Arc<str>>,
-    /// Of the bundle.
+    /// Message for the bundle.
     pub bundle: Option<Arc<str>>,
 }
 
 /// A package of a catalog, without its bundles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageEntry {
-    /// Name.
+    /// Name of the package.
     pub name: Arc<str>,
     /// Channel used by Subscriptions that name none.
     pub default_channel: Arc<str>,
@@ -99,7 +99,7 @@ pub struct PackageEntry {
     pub channels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// Everything resolution needs of one catalog at one moment.
+/// Catalog data for resolution, at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CatalogSnapshot {
     /// Packages by name.
@@ -109,7 +109,7 @@ pub struct CatalogSnapshot {
 }
 
 impl CatalogSnapshot {
-    /// Sorts the entries and keeps them with their packages.
+    /// Creates a snapshot; sorts the entries.
     pub fn new(packages: BTreeMap<Arc<str>, PackageEntry>, mut entries: Vec<BundleEntry>) -> Self {
         entries.sort_by(|a, b| (&a.package, &a.channel, &a.name).cmp(&(&b.package, &b.channel, &b.name)));
         Self {

@@ -1,9 +1,9 @@
 //! Image references, checked as container tools check them.
 
-/// Why a text is no image reference, in the words of the reference grammar's own library.
+/// Error for a text that is not an image reference, in the words of the reference grammar's own library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageRefError {
-    /// Does not match the grammar.
+    /// The text does not match the grammar.
     #[error("invalid reference format")]
     Format,
     /// The repository has capital letters.
@@ -12,7 +12,7 @@ pub enum ImageRefError {
     /// The repository is longer than 255 bytes.
     #[error("repository name must not be more than 255 characters")]
     TooLong,
-    /// The whole text could be the id of an image.
+    /// The whole text could be an image ID.
     #[error("invalid repository name, cannot specify 64-byte hexadecimal strings")]
     Identifier,
     /// The digest's algorithm is unknown.
@@ -29,7 +29,7 @@ pub enum ImageRefError {
 /// Checks `[host[:port]/]path[:tag][@algorithm:hex]`.
 ///
 /// # Errors
-/// What is wrong.
+/// The first violated rule.
 pub fn check(reference: &str) -> Result<(), ImageRefError> {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if reference.len() == 64 && reference.bytes().all(is_hex) {
@@ -39,7 +39,7 @@ pub fn check(reference: &str) -> Result<(), ImageRefError> {
         Some((rest, digest)) => (rest, Some(digest)),
         None => (reference, None),
     };
-    // A colon behind the last slash starts the tag, one before it the port.
+    // A colon after the last slash starts the tag, one before it the port.
     let last = rest.rfind('/').map_or(0, |slash| slash + 1);
     let (name, tag) = match rest[last..].split_once(':') {
         Some((_, tag)) => (&rest[..rest.len() - tag.len() - 1], Some(tag)),
@@ -74,7 +74,7 @@ fn check_name(name: &str) -> Result<(), ImageRefError> {
     Ok(())
 }
 
-/// A first component is a host if it has a dot, a port or capitals, or is `localhost`.
+/// Returns true for a first component that is a host: it has a dot, a port or capitals, or is `localhost`.
 fn is_domain_like(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost" || first.bytes().any(|byte| byte.is_ascii_uppercase())
 }
@@ -99,7 +99,7 @@ fn is_port(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Lower-case letters and digits, with single dots, one or two underscores or any number of hyphens between.
+/// Returns true for lower-case letters and digits, separated by single dots, one or two underscores or any number of hyphens.
 fn is_path_part(part: &str) -> bool {
     let alnum = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit();
     part.starts_with(alnum)
@@ -155,7 +155,7 @@ mod tests {
             ("quay.io/x/y:1".to_owned(), Ok(())),
             ("busybox".to_owned(), Ok(())),
             ("localhost:5000/x".to_owned(), Ok(())),
-            // The grammar of newer tools has these, upstream's has not.
+            // Newer tools accept IPv6 hosts; upstream's grammar does not.
             ("[::1]:5000/x:tag".to_owned(), Err(ImageRefError::Format)),
             ("0123456789abcdef".repeat(4), Err(ImageRefError::Identifier)),
             (format!("{}a", "0123456789abcdef".repeat(4)), Ok(())),

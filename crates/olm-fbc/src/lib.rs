@@ -1,8 +1,8 @@
 //! File-based catalogs: load, validate, channel graph, properties, versions.
 //!
-//! Reads directories and nothing else: no network, no clock, no cluster. The order of things is `load` (files to blobs),
-//! `validate` (blobs to a checked model, every fault at once), `render` (blobs to text). `entry` is the compact form that
-//! resolution works on.
+//! Reads directories and nothing else: no network, no clock, no cluster. The order of steps is `load` (files to blobs),
+//! `validate` (blobs to a checked model, all faults at once), `render` (blobs to text). `entry` is the compact form for
+//! resolution.
 
 pub mod base64;
 pub mod bundle_files;

@@ -1,8 +1,8 @@
-//! A directory to blobs.
+//! Reads a directory into blobs.
 //!
-//! Every regular file below the root is read, whatever its name, as a stream of JSON or YAML documents, except those that
-//! `.indexignore` files rule out. Files come in lexical order, documents in file order; one document is in memory at a time
-//! for callers of [`read`]. Rules: `docs/reference/catalog-files.md`.
+//! Every regular file below the root is read as a stream of JSON or YAML documents, regardless of its name. Files that
+//! `.indexignore` files exclude are skipped. Files are read in lexical order, documents in file order. Callers of [`read`] have
+//! one document in memory at a time. Rules: `docs/reference/catalog-files.md`.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader};
@@ -16,10 +16,10 @@ mod ignore;
 
 use ignore::Ignore;
 
-/// Name of the files that rule out others.
+/// Name of the files that exclude others.
 pub const IGNORE_FILE: &str = ".indexignore";
 
-/// Where a blob was read.
+/// Source of a blob.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// File, relative to the catalog's root.
@@ -34,58 +34,58 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// Why a catalog could not be read.
+/// Error: a catalog could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The root is no directory.
+    /// The root is not a directory.
     #[error("{path:?} is not a directory")]
     NotADirectory {
-        /// The root.
+        /// Path of the root.
         path: PathBuf,
     },
     /// A directory or file cannot be read.
     #[error("read {path}")]
     Read {
-        /// The file, below the path that the root was given by.
+        /// The file, below the path given for the root.
         path: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// A link to a directory: following it could loop.
+    /// A symbolic link to a directory: following it could loop.
     #[error("{path} is a symbolic link to a directory")]
     LinkedDirectory {
-        /// The link.
+        /// Path of the link.
         path: String,
     },
     /// A pipe or device: reading it might never end.
     #[error("{path} is not a regular file")]
     NotAFile {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// A document is no JSON or YAML.
+    /// A document is not JSON or YAML.
     #[error("{origin}")]
     Document {
-        /// Where.
+        /// Position of the document.
         origin: Origin,
-        /// Why.
+        /// Cause.
         #[source]
         source: yaml::Error,
     },
-    /// A document is no blob.
+    /// A document is not a blob.
     #[error("{origin}")]
     Blob {
-        /// Where.
+        /// Position of the document.
         origin: Origin,
-        /// Why.
+        /// Cause.
         #[source]
         source: BlobError,
     },
 }
 
 impl LoadError {
-    /// What helps, for the end of a message; `None` when the error says all there is.
+    /// Returns a hint for the end of a message; `None` if there is nothing to add to the error.
     pub fn hint(&self) -> Option<String> {
         if let Self::Read { path, source } = self
             && source.kind() == io::ErrorKind::PermissionDenied
@@ -128,11 +128,12 @@ impl LoadError {
     }
 }
 
-/// The files of a catalog, relative to `root`, in lexical order.
+/// Returns the files of a catalog, relative to `root`, in lexical order.
+///
+/// Names that start with two dots are skipped: Kubernetes keeps the content of ConfigMap volumes behind such links.
 ///
 /// # Errors
-/// `root` is no directory, something below it cannot be read, or is a link to a directory. Names that start with two dots
-/// are left out: Kubernetes keeps the content of ConfigMap volumes behind such links.
+/// `root` is not a directory, or an entry below it cannot be read or is a link to a directory.
 pub fn files(root: &Path) -> Result<Vec<PathBuf>, LoadError> {
     match fs::metadata(root) {
         Ok(found) if found.is_dir() => {}
@@ -181,7 +182,7 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Load
             match fs::metadata(root.join(&path)) {
                 Ok(target) if target.is_dir() => return Err(LoadError::LinkedDirectory { path: shown() }),
                 Ok(target) if !target.is_file() => return Err(LoadError::NotAFile { path: shown() }),
-                // A link to nothing is told when it is read.
+                // A dangling link is reported when it is read.
                 _ => found.push(path),
             }
         } else if kind.is_file() {
@@ -195,7 +196,7 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Load
     Ok(())
 }
 
-/// The error of a file that cannot be read, given relative to `root`.
+/// Returns the error of a file that cannot be read, given relative to `root`.
 pub fn read_error(root: &Path, path: &Path, source: io::Error) -> LoadError {
     let path = match path.as_os_str().is_empty() {
         true => root.to_owned(),
@@ -207,7 +208,7 @@ pub fn read_error(root: &Path, path: &Path, source: io::Error) -> LoadError {
     }
 }
 
-/// What helps where this process may not read a file or folder: which user it is, and what to do about it in an image.
+/// Returns a hint for a file or folder that this process may not read: the user of the process, and the fix in an image.
 pub fn permission_hint(path: &str) -> String {
     use std::os::unix::fs::MetadataExt as _;
     let user = fs::metadata("/proc/self").map_or_else(
@@ -219,13 +220,13 @@ pub fn permission_hint(path: &str) -> String {
     )
 }
 
-/// Reads every document below `root` and hands it on with its place.
+/// Reads every document below `root` and passes it to `visit` with its origin.
 ///
-/// A broken document is handed on as an error; the rest of its file is left out and reading goes on with the next file,
-/// unless `visit` returns an error, which ends it.
+/// A broken document is passed as an error. The rest of its file is skipped, and reading continues with the next file. An error
+/// from `visit` ends the reading.
 ///
 /// # Errors
-/// Those of [`files`], and whatever `visit` returns.
+/// The errors of [`files`] and of `visit`.
 pub fn read<E: From<LoadError>>(
     root: &Path,
     mut visit: impl FnMut(Result<Blob, LoadError>, &Origin) -> Result<(), E>,
@@ -239,7 +240,7 @@ pub fn read<E: From<LoadError>>(
 /// Reads the documents of one file, given relative to `root`; see [`read`].
 ///
 /// # Errors
-/// Whatever `visit` returns.
+/// The errors of `visit`.
 pub fn read_file<E: From<LoadError>>(
     root: &Path,
     path: &Path,
@@ -279,7 +280,7 @@ pub fn read_file<E: From<LoadError>>(
 /// Reads a whole catalog into memory.
 ///
 /// # Errors
-/// The first that [`read`] meets.
+/// The first error of [`read`].
 pub fn load(root: &Path) -> Result<Vec<Blob>, LoadError> {
     let mut blobs = Vec::new();
     read(root, |blob, _| -> Result<(), LoadError> {

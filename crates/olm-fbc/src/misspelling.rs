@@ -1,7 +1,7 @@
-//! Keys, schemas and property types that nobody reads and that look like ones that are read.
+//! Unknown keys, schemas and property types that resemble known ones.
 //!
-//! Validation takes them, as upstream's does: catalogs may carry what only other programs know. So each is only ever told
-//! beside the verdict, and only where the name that was probably meant is not there as well.
+//! Validation accepts them, as upstream's does: catalogs may contain data for other programs. So a misspelling is only reported
+//! beside the verdict, and only if the name that was probably meant is missing.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::schema::{
     schemas,
 };
 
-/// What upstream's names begin with; it is the rest that is misspelt.
+/// Prefix of upstream's names; only the rest is compared.
 const PREFIX: &str = "olm.";
 
 const SCHEMAS: [&str; 4] = [
@@ -37,10 +37,10 @@ const PROPERTY_TYPES: [&str; 10] = [
     kinds::DEPRECATED,
 ];
 
-/// Names longer than this are cut where they are only shown.
+/// Maximum number of characters of a displayed name.
 const SHOWN_CHARS: usize = 120;
 
-/// What sort of name is misspelt.
+/// Kind of a misspelt name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misspelt {
     /// The schema of a document.
@@ -51,16 +51,16 @@ pub enum Misspelt {
     PropertyType,
 }
 
-/// A name that nobody reads, and the one that was probably meant.
+/// An unknown name and the known name that was probably meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misspelling {
     /// Package of the document, may be empty.
     pub package: String,
     /// Schema and name of the document, as `olm.channel "stable"`.
     pub object: String,
-    /// Where in the document, as `entries[0]`; empty for the document itself.
+    /// Position in the document, as `entries[0]`; empty for the document itself.
     pub path: String,
-    /// What sort of name it is.
+    /// Kind of the name.
     pub what: Misspelt,
     /// The name as written.
     pub found: String,
@@ -69,7 +69,7 @@ pub struct Misspelling {
 }
 
 impl Misspelling {
-    /// What is wrong, without where.
+    /// Returns the message without the position.
     pub fn message(&self) -> String {
         let what = match self.what {
             Misspelt::Schema => "schema",
@@ -97,7 +97,7 @@ impl fmt::Display for Misspelling {
     }
 }
 
-/// The misspelt names of a document, in its order.
+/// Returns the misspelt names of a document, in document order.
 pub fn misspellings(blob: &Blob) -> Vec<Misspelling> {
     let mut search = Search::new(blob.package(), blob.schema(), blob.name());
     match blob {
@@ -110,15 +110,15 @@ pub fn misspellings(blob: &Blob) -> Vec<Misspelling> {
     search.found
 }
 
-/// [`misspellings`] of a bundle that is not in a [`Blob`].
+/// Returns the [`misspellings`] of a bundle that is not in a [`Blob`].
 pub fn misspellings_of_bundle(bundle: &Bundle) -> Vec<Misspelling> {
     let mut search = Search::new(&bundle.package, schemas::BUNDLE, &bundle.name);
     search.bundle(bundle);
     search.found
 }
 
-/// The keys of an object that is no blob and that nobody reads, each with the known one that was probably meant. Known keys
-/// match without regard to case; those that the object has were not meant by others.
+/// Returns the unknown keys of an object that is not a blob, each with the known key that was probably meant. Known keys match
+/// case-insensitively. Keys that the object already has are not suggested.
 pub fn misspelt_keys<'a>(
     object: &'a Map<String, Value>,
     known: &[&'static str],
@@ -141,7 +141,7 @@ struct Search {
     found: Vec<Misspelling>,
 }
 
-/// A known key, and whether the object has it.
+/// A known key, and true if the object has it.
 type Key = (&'static str, bool);
 
 impl Search {
@@ -319,8 +319,8 @@ impl Search {
     }
 }
 
-/// The known key that was probably meant. The singular of `properties` and `entries` is far from them by edits, and near to
-/// who writes it.
+/// Returns the known key that was probably meant. The singular forms of `properties` and `entries` are far from them by edit
+/// distance, but a likely mistake.
 fn near_key(key: &str, known: impl Iterator<Item = &'static str> + Clone) -> Option<&'static str> {
     let is_plural = |known: &&str| {
         known.strip_suffix("ies").is_some_and(|stem| {
@@ -331,7 +331,7 @@ fn near_key(key: &str, known: impl Iterator<Item = &'static str> + Clone) -> Opt
     did_you_mean(key, known.clone()).or_else(|| known.into_iter().find(is_plural))
 }
 
-/// Keys of the value of a property, as far as it has a fixed few.
+/// Returns the keys of a property's value; empty if they are not a fixed set.
 fn value_keys(kind: &str) -> &'static [&'static str] {
     match kind {
         kinds::PACKAGE => &["packageName", "version", "release"],
@@ -342,7 +342,7 @@ fn value_keys(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// The known name that was probably meant; `None` if `name` is known itself or like none.
+/// Returns the known name that was probably meant; `None` if `name` is known or resembles no known name.
 pub(crate) fn near_name(name: &str, known: &[&'static str]) -> Option<&'static str> {
     if known.contains(&name) {
         return None;
@@ -350,11 +350,11 @@ pub(crate) fn near_name(name: &str, known: &[&'static str]) -> Option<&'static s
     let own = name.strip_prefix(PREFIX).unwrap_or(name);
     let rest = |known: &'static str| known.strip_prefix(PREFIX).unwrap_or(known);
     let prefixed = |meant: &str| known.iter().copied().find(|known| rest(known) == meant);
-    // `channel` for `olm.channel`.
+    // Finds `olm.channel` for `channel`.
     prefixed(own).or_else(|| prefixed(did_you_mean(own, known.iter().map(|known| rest(known)))?))
 }
 
-/// A name to be shown, not longer than a line.
+/// Shortens a name for display, to at most one line.
 fn cut(name: &str) -> String {
     match name.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &name[..end]),
@@ -430,7 +430,7 @@ mod tests {
         }
     }
 
-    /// Catalogs may carry what others read; only a slip is told.
+    /// Catalogs may contain data for other programs; only misspellings are reported.
     #[test]
     fn other_names_are_nobodys_business() {
         for document in [

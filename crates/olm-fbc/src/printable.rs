@@ -1,18 +1,18 @@
-//! Texts of catalogs and clusters on a terminal. Their authors are strangers, so nothing in them reaches it that it would obey.
+//! Escaping of catalog and cluster texts for a terminal. Their authors are not trusted, so control sequences must not reach it.
 
-/// Letters that are printed as nothing, or as a blank, though they are none.
+/// Letters that are displayed as nothing or as a blank, although Unicode classifies them as letters.
 const BLANKS: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
 
-/// Whether a letter is printed as itself: it moves no cursor, is seen, and turns no others around.
+/// Returns true if a letter is displayed as itself: it does not move the cursor, is visible, and does not change text direction.
 pub fn is_printed(letter: char) -> bool {
     match letter {
-        // They would be escaped as in Rust.
+        // Rust's escaping would escape them.
         '\\' | '\'' | '"' => true,
         _ => letter.escape_debug().len() == 1 && !BLANKS.contains(&letter),
     }
 }
 
-/// Adds a letter, escaped unless it is printed as itself. A tab is a blank.
+/// Appends a letter, escaped unless it is displayed as itself. A tab becomes a blank.
 pub fn push_escaped(to: &mut String, letter: char) {
     match letter {
         '\t' => to.push(' '),
@@ -21,7 +21,8 @@ pub fn push_escaped(to: &mut String, letter: char) {
     }
 }
 
-/// Lines in which nothing moves the cursor, hides, or turns its letters around. What is escaped is not escaped again.
+/// Escapes text so that nothing in its lines moves the cursor, is invisible or changes text direction. Escapes are not escaped
+/// again.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -33,7 +34,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A document of JSON that says the same, its texts escaped as JSON does it. Outside of texts it has no such letters.
+/// Returns an equivalent JSON document whose texts use JSON escapes. Such letters occur only inside JSON strings.
 pub fn escape_json(document: &str) -> String {
     let mut escaped = String::with_capacity(document.len());
     for letter in document.chars() {

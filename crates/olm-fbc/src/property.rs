@@ -1,7 +1,7 @@
-//! Bundle properties: `{type, value}` pairs and what the known types mean.
+//! Bundle properties: `{type, value}` pairs and the meaning of the known types.
 //!
-//! Values are read as Go reads them into its structs: keys match without regard to case, unknown keys are ignored, `null` and
-//! absent are empty. The constraint language behind `olm.constraint` is the resolver's; here its value stays JSON.
+//! Values are read as Go reads them into its structs: keys match case-insensitively, unknown keys are ignored, `null` and absent
+//! are empty. The constraint language behind `olm.constraint` belongs to the resolver; here its value remains JSON.
 
 use std::fmt;
 
@@ -18,23 +18,23 @@ pub use csv_metadata::CsvMetadata;
 
 /// Names of the property types.
 pub mod kinds {
-    /// Package and version of the bundle; exactly one a bundle.
+    /// Package and version of the bundle; exactly one per bundle.
     pub const PACKAGE: &str = "olm.package";
-    /// A package the bundle needs.
+    /// A package the bundle requires.
     pub const PACKAGE_REQUIRED: &str = "olm.package.required";
     /// An API the bundle provides.
     pub const GVK: &str = "olm.gvk";
-    /// An API the bundle needs.
+    /// An API the bundle requires.
     pub const GVK_REQUIRED: &str = "olm.gvk.required";
-    /// A label that others may require.
+    /// A label that other bundles may require.
     pub const LABEL: &str = "olm.label";
-    /// A label the bundle needs some other bundle to have.
+    /// A label the bundle requires another bundle to have.
     pub const LABEL_REQUIRED: &str = "olm.label.required";
     /// A constraint expression over other bundles.
     pub const CONSTRAINT: &str = "olm.constraint";
     /// A manifest of the bundle, base64.
     pub const BUNDLE_OBJECT: &str = "olm.bundle.object";
-    /// What a catalog shows of the CSV, instead of whole manifests.
+    /// Metadata of the CSV that a catalog displays, instead of whole manifests.
     pub const CSV_METADATA: &str = "olm.csv.metadata";
     /// Marks a bundle that must not be selected.
     pub const DEPRECATED: &str = "olm.deprecated";
@@ -45,18 +45,18 @@ pub mod kinds {
 /// A property as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Property {
-    /// Its type, for example `olm.gvk`.
+    /// Type of the property, for example `olm.gvk`.
     #[serde(rename = "type", default)]
     pub kind: String,
     /// Any JSON.
     #[serde(default)]
     pub value: Value,
-    /// Fields besides those two.
+    /// Fields besides `type` and `value`.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// A property by its type.
+/// Value of a property, by its type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Typed {
     /// `olm.package`
@@ -77,11 +77,11 @@ pub enum Typed {
     BundleObject(String),
     /// `olm.csv.metadata`
     CsvMetadata(Box<CsvMetadata>),
-    /// `olm.deprecated`
+    /// `olm.deprecated`.
     Deprecated,
     /// `olm.channel`: the channel's name.
     Channel(String),
-    /// A type unknown here; carried through.
+    /// An unknown type; kept as it is.
     Other,
 }
 
@@ -119,16 +119,16 @@ pub struct PackageProperty {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRequired {
-    /// Package needed.
+    /// Name of the required package.
     pub package_name: String,
-    /// Range its version must be in, as text.
+    /// Range of allowed versions, as text.
     pub version_range: String,
 }
 
-/// Why a property's value does not fit its type.
+/// Error: a property's value does not fit its type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PropertyError {
-    /// No type.
+    /// The property has no type.
     #[error("type must be set")]
     NoType,
     /// The value has the wrong JSON shape.
@@ -136,13 +136,13 @@ pub enum PropertyError {
     Value {
         /// The property's type.
         kind: String,
-        /// What was expected and found.
+        /// Expected and found shape.
         reason: String,
     },
 }
 
 impl Property {
-    /// A property without further fields.
+    /// Creates a property without further fields.
     pub fn new(kind: impl Into<String>, value: Value) -> Self {
         Self {
             kind: kind.into(),
@@ -151,7 +151,7 @@ impl Property {
         }
     }
 
-    /// `olm.gvk` or `olm.gvk.required`.
+    /// Creates an `olm.gvk` or `olm.gvk.required` property.
     pub fn gvk(kind: &str, gvk: &Gvk) -> Self {
         Self::new(
             kind,
@@ -216,10 +216,10 @@ fn parse_gvk(fields: &Fields<'_>) -> Result<Gvk, String> {
 }
 
 impl PackageProperty {
-    /// Version and release, parsed strictly.
+    /// Returns version and release, parsed strictly.
     ///
     /// # Errors
-    /// Which of the two is wrong and why, as text.
+    /// The cause as text: version or release is invalid.
     pub fn version_release(&self) -> Result<VersionRelease, String> {
         Ok(VersionRelease {
             version: Version::parse(&self.version).map_err(|error| error.to_string())?,

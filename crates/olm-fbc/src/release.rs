@@ -5,42 +5,42 @@ use std::fmt;
 use go_compat::quote;
 use go_compat::semver::{Identifier, Version, VersionError};
 
-/// Longest release text.
+/// Maximum length of a release text.
 const MAX_RELEASE_BYTES: usize = 20;
 
 /// Dot-separated pre-release identifiers that order bundles of one version; empty means none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release(Box<[Identifier]>);
 
-/// Why a text is no release.
+/// Error for a text that is not a release.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
-    /// More than 20 characters.
+    /// The text has more than 20 characters.
     #[error(
         "invalid release {}: exceeds maximum length of {MAX_RELEASE_BYTES} characters",
         quote(text)
     )]
     TooLong {
-        /// The offending text.
+        /// The rejected text.
         text: String,
     },
-    /// A part is no pre-release identifier.
+    /// A segment is not a pre-release identifier.
     #[error("invalid release {}: segment {segment}: {reason}", quote(text))]
     Segment {
-        /// The offending text.
+        /// The rejected text.
         text: String,
-        /// Position of the part, from 0.
+        /// Position of the segment, from 0.
         segment: usize,
-        /// What is wrong with it.
+        /// Cause.
         reason: VersionError,
     },
 }
 
 impl Release {
-    /// Parses a release; empty text is no release.
+    /// Parses a release; empty text means no release.
     ///
     /// # Errors
-    /// Too long, or a part that is no semver pre-release identifier.
+    /// The text is too long, or a segment is not a semver pre-release identifier.
     pub fn parse(text: &str) -> Result<Self, ReleaseError> {
         if text.is_empty() {
             return Ok(Self::default());
@@ -63,7 +63,7 @@ impl Release {
             .map(Self)
     }
 
-    /// Whether there is no release.
+    /// Returns true if there is no release.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -81,7 +81,7 @@ impl fmt::Display for Release {
     }
 }
 
-/// A version with its release. Order: version, then no release before any, then release by identifiers.
+/// A version with its release. Order: version, then no release before any release, then release by identifiers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionRelease {
     /// The version; its build metadata is not compared.
@@ -90,7 +90,7 @@ pub struct VersionRelease {
     pub release: Release,
 }
 
-/// `version`, or `version-release`: what must be unique within a package.
+/// Prints `version`, or `version-release`. This text must be unique within a package.
 impl fmt::Display for VersionRelease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.release.is_empty() {

@@ -1,7 +1,7 @@
-//! Blobs to text, in an order that depends on nothing but their content.
+//! Writes blobs as text, in an order that depends only on their content.
 //!
-//! Packages by name; of each its package blob, channels by name, bundles by name, other schemas, deprecations; blobs of other
-//! schemas without a package last. Rules: `docs/reference/catalog-files.md`.
+//! Packages are sorted by name. Within a package the order is: package blob, channels by name, bundles by name, other schemas,
+//! deprecations. Blobs of other schemas without a package are last. Rules: `docs/reference/catalog-files.md`.
 
 use std::io::{self, Write};
 
@@ -19,13 +19,13 @@ pub use spool::Spool;
 /// Text formats of a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// JSON documents, indented by four blanks.
+    /// JSON documents, indented by four spaces.
     Json,
     /// YAML documents, each after `---`.
     Yaml,
 }
 
-/// Place of a blob in the output.
+/// Position of a blob in the output.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SortKey {
     without_package: bool,
@@ -35,7 +35,7 @@ pub struct SortKey {
 }
 
 impl SortKey {
-    /// The key of a blob. Blobs with equal keys stay in the order they came in.
+    /// Returns the key of a blob. Blobs with equal keys keep their order.
     pub fn of(blob: &Blob) -> Self {
         let (without_package, package, rank, name) = key(blob);
         Self {
@@ -57,7 +57,7 @@ fn key(blob: &Blob) -> (bool, &str, u8, &str) {
         Blob::Package(package) => (0, package.name.as_str()),
         Blob::Channel(channel) => (1, channel.name.as_str()),
         Blob::Bundle(bundle) => (2, bundle.name.as_str()),
-        // Others keep the order they came in: those of a package within one schema, those of none all together.
+        // Other schemas keep their order: within one schema of a package, and all together without a package.
         Blob::Other(other) if other.package.is_empty() => (3, ""),
         Blob::Other(other) => (3, other.schema.as_str()),
         Blob::Deprecations(_) => (4, ""),
@@ -68,7 +68,7 @@ fn key(blob: &Blob) -> (bool, &str, u8, &str) {
 /// Writes sorted blobs.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer's errors.
 pub fn write(blobs: &mut [Blob], format: Format, mut out: impl Write) -> io::Result<()> {
     sort(blobs);
     blobs
@@ -79,7 +79,7 @@ pub fn write(blobs: &mut [Blob], format: Format, mut out: impl Write) -> io::Res
 /// Writes one blob.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer's errors.
 pub fn write_blob(blob: &Blob, format: Format, mut out: impl Write) -> io::Result<()> {
     match format {
         Format::Json => write_json(blob, out),
@@ -90,17 +90,17 @@ pub fn write_blob(blob: &Blob, format: Format, mut out: impl Write) -> io::Resul
     }
 }
 
-/// Writes any value as catalogs are: JSON indented by four blanks, and a line break.
+/// Writes any value in the format of catalogs: JSON indented by four spaces, and a line break.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer's errors.
 pub fn write_json(value: &impl Serialize, mut out: impl Write) -> io::Result<()> {
     let formatter = GoFormatter(PrettyFormatter::with_indent(b"    "));
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter))?;
     out.write_all(b"\n")
 }
 
-/// Floats and the two line separators of Unicode as Go writes them; the rest is as usual.
+/// Writes floats and the two Unicode line separators as Go does.
 struct GoFormatter(PrettyFormatter<'static>);
 
 impl Formatter for GoFormatter {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Rendering and parsing is identity, whatever a blob of unknown schema holds.
+        /// Rendering and parsing returns the same blob, for any content of an unknown schema.
         #[test]
         fn render_and_parse_is_identity(
             text in "\\PC{0,12}",

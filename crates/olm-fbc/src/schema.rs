@@ -1,7 +1,7 @@
 //! The documents ("blobs") of a file-based catalog.
 //!
-//! Reading keeps what it does not know: unknown schemas whole, unknown fields in `extra`, so that rendering a catalog loses
-//! nothing. Keys match without regard to case, as upstream's decoder has it. Rules: `docs/reference/catalog-files.md`.
+//! Reading keeps unknown data: unknown schemas as a whole, unknown fields in `extra`, so rendering a catalog loses nothing. Keys
+//! match case-insensitively, as in upstream's decoder. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 
@@ -57,18 +57,18 @@ pub struct Package {
     pub description: String,
     /// Properties of the package.
     pub properties: Vec<Property>,
-    /// Fields unknown here.
+    /// Fields that this type does not know.
     pub extra: Map<String, Value>,
 }
 
-/// Icon of a package. Neither field is checked: production catalogs break every rule one could set.
+/// Icon of a package. Neither field is checked: production catalogs break every possible rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Icon {
     /// The image, base64.
     pub base64data: String,
-    /// Its media type.
+    /// Media type of the image.
     pub mediatype: String,
-    /// Fields unknown here.
+    /// Fields that this type does not know.
     pub extra: Map<String, Value>,
 }
 
@@ -77,13 +77,13 @@ pub struct Icon {
 pub struct Channel {
     /// Name, unique in the package.
     pub name: String,
-    /// Package it belongs to.
+    /// Package that the channel belongs to.
     pub package: String,
-    /// Its bundles and upgrade edges.
+    /// Bundles and upgrade edges.
     pub entries: Vec<ChannelEntry>,
     /// Properties of the channel.
     pub properties: Vec<Property>,
-    /// Fields unknown here.
+    /// Fields that this type does not know.
     pub extra: Map<String, Value>,
 }
 
@@ -98,7 +98,7 @@ pub struct ChannelEntry {
     pub skips: Vec<String>,
     /// Versions it may replace; empty for none.
     pub skip_range: String,
-    /// Fields unknown here.
+    /// Fields that this type does not know.
     pub extra: Map<String, Value>,
 }
 
@@ -107,52 +107,52 @@ pub struct ChannelEntry {
 pub struct Bundle {
     /// Name of its CSV, unique in the package.
     pub name: String,
-    /// Package it belongs to.
+    /// Package that the bundle belongs to.
     pub package: String,
-    /// Image with its content; may be empty when `olm.bundle.object` properties carry the content.
+    /// Image with its content; may be empty if `olm.bundle.object` properties contain it.
     pub image: String,
-    /// Properties.
+    /// Properties of the bundle.
     pub properties: Vec<Property>,
     /// Images that a mirror of the bundle needs.
     pub related_images: Vec<RelatedImage>,
-    /// Fields unknown here.
+    /// Fields that this type does not know.
     pub extra: Map<String, Value>,
 }
 
 /// An image a bundle refers to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RelatedImage {
-    /// Name, may be empty.
+    /// Name; may be empty.
     pub name: String,
-    /// Reference.
+    /// Image reference.
     pub image: String,
-    /// Fields unknown here.
+    /// Fields that this type does not know.
     pub extra: Map<String, Value>,
 }
 
 /// `olm.deprecations`
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Deprecations {
-    /// Package they concern.
+    /// Package of the entries.
     pub package: String,
-    /// What is deprecated.
+    /// Deprecated package, channels and bundles.
     pub entries: Vec<DeprecationEntry>,
-    /// Fields unknown here.
+    /// Fields that this type does not know.
     pub extra: Map<String, Value>,
 }
 
-/// One deprecated thing of a package.
+/// Deprecation of a package, channel or bundle.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeprecationEntry {
-    /// What is deprecated.
+    /// The deprecated package, channel or bundle.
     pub reference: Reference,
-    /// What users are told.
+    /// Message for users.
     pub message: String,
-    /// Fields unknown here.
+    /// Fields that this type does not know.
     pub extra: Map<String, Value>,
 }
 
-/// A thing within a package.
+/// Reference to a package, or to a channel or bundle of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
     /// `olm.package`, `olm.channel` or `olm.bundle`.
@@ -161,36 +161,36 @@ pub struct Reference {
     pub name: String,
 }
 
-/// A document of a schema unknown here.
+/// A document of an unknown schema.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Other {
-    /// Schema.
+    /// Name of the schema.
     pub schema: String,
-    /// Package it belongs to, may be empty.
+    /// Package it belongs to; may be empty.
     pub package: String,
-    /// Name, may be empty.
+    /// Name; may be empty.
     pub name: String,
     /// The whole document.
     pub blob: Map<String, Value>,
 }
 
-/// So much of an object is shown: enough to know it again.
+/// Maximum number of characters of an object in a message: enough to recognise it.
 const EXCERPT_CHARS: usize = 100;
 
-/// Why a document is no blob.
+/// Error for a document that is not a blob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
-    /// Not an object.
+    /// The document is not an object.
     #[error("expected an object with a schema, found {0}")]
     NotAnObject(&'static str),
-    /// No schema.
+    /// The document has no schema.
     #[error("object '{object}' is missing root schema field")]
     NoSchema {
-        /// The beginning of the document.
+        /// First characters of the document.
         object: String,
-        /// A key of it that was probably meant as `schema`.
+        /// A key of the document that was probably meant as `schema`.
         misspelt: Option<String>,
-        /// Whether it is an object of Kubernetes.
+        /// True if the document is a Kubernetes object.
         is_manifest: bool,
     },
     /// Keys that differ in case only.
@@ -198,17 +198,17 @@ pub enum BlobError {
     DuplicateKeys {
         /// The key in lower case.
         key: String,
-        /// How it is written.
+        /// The spellings of the key.
         keys: Vec<String>,
     },
-    /// `schema`, `package` or `name` is no string.
+    /// `schema`, `package` or `name` is not a string.
     #[error("expected value for key {key:?} to be a string, got {found}")]
     NotText {
         /// The key.
         key: &'static str,
-        /// What was found.
+        /// Type of the value.
         found: &'static str,
-        /// The text that was written without quotes.
+        /// The text, if it was written without quotes.
         unquoted: Option<Unquoted>,
     },
     /// A field has the wrong shape.
@@ -216,19 +216,19 @@ pub enum BlobError {
     Field {
         /// `package`, `channel`, `bundle` or `deprecation`.
         what: &'static str,
-        /// Path of the field, what was expected and found.
+        /// Path of the field, expected and found shape.
         reason: String,
-        /// A text that was written without quotes.
+        /// The text, if it was written without quotes.
         unquoted: Option<Unquoted>,
     },
 }
 
-/// A text that was written without quotes, so that YAML takes it for a number or a boolean: `4.20` is `4.2`.
+/// A text that was written without quotes, so YAML reads it as a number or a boolean: `4.20` is `4.2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unquoted {
-    /// The field.
+    /// Path of the field.
     pub field: String,
-    /// What is read of it, as JSON; once the file was looked at, as it is written there.
+    /// The value as JSON; after a look-up in the file, as it is written there.
     pub value: String,
 }
 
@@ -240,7 +240,7 @@ impl Unquoted {
         })
     }
 
-    /// What helps.
+    /// Returns a hint with the fix.
     pub fn hint(&self) -> String {
         let Self { field, value } = self;
         format!("put quotes around {value}: {field}: {value:?}")
@@ -248,7 +248,7 @@ impl Unquoted {
 }
 
 impl BlobError {
-    /// The text that was written without quotes, if that is what is wrong.
+    /// Returns the text that was written without quotes, if that is the cause of the error.
     pub fn unquoted(&self) -> Option<&Unquoted> {
         match self {
             Self::NotText { unquoted, .. } | Self::Field { unquoted, .. } => unquoted.as_ref(),
@@ -256,7 +256,7 @@ impl BlobError {
         }
     }
 
-    /// Looks up in the file's text how an unquoted text was written.
+    /// Replaces an unquoted value by its spelling in the file's text.
     pub(crate) fn look_up(mut self, text: impl FnOnce() -> Option<String>) -> Self {
         if let Self::NotText { unquoted, .. } | Self::Field { unquoted, .. } = &mut self
             && let Some(unquoted) = unquoted
@@ -269,7 +269,7 @@ impl BlobError {
     }
 }
 
-/// The beginning of an object as text.
+/// Returns the first characters of an object as text.
 fn excerpt(map: &Map<String, Value>) -> String {
     let text = serde_json::to_string(map).unwrap_or_default();
     match text.char_indices().nth(EXCERPT_CHARS) {
@@ -287,7 +287,7 @@ impl Blob {
     /// Reads a document.
     ///
     /// # Errors
-    /// No object, no schema, keys that clash, or a field of the wrong shape.
+    /// Not an object, no schema, keys that clash, or a field of the wrong shape.
     pub fn from_value(value: Value) -> Result<Self, BlobError> {
         let mut map = match value {
             Value::Object(map) => map,
@@ -346,12 +346,12 @@ impl Blob {
         })
     }
 
-    /// The document as JSON.
+    /// Returns the document as JSON.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The schema's name.
+    /// Returns the schema's name.
     pub fn schema(&self) -> &str {
         match self {
             Self::Package(_) => schemas::PACKAGE,
@@ -362,7 +362,7 @@ impl Blob {
         }
     }
 
-    /// The package this belongs to: for a package its own name.
+    /// Returns the package of the blob; for a package its own name.
     pub fn package(&self) -> &str {
         match self {
             Self::Package(package) => &package.name,
@@ -373,7 +373,7 @@ impl Blob {
         }
     }
 
-    /// The name; empty where the schema has none.
+    /// Returns the name; empty if the schema has none.
     pub fn name(&self) -> &str {
         match self {
             Self::Package(package) => &package.name,
@@ -385,7 +385,7 @@ impl Blob {
     }
 }
 
-/// No two keys of a document may differ in case only.
+/// Checks that no two keys of a document differ only in case.
 fn check_keys(map: &Map<String, Value>) -> Result<(), BlobError> {
     let mut spellings: BTreeMap<String, Vec<&String>> = BTreeMap::new();
     for key in map.keys() {
@@ -400,7 +400,7 @@ fn check_keys(map: &Map<String, Value>) -> Result<(), BlobError> {
     }
 }
 
-/// Unlike other fields these must not be null.
+/// Reads a field that, unlike others, must not be null.
 fn meta_key(map: &Map<String, Value>, key: &'static str) -> Result<String, BlobError> {
     match map.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)) {
         None => Ok(String::new()),
@@ -506,7 +506,7 @@ impl Deprecations {
     }
 }
 
-/// Properties of bundles are interpreted, so their value must be there, be it null.
+/// Requires a value, which may be null, because properties of bundles are interpreted.
 fn read_bundle_property(fields: &mut FieldReader) -> Result<Property, FieldError> {
     if !fields.has("value") {
         return Err("value: unexpected end of JSON input: value must be set"

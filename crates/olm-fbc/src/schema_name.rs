@@ -1,30 +1,30 @@
-//! Names of custom schemas, which a registry can be asked for only if they are plain: upstream makes files of them.
+//! Names of custom schemas. A registry can be queried only for plain names, because upstream uses them as file names.
 
 use go_compat::quote;
 
-/// What names must look like, in upstream's notation.
+/// Pattern of allowed names, in upstream's notation.
 const PATTERN: &str = "^[a-zA-Z0-9][a-zA-Z0-9._-]*$";
 
-/// A name of a custom schema or of its package that cannot be asked for.
+/// Error for a name of a custom schema or of its package that cannot be queried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is none.
+    /// The schema name is empty.
     #[error("invalid {what}: must not be empty")]
     Empty {
         /// `schema` or `packageName`.
         what: &'static str,
     },
-    /// It has other characters than letters, digits, `.`, `_` and `-`.
+    /// The name has other characters than letters, digits, `.`, `_` and `-`.
     #[error("invalid {what} {}: must match {PATTERN}", quote(name))]
     Characters {
         /// `schema` or `packageName`.
         what: &'static str,
-        /// The name.
+        /// The rejected name.
         name: String,
     },
 }
 
-/// Checks the names of a custom schema and of the package it belongs to, empty for none.
+/// Checks the names of a custom schema and of its package; an empty package name means none.
 ///
 /// # Errors
 /// The schema has no name, or a name is not plain.
@@ -43,7 +43,7 @@ pub fn check(schema: &str, package: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Whether it matches [`PATTERN`].
+/// Returns true if a name matches [`PATTERN`].
 fn is_plain(name: &str) -> bool {
     name.starts_with(|char: char| char.is_ascii_alphanumeric())
         && name

@@ -1,9 +1,8 @@
-//! Blobs to a checked model of the catalog.
+//! Checks blobs and builds a model of the catalog.
 //!
-//! Rules (`docs/reference/catalog-files.md`) and texts are upstream's, with two differences meant to help authors: all
-//! faults are reported at once instead of the first only, each with the document it was found in, and sibling order is
-//! fixed. What a bundle carries beyond what the rules need is dropped as it is read, so memory does not grow with the size
-//! of manifests.
+//! Rules (`docs/reference/catalog-files.md`) and texts are upstream's, with two differences for authors. All faults are reported
+//! at once, each with its document, and siblings have a fixed order. Data of a bundle that the rules do not need is dropped when
+//! it is read, so memory does not grow with the size of manifests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,46 +41,46 @@ pub struct PackageModel {
     pub deprecations: DeprecationModel,
 }
 
-/// What the rules need of a bundle.
+/// Data of a bundle that the rules need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BundleSummary {
-    /// Version and release of its `olm.package` property; `None` when they cannot be parsed.
+    /// Version and release of its `olm.package` property; `None` if they cannot be parsed.
     pub version: Option<VersionRelease>,
-    /// Image, may be empty.
+    /// Image; may be empty.
     pub image: String,
-    /// Whether it carries its manifests itself.
+    /// True if the bundle contains its manifests itself.
     pub has_objects: bool,
 }
 
 /// Deprecation messages of a package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeprecationModel {
-    /// Of the package itself.
+    /// Message for the package itself.
     pub package: Option<String>,
-    /// Of channels, by name.
+    /// Messages for channels, by name.
     pub channels: BTreeMap<String, String>,
-    /// Of bundles, by name.
+    /// Messages for bundles, by name.
     pub bundles: BTreeMap<String, String>,
 }
 
-/// What there is to say of a catalog.
+/// Result of checking a catalog.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// The catalog, as far as it could be made out.
+    /// The catalog, without the parts that could not be read.
     pub model: Model,
-    /// What keeps it from being valid.
+    /// Faults that make the catalog invalid.
     pub faults: Faults,
-    /// Names that nobody reads and that look like ones that are read, and where; the first [`MAX_MISSPELLINGS`].
+    /// Unknown names that resemble known ones, with their origin; the first [`MAX_MISSPELLINGS`].
     pub misspellings: Vec<(Misspelling, Origin)>,
-    /// What is valid and yet of no use to anybody, and where; the first [`MAX_WARNINGS`].
+    /// Valid data that has no effect, with its origin; the first [`MAX_WARNINGS`].
     pub warnings: Vec<(String, Origin)>,
 }
 
 impl Report {
-    /// The verdict. Misspelt names are told with the faults, of which they may be the cause.
+    /// Returns the verdict. Misspelt names are reported with the faults, because they may be the cause.
     ///
     /// # Errors
-    /// Every fault.
+    /// All faults.
     pub fn into_result(mut self) -> Result<Model, Faults> {
         if self.faults.is_empty() {
             return Ok(self.model);
@@ -91,9 +90,9 @@ impl Report {
     }
 }
 
-/// So many misspelt names of a catalog are kept.
+/// Maximum number of misspelt names that are kept for a catalog.
 pub const MAX_MISSPELLINGS: usize = 100;
-/// So many warnings of a catalog are kept.
+/// Maximum number of warnings that are kept for a catalog.
 pub const MAX_WARNINGS: usize = 100;
 
 /// Collects blobs; [`Checker::report`] and [`Checker::finish`] check them together.
@@ -111,12 +110,12 @@ pub struct Checker {
 /// Reads and checks the catalog below `root`.
 ///
 /// # Errors
-/// Every fault found, or that `root` cannot be read.
+/// All faults; an unreadable `root` is a fault.
 pub fn validate(root: &Path) -> Result<Model, Faults> {
     report(root).into_result()
 }
 
-/// Reads and checks the catalog below `root`; that it cannot be read is a fault, too.
+/// Reads and checks the catalog below `root`; an unreadable `root` is reported as a fault.
 pub fn report(root: &Path) -> Report {
     let mut checker = Checker::default();
     let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
@@ -133,7 +132,7 @@ pub fn report(root: &Path) -> Report {
 }
 
 impl Checker {
-    /// Takes a blob. A bundle's properties are checked and dropped here.
+    /// Adds a blob. A bundle's properties are checked and dropped here.
     pub fn add(&mut self, blob: Blob, origin: &Origin) {
         if let Blob::Bundle(bundle) = &blob {
             return self.add_bundle(bundle, origin);
@@ -166,7 +165,7 @@ impl Checker {
         self.warnings.extend(placed.map(|text| (text, origin.clone())));
     }
 
-    /// [`Checker::add`] for a bundle that the caller keeps.
+    /// Does the same as [`Checker::add`] for a bundle that the caller keeps.
     pub fn add_bundle(&mut self, bundle: &Bundle, origin: &Origin) {
         self.keep_misspellings(misspellings_of_bundle(bundle), origin);
         let mut facts = bundle::Facts::of(bundle);
@@ -174,20 +173,20 @@ impl Checker {
         self.bundles.push((facts, origin.clone()));
     }
 
-    /// Takes a document that could not be read.
+    /// Adds the error of a document that could not be read.
     pub fn add_error(&mut self, error: &LoadError) {
         self.faults.add_error(error);
     }
 
-    /// Checks everything taken so far.
+    /// Checks all added blobs.
     ///
     /// # Errors
-    /// Every fault found.
+    /// All faults.
     pub fn finish(self) -> Result<Model, Faults> {
         self.report().into_result()
     }
 
-    /// Checks everything taken so far, and gives what there is, faults or not.
+    /// Checks all added blobs and returns the report, with or without faults.
     pub fn report(self) -> Report {
         let mut model = Model::default();
         let mut faults = self.faults;

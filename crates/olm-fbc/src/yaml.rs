@@ -1,14 +1,14 @@
 //! YAML as Kubernetes reads it: YAML 1.1 scalars, turned into JSON values.
 //!
-//! Every YAML document the project reads or writes goes through this module. Reading yields the JSON that Go's
-//! `sigs.k8s.io/yaml` yields (see `docs/decisions/0001-yaml.md` for the measured comparison), so that a manifest means the
-//! same to us, to `kubectl` and to the tools authors already use:
+//! Every YAML document the project reads or writes goes through this module. Reading yields the JSON of Go's `sigs.k8s.io/yaml`,
+//! so a manifest means the same to us, to `kubectl` and to authors' tools. The comparison is in `docs/decisions/0001-yaml.md`.
+//! The rules:
 //!
 //! - plain `yes`, `no`, `on`, `off`, `y`, `n` are booleans, also as mapping keys (`y:` becomes `"true"`);
 //! - `0777` and `0b11` are integers, `1_000` is 1000, whole floats become integers, timestamps stay text;
 //! - merge keys (`<<`) and aliases are expanded; the last of two equal keys wins.
 //!
-//! Input is bounded: nesting depth, document size and what aliases may expand to ([`Limits`]).
+//! Input is limited in nesting depth, document size and the expansion of aliases ([`Limits`]).
 
 use std::fmt::Write as _;
 use std::io::{BufRead, Cursor, Read};
@@ -23,14 +23,14 @@ mod write;
 
 pub use scalar::written;
 
-/// What one document may cost before it is refused.
+/// Limits for one document; larger documents are rejected.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of one document.
+    /// Size of one document, in bytes.
     pub document_bytes: usize,
-    /// Nesting of mappings and sequences.
+    /// Nesting depth of mappings and sequences.
     pub depth: usize,
-    /// Values in one document, keys included: what makes memory grow beyond the size of the text.
+    /// Number of values in one document, keys included: it bounds the memory beyond the size of the text.
     pub nodes: usize,
     /// Nodes that aliases and merge keys may add to a document.
     pub alias_nodes: usize,
@@ -50,7 +50,7 @@ impl Default for Limits {
     }
 }
 
-/// Why a document could not be read.
+/// Error: a document could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The text is not YAML.
@@ -58,17 +58,17 @@ pub enum Error {
     Syntax {
         /// Line within the input, from 1.
         line: usize,
-        /// What the parser expected.
+        /// Message of the parser.
         message: String,
     },
-    /// The text starts like JSON and is not JSON.
+    /// The text starts like JSON but is not JSON.
     #[error("invalid JSON: line {line}, column {column}: {message}")]
     Json {
         /// Line within the input, from 1.
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What the parser expected.
+        /// Message of the parser.
         message: String,
     },
     /// The document is YAML but has no JSON counterpart, or exceeds a limit.
@@ -76,7 +76,7 @@ pub enum Error {
     Unsupported {
         /// Line within the input, from 1.
         line: usize,
-        /// What was found.
+        /// Description of the unsupported value or exceeded limit.
         message: String,
     },
     /// The document is larger than [`Limits::document_bytes`].
@@ -89,7 +89,7 @@ pub enum Error {
         /// `, named "x",` where a name is found near its beginning.
         name: String,
     },
-    /// The document holds more than [`Limits::nodes`].
+    /// The document contains more values than [`Limits::nodes`].
     #[error("line {line}: the document starting here{name} holds more than {limit} values")]
     TooManyValues {
         /// First line of the document, from 1.
@@ -111,7 +111,7 @@ pub enum Error {
     /// More than one document where one was expected.
     #[error("expected one YAML document, found more")]
     MoreThanOne,
-    /// The document does not fit the wanted type.
+    /// The document does not have the shape of the wanted type.
     #[error("{0}")]
     Shape(String),
     /// The input could not be read.
@@ -137,7 +137,7 @@ impl Error {
 /// Parses the only document of `input`; empty input is `null`.
 ///
 /// # Errors
-/// Broken YAML or JSON, a second document, a limit.
+/// Invalid YAML or JSON, a second document, or an exceeded limit.
 pub fn parse(input: &[u8]) -> Result<Value, Error> {
     let mut documents = Documents::new(input);
     let first = documents.next().transpose()?.unwrap_or(Value::Null);
@@ -148,10 +148,10 @@ pub fn parse(input: &[u8]) -> Result<Value, Error> {
     }
 }
 
-/// Parses the first document of `input` and says whether more follow, as readers of bundle manifests do.
+/// Parses the first document of `input` and returns true with it if more follow, as readers of bundle manifests do.
 ///
 /// # Errors
-/// Broken YAML or JSON in the first document, a limit. What follows the first document is not looked at.
+/// Invalid YAML or JSON in the first document, or an exceeded limit. Documents after the first are not checked.
 pub fn parse_first(input: &[u8]) -> Result<(Value, bool), Error> {
     let mut documents = Documents::new(input);
     documents.completes_lines = true;
@@ -159,10 +159,10 @@ pub fn parse_first(input: &[u8]) -> Result<(Value, bool), Error> {
     Ok((first, documents.next().is_some()))
 }
 
-/// Parses every document of `input`. Documents without content are left out.
+/// Parses every document of `input`. Documents without content are skipped.
 ///
 /// # Errors
-/// The first broken document or limit.
+/// The first invalid document or exceeded limit.
 pub fn parse_all(input: &[u8]) -> Result<Vec<Value>, Error> {
     Documents::new(input).collect()
 }
@@ -170,15 +170,15 @@ pub fn parse_all(input: &[u8]) -> Result<Vec<Value>, Error> {
 /// Parses the only document of `input` into `T`.
 ///
 /// # Errors
-/// As [`parse`], and [`Error::Shape`] when the document does not fit `T`.
+/// The errors of [`parse`], and [`Error::Shape`] if the document does not have the shape of `T`.
 pub fn from_slice<T: DeserializeOwned>(input: &[u8]) -> Result<T, Error> {
     from_value(parse(input)?)
 }
 
-/// [`from_slice`] for text.
+/// Does the same as [`from_slice`] for text.
 ///
 /// # Errors
-/// As [`from_slice`].
+/// The errors of [`from_slice`].
 pub fn from_str<T: DeserializeOwned>(input: &str) -> Result<T, Error> {
     from_slice(input.as_bytes())
 }
@@ -187,11 +187,11 @@ fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
     serde_json::from_value(value).map_err(|error| Error::Shape(error.to_string()))
 }
 
-/// Writes `value` as one YAML document: keys sorted, sequences not indented below their key, long
-/// plain and quoted texts broken at a blank.
+/// Writes `value` as one YAML document: keys sorted, sequences not indented below their key, long plain and quoted texts broken
+/// at a blank.
 ///
 /// # Errors
-/// [`Error::Shape`] when `value` has no JSON form (a map with keys that are not text).
+/// [`Error::Shape`] if `value` has no JSON form (a map with keys that are not text).
 pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     let value = serde_json::to_value(value).map_err(|error| Error::Shape(error.to_string()))?;
     Ok(write::document(&value))
@@ -200,7 +200,7 @@ pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
 /// Writes documents, each after a `---` line.
 ///
 /// # Errors
-/// As [`to_string`].
+/// The errors of [`to_string`].
 pub fn to_string_all<'a, T: Serialize + 'a>(
     values: impl IntoIterator<Item = &'a T>,
 ) -> Result<String, Error> {
@@ -213,31 +213,32 @@ pub fn to_string_all<'a, T: Serialize + 'a>(
 
 /// The documents of an input, read one at a time: memory is bounded by the largest document, not by the input.
 ///
-/// Input whose first non-blank byte is `{` is taken as a stream of JSON documents. If its first or second document is no
-/// JSON, the rest is read as YAML (a flow mapping, or JSON documents divided by `---`). After an error the iterator ends.
+/// Input whose first non-blank byte is `{` is read as a stream of JSON documents. If its first or second document is not JSON,
+/// the rest is read as YAML (a flow mapping, or JSON documents divided by `---`). After an error the iterator ends.
 pub struct Documents<R> {
     reader: R,
     limits: Limits,
-    /// Lines handed out so far.
+    /// Number of lines consumed so far.
     line: usize,
-    /// JSON documents handed out: after two the input is not taken for YAML any more.
+    /// Number of JSON documents returned so far: after two, the input is never read as YAML.
     json_documents: usize,
     pending: std::collections::VecDeque<Value>,
     state: State,
-    /// Bytes already read that are to be read again, before those of the reader.
+    /// Bytes that were read from the reader and must be read again before the rest.
     again: Cursor<Vec<u8>>,
     separators: Separators,
-    /// Whether a last line without a line break gets one, as the Kubernetes stream decoder has it: a block scalar there ends with it.
+    /// True if an unterminated last line gets a line break, as in the Kubernetes stream decoder: a block scalar at the end then
+    /// has it.
     completes_lines: bool,
 }
 
-/// What a line that begins with `---` does.
+/// Treatment of a line that begins with `---`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Separators {
-    /// As YAML has it: begins a document, whose content may follow; documents without content are left out.
+    /// YAML's rule: the line begins a document, whose content may follow; documents without content are skipped.
     Yaml,
-    /// As the Kubernetes stream decoder has it: only a comment may follow, and what lies between two of them is a document
-    /// even without content.
+    /// The rule of the Kubernetes stream decoder: only a comment may follow, and text between two such lines is a document even
+    /// without content.
     Stream,
 }
 
@@ -255,7 +256,7 @@ impl<R: BufRead> Documents<R> {
         Self::with_limits(reader, Limits::default())
     }
 
-    /// Reads with limits of the caller's.
+    /// Reads with the caller's limits.
     pub fn with_limits(reader: R, limits: Limits) -> Self {
         Self {
             reader,
@@ -270,15 +271,15 @@ impl<R: BufRead> Documents<R> {
         }
     }
 
-    /// Reads what starts like JSON as YAML, too, so that faults are told in its terms.
+    /// Reads input that starts like JSON as YAML, too, so errors are reported in YAML's terms.
     #[must_use]
     pub fn as_yaml(mut self) -> Self {
         self.state = State::Yaml;
         self
     }
 
-    /// Reads as catalogs are read: content behind `---` is an error, and a document without content is `null`, unless it is
-    /// all there is.
+    /// Reads in the way of catalogs: content after `---` is an error, and a document without content is `null`, unless it is the
+    /// only one.
     #[must_use]
     pub fn with_empty_documents(mut self) -> Self {
         self.separators = Separators::Stream;
@@ -319,13 +320,13 @@ impl<R: BufRead> Documents<R> {
             if first != b'\n' && first != b' ' && first != b'\t' && first != b'\r' {
                 return Ok(first == b'{');
             }
-            // Blanks before a YAML document could be its indentation; keep them.
+            // Keeps blanks before a YAML document, because they could be its indentation.
             self.again.get_mut().push(first);
             self.reader.consume(1);
         }
     }
 
-    /// One JSON document.
+    /// Reads one JSON document.
     fn next_json(&mut self) -> Result<Option<Value>, Error> {
         let text = self.take_json_document()?;
         if text.iter().all(u8::is_ascii_whitespace) {
@@ -354,7 +355,7 @@ impl<R: BufRead> Documents<R> {
         if self.json_documents > 1 {
             return Err(json_error);
         }
-        // What is left of the line on which the document before ended.
+        // The rest of the line on which the previous document ended.
         let line_end = text.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let rest = if text[..line_end].iter().all(u8::is_ascii_whitespace) {
             self.line += usize::from(line_end > 0);
@@ -368,7 +369,7 @@ impl<R: BufRead> Documents<R> {
         Ok(self.pending.pop_front())
     }
 
-    /// Bytes up to the brace that closes the first object.
+    /// Returns the bytes up to the brace that closes the first object.
     fn take_json_document(&mut self) -> Result<Vec<u8>, Error> {
         let mut text = std::mem::take(&mut self.again).into_inner();
         let mut scan = JsonScan::default();
@@ -448,8 +449,8 @@ impl<R: BufRead> Documents<R> {
         Ok(())
     }
 
-    /// Appends one line with its terminator, but hardly more than a document may have, so that a line without end is noticed
-    /// early.
+    /// Appends one line with its terminator, and reads little more than the size limit of a document, so that an endless line is
+    /// detected early.
     fn read_line(&mut self, text: &mut Vec<u8>) -> Result<usize, Error> {
         let start = text.len();
         let room = (self.limits.document_bytes + 1).saturating_sub(start) as u64;
@@ -485,7 +486,7 @@ impl<R: BufRead> Iterator for Documents<R> {
 /// Finds the end of a JSON object in a byte stream without parsing it.
 #[derive(Default)]
 pub(crate) struct JsonScan {
-    /// Values met so far, keys included; at least as many as there are.
+    /// Number of values found so far, keys included; an upper bound.
     values: usize,
     depth: usize,
     in_string: bool,
@@ -493,7 +494,7 @@ pub(crate) struct JsonScan {
 }
 
 impl JsonScan {
-    /// Takes bytes; returns how many belong to the object and whether it is complete.
+    /// Scans bytes; returns the number of bytes that belong to the object, and true if the object is complete.
     pub(crate) fn feed(&mut self, buffer: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while let Some(&byte) = buffer.get(at) {
@@ -528,7 +529,7 @@ impl JsonScan {
     }
 }
 
-/// What a document that is refused calls itself, from its first bytes: good enough to find it by.
+/// Returns the name of a rejected document, found in its first bytes: a heuristic to help locate it.
 fn named(text: &[u8]) -> String {
     const BYTES: usize = 4096;
     let head = String::from_utf8_lossy(text.get(..BYTES).unwrap_or(text));
@@ -559,7 +560,7 @@ fn is_document_marker(line: &[u8]) -> bool {
         .is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
 }
 
-/// Whether a line divides documents of a stream.
+/// Returns true if a line divides documents of a stream.
 ///
 /// # Errors
 /// Something other than a comment follows the dashes.
@@ -580,7 +581,7 @@ fn is_separator(line: &[u8], number: usize) -> Result<bool, Error> {
     })
 }
 
-/// `serde_json` appends the position to its messages; ours has it in front.
+/// Removes the position that `serde_json` appends to its messages; ours have it in front.
 fn trim_position(message: &str) -> String {
     message
         .split_once(" at line ")

@@ -1,5 +1,5 @@
-//! No input makes the parsers panic, hang or eat the memory, and what they take obeys laws: written and read again it is the
-//! same, versions are in one order, ranges hold what a naive reading of them says.
+//! No input makes the parsers panic, hang or exhaust the memory. Accepted input has these properties: it is the same after
+//! writing and reading, versions have one order, and ranges contain the versions that a naive reader accepts.
 
 #![allow(
     clippy::panic,
@@ -74,7 +74,7 @@ fn catalogs_of_any_kind() {
     });
 }
 
-/// A range, or a version, as an author might write it.
+/// Returns a range, or a version, as an author might write it.
 fn written_range(_: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
     let version = |random: &mut Random| {
         let number =
@@ -216,7 +216,7 @@ fn versions_and_ranges_of_any_kind() {
     });
 }
 
-/// The order is total, and the same as one read naively.
+/// Checks that the order is total, and equal to that of the naive reader.
 fn check_order(version: &Version, probes: &[Version]) {
     for (index, one) in probes.iter().enumerate() {
         let order = version.cmp(one);

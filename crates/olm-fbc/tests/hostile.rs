@@ -1,4 +1,4 @@
-//! Catalogs made to hurt end in an error, soon and in little memory.
+//! Hostile catalogs fail quickly and with little memory.
 
 #![allow(
     clippy::panic,
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use olm_fbc::validate::validate;
 
-/// Generous, as tests run unoptimised beside others; quadratic work would take hours.
+/// Generous, because tests run unoptimised beside others; quadratic work would take hours.
 const SOON: Duration = Duration::from_secs(60);
 
 fn faults_of(text: &str) -> String {

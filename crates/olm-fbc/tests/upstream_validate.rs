@@ -1,4 +1,4 @@
-//! The verdicts of upstream's `opm validate`, and at least what it says.
+//! Verdicts equal those of upstream's `opm validate`, and messages contain at least upstream's text.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ struct Case {
     message: String,
 }
 
-/// Where ours words a decoding error otherwise: case, text of ours.
+/// Decoding errors with our own text: case, text.
 const OWN_WORDS: [(&str, &str); 5] = [
     (
         "bad-gvk",
@@ -72,7 +72,7 @@ fn small_catalogs_get_the_same_verdict() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Lines of upstream's message that ours does not contain; tree drawing aside.
+/// Returns the lines of upstream's message that ours lacks, ignoring tree drawing.
 fn missing_lines(case: &str, theirs: &str, ours: &str) -> Vec<String> {
     if let Some((_, own)) = OWN_WORDS.iter().find(|(name, _)| *name == case) {
         return if ours.contains(own) {
@@ -133,7 +133,7 @@ fn the_accepted_corpus_is_accepted() {
         return;
     };
     let report = report(Path::new(&corpus.join("fbc")));
-    // Nothing in 125 packages of many authors looks misspelt and is not.
+    // None of 125 packages of many authors is falsely reported as misspelt.
     assert_eq!(report.misspellings, []);
     let model = report.into_result().unwrap_or_else(|faults| panic!("{faults}"));
     assert_eq!(model.packages.len(), 125);

@@ -1,7 +1,7 @@
-//! Asks a registry as fast as it answers, for `cargo xtask bench catalogs`.
+//! Sends requests to a registry as fast as it answers, for `cargo xtask bench catalogs`.
 //!
-//! `registry_load first ADDRESS` ends with the first answer; `registry_load METHOD ADDRESS CLIENTS SECONDS` prints answers a
-//! second, each client with a connection of its own.
+//! `registry_load first ADDRESS` exits after the first answer. `registry_load METHOD ADDRESS CLIENTS SECONDS` prints answers per
+//! second; each client has its own connection.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ fn main() -> Result<(), Failure> {
     }
 }
 
-/// Clients in Go, as OLM's and ghz, let the window grow with the answers; without it one above 64 KiB waits for a round trip.
+/// Uses an adaptive window, as Go clients such as OLM's and ghz do. Without it an answer above 64 KiB waits for a round trip.
 async fn connect(address: &str) -> Result<RegistryClient<Channel>, Failure> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.http2_adaptive_window(true);
     Ok(RegistryClient::new(endpoint.connect().await?))
@@ -56,7 +56,7 @@ async fn first(address: &str) -> Result<(), Failure> {
     }
 }
 
-/// Packages with their default channels' names, to ask for in turn.
+/// Returns the packages with their default channels' names, for requests in turn.
 async fn packages(client: &mut RegistryClient<Channel>) -> Result<Vec<(String, String)>, Failure> {
     let mut names = client
         .list_packages(proto::ListPackageRequest {})

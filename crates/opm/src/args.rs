@@ -1,4 +1,4 @@
-//! Flags as typed. Names, short forms and defaults are those of upstream's `opm` where it has them.
+//! Flags as types. Names, short forms and defaults are upstream's where its `opm` has the flag.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ use offered::{lint_rules, migration_levels, validation_formats};
 /// Heading of the flags that every command has.
 const GLOBAL: &str = "Global options";
 
-/// What decides how registries are reached, in the order in which it is read.
+/// Help text: configuration of registries, in the order in which it is read.
 const REGISTRIES: &str = "\
 Registries, as podman and skopeo reach them:
   mirrors       registries.conf: $CONTAINERS_REGISTRIES_CONF, else ~/.config/containers,

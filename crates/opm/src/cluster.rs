@@ -1,5 +1,5 @@
-//! One object of a cluster, read and written over plain HTTP: all that `bundle extract` needs, without a whole client
-//! (decision 0027).
+//! A minimal client that reads and writes one object of a cluster over plain HTTP. `bundle extract` needs nothing else (decision
+//! 0027).
 
 use std::path::{Path, PathBuf};
 
@@ -8,32 +8,32 @@ use base64::Engine as _;
 use reqwest::{Certificate, Client, Identity, RequestBuilder};
 use serde_json::Value;
 
-/// Where Kubernetes puts what a pod needs to reach its cluster.
+/// Folder in which Kubernetes mounts a pod's credentials for its cluster.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// An API server and the right to talk to it.
+/// An API server and the credentials for it.
 pub(crate) struct Cluster {
     client: Client,
     server: String,
     token: Option<String>,
 }
 
-/// What is needed to connect.
+/// Connection settings.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Settings {
     server: String,
     ca: Option<Vec<u8>>,
     token: Option<String>,
-    /// Certificate and key, PEM.
+    /// Certificate and key in PEM.
     identity: Option<Vec<u8>>,
     insecure: bool,
 }
 
 impl Cluster {
-    /// The cluster of a kubeconfig file, else of `KUBECONFIG`, else the one this program runs in.
+    /// Connects to the cluster of a kubeconfig file, else of `KUBECONFIG`, else the one this program runs in.
     ///
     /// # Errors
-    /// No cluster is named, or its files cannot be used.
+    /// No cluster is configured, or its files cannot be used.
     pub(crate) fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
         let named = kubeconfig.map(Path::to_owned).or_else(|| {
             std::env::var_os("KUBECONFIG")
@@ -65,16 +65,16 @@ impl Cluster {
     /// Reads an object.
     ///
     /// # Errors
-    /// The server does not answer, or refuses; its message is kept.
+    /// The server does not respond, or rejects the request; the error contains its message.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let url = format!("{}{path}", self.server);
         self.send(self.client.get(&url), &format!("get {path}")).await
     }
 
-    /// Writes an object that was read before; the server refuses if it changed meanwhile.
+    /// Writes an object that was read before; the server rejects it if it changed in between.
     ///
     /// # Errors
-    /// As [`Cluster::get`].
+    /// The errors of [`Cluster::get`].
     pub(crate) async fn replace(&self, path: &str, object: &Value) -> anyhow::Result<()> {
         let url = format!("{}{path}", self.server);
         let request = self
@@ -119,7 +119,7 @@ impl Settings {
             let path = Path::new(SERVICE_ACCOUNT).join(name);
             std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
         };
-        // Addresses of the newer kind need brackets.
+        // IPv6 addresses need brackets.
         let host = if host.contains(':') {
             format!("[{host}]")
         } else {
@@ -139,7 +139,7 @@ impl Settings {
         Self::from_document(&olm_fbc::yaml::parse(&bytes)?, folder)
     }
 
-    /// The current context. Relative paths are those of the file's folder.
+    /// Returns the settings of the current context. Relative paths are relative to the file's folder.
     fn from_document(config: &Value, folder: &Path) -> anyhow::Result<Self> {
         let find = |list: &str, kind: &str, name: &str| -> anyhow::Result<Value> {
             let items = config[list].as_array().map_or(&[][..], Vec::as_slice);

@@ -1,4 +1,4 @@
-//! One command a file; this is where they are told apart.
+//! One command per file; this module dispatches to them.
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -29,9 +29,9 @@ mod version;
 /// Runs the command.
 ///
 /// # Errors
-/// Whatever the command cannot do; the process then exits with 1.
+/// The error of the command; the process then exits with 1.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    // Flags about registries contradict each other only where registries are asked.
+    // Conflicting registry flags are an error only for commands that contact registries.
     let settings = || Settings::new(&args.global);
     match args.command {
         Command::Generate(command) => generate::run(&command),
@@ -62,7 +62,7 @@ fn alpha(command: AlphaCommand, settings: &Settings) -> anyhow::Result<()> {
     }
 }
 
-/// One thread for everything: the programs here wait for the network or a disk, and small processes are the point.
+/// Returns a single-threaded runtime: these programs wait for the network or a disk, and processes should be small.
 fn runtime() -> anyhow::Result<Runtime> {
     Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! Image references made from a bundle's name: the part of Go's templates that `--alpha-image-ref-template` needs.
+//! Image references derived from a bundle's name: the part of Go's templates that `--alpha-image-ref-template` needs.
 
 use anyhow::{Context as _, bail};
 
@@ -15,8 +15,10 @@ enum Part {
 }
 
 impl ImageTemplate {
+    /// Parses a template.
+    ///
     /// # Errors
-    /// An action that is not closed, or is none of the three variables.
+    /// An unterminated action, or an action other than the three variables.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -39,7 +41,7 @@ impl ImageTemplate {
         Ok(Self(parts))
     }
 
-    /// The reference for a bundle.
+    /// Returns the image reference for a bundle.
     pub(crate) fn fill(&self, package: &str, name: &str, version: &str) -> String {
         let text = |part: &Part| match part {
             Part::Text(text) => text.clone(),

@@ -1,7 +1,7 @@
-//! Operator package manager: serve, render, validate and make catalogs.
+//! Operator package manager: serve, render, validate and create catalogs.
 //!
-//! Data goes to stdout, everything else to stderr. Exit code 0 is success, 1 is failure, of the command line too. Called as
-//! `grpc_health_probe` (the name catalog images must have) this is that program, with its exit codes.
+//! Data is written to stdout, everything else to stderr. Exit code 0 is success, 1 is failure, also of the command line. If
+//! called as `grpc_health_probe` (a name that catalog images need), the program is that probe, with its exit codes.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -19,7 +19,7 @@ mod settings;
 mod source;
 mod sqlite;
 
-/// Name under which the program is the health probe.
+/// Name under which the program runs as the health probe.
 const PROBE: &str = "grpc_health_probe";
 
 fn main() -> ExitCode {
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let args = match args::parse(std::env::args_os()) {
         Ok(args) => args,
         Err(error) => {
-            // As upstream has it, a command that has commands of its own and is given none shows its help.
+            // A command that has subcommands and gets none prints its help, as upstream does.
             if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
                 let _ = printer::data(&error.render().to_string());
                 return ExitCode::SUCCESS;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
                 printer::note(args::usage_error(&error).trim_end());
                 return ExitCode::FAILURE;
             }
-            // Help and version are no errors for clap's printing, but for its type.
+            // Help and version are errors by clap's type only; they are printed as output.
             if let Err(error) = error.print()
                 && error.kind() == ErrorKind::BrokenPipe
             {

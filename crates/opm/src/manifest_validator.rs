@@ -1,11 +1,11 @@
-//! What the authoring library cannot validate by itself: the types of a ClusterServiceVersion, and CEL rules.
+//! Checks that the authoring library cannot do itself: the types of a ClusterServiceVersion, and CEL rules.
 
 use olm_authoring::manifest_validator::ManifestValidator;
 use olm_resolver::cel::Rule;
 use serde_json::Value;
 
-/// Validates with the types the operators decode with and the engine the resolver runs rules with, so that what passes here is
-/// installed and resolved there.
+/// Validates with the operators' own types and the resolver's own engine, so a manifest that passes here can be installed and
+/// resolved there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EngineValidator;
 

@@ -1,18 +1,18 @@
-//! What was probably meant by a name that is not there, for the end of an error.
+//! Suggestions for unknown names, for the end of an error.
 
 use std::path::{Path, PathBuf};
 
 use olm_fbc::did_you_mean::{did_you_mean, suggestion};
 
-/// So many names are compared with one that is not among them.
+/// Maximum number of names that are compared with an unknown one.
 const MAX_COMPARED: usize = 10_000;
 
-/// `: did you mean "stable"?`, or nothing if no known name is near.
+/// Returns `: did you mean "stable"?`, or an empty text if no known name is near.
 pub(crate) fn name<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     suggestion(word, known.into_iter().take(MAX_COMPARED))
 }
 
-/// `: did you mean "./catalog"?` for a path that is not there, or nothing if nothing beside it has a similar name.
+/// Returns `: did you mean "./catalog"?` for a missing path, or an empty text if no similar name is beside it.
 pub(crate) fn path(path: &Path) -> String {
     match path_beside(path) {
         Some(meant) => format!(": did you mean {meant:?}?"),

@@ -1,6 +1,6 @@
-//! `grpc_health_probe`: asks a gRPC server for its health, with the flags and exit codes that probes in the field use.
+//! `grpc_health_probe`: checks the health of a gRPC server, with the flags and exit codes of the probes in use.
 //!
-//! Flags are Go's: one dash or two, value after `=` or as next argument.
+//! Flags have Go's syntax: one dash or two, the value after `=` or as next argument.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ const CONNECTION_FAILED: u8 = 2;
 const REQUEST_FAILED: u8 = 3;
 const UNHEALTHY: u8 = 4;
 
-/// Flags of other probes that say how to encrypt, which this one does not.
+/// TLS flags of other probes, which this one does not support.
 const ENCRYPTION: [&str; 8] = [
     "tls",
     "tls-no-verify",
@@ -28,7 +28,7 @@ const ENCRYPTION: [&str; 8] = [
     "spiffe",
     "alts",
 ];
-/// Flags that are known here; `v` takes no value.
+/// Supported flags; `v` takes no value.
 const FLAGS: [&str; 6] = [
     "addr",
     "service",
@@ -49,7 +49,7 @@ struct Probe {
     request_timeout: Duration,
 }
 
-/// Runs the probe; 0 serving, 1 wrong arguments, 2 cannot connect, 3 the request failed, 4 not serving.
+/// Runs the probe. Exit codes: 0 serving, 1 wrong arguments, 2 cannot connect, 3 the request failed, 4 not serving.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let asks_for_help = |argument: &String| matches!(argument.trim_start_matches('-'), "help" | "h");
     if arguments
@@ -120,10 +120,10 @@ async fn check(probe: &Probe) -> Result<(), (u8, String)> {
     }
 }
 
-/// The server, at the first address that answers.
+/// Connects to the server, at the first address that responds.
 async fn connect(probe: &Probe) -> Result<Channel, (u8, String)> {
     let address = &probe.address;
-    // Go takes an empty host for this machine. Not by the name `localhost`: an image need not have /etc/hosts.
+    // Go uses this machine for an empty host. The name `localhost` is not used, because an image need not have /etc/hosts.
     let hosts: &[&str] = if address.starts_with(':') {
         &["127.0.0.1", "[::1]"]
     } else {
@@ -180,7 +180,7 @@ fn parse(arguments: &[String]) -> Result<Probe, String> {
                 .map_or_else(String::new, |meant| format!(": did you mean -{meant}?"));
             return Err(format!("error: unknown flag -{name}{meant}"));
         }
-        // Verbosity is the one boolean flag; there is nothing more to tell.
+        // Verbosity is the only boolean flag; it has no effect.
         if name == "v" {
             continue;
         }
@@ -192,7 +192,7 @@ fn parse(arguments: &[String]) -> Result<Probe, String> {
             "service" => probe.service = value,
             "connect-timeout" => probe.connect_timeout = parse_duration(name, &value)?,
             "rpc-timeout" => probe.request_timeout = parse_duration(name, &value)?,
-            // Nobody here looks at the user agent.
+            // The user agent is ignored.
             _ => {}
         }
     }
@@ -202,7 +202,7 @@ fn parse(arguments: &[String]) -> Result<Probe, String> {
     Ok(probe)
 }
 
-/// A Go duration that is not zero.
+/// Parses a Go duration that is not zero.
 fn parse_duration(flag: &str, text: &str) -> Result<Duration, String> {
     go_compat::duration::parse(text)
         .ok()

@@ -1,4 +1,4 @@
-//! Flags and environment, resolved to what commands need.
+//! Settings of commands, resolved from flags and environment.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,25 @@ use tempfile::NamedTempFile;
 use crate::args::GlobalArgs;
 use crate::printer;
 
-/// The folder below `OLM_CACHE_DIR` where layers are held, as upstream's `opm` names it.
+/// Folder of layers below `OLM_CACHE_DIR`, named as in upstream's `opm`.
 const IMAGES: &str = "images";
 
-/// How to reach registries.
+/// Settings for the access to registries.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     registries: RegistryConfig,
     auth: AuthPlaces,
-    /// `OLM_CACHE_DIR`.
+    /// Value of `OLM_CACHE_DIR`.
     cache: Option<PathBuf>,
-    /// Keeps what was read from a pipe for as long as it is used.
+    /// Keeps the copy of a file that was read from a pipe.
     _root_ca_copy: Option<Arc<NamedTempFile>>,
 }
 
 impl Settings {
+    /// Creates settings from flags and environment.
+    ///
     /// # Errors
-    /// Flags that contradict each other.
+    /// Conflicting flags.
     pub(crate) fn new(global: &GlobalArgs) -> anyhow::Result<Self> {
         if global.skip_tls {
             printer::note(
@@ -66,7 +68,7 @@ impl Settings {
         })
     }
 
-    /// The same, with a file of certificate authorities (PEM) that registries may be signed by.
+    /// Returns the settings with a file of certificate authorities (PEM) that registries may be signed by.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -75,7 +77,7 @@ impl Settings {
         if path.is_file() {
             return Ok(self.trusting(path, None));
         }
-        // A pipe, as of a process substitution, can be read once only, and each registry's client reads the file.
+        // A pipe, as of a process substitution, can be read only once, but each registry's client reads the file.
         let bytes = std::fs::read(path).with_context(failed)?;
         let mut copy = NamedTempFile::new().with_context(failed)?;
         copy.write_all(&bytes).with_context(failed)?;
@@ -91,7 +93,7 @@ impl Settings {
         }
     }
 
-    /// Pulls, with the limits for catalogs.
+    /// Returns a puller with the limits for catalogs.
     pub(crate) fn puller(&self) -> Puller {
         let puller = Puller::new(self.registries.clone()).with_limits(Limits::CATALOG);
         match &self.cache {
@@ -103,11 +105,11 @@ impl Settings {
         Pusher::new(self.registries.clone())
     }
 
-    /// The user's credentials for the hosts that answer for an image, from where other tools keep them; helpers that the files
-    /// name are asked. A policy that wants signatures is told once.
+    /// Returns the user's credentials for the hosts of an image, from the files and credential helpers of other tools. A policy
+    /// that requires signatures causes one warning.
     ///
     /// # Errors
-    /// The configuration of registries cannot be used, or its policy rejects the image.
+    /// The registry configuration cannot be used, or its policy rejects the image.
     pub(crate) fn credentials(&self, image: &Reference) -> anyhow::Result<Credentials> {
         static TOLD: Once = Once::new();
         if let Some(policy) = self.registries.unverified_by(image)? {
@@ -121,10 +123,10 @@ impl Settings {
         self.credentials_of(&self.registries.hosts(image)?)
     }
 
-    /// The user's credentials for the host that an image is pushed to.
+    /// Returns the user's credentials for the host that an image is pushed to.
     ///
     /// # Errors
-    /// The configuration of registries cannot be used.
+    /// The registry configuration cannot be used.
     pub(crate) fn push_credentials(&self, image: &Reference) -> anyhow::Result<Credentials> {
         let host = self.registries.push_host(image)?;
         self.credentials_of(&host.into_iter().collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! What `render` and the image commands read: directories and images of bundles and catalogs.
+//! Sources of `render` and the image commands: directories and images of bundles and catalogs.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -18,11 +18,11 @@ use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 
-/// Directories of a bundle where its labels name none.
+/// Default directories of a bundle whose labels name none.
 pub(crate) const MANIFESTS: &str = "manifests";
 pub(crate) const METADATA: &str = "metadata";
 
-/// Where catalog objects come from.
+/// Source of catalog objects.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A directory with `manifests/` and `metadata/`.
@@ -30,15 +30,15 @@ pub(crate) enum Source {
     CatalogDirectory(PathBuf),
     /// A catalog as a SQLite file.
     Database(PathBuf),
-    /// Not on this machine: an image, whose labels say what it holds.
+    /// An image, whose labels define its content.
     Image(Reference),
 }
 
 impl Source {
-    /// Tells sources apart the way upstream does: what exists is taken for a path, the rest for an image.
+    /// Detects the source as upstream does: an existing path is a path, other text is an image.
     ///
     /// # Errors
-    /// A file that is no directory, or what is neither path nor complete image reference.
+    /// A file that is not a directory, or a text that is neither a path nor a complete image reference.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let path = Path::new(text);
         if path.is_dir() {
@@ -59,7 +59,7 @@ impl Source {
         if is_written_as_path(text) {
             bail!("stat {text}: no such file or directory{}", nearest::path(path));
         }
-        // Whoever names a folder that is not there hears of images otherwise.
+        // Without this, the error for a missing folder would only mention images.
         let refused = |reason: &str| {
             let meant = nearest::path(path);
             anyhow::anyhow!(
@@ -68,17 +68,18 @@ impl Source {
             )
         };
         let reference: Reference = text.parse().map_err(|error| refused(&error_chain(&error)))?;
-        // Short names mean other images on other machines, so catalogs must not be made from them.
+        // Short names mean different images on different machines, so catalogs must not be made from them.
         if !text.starts_with(reference.registry()) {
             return Err(refused("repository name must be canonical"));
         }
         Ok(Self::Image(reference))
     }
 
-    /// Hands the blobs of the source on, one after the other; of a catalog directory one is in memory at a time.
+    /// Passes the blobs of the source to `take`, one after the other. Only one blob of a catalog directory is in memory at a
+    /// time.
     ///
     /// # Errors
-    /// What cannot be read, named, and whatever `take` returns.
+    /// The unreadable file or image, and the errors of `take`.
     pub(crate) async fn read(
         &self,
         settings: &Settings,
@@ -90,10 +91,10 @@ impl Source {
         self.load(settings).await?.into_iter().try_for_each(take)
     }
 
-    /// The blobs of the source; bundles in directories have no image, which their blob shows by an empty one.
+    /// Returns the blobs of the source; the blob of a bundle directory has an empty image.
     ///
     /// # Errors
-    /// What cannot be read, named.
+    /// The unreadable file or image.
     pub(crate) async fn load(&self, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
         match self {
             Self::BundleDirectory(path) => Ok(vec![bundle_blob(&read_bundle_directory(path)?, "")?]),
@@ -104,13 +105,13 @@ impl Source {
     }
 }
 
-/// Whether no image can be meant: no reference begins so.
+/// Returns true if the text cannot be an image, because no reference begins in this way.
 fn is_written_as_path(text: &str) -> bool {
     let beginning = ["/", "./", "../"];
     matches!(text, "." | "..") || beginning.iter().any(|beginning| text.starts_with(beginning))
 }
 
-/// What was named is a bundle where a catalog is needed.
+/// Error: the source is a bundle where a catalog is needed.
 #[derive(Debug)]
 pub(crate) struct NotACatalog(String);
 
@@ -122,10 +123,10 @@ impl std::fmt::Display for NotACatalog {
 
 impl std::error::Error for NotACatalog {}
 
-/// The blobs of a catalog, image or directory, in the form `render` shows them.
+/// Returns the blobs of a catalog, image or directory, in the form `render` prints them.
 ///
 /// # Errors
-/// What cannot be read, named; [`NotACatalog`] for bundles.
+/// The unreadable file or image; [`NotACatalog`] for bundles.
 pub(crate) async fn load_catalog_reference(text: &str, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
     let rendering = || format!("render reference {text:?}");
     let source = Source::parse(text).with_context(rendering)?;
@@ -146,7 +147,7 @@ pub(crate) async fn load_catalog_reference(text: &str, settings: &Settings) -> a
 /// Checks blobs as `validate` does.
 ///
 /// # Errors
-/// Every fault.
+/// All faults.
 pub(crate) fn checked(blobs: &[Blob], reference: &str) -> anyhow::Result<Model> {
     let mut checker = Checker::default();
     for (index, blob) in blobs.iter().enumerate() {
@@ -162,8 +163,7 @@ pub(crate) fn checked(blobs: &[Blob], reference: &str) -> anyhow::Result<Model> 
     Ok(checker.finish()?)
 }
 
-/// Brings bundles into the form rendering gives them: manifests and metadata after all other properties, related images by
-/// image.
+/// Puts bundles into the order of rendering: manifests and metadata after all other properties, related images by image.
 pub(crate) fn normalise(blobs: &mut [Blob]) {
     for blob in blobs {
         if let Blob::Bundle(bundle) = blob {
@@ -175,10 +175,10 @@ pub(crate) fn normalise(blobs: &mut [Blob]) {
     }
 }
 
-/// Checks that there is a directory, in upstream's words.
+/// Checks that a directory exists, with upstream's text.
 ///
 /// # Errors
-/// There is none; one with a similar name is told.
+/// It does not exist; the error suggests one with a similar name.
 pub(crate) fn check_directory(path: &Path) -> anyhow::Result<()> {
     let shown = path.display().to_string();
     match std::fs::metadata(path) {
@@ -191,14 +191,14 @@ pub(crate) fn check_directory(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Whether nothing in a catalog directory is read; `false` for one that cannot be read, which is told elsewhere.
+/// Returns true if a catalog directory has no files to read; `false` if it cannot be read, which is reported elsewhere.
 pub(crate) fn has_no_files(directory: &Path) -> bool {
     olm_fbc::load::files(directory).is_ok_and(|files| files.is_empty())
 }
 
-/// Hands on the blobs below a catalog directory.
+/// Passes the blobs below a catalog directory to `take`.
 fn read_catalog(directory: &Path, take: &mut impl FnMut(Blob) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    /// Either what reading or what taking failed with.
+    /// The error of reading or of `take`.
     struct Failed(anyhow::Error);
     impl From<LoadError> for Failed {
         fn from(error: LoadError) -> Self {
@@ -219,7 +219,7 @@ fn read_catalog(directory: &Path, take: &mut impl FnMut(Blob) -> anyhow::Result<
     .map_err(|Failed(error)| error)
 }
 
-/// The blobs below a catalog directory.
+/// Returns the blobs below a catalog directory.
 pub(crate) fn load_catalog(directory: &Path) -> anyhow::Result<Vec<Blob>> {
     let mut blobs = Vec::new();
     read_catalog(directory, &mut |blob| {
@@ -232,7 +232,7 @@ pub(crate) fn load_catalog(directory: &Path) -> anyhow::Result<Vec<Blob>> {
 /// Reads a bundle directory.
 ///
 /// # Errors
-/// IO errors with their path, and what the directory lacks to be a bundle.
+/// IO errors with their path, and errors of an incomplete bundle.
 pub(crate) fn read_bundle_directory(directory: &Path) -> anyhow::Result<BundleContent> {
     let mut files = Vec::new();
     for folder in [MANIFESTS, METADATA] {
@@ -256,7 +256,7 @@ fn files_in(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     Ok(files)
 }
 
-/// The blob of a bundle; what was odd about its files is told as warnings.
+/// Returns the blob of a bundle; prints the warnings about its files.
 pub(crate) fn bundle_blob(bundle: &BundleContent, image: &str) -> anyhow::Result<Blob> {
     for warning in &bundle.warnings {
         printer::warning(warning);
@@ -275,7 +275,7 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
             labels: BTreeMap::new(),
             files,
         };
-        // Rendered as an empty catalog, a misspelt label would go unnoticed.
+        // A misspelt label would otherwise render as an empty catalog without an error.
         if content.below(configs).next().is_none() {
             bail!("image {reference} has no files below {configs:?}, which its label {INDEX_CONFIGS} names");
         }
@@ -324,7 +324,8 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
     )
 }
 
-/// A file that begins as databases do. Pipes are none: what is read of one is gone, and its end may never come.
+/// Returns true for a file that begins like a database. Pipes are never read: the bytes would be lost, and the end may never
+/// come.
 fn is_database(path: &Path) -> bool {
     use std::io::Read as _;
     if !path.is_file() {
@@ -336,7 +337,7 @@ fn is_database(path: &Path) -> bool {
         .is_ok_and(|()| start == crate::sqlite::MAGIC)
 }
 
-/// A database that an image carries; its directory is pulled, as layers are read by directories.
+/// Reads a database from an image. Its whole directory is pulled, because layers are read by directory.
 async fn load_database(image: &mut olm_oci::Image, database: &str) -> anyhow::Result<Vec<Blob>> {
     let name = database.trim_matches('/');
     let folder = name.rsplit_once('/').map_or("/", |(folder, _)| folder);

@@ -1,7 +1,7 @@
-//! Catalogs of the times before files: SQLite databases, read as if they were files.
+//! SQLite databases, the older format of catalogs, read as if they were files.
 //!
-//! Databases of every age are read: columns and tables that came later are used where they are, and what they hold is taken
-//! from the ClusterServiceVersion otherwise. Bundles marked `olm.deprecated` are left out, as upstream's conversion did.
+//! Databases of every age are read. Newer columns and tables are used if they exist; otherwise their data is taken from the
+//! ClusterServiceVersion. Bundles marked `olm.deprecated` are skipped, as in upstream's conversion.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 /// First bytes of a database.
 pub(crate) const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Largest text taken from a database.
+/// Maximum size of a text in a database, in bytes.
 const TEXT_BYTES: i32 = 64 << 20;
 
-/// The blobs of a database.
+/// Returns the blobs of a database.
 ///
 /// # Errors
-/// It cannot be opened, is no catalog, or holds values that cannot be.
+/// It cannot be opened, is not a catalog, or contains invalid values.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Blob>> {
     let database = Database::open(path).with_context(|| format!("database {}", path.display()))?;
     database
@@ -47,14 +47,14 @@ struct Row {
     skip_range: String,
 }
 
-/// Rows of a table with a type and a value for each bundle: `properties`, `dependencies`.
+/// Rows of a table with a type and a value per bundle: `properties`, `dependencies`.
 type Typed = BTreeMap<String, Vec<Property>>;
 
 impl Database {
     fn open(path: &Path) -> anyhow::Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).context("cannot be opened")?;
-        // The file may come from anywhere: nothing in its schema is run.
+        // The file is untrusted, so nothing in its schema is executed.
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, TEXT_BYTES)?;
         let database = Self { connection };
@@ -74,7 +74,7 @@ impl Database {
             .collect())
     }
 
-    /// All rows of a query as texts; nulls are empty.
+    /// Returns all rows of a query as texts; nulls are empty.
     fn rows(&self, query: &str) -> anyhow::Result<Vec<Vec<String>>> {
         let mut statement = self.connection.prepare(query)?;
         let count = statement.column_count();
@@ -96,7 +96,7 @@ impl Database {
         Ok(found)
     }
 
-    /// The wanted columns of a table; those it does not have are empty.
+    /// Returns the wanted columns of a table; missing columns are empty.
     fn select<const N: usize>(&self, table: &str, wanted: [&str; N]) -> anyhow::Result<Vec<[String; N]>> {
         let known = self.columns(table)?;
         if known.is_empty() {
@@ -141,7 +141,7 @@ impl Database {
         for ((package, name), names) in &channels {
             let mut entries = Vec::new();
             for bundle in names.iter().filter(|name| !excluded.contains(*name)) {
-                // A name without a row is one that others replace or skip.
+                // A name without a row is only replaced or skipped by other bundles.
                 let Some(row) = bundles.get(bundle) else { continue };
                 entries.push(row.entry(bundle));
                 if made.insert((package.clone(), bundle.clone())) {
@@ -225,7 +225,7 @@ impl Database {
         Ok(found)
     }
 
-    /// APIs by bundle, whichever way this age of database tells them.
+    /// Returns APIs by bundle, from whichever columns this version of the schema has.
     fn apis(&self, table: &str) -> anyhow::Result<BTreeMap<String, Vec<Value>>> {
         let columns = self.columns(table)?;
         if columns.is_empty() {
@@ -262,7 +262,7 @@ impl Database {
         Ok(found)
     }
 
-    /// Bundles of each channel, and its head, by package and channel.
+    /// Returns the bundles of each channel, and its head, by package and channel.
     #[allow(clippy::type_complexity, reason = "two maps with one key, used once")]
     fn channels(
         &self,
@@ -351,7 +351,7 @@ impl Row {
         })
     }
 
-    /// Those of the CSV, with names, then those the database lists besides.
+    /// Returns the images of the CSV, with names, then the other images that the database lists.
     fn related_images(&self, images: &[String]) -> Vec<RelatedImage> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut related: Vec<RelatedImage> = self.csv["spec"]["relatedImages"]
@@ -382,7 +382,7 @@ impl Row {
     fn icon(&self) -> Option<Icon> {
         let icon = self.csv["spec"]["icon"].get(0)?;
         let text = |key: &str| icon[key].as_str().unwrap_or_default();
-        // Some published icons are wrapped.
+        // Some published icons contain line breaks.
         let base64data: String = text("base64data").split_whitespace().collect();
         (!base64data.is_empty()).then(|| Icon {
             base64data,
@@ -392,7 +392,7 @@ impl Row {
     }
 }
 
-/// A dependency as the property it is in files.
+/// Converts a dependency to the property used in files.
 fn requirement(dependency: &Property) -> Property {
     match dependency.kind.as_str() {
         kinds::GVK => Property::new(kinds::GVK_REQUIRED, dependency.value.clone()),

@@ -1,5 +1,5 @@
-//! What authors met: rows D5, D13 and D17 to D20 of the first round of trying everything out, a test each. (What validation
-//! and lint say of misspelt names is tested beside them, guides by `guides.rs`, completion by `completion.rs`.)
+//! Problems of authors: rows D5, D13 and D17 to D20 of the first round of manual tests, one test each. (Misspelt names are tested
+//! with validation and lint, guides by `guides.rs`, completion by `completion.rs`.)
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use support::{bash, bundle, catalog, opm, program, text};
 
-/// D5: the image that the template makes is a related image, as upstream has it, so that mirrors copy it.
+/// D5: the image from the template is a related image, as in upstream, so mirrors copy it.
 #[test]
 fn d5_the_image_of_the_template_is_a_related_image() {
     let dir = tempfile::tempdir().expect("folder");
@@ -36,7 +36,7 @@ fn d5_the_image_of_the_template_is_a_related_image() {
     assert_eq!(related(""), ["quay.io/demo/operator:1.0.0"]);
 }
 
-/// D13: what takes a file takes a pipe, too, as of `<(…)`; what takes a folder says that a pipe is none, and does not wait.
+/// D13: arguments for files accept pipes, too, as of `<(…)`. Arguments for folders reject a pipe and do not wait.
 #[test]
 fn d13_files_may_be_pipes() {
     let dir = tempfile::tempdir().expect("folder");
@@ -73,7 +73,7 @@ fn d13_files_may_be_pipes() {
             "mkfifo pipe && timeout 10 opm render pipe",
             "is not a directory: not allowed",
         ),
-        // The pipe is read: it is its content that is none.
+        // The pipe is read: its content is invalid.
         (
             "opm alpha bundle unpack 127.0.0.1:1/x/y:v1 --root-ca <(echo none)",
             "127.0.0.1:1/x/y:v1",
@@ -109,7 +109,7 @@ fn d17_a_wrong_format_is_one_error() {
     );
 }
 
-/// D17: on a terminal the log of `serve` is coloured, unless `NO_COLOR` asks for none.
+/// D17: on a terminal the log of `serve` is coloured, unless `NO_COLOR` disables it.
 #[test]
 fn d17_no_color_makes_the_log_of_serve_plain() {
     if Command::new("script").arg("--version").output().is_err() {
@@ -122,7 +122,7 @@ fn d17_no_color_makes_the_log_of_serve_plain() {
     }
     let dir = tempfile::tempdir().expect("folder");
     let catalog = catalog(dir.path(), &["1.0.0"]);
-    // A port that is taken ends the command, after it has logged that it cannot write the cache.
+    // A used port ends the command, after it has logged that it cannot write the cache.
     let taken = std::net::TcpListener::bind("[::]:0").or_else(|_| std::net::TcpListener::bind("0.0.0.0:0"));
     let taken = taken.expect("port");
     let port = taken.local_addr().expect("address").port();
@@ -147,7 +147,7 @@ fn d17_no_color_makes_the_log_of_serve_plain() {
     assert!(logged(Some("")).contains(escape), "empty is as good as not set");
 }
 
-/// D17: a `package.json` that is no JSON was told as one without a package.
+/// D17: a `package.json` that is not JSON was reported as one without a package.
 #[test]
 fn d17_a_package_file_that_is_no_json_is_told() {
     let dir = tempfile::tempdir().expect("folder");
@@ -172,7 +172,7 @@ fn d17_a_package_file_that_is_no_json_is_told() {
     assert!(error.contains("package.json: \"package\" must be set"), "{error}");
 }
 
-/// D19: as upstream's, the process is ended by SIGPIPE, which shells show as 141.
+/// D19: as with upstream's, SIGPIPE ends the process, which shells show as 141.
 #[test]
 fn d19_a_reader_that_hangs_up_is_told_by_the_exit_code() {
     let dir = tempfile::tempdir().expect("folder");
@@ -204,7 +204,7 @@ fn d19_a_reader_that_hangs_up_is_told_by_the_exit_code() {
     assert_eq!(bash(dir.path(), line).code, 0);
 }
 
-/// D20: whoever names a folder that is not there is told so, and not of images alone.
+/// D20: the error for a missing folder names the folder, not only images.
 #[test]
 fn d20_a_folder_that_is_not_there_is_told_as_such() {
     let dir = tempfile::tempdir().expect("folder");
@@ -216,7 +216,7 @@ fn d20_a_folder_that_is_not_there_is_told_as_such() {
          or directory either; an image is named with its registry, as in quay.io/NAMESPACE/NAME:TAG: did you mean \
          \"catalog\"?\n"
     );
-    // No reference of an image begins like a path, so nothing is said of images.
+    // No image reference begins like a path, so the error does not mention images.
     for path in ["./catlog", "../nothere/catlog", "/nothere/catlog"] {
         let error = fails(&format!("opm render {path}"));
         let expected = format!("Error: render reference {path:?}: stat {path}: no such file or directory");
@@ -243,7 +243,7 @@ fn d20_a_folder_that_is_not_there_is_told_as_such() {
     }
 }
 
-/// What templates and packages of `generate catalog` say that nobody knows is told with what was meant.
+/// Unknown names in templates and packages of `generate catalog` are reported with a suggestion.
 #[test]
 fn templates_and_packages_name_what_was_meant() {
     let dir = tempfile::tempdir().expect("folder");
@@ -292,7 +292,7 @@ fn templates_and_packages_name_what_was_meant() {
     assert!(error.ends_with("did you mean \"all\"?\n"), "{error}");
 }
 
-/// D14: what is wrong with an image's file is said once.
+/// D14: an error of an image's file is printed once.
 #[test]
 fn d14_an_image_that_is_not_there_is_told_once() {
     let dir = tempfile::tempdir().expect("folder");
@@ -305,7 +305,7 @@ fn d14_an_image_that_is_not_there_is_told_once() {
     );
 }
 
-/// D20: a cache that must be there and is not is told with the command that makes it.
+/// D20: the error for a missing required cache names the command that creates it.
 #[test]
 fn d20_a_cache_that_is_not_there_is_told_with_what_makes_it() {
     let dir = tempfile::tempdir().expect("folder");
@@ -320,7 +320,7 @@ fn d20_a_cache_that_is_not_there_is_told_with_what_makes_it() {
     ] {
         assert!(error.contains(part), "`{part}` is missing in: {error}");
     }
-    // What it says to do helps.
+    // The suggested command helps.
     bash(dir.path(), "opm serve catalog --cache-dir=cache --cache-only").ok();
     let file = dir.path().join("catalog/catalog.json");
     let mut blobs = std::fs::OpenOptions::new().append(true).open(file).expect("file");
@@ -332,7 +332,7 @@ fn d20_a_cache_that_is_not_there_is_told_with_what_makes_it() {
     );
 }
 
-/// D15 and D20: upstream's text first, then a person's words.
+/// D15 and D20: upstream's text first, then our suggestion.
 #[test]
 fn d15_d20_validate_and_lint_name_what_was_meant() {
     let dir = tempfile::tempdir().expect("folder");
@@ -369,7 +369,7 @@ fn d15_d20_validate_and_lint_name_what_was_meant() {
     let meant = "nobody reads the schema \"olm.chanel\": did you mean \"olm.channel\"?";
     assert!(error.contains(meant), "{error}");
 
-    // A catalog that is valid stays so.
+    // A valid catalog remains valid.
     write(&blobs.replace("\"replaces\":", "\"skipRnage\": \"<1.1.0\", \"replaces\":"));
     let found = opm(&["validate", text(&catalog)]);
     assert_eq!((found.code, found.stdout.as_str()), (0, ""));

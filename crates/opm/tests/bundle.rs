@@ -66,7 +66,7 @@ fn generate_writes_annotations_and_a_dockerfile() {
     }
     assert_eq!(opm(&["alpha", "bundle", "validate", "-t", text(&bundle)]).code, 0);
 
-    // Without a default channel upstream leaves the blank line out.
+    // Without a default channel upstream writes no blank line.
     in_directory(dir.path(), &generate[..generate.len() - 2]).ok();
     let plain = std::fs::read_to_string(dir.path().join("bundle.Dockerfile")).expect("Dockerfile");
     assert!(
@@ -178,7 +178,7 @@ fn validate_tells_all_problems() {
     assert!(error.contains("--tag"), "{error}");
 }
 
-/// What the operators cannot decode and the resolver cannot run is refused with their own types and engine.
+/// Manifests that the operators cannot decode or the resolver cannot run are rejected, by the same types and engine.
 #[test]
 fn validate_decodes_and_compiles() {
     let dir = tempfile::tempdir().expect("folder");
@@ -271,7 +271,7 @@ fn build_runs_the_tool_it_is_told() {
     assert!(error.contains("cannot run buildah"), "{error}");
 }
 
-/// An API server that knows one ConfigMap: answers a GET with it and keeps what is PUT.
+/// An API server with one ConfigMap: a GET returns it, and a PUT is recorded.
 fn one_config_map(listener: TcpListener) -> std::thread::JoinHandle<Vec<(String, String)>> {
     std::thread::spawn(move || {
         let mut requests = Vec::new();
@@ -442,7 +442,7 @@ fn lint_fails_on_findings_unless_allowed() {
         "{}",
         yaml.stdout
     );
-    // Well-formed by its brackets, and never met.
+    // Balanced brackets, but never true.
     for (rule, expected) in [
         ("1 + 1", "cel expressions must have type Bool"),
         ("nobody(properties)", "nobody"),
@@ -468,7 +468,7 @@ fn lint_fails_on_findings_unless_allowed() {
     );
 }
 
-/// Upstream takes such a bundle and says nothing of what it drops.
+/// Upstream accepts such a bundle and does not report what it drops.
 #[test]
 fn what_is_dropped_of_a_bundle_is_named() {
     let dir = tempfile::tempdir().expect("folder");

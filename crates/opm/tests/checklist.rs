@@ -1,4 +1,4 @@
-//! What the documents promise of `opm`, a test a promise.
+//! Promises of the documents about `opm`, one test per promise.
 
 #![allow(
     clippy::panic,
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use registry::Registry;
 use support::{catalog, mirror, opm, program, ran, text};
 
-/// Pushes a catalog image that needs no program in it; returns its name with digest.
+/// Pushes a catalog image without a program; returns its name with digest.
 fn push_catalog(dir: &Path, catalog: &Path, name: &str, hosts: &Path) -> String {
     let tar = dir.join("catalog.tar");
     let mut layer = olm_oci::LayerSpec::new();
@@ -64,7 +64,7 @@ fn opm_001_render_writes_the_catalog_of_an_image_also_by_digest() {
     }
 }
 
-/// Does what the instructions of a Dockerfile say, in a folder instead of an image, and gives the command to run.
+/// Executes the instructions of a Dockerfile in a folder instead of an image, and returns the command to run.
 fn build_by_hand(dockerfile: &str, context: &Path, root: &Path) -> Vec<String> {
     let place = |path: &str| root.join(path.trim_start_matches('/'));
     let words = |list: &str| -> Vec<String> { serde_json::from_str(list).expect("list of words") };
@@ -96,7 +96,7 @@ fn build_by_hand(dockerfile: &str, context: &Path, root: &Path) -> Vec<String> {
             }
             Some(("ENTRYPOINT", list)) => entrypoint = words(list),
             Some(("CMD", list)) => command = mapped(&words(list)),
-            // Both stages are one folder here, so what is copied between them is there already.
+            // Both stages are one folder here, so files copied between them are already in place.
             Some(("FROM" | "COPY" | "LABEL" | "#", _)) | None => {}
             Some((other, _)) => panic!("unknown instruction {other}"),
         }
@@ -105,7 +105,7 @@ fn build_by_hand(dockerfile: &str, context: &Path, root: &Path) -> Vec<String> {
     command
 }
 
-/// A process that is ended with the test.
+/// A process that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -163,7 +163,7 @@ async fn opm_002_the_generated_dockerfile_gives_an_image_that_serves_the_catalog
         .status();
 }
 
-/// The script of the documents, word for word but for the tools around `opm`, which are stood in for.
+/// The script of the documents, word for word; only the tools around `opm` are replaced.
 const SCRIPT: &str = r#"set -e
 name=$(yq eval '.name' catalog.yaml)
 mkdir "$name"
@@ -179,7 +179,7 @@ docker build -t "$indexImage" -f "$name.Dockerfile" .
 docker push "$indexImage"
 "#;
 
-/// Answers the questions of the script for one reference, from the configuration's lines.
+/// Answers the script's queries for one reference, from the lines of the configuration.
 const YQ: &str = r#"#!/bin/sh
 value() { sed -n "s/^ *-* *$1: //p" catalog.yaml | sed -n "$2p"; }
 case "$2" in

@@ -1,4 +1,4 @@
-//! D18: what completion offers, asked as bash asks.
+//! D18: offers of completion, requested as bash does.
 
 mod support;
 
@@ -7,13 +7,13 @@ use std::process::Command;
 
 use support::opm;
 
-/// What bash offers for the last word of `line`, in a folder with `catalog/` and `template.yaml`.
+/// Returns the offers of bash for the last word of `line`, in a folder with `catalog/` and `template.yaml`.
 fn offered(line: &str) -> BTreeSet<String> {
     let dir = tempfile::tempdir().expect("folder");
     std::fs::write(dir.path().join("opm.bash"), opm(&["completion", "bash"]).ok()).expect("script");
     std::fs::create_dir(dir.path().join("catalog")).expect("folder");
     std::fs::write(dir.path().join("template.yaml"), "").expect("file");
-    // `complete -F` gives command, current and former word; `-o default` gives files where the function gives nothing.
+    // `complete -F` passes command, current and previous word; `-o default` offers files if the function offers nothing.
     let asks = r#"
         source ./opm.bash
         IFS=' ' read -r -a COMP_WORDS <<< "$1"
@@ -158,7 +158,7 @@ fn d18_help_lists_levels_and_rules() {
             "{help}"
         );
     }
-    // The short help has the names.
+    // The short help lists the names.
     assert!(
         opm(&["lint", "-h"])
             .ok()

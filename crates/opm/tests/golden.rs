@@ -1,4 +1,4 @@
-//! Output compared with what upstream's `opm` printed for packages of the corpus.
+//! Output compared with that of upstream's `opm` for packages of the corpus.
 
 mod support;
 
@@ -50,11 +50,11 @@ fn graphs_are_upstreams() {
     compare(&["alpha", "render-graph"], "render-graph");
 }
 
-/// All 125 packages made from their bundle directories and `package.json` are the corpus catalog, blob for blob.
+/// All 125 packages generated from their bundle directories and `package.json` equal the corpus catalog, blob for blob.
 #[test]
 fn a_catalog_made_of_bundle_directories_is_the_corpus_catalog() {
     let Some(corpus) = corpus() else { return };
-    // Another corpus of the same layout may be named: `bundles/<package>/{package.json,<bundle>/}` and
+    // `OLM_CORPUS` may name another corpus of the same layout: `bundles/<package>/{package.json,<bundle>/}` and
     // `fbc/<package>/catalog.json`.
     let corpus = std::env::var_os("OLM_CORPUS").map_or(corpus, PathBuf::from);
     let mut bundles = 0;
@@ -114,8 +114,8 @@ fn a_catalog_made_of_bundle_directories_is_the_corpus_catalog() {
     }
 }
 
-/// Upstream counts the image of a bundle among the related ones where it knows it; the corpus was rendered without images and
-/// given them afterwards.
+/// Adds a bundle's image to its related images. Upstream does this if it knows the image, but the corpus was rendered without
+/// images and got them afterwards.
 fn add_own_image(blob: &mut serde_json::Value) {
     let own = serde_json::json!({"name": "", "image": blob["image"]});
     if let Some(images) = blob
@@ -128,8 +128,8 @@ fn add_own_image(blob: &mut serde_json::Value) {
     }
 }
 
-/// Blobs in output order, with lists brought into a fixed order where upstream's is an accident: entries of a channel come
-/// from a hash map, several names of one related image from an unstable sort.
+/// Returns blobs in output order. Lists with a random order in upstream are sorted: entries of a channel come from a hash map,
+/// several names of one related image from an unstable sort.
 fn blobs(bytes: &[u8]) -> Vec<serde_json::Value> {
     let mut blobs: Vec<serde_json::Value> = serde_json::Deserializer::from_slice(bytes)
         .into_iter()
@@ -178,7 +178,7 @@ fn migrate_writes_a_directory_a_package() {
     );
     let error = migrate("all").fails();
     assert!(error.contains("must be empty"), "{error}");
-    // Migrating again changes nothing.
+    // A second migration changes nothing.
     let again = dir.path().join("again");
     opm(&[
         "migrate",

@@ -1,4 +1,4 @@
-//! A client that is not ours against the served port: grpcurl, which finds the contract by reflection.
+//! Calls the served port with another project's client: grpcurl, which finds the contract by reflection.
 
 #![allow(
     clippy::panic,
@@ -18,8 +18,8 @@ use support::{catalog, program, text};
 
 const MODULE: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3";
 
-/// grpcurl from PATH, or built once with Go below the target folder; `None`, with the reason, when there is neither. With
-/// `CI` set that is a failure.
+/// Returns grpcurl from PATH, or built once with Go below the target folder. `None` if there is neither; the reason is printed.
+/// With `CI` set that is a failure.
 fn grpcurl() -> Option<PathBuf> {
     let found = std::env::var_os("PATH").and_then(|path| {
         std::env::split_paths(&path)
@@ -88,7 +88,7 @@ impl Server {
         server
     }
 
-    /// The answers of a method, or what the client said of a failure.
+    /// Returns the answers of a method, or the client's error message.
     fn call(&self, method: &str, request: &Value, headers: &[&str]) -> Result<Vec<Value>, String> {
         let mut command = Command::new(&self.grpcurl);
         for header in headers {

@@ -1,4 +1,4 @@
-//! Bundle and catalog images through a real registry.
+//! Bundle and catalog images with a real registry.
 
 #[path = "../../olm-oci/tests/support/mod.rs"]
 mod registry;
@@ -49,7 +49,7 @@ fn a_bundle_image_renders_like_its_directory() {
     }
 }
 
-/// A package takes description and icon from its bundle's manifest, which a migration throws away.
+/// A package gets description and icon from its bundle's manifest, which a migration removes.
 #[test]
 fn templates_are_made_before_their_bundles_are_migrated() {
     let Some(registry) = Registry::start(None) else {
@@ -186,7 +186,7 @@ fn a_catalog_image_renders_like_its_directory() {
     );
 }
 
-/// A registry that wants a password and has no image; what it was shown is collected.
+/// A registry that requires a password and has no image; the received credentials are recorded.
 fn guarded() -> (String, std::sync::mpsc::Receiver<String>) {
     use std::io::{BufRead as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("port");
@@ -196,7 +196,7 @@ fn guarded() -> (String, std::sync::mpsc::Receiver<String>) {
         for stream in listener.incoming() {
             let mut stream = stream.expect("connection");
             let mut first = [0];
-            // Who speaks TLS is sent away, as by any server of plain http.
+            // TLS connections are closed, as by any plain HTTP server.
             if stream.peek(&mut first).is_err() || first == [0x16] {
                 continue;
             }
@@ -305,7 +305,7 @@ fn passwords_come_from_files_and_helpers() {
     );
 }
 
-/// A home of a machine without the internet, with its registries and credentials.
+/// Home directory of a machine without internet access, with its registries and credentials.
 struct Bastion {
     home: tempfile::TempDir,
 }
@@ -332,7 +332,7 @@ impl Bastion {
     }
 }
 
-/// The registry that is named is out of reach, a mirror without TLS has its images.
+/// The named registry is unreachable; a mirror without TLS has its images.
 #[test]
 fn a_disconnected_machine_renders_from_its_mirror() {
     let Some(registry) = Registry::start(None) else {
@@ -387,7 +387,7 @@ fn a_disconnected_machine_renders_from_its_mirror() {
     );
 }
 
-/// What a registry refuses is told with everything that was asked for credentials.
+/// A rejection by a registry names all sources of credentials that were read.
 #[test]
 fn a_refusal_names_files_and_helpers() {
     let (address, _shown) = guarded();

@@ -1,10 +1,10 @@
-//! What newcomers ran into: commands that were silent about what would hurt, and messages that named the wrong cause.
+//! Problems of newcomers: commands that did not warn, and messages that named the wrong cause.
 
 mod support;
 
 use support::{bash, bundle, catalog, opm, text};
 
-/// A bundle in a folder has no image: whoever writes it into a catalog hears so once, on stderr, with the flag that names one.
+/// A bundle in a folder has no image: writing it into a catalog causes one warning on stderr, with the flag that sets an image.
 #[test]
 fn bundles_without_image_are_told_with_the_flag_that_names_one() {
     let dir = tempfile::tempdir().expect("folder");
@@ -43,7 +43,7 @@ fn bundles_without_image_are_told_with_the_flag_that_names_one() {
             "{line}: {}",
             found.stderr
         );
-        // What it says to do helps.
+        // The suggested command helps.
         let mended = bash(
             dir.path(),
             &format!("{line} {flag} 'registry.example.com/{{{{.Package}}}}-bundle:v{{{{.Version}}}}'"),
@@ -73,7 +73,7 @@ fn bundles_without_image_are_told_with_the_flag_that_names_one() {
     );
 }
 
-/// A folder of bundles is no catalog, and manifests in one are told with what makes a catalog of them.
+/// A folder of bundles is not a catalog, and the error for manifests names the command that makes a catalog from them.
 #[test]
 fn manifests_where_a_catalog_is_needed_are_told_with_what_makes_one() {
     let dir = tempfile::tempdir().expect("folder");
@@ -95,7 +95,7 @@ fn manifests_where_a_catalog_is_needed_are_told_with_what_makes_one() {
     }
 }
 
-/// `alpha bundle validate` names the file that is wrong, as `render` does, and optional checks that there are.
+/// `alpha bundle validate` names the invalid file, as `render` does, and the existing optional checks.
 #[test]
 fn bundle_validate_names_the_file_and_the_validators() {
     let dir = tempfile::tempdir().expect("folder");
@@ -148,7 +148,7 @@ fn bundle_validate_names_the_file_and_the_validators() {
     );
 }
 
-/// A catalog image needs the program that serves it, and one of an empty folder is hardly meant.
+/// A catalog image needs the program that serves it, and an empty folder is probably a mistake.
 #[test]
 fn catalog_images_need_opm_and_files() {
     let dir = tempfile::tempdir().expect("folder");
@@ -190,7 +190,7 @@ fn catalog_images_need_opm_and_files() {
     assert!(!dir.path().join("made.tar").exists());
     let made = image(&catalog, &base("bin/opm"));
     assert_eq!((made.code, made.stderr.as_str()), (0, ""));
-    // The catalog may be a link, folders in it may not.
+    // The catalog may be a link, but folders in it may not.
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&catalog, &link).expect("link");
     assert_eq!(image(&link, &base("bin/opm")).code, 0);
@@ -214,7 +214,7 @@ fn catalog_images_need_opm_and_files() {
     );
 }
 
-/// Nothing to look at is told, and of many findings how many each rule has.
+/// An empty folder causes a message, and many findings a summary per rule.
 #[test]
 fn lint_says_when_there_is_nothing_and_sums_up_what_is_much() {
     let dir = tempfile::tempdir().expect("folder");
@@ -254,7 +254,7 @@ fn lint_says_when_there_is_nothing_and_sums_up_what_is_much() {
     );
 }
 
-/// Called by the probe's name: help is help.
+/// Called by the probe's name, `-help` prints help.
 #[test]
 fn the_probe_shows_its_flags() {
     let dir = tempfile::tempdir().expect("folder");

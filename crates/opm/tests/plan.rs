@@ -1,4 +1,4 @@
-//! `opm plan` as users call it.
+//! `opm plan` as users run it.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it is")]
 
@@ -242,7 +242,7 @@ fn a_bundle_that_olm_refuses_is_noted() {
     assert!(!told.contains("note:"), "{told}");
 }
 
-/// What catalog-operator would be told by `RUNTIME_CONSTRAINTS`.
+/// The constraints that catalog-operator gets from `RUNTIME_CONSTRAINTS`.
 #[test]
 fn constraints_of_the_cluster_are_met_or_told() {
     let folder = folder(OBJECTS);
@@ -312,7 +312,7 @@ fn a_source_that_does_not_exist_is_told_and_not_guessed() {
     }
 }
 
-/// `<(…)` and `/dev/null` are files, though no regular ones.
+/// `<(…)` and `/dev/null` are files, but not regular ones.
 #[cfg(unix)]
 #[test]
 fn pipes_and_devices_are_files_of_objects() {

@@ -1,4 +1,4 @@
-//! `opm serve` as its own process: queries, cache, health, stopping, and what it leaves when it cannot serve.
+//! `opm serve` as its own process: queries, cache, health, shutdown, and its files after a failed start.
 
 mod support;
 
@@ -95,7 +95,7 @@ impl Drop for Serving {
     }
 }
 
-/// Names of all bundles as `package/channel/name`.
+/// Returns the names of all bundles as `package/channel/name`.
 async fn bundles(serving: &Serving) -> Vec<String> {
     use tokio_stream::StreamExt as _;
     let client = serving.client();
@@ -206,7 +206,7 @@ async fn a_cache_that_cannot_be_used_is_not_used_or_refused_as_the_flag_says() {
     let enforce = "--cache-enforce-integrity";
     let error = opm(&["serve", text(&catalog), &cache_flag, enforce]).fails();
     assert!(error.contains("integrity check failed"), "{error}");
-    // A cache that is not there is none.
+    // A missing cache is not an error.
     let serving = Serving::start(&[text(&catalog), &cache_flag]);
     assert_eq!(bundles(&serving).await, ["demo/stable/demo.v1.0.0"]);
     assert_eq!(serving.stop(), 0);
@@ -236,13 +236,13 @@ async fn a_cache_that_cannot_be_used_is_not_used_or_refused_as_the_flag_says() {
     opm(&["serve", text(&catalog), "--cache-enforce-integrity"]).fails();
 }
 
-/// The files of an image below a folder, written to `to`.
+/// Writes the files of an image below a folder to `to`.
 fn extract(archive: &olm_oci::ImageArchive, to: &Path) {
     let dir = tempfile::tempdir().expect("folder");
     for (digest, blob) in archive.blobs() {
         let path = dir.path().join(digest.hex());
         std::fs::write(&path, blob).expect("blob");
-        // The configuration is the one blob that is no archive.
+        // The configuration is the only blob that is not an archive.
         let _ = Command::new("tar")
             .arg("-xzf")
             .arg(&path)
@@ -310,7 +310,7 @@ async fn a_catalog_image_holds_catalog_and_cache_and_starts_from_them() {
     let serving = Serving::start(&[text(&root.join("configs")), &cache]);
     assert_eq!(bundles(&serving).await.len(), 2);
     assert_eq!(serving.stop(), 0);
-    // Upstream's opm starts from it too: the digest is that of the files as the image has them.
+    // Upstream's opm uses it, too: the digest covers the files as they are in the image.
     let upstream = root.join("tmp/cache");
     let digest = std::fs::read_to_string(upstream.join("digest")).expect("digest");
     let computed = olm_registry::cache::upstream::digest(&root.join("configs"), &upstream.join("cache"));
@@ -393,7 +393,7 @@ fn a_damaged_cache_is_refused_or_rebuilt_as_the_flag_says() {
     );
 }
 
-/// The files of a cache made with `--cache-only`, sorted.
+/// Returns the files of a cache created with `--cache-only`, sorted.
 fn files_of(cache: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(cache).expect("folder");
     let mut names: Vec<String> = entries
@@ -430,7 +430,7 @@ fn a_cache_made_ahead_is_for_upstreams_program_too_unless_told_otherwise() {
         files_of(&sync("ours", &["--cache-upstream=false"])),
         ["olm-index.v1"]
     );
-    // A catalog that is changed and broken leaves what was there, and the digest with it.
+    // An invalid change of the catalog keeps the previous cache and its digest.
     std::fs::write(catalog.join("broken.json"), r#"{"schema": "olm.channel"}"#).expect("file");
     let flag = format!("--cache-dir={}", text(&both));
     opm(&["serve", text(&catalog), &flag, "--cache-only"]).fails();
@@ -446,7 +446,7 @@ fn a_cache_made_ahead_is_for_upstreams_program_too_unless_told_otherwise() {
     );
 }
 
-/// A program that has no folder to write to: neither for temporary files nor where it is started.
+/// Returns a program without a writable folder: neither for temporary files nor as working directory.
 fn without_a_writable_folder() -> Command {
     let mut command = program();
     command.env("TMPDIR", "/proc/no-such-folder").current_dir("/proc");
@@ -460,7 +460,7 @@ async fn nothing_need_be_writable() {
     let serving = Serving::start_as(without_a_writable_folder(), &[text(&catalog)]);
     assert_eq!(bundles(&serving).await.len(), 2);
     assert_eq!(serving.stop(), 0);
-    // Caches of upstream's, in both of its layouts, as an image brings them.
+    // Upstream's caches, in both of its layouts, as images contain them.
     for folders in [&["pogreb.v1/db"][..], &["cache"]] {
         let cache = dir.path().join(folders[0].replace('/', "-"));
         for folder in folders {
@@ -480,7 +480,7 @@ async fn nothing_need_be_writable() {
         assert_eq!(serving.stop(), 0);
         assert_eq!(files_of(&cache), before, "left alone");
     }
-    // A cache of one's own that does not fit, where a new one cannot be written.
+    // A cache of our own that does not match, where a new one cannot be written.
     let flag = "--cache-dir=/proc/no-such-folder";
     let enforced = opm(&["serve", text(&catalog), flag, "--cache-enforce-integrity"]).fails();
     assert!(enforced.contains("integrity check failed"), "{enforced}");
@@ -546,7 +546,7 @@ fn no_altered_byte_of_a_cache_is_served() {
     .ok();
     let index = cache.join(olm_registry::cache::INDEX_FILE);
     let good = std::fs::read(&index).expect("index");
-    // The four bytes behind the version are of no use to anyone; every other one is told by something.
+    // The four bytes after the version are unused; a change of any other byte is detected.
     for at in (0..good.len())
         .step_by(good.len() / 400 + 1)
         .filter(|at| !(12..16).contains(at))
@@ -604,7 +604,7 @@ async fn an_index_of_another_version_is_not_used() {
     assert_ne!(std::fs::read(&index).expect("index")[8], other[8], "rebuilt");
 }
 
-/// The keys of a ConfigMap as a node mounts them: links into a folder that is replaced as a whole.
+/// Writes the keys of a ConfigMap as a node mounts them: links into a folder that is replaced as a whole.
 fn mounted(root: &Path, texts: &[(&str, &str)]) {
     let hidden = root.join("..2026_11_22");
     std::fs::create_dir_all(&hidden).expect("folder");
@@ -675,7 +675,7 @@ async fn cat_009_the_catalog_of_a_mounted_config_map_is_served() {
     assert_eq!(second.bundle_path, "");
     assert_eq!(second.version, "1.1.0");
     assert_eq!(second.provided_apis[0].kind, "Demo");
-    // There is no image to have them from.
+    // The manifests are inline, because there is no image.
     assert!(second.csv_json.contains("demo.v1.1.0"));
     assert_eq!(second.object.len(), 2);
     assert_eq!(serving.stop(), 0);

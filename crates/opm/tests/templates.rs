@@ -63,7 +63,7 @@ fn templates_are_rendered_from_files_and_standard_input() {
         "{graph}"
     );
 
-    // Upstream marks what is skipped in templates, and in `render-graph` only when asked to.
+    // Upstream marks skipped bundles in templates, and in `render-graph` only on request.
     let patch = bundle(dir.path(), "1.0.1");
     let patched = format!("{template}  - image: {}\n", text(&patch));
     let graph = with_input(&[&command[..], &["-o", "mermaid"]].concat(), &patched).ok();
@@ -107,7 +107,7 @@ fn catalogs_are_converted_to_templates() {
         yaml.starts_with("---\nentries:\n") && yaml.contains("substitutions: []"),
         "{yaml}"
     );
-    // Without substitutions it renders to the catalog it was made from.
+    // Without substitutions it renders to the catalog it was created from.
     let rendered = with_input(&["alpha", "render-template"], &yaml).ok();
     assert_eq!(
         rendered,
@@ -204,7 +204,7 @@ fn dockerfiles_are_written_beside_the_catalog() {
     );
 }
 
-/// However it was called, the message says what took the composite template's place.
+/// All ways to call the composite template give a message that names the replacement.
 #[test]
 fn the_composite_template_is_told_with_what_to_do_instead() {
     let dir = tempfile::tempdir().expect("folder");

@@ -1,4 +1,5 @@
-//! What upstream's `opm` (operator-registry bf58a7de) did on small inputs, recorded: exit code and output where a script sees them.
+//! Recorded behaviour of upstream's `opm` (operator-registry bf58a7de) for small inputs: exit code and output where scripts see
+//! them.
 
 mod support;
 
@@ -12,7 +13,7 @@ const CATALOG: &str = r#"{"schema": "olm.package", "name": "foo", "defaultChanne
  "properties": [{"type": "olm.package", "value": {"packageName": "foo", "version": "1.0.0"}}]}
 "#;
 
-/// A directory with the catalog `c`, the broken catalog `broken`, the file `f` and what else the test needs.
+/// Creates a directory with the catalog `c`, the broken catalog `broken`, the file `f` and other test data.
 fn place() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("folder");
     let write = |name: &str, text: &[u8]| {
@@ -45,7 +46,7 @@ fn run(dir: &Path, arguments: &str) -> Ran {
 #[test]
 fn exit_codes_are_upstreams() {
     for (arguments, code, part) in [
-        // Of a flag given twice the last value counts; switches take values.
+        // The last value of a repeated flag is used; switches accept values.
         ("init foo -c x -c y", 0, r#""defaultChannel": "y""#),
         ("init foo -c=", 0, r#""defaultChannel": "=""#),
         ("init foo --default-channel=", 0, r#""defaultChannel": """#),
@@ -92,7 +93,7 @@ fn exit_codes_are_upstreams() {
             r#"render reference "f": ref "f" is not a directory: not allowed"#,
         ),
         ("completion bash --no-descriptions", 0, "opm"),
-        // Flags about registries may contradict each other where no registry is asked.
+        // Conflicting registry flags are accepted by commands that contact no registry.
         ("validate c --use-http --skip-tls-verify", 0, ""),
         ("init foo --use-http --skip-tls", 0, "olm.package"),
         ("render c --skip-tls=true", 0, "foo.v1"),
@@ -184,7 +185,7 @@ fn converted_templates_are_upstreams_byte_for_byte() {
     }
 }
 
-/// Dockerfiles are named after the last part of the directory, be it dots.
+/// Dockerfiles are named after the last part of the directory, even if it is dots.
 #[test]
 fn dockerfiles_have_upstreams_names() {
     for (directory, expected) in [
@@ -211,7 +212,7 @@ fn dockerfiles_have_upstreams_names() {
     }
 }
 
-/// Rendering reads manifests that a bundle carries, so broken ones end it.
+/// Rendering reads the manifests in a bundle, so broken ones are an error.
 #[test]
 fn rendering_refuses_broken_manifests() {
     for (value, part) in [

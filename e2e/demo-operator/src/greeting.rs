@@ -1,4 +1,4 @@
-//! The custom resource and what each release says.
+//! The custom resource, and the greetings of each release.
 
 use std::{fmt, str::FromStr};
 
@@ -38,7 +38,7 @@ pub struct GreetingStatus {
 pub enum Release {
     /// Greets in English.
     V1_0,
-    /// Greets in the language asked for.
+    /// Greets in the requested language.
     V1_1,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Release {
 }
 
 impl Release {
-    /// The greeting this release makes of `spec`.
+    /// Returns the greeting of this release for `spec`.
     pub fn greet(self, spec: &GreetingSpec) -> String {
         let language = match self {
             Self::V1_0 => None,

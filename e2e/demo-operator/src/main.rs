@@ -1,8 +1,8 @@
 //! The operator that the demo and the tests install through a Subscription.
 //!
-//! It turns every `Greeting` into a ConfigMap of the same name and says so in the Greeting's status.
-//! Release 1.1.0 also knows `spec.language`, so that an upgrade is visible from outside. The release is
-//! the image's: its environment variable `DEMO_RELEASE`. With a certificate it answers webhooks and serves an API, too.
+//! It turns every `Greeting` into a ConfigMap of the same name and reports that in the Greeting's status. Release 1.1.0 also
+//! supports `spec.language`, so an upgrade is visible from outside. The image sets the release by the environment variable
+//! `DEMO_RELEASE`. With a certificate the operator also serves webhooks and an API.
 
 mod greeting;
 mod reconcile;

@@ -1,4 +1,4 @@
-//! One Greeting to one ConfigMap.
+//! Reconciles a Greeting to a ConfigMap.
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,11 +19,11 @@ use crate::greeting::{Greeting, GreetingStatus, Release};
 
 const MANAGER: &str = "demo-operator";
 
-/// What every reconciliation needs.
+/// Data that every reconcile needs.
 pub struct Context {
     /// Connection to the API server.
     pub client: Client,
-    /// What this operator is.
+    /// Release of this operator.
     pub release: Release,
 }
 
@@ -53,7 +53,7 @@ pub async fn reconcile(greeting: Arc<Greeting>, context: Arc<Context>) -> Result
     Ok(Action::await_change())
 }
 
-/// A failed write is tried again.
+/// Retries a failed write.
 pub fn error_policy(_: Arc<Greeting>, _: &kube::Error, _: Arc<Context>) -> Action {
     Action::requeue(Duration::from_secs(1))
 }

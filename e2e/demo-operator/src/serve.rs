@@ -1,7 +1,7 @@
-//! What the operator answers the API server with, once OLM has mounted a certificate: as webhook, and as the server of an API.
+//! Endpoints for the API server, once OLM has mounted a certificate: webhooks, and an API.
 //!
-//! Nobody may be greeted who is called `nobody`; a Greeting without labels gets one. The API it serves has one kind,
-//! `Salute`, and no objects of it.
+//! The webhooks reject a Greeting for `nobody` and add a label to a Greeting without labels. The API has one kind, `Salute`,
+//! without objects.
 
 use std::{convert::Infallible, path::Path, sync::Arc};
 
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-/// Where OLM mounts certificate and key for webhooks.
+/// Path at which OLM mounts certificate and key for webhooks.
 const CERTIFICATE: &str = "/tmp/k8s-webhook-server/serving-certs/tls.crt";
 const KEY: &str = "/tmp/k8s-webhook-server/serving-certs/tls.key";
 const ADDRESS: (&str, u16) = ("0.0.0.0", 8443);
@@ -33,7 +33,7 @@ const ADDRESS: (&str, u16) = ("0.0.0.0", 8443);
 /// Serves if there is a certificate, for as long as the process runs.
 ///
 /// # Errors
-/// When the port is taken.
+/// If the port is in use.
 pub(crate) async fn run() -> Result<()> {
     if !Path::new(CERTIFICATE).exists() {
         return Ok(());
@@ -58,7 +58,7 @@ async fn connection(stream: TcpStream) -> Result<()> {
     Ok(())
 }
 
-/// Read for each connection: certificates are replaced while pods run.
+/// Reads the certificate; done for each connection, because certificates are replaced while pods run.
 fn config() -> Result<ServerConfig> {
     let chain = CertificateDer::pem_file_iter(CERTIFICATE)?.collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_file(KEY)?;
@@ -127,7 +127,7 @@ fn converted(asked: &Value) -> Value {
     json!({"apiVersion": asked["apiVersion"], "kind": asked["kind"], "response": response})
 }
 
-/// Discovery of `/apis/GROUP/VERSION`, and lists without objects below it.
+/// Returns the discovery of `/apis/GROUP/VERSION`, and lists without objects below it.
 fn served(path: &str) -> Option<Value> {
     let mut parts = path.strip_prefix("/apis/")?.split('/');
     let version = format!("{}/{}", parts.next()?, parts.next()?);

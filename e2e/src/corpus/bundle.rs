@@ -1,4 +1,4 @@
-//! A bundle folder as the test sees it: its ClusterServiceVersion and the objects beside it.
+//! A bundle folder as the test reads it: its ClusterServiceVersion and the other objects.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ impl Bundle {
     /// Reads the manifests of a bundle folder.
     ///
     /// # Errors
-    /// When a file cannot be read or is no YAML, or there is not exactly one ClusterServiceVersion.
+    /// If a file cannot be read or is not YAML, or there is not exactly one ClusterServiceVersion.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
         let home = folder.join("manifests");
         let mut files: Vec<_> = fs::read_dir(&home)
@@ -37,10 +37,10 @@ impl Bundle {
         Self::new(manifests).with_context(|| format!("{} is no bundle", folder.display()))
     }
 
-    /// A bundle of these manifests.
+    /// Creates a bundle from these manifests.
     ///
     /// # Errors
-    /// When there is not exactly one ClusterServiceVersion among them.
+    /// If they do not contain exactly one ClusterServiceVersion.
     pub fn new(manifests: Vec<Value>) -> anyhow::Result<Self> {
         let (mut csvs, objects): (Vec<_>, Vec<_>) = manifests
             .into_iter()
@@ -54,12 +54,12 @@ impl Bundle {
         }
     }
 
-    /// Name of the ClusterServiceVersion.
+    /// Returns the name of the ClusterServiceVersion.
     pub fn name(&self) -> &str {
         self.csv["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// The Deployments of the install strategy: name and spec.
+    /// Returns the Deployments of the install strategy: name and spec.
     pub fn deployments(&self) -> impl Iterator<Item = (&str, &Value)> {
         list(&self.csv["spec"]["install"]["spec"]["deployments"])
             .iter()
@@ -71,12 +71,12 @@ impl Bundle {
             })
     }
 
-    /// The entries of `permissions` or `clusterPermissions`.
+    /// Returns the entries of `permissions` or `clusterPermissions`.
     pub fn permissions(&self, field: &str) -> &[Value] {
         list(&self.csv["spec"]["install"]["spec"][field])
     }
 
-    /// Every image its Deployments run.
+    /// Returns every image its Deployments run.
     pub fn images(&self) -> impl Iterator<Item = &str> {
         self.deployments()
             .flat_map(|(_, spec)| containers(spec))
@@ -84,7 +84,7 @@ impl Bundle {
     }
 }
 
-/// The containers of a Deployment spec; true for those that run before the others.
+/// Returns the containers of a Deployment spec; true for init containers.
 pub fn containers(spec: &Value) -> impl Iterator<Item = (bool, &Value)> {
     let pod = &spec["template"]["spec"];
     let first = list(&pod["initContainers"])
@@ -97,12 +97,12 @@ pub fn containers(spec: &Value) -> impl Iterator<Item = (bool, &Value)> {
     )
 }
 
-/// The items of a list; none when it is absent.
+/// Returns the items of a list; empty if it is absent.
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The texts of a list.
+/// Returns the texts of a list.
 pub fn words(value: &Value) -> Vec<String> {
     list(value)
         .iter()

@@ -1,4 +1,4 @@
-//! A package of a file-based catalog: its channels and where its bundles are.
+//! A package of a file-based catalog: its channels and the images of its bundles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::bundle::list;
 
-/// An API as catalogs name it.
+/// An API in the form of catalogs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Api {
     /// API group.
     pub group: String,
     /// Version of the group.
     pub version: String,
-    /// Kind in it.
+    /// Kind of the API.
     pub kind: String,
 }
 
@@ -23,7 +23,7 @@ pub struct Api {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Catalog {
     default_channel: String,
-    /// Entries by channel: name and what it replaces.
+    /// Entries by channel: the name and the name it replaces.
     channels: BTreeMap<String, BTreeMap<String, Option<String>>>,
     skipped: BTreeMap<String, BTreeSet<String>>,
     bundles: BTreeMap<String, Value>,
@@ -33,7 +33,7 @@ impl Catalog {
     /// Reads a `catalog.json`.
     ///
     /// # Errors
-    /// When it cannot be read or is no JSON.
+    /// If it cannot be read or is not JSON.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         let text =
             std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -43,7 +43,7 @@ impl Catalog {
     /// Reads the blobs of one package.
     ///
     /// # Errors
-    /// When the text is not a sequence of JSON objects.
+    /// If the text is not a sequence of JSON objects.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let mut catalog = Self::default();
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -74,16 +74,16 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Name of the default channel.
+    /// Returns the name of the default channel.
     pub fn default_channel(&self) -> &str {
         &self.default_channel
     }
 
-    /// The bundles a Subscription to `channel` installs one after the other: from `start` to the channel's head along
-    /// `replaces`, or only the head when it starts nowhere in particular.
+    /// Returns the bundles that a Subscription to `channel` installs one after the other: from `start` to the channel's head
+    /// along `replaces`, or only the head without `start`.
     ///
     /// # Errors
-    /// When the channel does not exist, has several heads, or no edges lead from `start` to the head.
+    /// If the channel does not exist, has several heads, or no edges lead from `start` to the head.
     pub fn path(&self, channel: &str, start: Option<&str>) -> anyhow::Result<Vec<String>> {
         let entries = self
             .channels
@@ -111,10 +111,10 @@ impl Catalog {
         Ok(path)
     }
 
-    /// The image of a bundle.
+    /// Returns the image of a bundle.
     ///
     /// # Errors
-    /// When the catalog has no such bundle, or one without image.
+    /// If the catalog has no such bundle, or the bundle has no image.
     pub fn image(&self, bundle: &str) -> anyhow::Result<&str> {
         self.bundles
             .get(bundle)
@@ -122,12 +122,12 @@ impl Catalog {
             .with_context(|| format!("the catalog has no image for {bundle}"))
     }
 
-    /// The APIs that any bundle of the package provides.
+    /// Returns the APIs that any bundle of the package provides.
     pub fn provided(&self) -> impl Iterator<Item = Api> {
         self.bundles.values().flat_map(|blob| apis(blob, "olm.gvk"))
     }
 
-    /// The APIs that a bundle provides.
+    /// Returns the APIs that a bundle provides.
     pub fn provides(&self, bundle: &str) -> impl Iterator<Item = Api> {
         self.bundles
             .get(bundle)
@@ -135,10 +135,10 @@ impl Catalog {
             .flat_map(|blob| apis(blob, "olm.gvk"))
     }
 
-    /// What a bundle needs of other operators.
+    /// Returns the APIs that a bundle requires from other operators.
     ///
     /// # Errors
-    /// When it needs anything but APIs.
+    /// If it requires anything but APIs.
     pub fn required(&self, bundle: &str) -> anyhow::Result<Vec<Api>> {
         let blob = self
             .bundles

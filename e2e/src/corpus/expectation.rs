@@ -1,7 +1,7 @@
-//! What must come of a bundle, derived from its content, the OperatorGroup it meets, and the cluster's version and node.
+//! Expected result of a bundle, derived from its content, the OperatorGroup, and the cluster's version and node.
 //!
-//! This is a second reading of the specification, on plain JSON and without any code of the operators, so that they
-//! cannot agree with themselves.
+//! This is a second implementation of the specification, on plain JSON and without code of the operators, so the operators are
+//! not tested against themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ use super::bundle::{Bundle, list};
 use super::catalog::Api;
 use super::pods;
 
-/// Kinds that every cluster knows, and in which bundles may have older versions than the cluster serves.
+/// Kinds that every cluster has; bundles may contain older versions of them than the cluster serves.
 const BUILT_IN: [&str; 9] = [
     "ClusterRole",
     "ClusterRoleBinding",
@@ -22,7 +22,7 @@ const BUILT_IN: [&str; 9] = [
     "Service",
     "ServiceAccount",
 ];
-/// Kinds that bundles may have and that are applied only if the cluster serves them.
+/// Kinds that bundles may contain and that are applied only if the cluster serves them.
 const OPTIONAL: [&str; 11] = [
     "ConsoleCLIDownload",
     "ConsoleLink",
@@ -37,7 +37,7 @@ const OPTIONAL: [&str; 11] = [
     "VerticalPodAutoscaler",
 ];
 
-/// The namespaces an OperatorGroup selects, seen from the operator's own.
+/// Namespaces an OperatorGroup selects, relative to the operator's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Targets {
     /// Its own namespace.
@@ -49,7 +49,7 @@ pub enum Targets {
 }
 
 impl Targets {
-    /// The install mode an operator needs for this, and what it would watch, in the words of the message.
+    /// Returns the install mode an operator needs for these targets, and their description in the message.
     fn mode(self) -> (&'static str, &'static str) {
         match self {
             Self::Own => ("OwnNamespace", "own namespace"),
@@ -65,7 +65,7 @@ impl fmt::Display for Targets {
     }
 }
 
-/// What a bundle meets.
+/// State of the cluster that affects the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// Major, minor and patch version of Kubernetes.
@@ -78,36 +78,36 @@ pub struct Surroundings {
     pub provided: BTreeSet<Api>,
 }
 
-/// What must come of a bundle.
+/// Expected result of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expectation {
-    /// Its ClusterServiceVersion says so.
+    /// Its ClusterServiceVersion has this status.
     Csv {
         /// `status.phase`.
         phase: &'static str,
-        /// `status.reason`.
+        /// Value of `status.reason`.
         reason: &'static str,
-        /// Each of these is part of `status.message`.
+        /// Texts that `status.message` contains.
         says: Vec<String>,
     },
-    /// Nothing of it is applied; the Subscription has a condition that is True.
+    /// Nothing is applied, and the Subscription has a condition that is True.
     Subscription {
         /// Type of the condition.
         condition: &'static str,
-        /// Its reason.
+        /// Reason of the condition.
         reason: &'static str,
-        /// Each of these is part of its message.
+        /// Texts that the condition's message contains.
         says: Vec<String>,
     },
     /// The InstallPlan fails.
     PlanFailed {
-        /// One of these is part of its message.
+        /// Texts of which the plan's message contains at least one.
         says_one_of: Vec<String>,
     },
 }
 
 impl Expectation {
-    /// The operator runs.
+    /// Returns the expectation that the operator runs.
     pub fn succeeded() -> Self {
         Self::Csv {
             phase: "Succeeded",
@@ -116,7 +116,7 @@ impl Expectation {
         }
     }
 
-    /// Whether the operator must run in the end.
+    /// Returns true if the operator must finally run.
     pub fn is_success(&self) -> bool {
         matches!(
             self,
@@ -140,7 +140,7 @@ impl fmt::Display for Expectation {
     }
 }
 
-/// Why nothing can be said about a bundle beforehand.
+/// Error: the result of a bundle cannot be predicted; the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unpredictable(pub Vec<String>);
 
@@ -152,11 +152,11 @@ impl fmt::Display for Unpredictable {
 
 impl std::error::Error for Unpredictable {}
 
-/// What must come of `bundle`, which needs the APIs `required` of other operators, under an
-/// OperatorGroup with `targets`.
+/// Returns the expected result of `bundle`, which requires the APIs `required` of other operators, under an OperatorGroup with
+/// `targets`.
 ///
 /// # Errors
-/// When it depends on more than this.
+/// If the result depends on more than this.
 pub fn derive(
     bundle: &Bundle,
     required: &[Api],
@@ -197,7 +197,7 @@ fn unresolvable(missing: &Api) -> Expectation {
     }
 }
 
-/// What no cluster of today takes is told before anything is applied.
+/// Returns the refusal of objects that no current cluster accepts; it is reported before anything is applied.
 fn refused(bundle: &Bundle) -> Option<Expectation> {
     let says: Vec<String> = bundle
         .objects
@@ -254,7 +254,7 @@ fn mode_not_supported(bundle: &Bundle, targets: Targets) -> Option<Expectation> 
     })
 }
 
-/// The scheduler's own words are told.
+/// Returns the expectation of pods that fit no node; the scheduler's own message is reported.
 fn unschedulable() -> Expectation {
     Expectation::Csv {
         phase: "Installing",
@@ -266,7 +266,7 @@ fn unschedulable() -> Expectation {
     }
 }
 
-/// No stand-in serves an API.
+/// Returns the expectation of an operator that serves an API, because no stand-in serves one.
 fn unserved_api(bundle: &Bundle) -> Option<Expectation> {
     let owned = list(&bundle.csv["spec"]["apiservicedefinitions"]["owned"]);
     let is_served = owned.iter().any(|api| !api["deploymentName"].is_null());
@@ -293,7 +293,7 @@ fn kubernetes_too_old(bundle: &Bundle, around: &Surroundings) -> Option<Expectat
     })
 }
 
-/// No stand-in has the digest of the image it stands in for.
+/// Returns the expectation of an image with a digest, because no stand-in has the digest of its original.
 fn pinned_image(bundle: &Bundle) -> Option<Expectation> {
     let image = bundle.images().find(|image| image.contains('@'))?;
     Some(Expectation::Csv {

@@ -1,6 +1,6 @@
-//! Following one Subscription from its creation to what must come of it.
+//! Follows one Subscription from its creation to the expected result.
 //!
-//! A journey is given what is in its namespace, again and again, and says what to approve. It does nothing itself.
+//! A journey gets the objects of its namespace repeatedly and returns the plans to approve. It performs no action itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use xtask::kubectl::text;
 use super::expectation::Expectation;
 use crate::lab::condition;
 
-/// What a namespace holds at one moment.
+/// Objects of a namespace at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
     /// ClusterServiceVersions.
@@ -46,23 +46,23 @@ impl Look {
     }
 }
 
-/// One bundle on the way.
+/// One bundle of the journey.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leg {
-    /// Its ClusterServiceVersion.
+    /// Name of its ClusterServiceVersion.
     pub csv: String,
-    /// What must come of it.
+    /// Expected result of the bundle.
     pub expectation: Expectation,
 }
 
-/// A Subscription on its way.
+/// A Subscription and its progress.
 #[derive(Debug, Clone)]
 pub struct Journey {
     /// Name of the Subscription.
     pub subscription: String,
-    /// Whether each InstallPlan waits for an approval.
+    /// True if each InstallPlan waits for an approval.
     pub manual: bool,
-    /// The bundles it goes through.
+    /// Bundles it passes through.
     pub legs: Vec<Leg>,
     at: usize,
     /// Completed InstallPlans by ClusterServiceVersion.
@@ -73,7 +73,7 @@ pub struct Journey {
 }
 
 impl Journey {
-    /// A Subscription named `subscription` that has just been created.
+    /// Creates the journey of a Subscription named `subscription` that has just been created.
     pub fn new(subscription: &str, manual: bool, legs: Vec<Leg>) -> Self {
         Self {
             subscription: subscription.to_owned(),
@@ -87,7 +87,7 @@ impl Journey {
         }
     }
 
-    /// Takes in what is there now. Returns the InstallPlan that a user would approve now.
+    /// Processes the current objects. Returns the InstallPlan that a user would approve now.
     pub fn follow(&mut self, look: &Look, elapsed: Duration) -> Option<String> {
         for leg in &self.legs {
             if let Some(plan) = look.plan(&leg.csv, "Complete") {
@@ -112,30 +112,30 @@ impl Journey {
         None
     }
 
-    /// Whether nothing more is to come: it is there, or cannot get there.
+    /// Returns true if the journey has ended: the expected result was reached, or cannot be reached.
     pub fn is_over(&self) -> bool {
         self.arrived.is_some() || self.fault.is_some()
     }
 
-    /// How long it took to get there.
+    /// Returns the time until the expected result was reached.
     pub fn arrived(&self) -> Option<Duration> {
         self.arrived
     }
 
-    /// What was seen last, in one line.
+    /// Returns the last observed state, in one line.
     pub fn seen(&self) -> &str {
         self.fault.as_deref().unwrap_or(&self.seen)
     }
 
-    /// What must come of it in the end.
+    /// Returns the last bundle with its expectation.
     pub fn goal(&self) -> Option<&Leg> {
         self.legs.last()
     }
 
-    /// Whether what must come of it is still so, and every edge was one InstallPlan of its own.
+    /// Checks that the expected result still holds, and that every edge had exactly one InstallPlan.
     ///
     /// # Errors
-    /// What is not as it should be.
+    /// Description of the difference.
     pub fn check(&mut self, look: &Look) -> Result<(), String> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
@@ -232,8 +232,8 @@ impl Journey {
         }
     }
 
-    /// A ClusterServiceVersion that an automatic upgrade has left behind, perhaps between two looks: its plan is
-    /// complete, and it is on its way out or its successor is there.
+    /// Returns true for a ClusterServiceVersion that an automatic upgrade has passed, perhaps between two observations. Its plan
+    /// is complete, and it is being replaced or deleted, or its successor exists.
     fn has_passed(&self, look: &Look) -> bool {
         let (leg, next) = (&self.legs[self.at], self.legs.get(self.at + 1));
         let Some(next) = next.filter(|_| !self.manual && self.plans.contains_key(&leg.csv)) else {
@@ -255,7 +255,7 @@ impl Look {
     }
 }
 
-/// What the Subscription says while the object that is waited for is not there.
+/// Returns the status of the Subscription while the expected object does not exist.
 fn missing(subscription: &str, look: &Look) -> String {
     let Some(found) = look
         .subscriptions

@@ -1,4 +1,4 @@
-//! Whether the pods of a bundle can run on the test's node, with stand-ins for their images.
+//! Checks whether the pods of a bundle can run on the test's node, with stand-ins for their images.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::bundle::{Bundle, containers, list, words};
 
-/// Volumes that need nothing but the node and the API server. A volume without source is an empty folder.
+/// Volumes that need only the node and the API server. A volume without source is an empty folder.
 const PLAIN_VOLUMES: [&str; 3] = ["emptyDir", "downwardAPI", "projected"];
-/// Most milli-CPUs one container may ask for: the node is shared by all operators of the test.
+/// Maximum CPU request of a container, in milli-CPUs: all operators of the test share the node.
 const MAX_MILLI_CPUS: u64 = 300;
 
-/// Folders in which OLM puts certificates for operators that the API server calls, in the place of what the author mounts there.
+/// Folders in which OLM mounts certificates for operators that the API server calls, replacing the author's mounts there.
 const CERTIFICATES: [&str; 2] = [
     "/apiserver.local.config/certificates",
     "/tmp/k8s-webhook-server/serving-certs",
 ];
 
-/// Why the pods of the bundle fit no node, one text each.
+/// Returns the reasons why the pods of the bundle fit no node.
 pub fn misplaced(bundle: &Bundle, node: &BTreeMap<String, String>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, spec) in bundle.deployments() {
@@ -36,7 +36,7 @@ pub fn misplaced(bundle: &Bundle, node: &BTreeMap<String, String>) -> Vec<String
     found
 }
 
-/// What keeps the pods of the bundle from running as a stand-in would on a node that they fit, one text each.
+/// Returns the reasons that prevent stand-ins for the bundle's pods from running on a node that they fit.
 pub fn obstacles(bundle: &Bundle) -> Vec<String> {
     let accounts = accounts(bundle);
     let mut found = Vec::new();
@@ -71,7 +71,7 @@ pub fn obstacles(bundle: &Bundle) -> Vec<String> {
     found
 }
 
-/// ServiceAccounts that exist once the bundle is installed.
+/// Returns the ServiceAccounts that exist once the bundle is installed.
 fn accounts(bundle: &Bundle) -> BTreeSet<&str> {
     let permissions = ["permissions", "clusterPermissions"]
         .into_iter()
@@ -87,7 +87,7 @@ fn accounts(bundle: &Bundle) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Whether the bundle brings the Secret or ConfigMap that a volume is made of.
+/// Returns true if the bundle contains the Secret or ConfigMap of a volume.
 fn is_brought(bundle: &Bundle, source: &Value) -> bool {
     let brings = |kind: &str, name: &Value| {
         let mut objects = bundle.objects.iter();
@@ -97,7 +97,7 @@ fn is_brought(bundle: &Bundle, source: &Value) -> bool {
     brings("Secret", &source["secretName"]) || brings("ConfigMap", &source["name"])
 }
 
-/// Whether a container mounts the volume where OLM puts nothing in its place. kubelet asks for no other volumes.
+/// Returns true if a container mounts the volume and OLM does not replace the mount. kubelet requires only such volumes.
 fn is_mounted(bundle: &Bundle, deployment: &str, spec: &Value, volume: &Value) -> bool {
     let definitions = &bundle.csv["spec"];
     let callers = [
@@ -147,7 +147,7 @@ fn container_obstacles(container: &Value) -> Vec<String> {
     found
 }
 
-/// A CPU quantity in thousandths, or none when it is written in an unusual way.
+/// Returns a CPU quantity in thousandths; `None` if it has an unusual format.
 fn milli_cpus(value: &Value) -> Option<u64> {
     match value {
         Value::Null => Some(0),
@@ -160,7 +160,7 @@ fn milli_cpus(value: &Value) -> Option<u64> {
     }
 }
 
-/// Whether the required part of a node affinity admits the node.
+/// Returns true if the required part of a node affinity admits the node.
 fn affinity_allows(affinity: &Value, node: &BTreeMap<String, String>) -> bool {
     let required = &affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let terms = list(&required["nodeSelectorTerms"]);

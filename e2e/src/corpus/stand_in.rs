@@ -1,4 +1,4 @@
-//! Images that take the place of operators' images: what they must do, and making them.
+//! Images that replace operators' images: their required behaviour, and their creation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,26 +11,27 @@ use xtask::oci_layout::{self, ImageConfig, LayerFile};
 
 use super::bundle::{Bundle, containers, list, words};
 
-/// Folders that commands without a path are looked up in; links to such commands are in the first one.
+/// Folders that are searched for commands without a path; links to such commands are in the first one.
 const SEARCH_PATH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
-/// The user the images run as.
+/// User of the images.
 const USER: &str = "1001";
 
 /// The stand-in of one image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StandIn {
-    /// What it does.
+    /// Behaviour of the stand-in.
     pub config: Config,
-    /// Paths of the commands it is run by, besides its own.
+    /// Paths of the commands that run it, besides its own.
     pub commands: BTreeSet<String>,
-    /// Command lines that go on until they are stopped.
+    /// Command lines that run until they are stopped.
     running: BTreeSet<Vec<String>>,
 }
 
-/// The stand-ins of all images that the bundles name by tag. An image of several containers does what any of them needs.
+/// Returns the stand-ins of all images that the bundles name by tag. An image of several containers has the behaviour that any of
+/// them needs.
 ///
 /// # Errors
-/// When a command line must both end at once and go on.
+/// If a command line must both exit at once and keep running.
 pub fn plan<'a>(bundles: impl IntoIterator<Item = &'a Bundle>) -> anyhow::Result<BTreeMap<String, StandIn>> {
     let mut found: BTreeMap<String, StandIn> = BTreeMap::new();
     for bundle in bundles {
@@ -86,7 +87,7 @@ impl StandIn {
         }
     }
 
-    /// The whole command line as the program will see it; its path is kept.
+    /// Returns the whole command line as the program will get it, and records its path.
     fn command_line(&mut self, folder: &str, command: &[String], arguments: &[String]) -> Vec<String> {
         let own = [PROGRAM_PATH.to_owned()];
         let command = match command {
@@ -102,7 +103,7 @@ impl StandIn {
     /// Writes the image of `program` to `tar`.
     ///
     /// # Errors
-    /// When a file cannot be read or written.
+    /// If a file cannot be read or written.
     pub fn write(&self, program: &Path, tar: &Path) -> anyhow::Result<()> {
         let config = tar.with_extension("json");
         fs::write(&config, serde_json::to_vec_pretty(&self.config)?)
@@ -156,7 +157,7 @@ fn number(value: &Value) -> Option<u16> {
     value.as_u64().and_then(|number| u16::try_from(number).ok())
 }
 
-/// A port by number, or by the name one of the container's ports has.
+/// Returns a port by number, or by the name of one of the container's ports.
 fn probed_port(port: &Value, container: &Value) -> Option<u16> {
     number(port).or_else(|| {
         let named = list(&container["ports"])

@@ -6,28 +6,28 @@ use std::time::Duration;
 /// One Subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Package.
+    /// Name of the package.
     pub package: String,
-    /// What its OperatorGroup selects.
+    /// Namespaces that its OperatorGroup selects.
     pub mode: String,
     /// Approval of its InstallPlans.
     pub approval: String,
     /// Number of upgrade edges walked.
     pub edges: usize,
-    /// What must come of it.
+    /// Expected result.
     pub expected: String,
-    /// What was seen last.
+    /// Last observed state.
     pub seen: String,
-    /// How long it took.
+    /// Time until the expected result.
     pub took: Option<Duration>,
-    /// What is wrong with it.
+    /// Difference from the expectation.
     pub fault: Option<String>,
 }
 
-/// Longest text of the last column; what is wrong is printed whole below the table.
+/// Maximum width of the last column; faults are printed in full below the table.
 const WIDEST: usize = 110;
 
-/// Prints rows under a heading, then what is wrong.
+/// Prints rows under a heading, then the faults.
 #[derive(Debug)]
 pub struct Table<'a>(pub &'a [Row]);
 

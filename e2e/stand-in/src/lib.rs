@@ -1,10 +1,10 @@
-//! What the stand-in of an operator is told, and how it behaves.
+//! Configuration and behaviour of an operator's stand-in.
 //!
-//! Tests with real bundles need the operators' images, which cannot be had without their registries. A stand-in image
-//! has this program at every path that a ClusterServiceVersion runs, and one file that says what is expected there.
+//! Tests with real bundles need the operators' images, which are unavailable without their registries. A stand-in image contains
+//! this program at every path that a ClusterServiceVersion runs, and one file with the expected behaviour.
 //!
 //! # Guarantees
-//! - A command line listed in [`Config::one_shot`] ends at once with success: init containers, exec probes, hooks.
+//! - A command line listed in [`Config::one_shot`] exits at once with success: init containers, exec probes, hooks.
 //! - Any other one runs until SIGTERM or SIGINT, listens on [`Config::ports`] and answers every HTTP request with 200.
 //! - It writes to no file and needs no particular user.
 
@@ -16,42 +16,42 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Where an image has the program's configuration.
+/// Path of the program's configuration in an image.
 pub const CONFIG_PATH: &str = "/stand-in.json";
-/// Where an image has the program itself; the commands are links to it.
+/// Path of the program in an image; the commands are links to it.
 pub const PROGRAM_PATH: &str = "/stand-in";
 
-/// How long a client may take to send its request.
+/// Timeout for a client's request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest request head that is read.
+/// Maximum size of a request head, in bytes.
 const LONGEST_HEAD: usize = 16 * 1024;
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
 
-/// What one image is to do.
+/// Behaviour of one image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// TCP ports that containers of this image declare or are probed on.
     pub ports: BTreeSet<u16>,
-    /// Whole command lines, program first, that end at once with success.
+    /// Whole command lines, program first, that exit at once with success.
     pub one_shot: BTreeSet<Vec<String>>,
 }
 
 impl Config {
-    /// Whether this command line is one that ends at once.
+    /// Returns true if this command line exits at once.
     pub fn is_one_shot(&self, arguments: &[String]) -> bool {
         self.one_shot.contains(arguments)
     }
 }
 
-/// Listens on all `ports` and answers there until the process ends. Returns how many it got.
+/// Listens on all `ports` and answers there until the process exits. Returns the number of ports it got.
 ///
-/// A port in use is left to whoever has it: the containers of a pod share their ports, and one image may stand in for
-/// containers of several pods, with the ports of all of them.
+/// A port in use is skipped: the containers of a pod share their ports, and one image may replace the containers of several pods,
+/// with the ports of all of them.
 ///
 /// # Errors
-/// When a port cannot be listened on for any other reason.
+/// If listening on a port fails for any other reason.
 pub fn listen(ports: &BTreeSet<u16>) -> io::Result<usize> {
     let mut count = 0;
     for &port in ports {
@@ -70,13 +70,13 @@ pub fn listen(ports: &BTreeSet<u16>) -> io::Result<usize> {
 }
 
 fn serve(listener: &TcpListener) {
-    // A connection that breaks off is the client's affair.
+    // A broken connection is not an error here.
     for connection in listener.incoming().flatten() {
         thread::spawn(move || answer(connection));
     }
 }
 
-/// Answers one HTTP request; a client that only connects, as a TCP probe does, gets nothing.
+/// Answers one HTTP request; a client that only connects, such as a TCP probe, gets no answer.
 fn answer(mut connection: TcpStream) -> io::Result<()> {
     connection.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     let mut head = Vec::new();
@@ -99,7 +99,7 @@ mod tests {
         line.split(' ').map(str::to_owned).collect()
     }
 
-    /// A port nobody listens on at this moment.
+    /// Returns a port that is free at this moment.
     fn free_port() -> u16 {
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .unwrap()

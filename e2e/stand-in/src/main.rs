@@ -1,4 +1,4 @@
-//! The program itself: reads its configuration, and ends at once or serves until it is told to stop.
+//! The program itself: reads its configuration, then exits at once or serves until it gets a stop signal.
 
 use anyhow::Context as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -15,7 +15,7 @@ fn main() -> anyhow::Result<()> {
     if config.is_one_shot(&arguments) {
         return Ok(());
     }
-    // Before anything is served: process 1 ignores signals it has no handler for.
+    // Registered before serving: process 1 ignores signals without a handler.
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot handle signals")?;
     let count = listen(&config.ports)?;
     println!("standing in for `{}` on {count} ports", arguments.join(" "));

@@ -1,5 +1,5 @@
-//! The chart on a cluster: installed, upgraded, uninstalled and installed again by helm; and the one file for `kubectl apply`.
-//! What `docs/guides/install-olm.md` and `docs/guides/upgrade-olm.md` have users do.
+//! The chart on a cluster: installed, upgraded, uninstalled and installed again by helm; and the single file for `kubectl apply`.
+//! The tests run the commands of `docs/guides/install-olm.md` and `docs/guides/upgrade-olm.md`.
 
 mod metrics;
 mod one_file;
@@ -27,18 +27,18 @@ use crate::metrics::{METRICS_SECRET, metrics_are_served_to_whom_the_cluster_lets
 use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
 use crate::removal::{nothing_is_left, of_helm, uninstalled};
 
-/// What discovery of the whole cluster asks `package-server` by.
+/// Name of the APIService of `package-server`, used by discovery of the whole cluster.
 const API_SERVICE: &str = "v1.packages.operators.coreos.com";
-/// Where OLM runs and, for all namespaces, operators.
+/// Namespaces of OLM and of operators for all namespaces.
 const OLM: &str = "olm";
 const OPERATORS: &str = "operators";
-/// Until `helm` gives up.
+/// Timeout of `helm`.
 const TIMEOUT: &str = "--timeout=8m";
-/// Until `kubectl wait` and `kubectl delete` do: on a busy machine the API server looks at its APIServices, and takes namespaces away,
+/// Timeout of `kubectl wait` and `kubectl delete`: on a busy machine the API server checks APIServices and deletes namespaces
 /// minutes late.
 const KUBECTL_TIMEOUT: &str = "--timeout=240s";
 
-/// Helm for one cluster, with a home of its own.
+/// Helm for one cluster, with its own home directory.
 struct Helm {
     program: PathBuf,
     cluster: Cluster,
@@ -54,12 +54,12 @@ impl Helm {
         })
     }
 
-    /// What it prints; its own words are the error.
+    /// Runs helm and returns its output; its error text is the error.
     fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         output(self.command(&self.program).args(arguments))
     }
 
-    /// A program that sees the cluster and helm's home.
+    /// Returns a command with access to the cluster and helm's home.
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.cluster.command(program);
         for (variable, folder) in [
@@ -80,7 +80,7 @@ fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Values that a user of this cluster writes: the images that were built, and how to reach its registry.
+/// Writes the values of a user of this cluster: the built images, and the access to its registry.
 fn values(cluster: &Cluster, built: &images::Built, folder: &Path) -> anyhow::Result<PathBuf> {
     let digest = |name: &str| {
         let reference = format!("/{name}:{}", images::VERSION);
@@ -115,7 +115,7 @@ fn helm_finds_no_fault_with_the_chart() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// OLM by the chart's default values but for images, and an operator for all namespaces.
+/// OLM with the chart's default values except for images, and an operator for all namespaces.
 struct Release {
     helm: Helm,
     kubectl: Destination,
@@ -183,7 +183,7 @@ impl Release {
         found.with_context(|| format!("{kind} {namespace}/{name} is not there"))
     }
 
-    /// Its ClusterServiceVersion once it has succeeded.
+    /// Returns its ClusterServiceVersion once it has succeeded.
     fn operator(&self) -> anyhow::Result<Value> {
         self.kubectl.wait("the operator to succeed", PATIENCE, |kubectl| {
             let found = kubectl
@@ -197,13 +197,13 @@ impl Release {
     }
 }
 
-/// A Subscription and a catalog where the chart has a place for them: operators for all namespaces, catalogs for all.
+/// Creates a Subscription and a catalog in the chart's namespaces for global operators and global catalogs.
 fn subscribe(kubectl: &Destination, catalog: &str) -> anyhow::Result<()> {
     let mut source = catalog_source("catalog", catalog);
     source["metadata"]["namespace"] = json!(OLM);
     let mut wanted = subscription("demo", PACKAGE, "stable", "catalog", OLM);
     wanted["metadata"]["namespace"] = json!(OPERATORS);
-    // The older release, which is upgraded.
+    // The older release, which will be upgraded.
     wanted["spec"]["startingCSV"] = json!(FIRST);
     kubectl.apply(&[source, wanted])
 }
@@ -232,7 +232,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     subscribe(kubectl, lab.demo_catalog()?)?;
     let installed = release.operator()?;
     greet(&greetings, "1.1.0")?;
-    // Who may edit in a namespace may use what was installed.
+    // Users who may edit in a namespace may use installed operators.
     kubectl.run(&[
         "create",
         "rolebinding",
@@ -257,7 +257,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
         })
     })?;
 
-    // Upgrade: what changed reaches each program, and the operator is not touched.
+    // Upgrade: changed values reach each program, and the operator is not changed.
     let refused = release.upgrade(&["--set", "olm.replicas=1"]);
     let refused = format!("{:#}", refused.expect_err("an unknown value"));
     ensure!(
@@ -281,7 +281,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     };
     subscribes("ada", true)?;
     release.upgrade(&["--set", "debug=true", "--set-json", "subscribers=[]"])?;
-    // From now on those alone who were given the right by its name.
+    // From here on only users with an explicit binding may subscribe.
     subscribes("ada", false)?;
     let bound = ["--clusterrole=aggregate-olm-edit", "--user=sue"];
     kubectl.run(&[&["create", "rolebinding", "sue", "-n", "greetings"], &bound[..]].concat())?;
@@ -313,7 +313,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
 
     openshift::reports(&release)?;
 
-    // Uninstall: nothing of OLM runs, everything of users is there, and the cluster's discovery works.
+    // Uninstall: no program of OLM runs, all user objects exist, and the cluster's discovery works.
     ensure!(of_helm(kubectl)?.len() > 20, "{:?}", of_helm(kubectl)?);
     release.uninstall()?;
     for (kind, namespace, name) in [
@@ -330,7 +330,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
         );
     }
 
-    // The same command again, this time with the other kind of package server: the operator is looked after as before.
+    // The same command again, with the other kind of package server: OLM manages the operator as before.
     let authority = metrics_secret(kubectl)?;
     let secured = format!("olm.tlsSecret={METRICS_SECRET},catalog.tlsSecret={METRICS_SECRET}");
     release.install(&["--set", "package.installedAs=Deployment", "--set", &secured])?;
@@ -364,7 +364,8 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     nothing_is_left(&release)
 }
 
-/// One that was started without an election writes without asking: nothing may run beside it, and what replaces it has the flag.
+/// A process that was started without an election writes without checking the Lease. So nothing may run beside it, and its
+/// replacement has the flag.
 #[test]
 fn operators_roll_once_all_that_run_elect_one() -> anyhow::Result<()> {
     let scratch = Scratch::start("chart-replicas", UpOptions { no_node: true })?;

@@ -1,4 +1,4 @@
-//! Metrics of an installed OLM: who is told them, and how they look.
+//! Metrics of an installed OLM: access to them, and their format.
 
 use std::process::Command;
 
@@ -12,9 +12,9 @@ use xtask::{cluster, deploy};
 use crate::reach::{address_of, package_server_serves_as_its_service_monitor_says};
 use crate::{OLM, OPERATORS, Release, output};
 
-/// The Secret that metrics are served with.
+/// The Secret with the certificate for metrics.
 pub const METRICS_SECRET: &str = "metrics-tls";
-/// What Prometheus' linter says of names that are upstream's.
+/// Metrics with upstream's names, which Prometheus' linter complains about.
 const NAMED_BY_UPSTREAM: [&str; 5] = [
     "csv_count",
     "csv_upgrade_count",
@@ -23,7 +23,7 @@ const NAMED_BY_UPSTREAM: [&str; 5] = [
     "subscription_count",
 ];
 
-/// Makes it, for both Services, and returns the certificate as PEM.
+/// Creates the Secret for both Services, and returns the certificate as PEM.
 pub fn metrics_secret(kubectl: &Destination) -> anyhow::Result<String> {
     let hosts = deploy::OPERATORS.map(|name| format!("{name}-metrics.{OLM}.svc"));
     let made = rcgen::generate_simple_self_signed(hosts)?;
@@ -36,7 +36,7 @@ pub fn metrics_secret(kubectl: &Destination) -> anyhow::Result<String> {
     Ok(certificate)
 }
 
-/// MET-001: over TLS, to an account that is bound to the chart's ClusterRole and to nobody else; health to everybody.
+/// MET-001: metrics over TLS only for an account that is bound to the chart's ClusterRole; health for everybody.
 pub fn metrics_are_served_to_whom_the_cluster_lets_read_them(
     release: &Release,
     authority: &str,
@@ -61,7 +61,7 @@ pub fn metrics_are_served_to_whom_the_cluster_lets_read_them(
     for name in deploy::OPERATORS {
         let address = address_of(kubectl, name)?;
         let host = format!("{name}-metrics.{OLM}.svc");
-        // The answer, and behind it its code.
+        // Returns the answer, followed by its code.
         let ask = |path: &str, token: &str| -> anyhow::Result<String> {
             let mut curl = release.helm.cluster.command("curl");
             curl.args(["--silent", "--show-error", "--max-time", "20", "--cacert"]);
@@ -70,7 +70,7 @@ pub fn metrics_are_served_to_whom_the_cluster_lets_read_them(
             curl.args(["--header", &format!("Authorization: Bearer {}", token.trim())]);
             output(curl.arg(format!("https://{host}:8443{path}")))
         };
-        // An account may be asked about before the binding has reached the authorizer.
+        // A request may arrive before the binding has reached the authorizer.
         let page = kubectl.wait("metrics to be served", PATIENCE, |_| {
             Ok(ask("/metrics", &scraper)
                 .map_err(|error| format!("{error:#}"))
@@ -90,7 +90,7 @@ pub fn metrics_are_served_to_whom_the_cluster_lets_read_them(
     Ok(())
 }
 
-/// Prometheus' linter finds nothing in a page but what upstream's names have.
+/// Checks that Prometheus' linter complains only about upstream's names.
 fn is_as_prometheus_likes_it(page: &str) -> anyhow::Result<()> {
     let program = cluster::alerts(&Progress::start())?;
     let file = tempfile::NamedTempFile::new()?;

@@ -1,4 +1,4 @@
-//! The one file for `kubectl apply`, by the lines of `docs/guides/install-olm.md`.
+//! The single file for `kubectl apply`, with the commands of `docs/guides/install-olm.md`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use xtask::workspace;
 
 use crate::OLM;
 
-/// Runs the lines of the guide's part about `kubectl` that begin with that word: in its `number`th block of commands.
+/// Runs the lines that begin with `kubectl` in the `number`th block of the guide's part about `kubectl`.
 fn as_the_guide_says(kubectl: &Destination, number: usize) -> anyhow::Result<Vec<String>> {
     let root = workspace::root();
     let guide = std::fs::read_to_string(root.join("docs/guides/install-olm.md"))?;
@@ -31,7 +31,7 @@ fn as_the_guide_says(kubectl: &Destination, number: usize) -> anyhow::Result<Vec
         let arguments: Vec<String> = arguments
             .split_whitespace()
             .map(|word| match word {
-                // Made of the file by the line before, with other names of images.
+                // The previous line generated it from the file, with other image names.
                 "install.yaml" => root.join("manifests/install.yaml").to_string_lossy().into_owned(),
                 word if word.starts_with("manifests/") => root.join(word).to_string_lossy().into_owned(),
                 word => word.to_owned(),
@@ -63,7 +63,7 @@ fn arch_002_the_file_is_applied_and_taken_away_by_the_lines_of_the_guide() -> an
     let file = workspace::root().join("manifests/install.yaml");
     let file = file.to_string_lossy();
     let get = ["get", "--ignore-not-found", "-o", "name", "-f", &file];
-    // Of a namespace's worth of kinds some take a moment to go.
+    // Some kinds in a deleted namespace need a moment to disappear.
     kubectl.wait("what is OLM's to be gone", PATIENCE, |kubectl| {
         let left = kubectl.run(&get)?;
         let mut left: Vec<&str> = left
@@ -92,7 +92,7 @@ fn arch_002_the_file_is_applied_and_taken_away_by_the_lines_of_the_guide() -> an
     Ok(())
 }
 
-/// Kinds are looked up before the definitions are served, unless these are quicker; the guide says so.
+/// The first run may look up kinds before their definitions are served; the guide describes this.
 #[test]
 fn arch_002_one_file_is_applied_by_kubectl_in_two_rounds_at_most() -> anyhow::Result<()> {
     let scratch = Scratch::start("chart-rounds", UpOptions { no_node: true })?;
@@ -102,7 +102,7 @@ fn arch_002_one_file_is_applied_by_kubectl_in_two_rounds_at_most() -> anyhow::Re
     let apply = ["apply", "-f", &file];
     if let Err(error) = kubectl.run(&apply) {
         let first = format!("{error:#}");
-        // A kind whose definition has only just come is not known yet, or is known and not served yet.
+        // A kind with a new definition may be unknown, or known but not served yet.
         let unknown: usize = ["no matches for kind", "could not find the requested resource"]
             .iter()
             .map(|words| first.matches(words).count())

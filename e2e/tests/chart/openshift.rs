@@ -1,4 +1,4 @@
-//! Reports to ClusterOperators, on a cluster that has the kind from some moment on.
+//! Reports to ClusterOperators, on a cluster that gets the kind later.
 
 use anyhow::ensure;
 use e2e::demo::SECOND;
@@ -9,7 +9,7 @@ use xtask::kubectl::{Destination, text};
 use crate::{KUBECTL_TIMEOUT, OPERATORS, Release};
 
 const DEFINITION: &str = "clusteroperators.config.openshift.io";
-/// Upstream's names, by the chart's values.
+/// Upstream's names, as the chart's values.
 const REPORTS: [(&str, &str); 3] = [
     ("writeStatusName", OF_OLM),
     ("writeStatusNameCatalog", "operator-lifecycle-manager-catalog"),
@@ -20,10 +20,10 @@ const REPORTS: [(&str, &str); 3] = [
 ];
 const OF_OLM: &str = "operator-lifecycle-manager";
 const RELEASE: &str = "4.18.3";
-/// Where a ClusterServiceVersion has the properties of its bundle.
+/// Annotation of a ClusterServiceVersion with the properties of its bundle.
 const PROPERTIES: &str = "operatorframework.io/properties";
 
-/// As OpenShift defines it, as far as it matters to who writes a status.
+/// Returns the definition of OpenShift, reduced to what a writer of a status needs.
 fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": DEFINITION},
@@ -39,7 +39,7 @@ fn definition() -> Value {
     })
 }
 
-/// `True reason: message` of a condition.
+/// Returns `True reason: message` of a condition.
 fn condition(object: &Value, type_: &str) -> String {
     let all = object["status"]["conditions"].as_array().into_iter().flatten();
     let Some(found) = all.into_iter().find(|condition| condition["type"] == type_) else {
@@ -57,13 +57,13 @@ fn wait_for_upgradeable(kubectl: &Destination, wanted: &str) -> anyhow::Result<(
     })
 }
 
-/// OCP-001, OCP-005, OCP-006: with the rights that the chart gives.
+/// OCP-001, OCP-005, OCP-006: reports with the rights that the chart grants.
 pub fn reports(release: &Release) -> anyhow::Result<()> {
     let kubectl = &release.kubectl;
     let names = REPORTS.map(|(value, name)| format!("{value}={name}"));
     let values = format!("{},releaseVersion={RELEASE}", names.join(","));
     release.upgrade(&["--set", &values])?;
-    // The kind comes later than who reports.
+    // The kind is created after the reporting programs.
     kubectl.apply(&[definition()])?;
     for (_, name) in REPORTS {
         let works = |found: &Value| {
@@ -111,7 +111,7 @@ pub fn reports(release: &Release) -> anyhow::Result<()> {
     annotate(&before)?;
     wait_for_upgradeable(kubectl, "True : ")?;
 
-    // Without the kind all goes on.
+    // Without the kind the programs keep running.
     let restarts = || -> anyhow::Result<Vec<(String, u64)>> {
         let pods = kubectl.get(&[
             "pods",
@@ -122,7 +122,7 @@ pub fn reports(release: &Release) -> anyhow::Result<()> {
         ])?;
         let pods = pods.unwrap_or_default();
         let pods = pods["items"].as_array().into_iter().flatten();
-        // Of the upgrade before, some may still be ending.
+        // Pods of the previous upgrade may still be terminating.
         let pods = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         let of = |pod: &Value| {
             let count = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();

@@ -1,4 +1,4 @@
-//! Who reaches whom: Prometheus package-server, as the chart tells it, and OLM the API server.
+//! Connections: from Prometheus to package-server, as the chart configures it, and from OLM to the API server.
 
 use anyhow::{Context as _, ensure};
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use xtask::kubectl::{Destination, text};
 
 use crate::{OLM, Release, output};
 
-/// By the name and the authority that the chart tells Prometheus of: health and, of two accounts, to the one that may read them, metrics.
+/// Checks access by the name and authority in the ServiceMonitor: health, and metrics only for the account that may read them.
 pub fn package_server_serves_as_its_service_monitor_says(
     release: &Release,
     secret: &str,
@@ -54,10 +54,10 @@ pub fn package_server_serves_as_its_service_monitor_says(
     Ok(())
 }
 
-/// The address of a pod of `app` that is not on its way out.
+/// Returns the address of a pod of `app` that is not terminating.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn address_of(kubectl: &Destination, app: &str) -> anyhow::Result<String> {
     let pods = kubectl
         .get(&["pods", "-n", OLM, "-l", &format!("app={app}")])?
@@ -71,7 +71,7 @@ pub fn address_of(kubectl: &Destination, app: &str) -> anyhow::Result<String> {
         .to_owned())
 }
 
-/// A policy that leaves out the port which the API server listens on is refused with that port, and taken with it.
+/// Checks that a policy without the API server's port is rejected with a message that names the port, and accepted with it.
 pub fn the_api_server_is_not_cut_off(release: &Release) -> anyhow::Result<()> {
     let found = release.get("endpointslice", "default", "kubernetes")?;
     let port = &found["ports"][0]["port"];

@@ -1,4 +1,4 @@
-//! What is left after an uninstall.
+//! Remaining objects after an uninstall.
 
 use anyhow::{Context as _, ensure};
 use e2e::lab::PATIENCE;
@@ -7,7 +7,7 @@ use xtask::{deploy, workspace};
 
 use crate::{API_SERVICE, KUBECTL_TIMEOUT, OLM, OPERATORS, Release, output};
 
-/// What bears helm's mark, as `kind/name`.
+/// Returns the objects with helm's mark, as `kind/name`.
 pub fn of_helm(kubectl: &Destination) -> anyhow::Result<Vec<String>> {
     let kinds = "deployments,services,serviceaccounts,configmaps,secrets,networkpolicies,poddisruptionbudgets,roles,rolebindings,\
                  clusterroles,clusterrolebindings,priorityclasses,apiservices,namespaces,clusterserviceversions,operatorgroups,olmconfigs";
@@ -23,7 +23,7 @@ pub fn of_helm(kubectl: &Destination) -> anyhow::Result<Vec<String>> {
     Ok(found.lines().map(str::to_owned).collect())
 }
 
-/// What `docs/guides/install-olm.md` says of an uninstall.
+/// Checks the state that `docs/guides/install-olm.md` describes for an uninstall.
 pub fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
     let mut left = of_helm(kubectl)?;
     left.sort();
@@ -47,7 +47,7 @@ pub fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
         kubectl.get(&["apiservice", API_SERVICE])?.is_none(),
         "{API_SERVICE} is left"
     );
-    // What OLM made for package-server; the garbage collector comes later.
+    // Objects that OLM created for package-server; the garbage collector deletes them later.
     let kinds = "deployments,services,secrets,roles,rolebindings,clusterroles,clusterrolebindings,clusterserviceversions,operatorconditions";
     kubectl.wait("what package-server had to go", PATIENCE, |kubectl| {
         let found = kubectl.run(&["get", kinds, "-A", "-o", "name"])?;
@@ -77,13 +77,13 @@ pub fn uninstalled(kubectl: &Destination) -> anyhow::Result<()> {
         .filter(|crd| text(crd, "/spec/group") == "operators.coreos.com")
         .count();
     ensure!(ours == 8, "{ours} CustomResourceDefinitions are left");
-    // Whatever served an API that is looked for before a namespace goes is gone, too.
+    // The servers of APIs that the deletion of a namespace checks must be gone, too.
     kubectl.run(&["create", "namespace", "passing"])?;
     kubectl.run(&["delete", "namespace", "passing", "--wait=true", KUBECTL_TIMEOUT])?;
     Ok(())
 }
 
-/// Runs the guide's lines that leave nothing, in a shell, and looks for what is left.
+/// Runs the guide's lines that remove everything, in a shell, and checks that nothing is left.
 pub fn nothing_is_left(release: &Release) -> anyhow::Result<()> {
     let guide = std::fs::read_to_string(workspace::root().join("docs/guides/install-olm.md"))?;
     let part = guide.split_once("#### Nothing left\n").map(|(_, part)| part);
@@ -110,7 +110,8 @@ pub fn nothing_is_left(release: &Release) -> anyhow::Result<()> {
         "-o",
         "name",
     ])?;
-    // What the operator served has its definition, and the roles of that: `kubectl operator uninstall --delete-crd` goes before.
+    // The operator's API keeps its definition and the roles of that: `kubectl operator uninstall --delete-crd` removes them
+    // before.
     let ours = |name: &&str| {
         name.ends_with("/olm")
             || name.ends_with("/operators")

@@ -1,4 +1,4 @@
-//! Which packages are installed, why those, and what must come of each.
+//! Packages that are installed, the reasons for choosing them, and their expected results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use e2e::corpus::catalog::Catalog;
 use e2e::corpus::expectation::{Surroundings, Targets, derive};
 use e2e::corpus::journey::Leg;
 
-/// A namespace of the test with its OperatorGroup. Operators that are approved by hand, or that must fail as a whole,
-/// have one of their own: InstallPlans and resolution are shared within a namespace.
+/// A namespace of the test with its OperatorGroup. Operators that are approved manually, or that must fail as a whole, have one
+/// of their own: InstallPlans and resolution are shared within a namespace.
 pub struct Site {
-    /// Its name.
+    /// Name of the namespace.
     pub name: &'static str,
-    /// What its OperatorGroup selects.
+    /// Namespaces that its OperatorGroup selects.
     pub targets: Targets,
 }
 
-/// All of them.
+/// All sites.
 pub static SITES: [Site; 8] = [
     Site {
         name: "corpus-own",
@@ -56,15 +56,15 @@ pub static SITES: [Site; 8] = [
 
 /// A package that is installed from its default channel.
 pub struct Choice {
-    /// Its name.
+    /// Name of the package.
     pub package: &'static str,
-    /// Namespace it is installed in.
+    /// Namespace of the install.
     pub site: &'static str,
-    /// Whether InstallPlans are approved by hand.
+    /// True if InstallPlans are approved manually.
     pub manual: bool,
-    /// Where it begins, if not with the channel's head.
+    /// First version, if it is not the channel's head.
     pub start: Option<&'static str>,
-    /// Why it was chosen.
+    /// Reason for the choice.
     why: &'static str,
 }
 
@@ -95,7 +95,7 @@ const fn walk(
     }
 }
 
-/// All of them. Where nothing else is said, bundles have CRDs in v1, no webhooks, and images by tag.
+/// All choices. By default bundles have CRDs in v1, no webhooks, and images by tag.
 pub static CHOICES: [Choice; 17] = [
     walk(
         "kiali",
@@ -184,23 +184,23 @@ pub static CHOICES: [Choice; 17] = [
     ),
 ];
 
-/// A choice with all that was read of it.
+/// A choice with its data from the corpus.
 pub struct Candidate {
     /// The choice.
     pub choice: &'static Choice,
-    /// What its OperatorGroup selects.
+    /// Namespaces that its OperatorGroup selects.
     pub targets: Targets,
-    /// Folder of its bundle folders.
+    /// Parent of its bundle folders.
     pub folder: PathBuf,
     /// Its catalog.
     pub catalog: Catalog,
-    /// The bundles it goes through.
+    /// Bundles it passes through.
     pub bundles: Vec<Bundle>,
-    /// What must come of each.
+    /// Expected result of each bundle.
     pub legs: Vec<Leg>,
 }
 
-/// Reads the chosen packages of the corpus and derives what must come of them.
+/// Reads the chosen packages of the corpus and derives their expected results.
 pub fn candidates(corpus: &Path, around: &Surroundings) -> anyhow::Result<Vec<Candidate>> {
     let mut catalogs = BTreeMap::new();
     for choice in &CHOICES {
@@ -264,7 +264,7 @@ fn candidate(
     })
 }
 
-/// What the issue promises of the choice.
+/// Checks that the choices cover the required cases.
 pub fn check_choice(candidates: &[Candidate]) {
     let count =
         |holds: &dyn Fn(&Candidate) -> bool| candidates.iter().filter(|candidate| holds(candidate)).count();

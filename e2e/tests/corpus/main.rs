@@ -1,4 +1,4 @@
-//! Real operators from their own channels: what must come of each is derived from its bundle before the run.
+//! Real operators from their own channels: the expected result of each is derived from its bundle before the run.
 
 mod choice;
 mod publish;
@@ -23,15 +23,15 @@ use choice::{Candidate, Choice, SITES, candidates, check_choice};
 use publish::{catalog_image, publish, stand_ins};
 use sample::Sample;
 
-/// How long all of them together may take once their objects are created.
+/// Timeout for all of them together, once their objects are created.
 const PATIENCE: Duration = Duration::from_secs(1800);
-/// How long one sample may take. Definitions of many bundles at once take the API server a while to establish.
+/// Timeout for one sample. Many definitions at once take the API server a while to establish.
 const SAMPLE_PATIENCE: Duration = Duration::from_secs(1200);
-/// Samples that are installed at a time: what their pods ask for must fit the node, and their definitions the API server.
+/// Number of samples installed at a time: their pods' requests must fit the node, and their definitions the API server.
 const AT_ONCE: usize = 5;
-/// One in so many is installed by itself in the short form.
+/// Share of samples that the short form installs: one in this number.
 const SHARE: usize = 9;
-/// Time between two looks at the cluster.
+/// Time between two observations of the cluster.
 const POLL: Duration = Duration::from_millis(1000);
 
 #[test]
@@ -63,10 +63,10 @@ fn the_choice_of_packages_covers_what_it_must() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Together they are more than the API server of a small machine takes.
+/// The tests run one after the other: together they overload the API server of a small machine.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What both tests begin with.
+/// Shared setup of both tests.
 struct Stage {
     lab: &'static Lab,
     candidates: Vec<Candidate>,
@@ -74,7 +74,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Reads and publishes once; both tests ask.
+    /// Reads and publishes once for both tests.
     fn shared(corpus: &Path) -> anyhow::Result<&'static Self> {
         static STAGE: OnceLock<Result<Stage, String>> = OnceLock::new();
         let made = || {
@@ -151,7 +151,7 @@ fn real_operators_end_as_their_bundles_say() -> anyhow::Result<()> {
     verdict
 }
 
-/// Bundles one after the other, some at a time: each is removed when what must come of it has come.
+/// Installs bundles, a few at a time; each is removed when its expected result is reached.
 #[test]
 fn real_bundles_end_as_the_table_says() -> anyhow::Result<()> {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {
@@ -179,7 +179,7 @@ fn real_bundles_end_as_the_table_says() -> anyhow::Result<()> {
         for install in &mut active {
             let look = looks.get(&install.sample.namespace).unwrap_or(&nothing);
             if install.is_over() {
-                // Seen before, and now once more: it stays so.
+                // Observed a second time: the result is stable.
                 rows.push(install.row(lab, look));
             } else {
                 install.journey.follow(look, install.began.elapsed());
@@ -273,7 +273,7 @@ impl<'a> Install<'a> {
     }
 }
 
-/// What stands outside of their namespaces goes with the samples.
+/// Checks that cluster-scoped objects are deleted with the samples.
 fn nothing_is_left(lab: &Lab) -> anyhow::Result<()> {
     let kinds = "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,apiservices";
     let owned = [kinds, "-l", "olm.owner.kind=ClusterServiceVersion"];
@@ -306,7 +306,7 @@ fn verdict(rows: &[Row]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the cluster is like, as far as bundles care.
+/// Returns the properties of the cluster that affect bundles.
 fn surroundings(lab: &Lab) -> anyhow::Result<Surroundings> {
     let kubectl = lab.kubectl();
     let version: Value = serde_json::from_str(&kubectl.run(&["get", "--raw", "/version"])?)?;
@@ -335,7 +335,7 @@ fn surroundings(lab: &Lab) -> anyhow::Result<Surroundings> {
     })
 }
 
-/// Writes what a user writes: catalog, group and Subscriptions of each site.
+/// Creates the objects of a user: catalog, group and Subscriptions of each site.
 fn create(namespaces: &[Namespace<'_>], target: &str, candidates: &[Candidate]) -> anyhow::Result<()> {
     for (namespace, site) in namespaces.iter().zip(&SITES) {
         let targets = match site.targets {
@@ -369,7 +369,7 @@ fn approval(choice: &Choice) -> &'static str {
     if choice.manual { "Manual" } else { "Automatic" }
 }
 
-/// All that is followed, by namespace, in those whose names begin with `prefix`.
+/// Returns all observed objects by namespace, for namespaces whose names begin with `prefix`.
 fn look(lab: &Lab, prefix: &str) -> anyhow::Result<BTreeMap<String, Look>> {
     let kinds = "csv,subscriptions.operators.coreos.com,installplans";
     let found = lab
@@ -386,7 +386,7 @@ fn look(lab: &Lab, prefix: &str) -> anyhow::Result<BTreeMap<String, Look>> {
     Ok(looks)
 }
 
-/// The verdict on a candidate: how it ended, that it stays so, and that what succeeded really runs.
+/// Returns the verdict on a candidate: its final state, its stability, and that a succeeded operator really runs.
 fn row(lab: &Lab, journey: &mut Journey, candidate: &Candidate, look: Option<&Look>) -> Row {
     let choice = candidate.choice;
     let outcome = journey.check(look.unwrap_or(&Look::default())).and_then(|()| {
@@ -412,7 +412,7 @@ fn row(lab: &Lab, journey: &mut Journey, candidate: &Candidate, look: Option<&Lo
     }
 }
 
-/// Of an operator that succeeded, every Deployment has its replicas, and it has the cluster roles it asks for.
+/// Checks that a succeeded operator's Deployments have their replicas, and that it has the cluster roles it requests.
 fn check_running(
     lab: &Lab,
     namespace: &str,

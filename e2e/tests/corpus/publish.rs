@@ -1,4 +1,4 @@
-//! The images of the test: stand-ins, bundles and catalogs.
+//! Images of the test: stand-ins, bundles and catalogs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,8 +12,8 @@ use xtask::catalog;
 use crate::choice::{CHOICES, Candidate, SITES, Site};
 use crate::sample::{self, Sample};
 
-/// Pushes stand-ins, bundle images under the names the catalog has for them, one catalog for each site, and one for the samples. Both
-/// kinds of bundles at once: some run the same images.
+/// Pushes stand-ins, bundle images under their names in the catalog, one catalog per site, and one for the samples. Both kinds of
+/// bundles are pushed together, because some run the same images.
 pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate], samples: &[Sample]) -> anyhow::Result<()> {
     let folder = lab.folder("corpus")?;
     let program = lab.stand_in_program();
@@ -68,13 +68,13 @@ pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate], samples: &[Sa
     in_parallel(work)
 }
 
-/// The stand-ins of all images, by image.
+/// Returns the stand-ins of all images, by image.
 pub fn stand_ins(candidates: &[Candidate], samples: &[Sample]) -> anyhow::Result<BTreeMap<String, StandIn>> {
     let chosen = candidates.iter().flat_map(|candidate| &candidate.bundles);
     stand_in::plan(chosen.chain(samples.iter().map(|sample| &sample.bundle)))
 }
 
-/// The packages of a site as the corpus has them, in one catalog image.
+/// Publishes the packages of a site, unchanged from the corpus, in one catalog image.
 fn publish_catalog(lab: &Lab, corpus: &Path, site: &Site, home: &Path, tar: &Path) -> anyhow::Result<()> {
     for choice in CHOICES.iter().filter(|choice| choice.site == site.name) {
         let package = home.join(choice.package);
@@ -90,7 +90,7 @@ fn publish_catalog(lab: &Lab, corpus: &Path, site: &Site, home: &Path, tar: &Pat
     lab.cluster().load(tar, &[image]).map(|_| ())
 }
 
-/// Name of the catalog image of a site.
+/// Returns the name of the catalog image of a site.
 pub fn catalog_image(site: &str) -> String {
     format!("olm.local/corpus/{site}:latest")
 }

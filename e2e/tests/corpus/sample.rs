@@ -1,4 +1,4 @@
-//! Bundles from all over the corpus, each alone in a namespace. What must come of each stands in `sample.yaml`, with the reason.
+//! Bundles from the whole corpus, each alone in a namespace. The expected result of each is in `sample.yaml`, with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,36 +11,36 @@ use serde_json::Value;
 use xtask::catalog::{self, Entry, Package};
 use xtask::kubectl::text;
 
-/// Image of the catalog of all samples: each package has a channel for each of its bundles, named as the bundle.
+/// Image of the catalog of all samples: each package has one channel per bundle, named after the bundle.
 pub const CATALOG: &str = "olm.local/corpus/samples:latest";
-/// Start of the names of the namespaces.
+/// Prefix of the names of the namespaces.
 pub const PREFIX: &str = "sample-";
 const TABLE: &str = include_str!("sample.yaml");
-/// Longest name of a namespace, with room for what is added for its target.
+/// Maximum length of a namespace name, with room for the suffix of its target.
 const LONGEST: usize = 56;
 
 /// One bundle of the table.
 pub struct Sample {
-    /// Its package.
+    /// Name of its package.
     pub package: String,
-    /// Its ClusterServiceVersion.
+    /// Name of its ClusterServiceVersion.
     pub csv: String,
-    /// Namespace it is installed in.
+    /// Namespace of the install.
     pub namespace: String,
-    /// What its OperatorGroup selects.
+    /// Namespaces that its OperatorGroup selects.
     pub targets: Targets,
-    /// What must come of it.
+    /// Expected result.
     pub expectation: Expectation,
     /// Its content.
     pub bundle: Bundle,
-    /// Its folder, and the image that its catalog names.
+    /// Its folder, and its image in the catalog.
     pub image: catalog::Bundle,
 }
 
-/// Reads the table and the bundles, and derives what must come of them.
+/// Reads the table and the bundles, and derives the expected results.
 ///
 /// # Errors
-/// When a bundle cannot be read, or must end otherwise than the table says.
+/// If a bundle cannot be read, or its derived result differs from the table.
 pub fn read(corpus: &Path, around: &Surroundings) -> anyhow::Result<Vec<Sample>> {
     let (rows, _) = olm_fbc::yaml::parse_first(TABLE.as_bytes()).context("sample.yaml is no YAML")?;
     let rows = rows.as_array().context("sample.yaml is no list")?;
@@ -66,7 +66,7 @@ pub fn read(corpus: &Path, around: &Surroundings) -> anyhow::Result<Vec<Sample>>
     Ok(samples)
 }
 
-/// Packages that upstream's `opm validate` refuses have good bundles, too: it is their channels that are refused.
+/// Returns a catalog. Packages that upstream's `opm validate` rejects have good bundles, too: the fault is in their channels.
 fn catalog_of(corpus: &Path, package: &str) -> anyhow::Result<Catalog> {
     let file = |folder: &str| corpus.join(folder).join(package).join("catalog.json");
     let accepted = file("fbc");
@@ -115,7 +115,7 @@ fn sample(corpus: &Path, row: &Value, around: &Surroundings) -> anyhow::Result<S
     })
 }
 
-/// The packages of a catalog of them.
+/// Returns the packages of a catalog of the samples.
 pub fn packages(samples: &[Sample]) -> Vec<Package> {
     let mut packages: BTreeMap<&str, Package> = BTreeMap::new();
     for sample in samples {

@@ -1,8 +1,8 @@
-//! Object fields looked up as Go's JSON decoder does it.
+//! Looks up object fields as Go's JSON decoder does.
 
 use serde_json::{Map, Value};
 
-/// What kind of JSON a value is, for messages.
+/// Returns the JSON type of a value, for messages.
 pub fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -14,7 +14,7 @@ pub fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The value of `name`: an exact match, else one that differs in case only.
+/// Returns the value of `name`: an exact match, else one that differs only in case.
 pub fn field<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     map.get(name).or_else(|| {
         map.iter()
@@ -23,14 +23,14 @@ pub fn field<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     })
 }
 
-/// An object whose keys match without regard to case.
+/// An object with case-insensitive keys.
 pub struct Fields<'a>(Option<&'a Map<String, Value>>);
 
 impl<'a> Fields<'a> {
-    /// The fields of an object; `null` counts as one without any.
+    /// Returns the fields of an object; `null` counts as an object without fields.
     ///
     /// # Errors
-    /// What stands there instead of an object.
+    /// The JSON type of a value that is not an object.
     pub fn of(value: &'a Value) -> Result<Self, String> {
         match value {
             Value::Object(map) => Ok(Self(Some(map))),
@@ -39,15 +39,15 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// As [`field`].
+    /// Does the same as [`field`].
     pub fn get(&self, name: &str) -> Option<&'a Value> {
         field(self.0?, name)
     }
 
-    /// Text, empty when absent or null.
+    /// Returns a text; empty if absent or null.
     ///
     /// # Errors
-    /// The field holds something else, which is named.
+    /// The field has another JSON type, which the error names.
     pub fn text(&self, name: &str) -> Result<String, String> {
         match self.get(name) {
             None | Some(Value::Null) => Ok(String::new()),

@@ -1,4 +1,4 @@
-//! Version ranges, with blang/semver's grammar including its oddities.
+//! Version ranges, with blang/semver's grammar including its peculiarities.
 
 use std::fmt;
 
@@ -28,45 +28,45 @@ enum Operator {
     LessOrEqual,
 }
 
-/// Why a text is no range. The wording is blang/semver's, as it shows in validation messages.
+/// Error for a text that is not a range. The wording is blang/semver's, as it occurs in validation messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// `||` comes first.
+    /// The range begins with `||`.
     #[error("First element in range is '||'")]
     LeadingOr,
-    /// `||` comes last, or there is nothing at all.
+    /// The range ends with `||`, or is empty.
     #[error("Last element in range is '||'")]
     TrailingOr,
-    /// Two `||` without anything between. Upstream accepts this and crashes when the range is used.
+    /// Two `||` have nothing between them. Upstream accepts this and crashes when the range is used.
     #[error("Empty element between '||' in range")]
     EmptyAlternative,
-    /// A part without any digit.
+    /// A part has no digit.
     #[error("Could not get version from string: {}", quote(.0))]
     NoVersion(String),
-    /// The text before the version is no operator.
+    /// The text before the version is not an operator.
     #[error(
         "Could not parse Range {0}: Could not parse comparator {1} in {0}",
         quote(part),
         quote(operator)
     )]
     Operator {
-        /// The offending part of the range.
+        /// The invalid part of the range.
         part: String,
-        /// What stands before its version.
+        /// Text before its version.
         operator: String,
     },
-    /// The version of a comparison is none.
+    /// The version of a comparison is invalid.
     #[error(
         "Could not parse Range {0}: Could not parse version {1} in {0}: {reason}",
         quote(part),
         quote(version)
     )]
     Version {
-        /// The offending part of the range.
+        /// The invalid part of the range.
         part: String,
-        /// Its version text.
+        /// Text of the version.
         version: String,
-        /// What is wrong with it.
+        /// Cause.
         reason: VersionError,
     },
 }
@@ -75,7 +75,7 @@ impl Range {
     /// Parses a range such as `>=1.0.0 <2.0.0 || 3.x`.
     ///
     /// # Errors
-    /// What is wrong, in blang/semver's words. Empty text is an error.
+    /// The first error, in blang/semver's words. Empty text is an error.
     pub fn parse(text: &str) -> Result<Self, RangeError> {
         let tokens = tokenise(text);
         let alternatives = split_alternatives(&tokens)?
@@ -100,14 +100,14 @@ impl Range {
         })
     }
 
-    /// Whether `version` is in the range. Pre-releases are compared like any version.
+    /// Returns true if `version` is in the range. Pre-releases are compared like any version.
     pub fn contains(&self, version: &Version) -> bool {
         self.alternatives
             .iter()
             .any(|comparisons| comparisons.iter().all(|comparison| comparison.holds(version)))
     }
 
-    /// The text the range was parsed from.
+    /// Returns the text the range was parsed from.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -126,7 +126,7 @@ impl Comparison {
     }
 }
 
-/// Two ranges are equal when they were written equally.
+/// Two ranges are equal if their texts are equal.
 impl PartialEq for Range {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -149,7 +149,7 @@ impl std::str::FromStr for Range {
     }
 }
 
-/// Splits at spaces, except behind `<`, `>` and `=`; single characters between spaces vanish.
+/// Splits at spaces, except after `<`, `>` and `=`; single characters between spaces are dropped.
 fn tokenise(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut start = 0;
@@ -184,7 +184,7 @@ fn split_alternatives(tokens: &[String]) -> Result<Vec<&[String]>, RangeError> {
     Ok(alternatives)
 }
 
-/// The operator is all text before the first digit.
+/// Splits a token into operator and version; the operator is all text before the first digit.
 fn split_operator(token: &str) -> Result<(&str, &str), RangeError> {
     let at = token
         .find(char::is_numeric)
@@ -192,7 +192,7 @@ fn split_operator(token: &str) -> Result<(&str, &str), RangeError> {
     Ok((token[..at].trim(), &token[at..]))
 }
 
-/// What the version behind the wildcard is.
+/// Kind of the version after the wildcard.
 enum Next {
     Minor,
     Major,
@@ -200,7 +200,7 @@ enum Next {
     Unknown,
 }
 
-/// Rewrites a token that holds an `x` anywhere.
+/// Rewrites a token that contains an `x` anywhere.
 fn expand_wildcard(token: &str) -> Result<Vec<String>, RangeError> {
     let (operator, version) = split_operator(token)?;
     let parts: Vec<&str> = version.split('.').collect();
@@ -221,7 +221,7 @@ fn expand_wildcard(token: &str) -> Result<Vec<String>, RangeError> {
         "<" => vec![format!("<{flat}")],
         "<=" => vec![format!("<{}", next())],
         "" | "=" | "==" => vec![format!(">={flat}"), format!("<{}", next())],
-        // Never true, as upstream joins the two with AND.
+        // Never true, because upstream joins the two with AND.
         "!=" | "!" => vec![format!("<{flat}"), format!(">={}", next())],
         _ => vec![flat],
     })
@@ -236,7 +236,7 @@ fn flatten(version: &str) -> String {
     }
 }
 
-/// `version` with the number at `position` one higher; empty when that is no number, which then fails to parse.
+/// Returns `version` with the number at `position` incremented. Empty if that is not a number; parsing then fails.
 fn increment(version: &str, position: usize) -> String {
     let mut parts: Vec<String> = version.split('.').map(str::to_owned).collect();
     let Some(next) = parts

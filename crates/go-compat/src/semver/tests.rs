@@ -58,7 +58,7 @@ fn strict_versions_refused() {
     }
 }
 
-/// As blang/semver 4.0 reads them.
+/// Results of blang/semver 4.0.
 #[test]
 fn tolerant_versions() {
     for (text, expected) in [
@@ -75,7 +75,7 @@ fn tolerant_versions() {
         ("1.00.0", Some("1.0.0")),
         ("1.2.00-alpha.1+b", Some("1.2.0-alpha.1+b")),
         ("1.2.03-rc1", Some("1.2.3-rc1")),
-        // A digit is put where one is missing, of the third part only, which may go on behind it.
+        // A missing digit is inserted only in the third part, which may have a suffix.
         ("1.2.-rc.1", Some("1.2.0-rc.1")),
         ("1.2.+b", Some("1.2.0+b")),
         ("1.-2.3", None),
@@ -134,7 +134,7 @@ fn order_is_by_precedence() {
     );
 }
 
-/// Ranges with the versions that are in and those that are not.
+/// Ranges with versions inside and outside.
 #[test]
 fn ranges() {
     for (range, inside, outside) in [

@@ -1,8 +1,8 @@
-//! What the API server must know about core Kubernetes types beyond their OpenAPI form.
+//! Properties of core Kubernetes types that the API server must know beyond their OpenAPI form.
 //!
-//! `k8s-openapi` gives the fields of a core type, not the markers Kubernetes keeps in its Go source: which lists merge by
-//! key, which maps are replaced as a whole, which fields get a default. They matter to whoever edits our objects with
-//! server-side apply, and clusters have them today. The rules:
+//! `k8s-openapi` gives the fields of a core type, not the markers Kubernetes keeps in its Go source. The markers define which
+//! lists merge by key, which maps are replaced as a whole, and which fields get a default. They matter to clients that edit our
+//! objects with server-side apply, and clusters have them today. The rules:
 //!
 //! 1. A list is atomic, unless [`KEYED_LISTS`] names the keys its items merge by, or [`SET_LISTS`] makes it a set.
 //! 2. A type in [`ATOMIC_TYPES`], and the map [`ATOMIC_MAP`], is replaced as a whole.
@@ -20,7 +20,7 @@ use crate::schema::{CONDITION_REASON_PATTERN, CONDITION_TYPE_PATTERN};
 
 const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
-/// Type, list and the fields by which two items are the same.
+/// Type, list and the fields that identify an item of the list.
 const KEYED_LISTS: [(&str, &str, &[&str]); 18] = [
     ("Container", "env", &["name"]),
     ("Container", "ports", &["containerPort", "protocol"]),
@@ -46,7 +46,7 @@ const KEYED_LISTS: [(&str, &str, &[&str]); 18] = [
     ("ResourceRequirements", "claims", &["name"]),
 ];
 
-/// Type and list whose items are all different.
+/// Type and list whose items are unique.
 const SET_LISTS: [(&str, &str); 1] = [("ContainerRestartRuleOnExitCodes", "values")];
 
 /// Types that are replaced as a whole.
@@ -72,7 +72,7 @@ const ATOMIC_TYPES: [&str; 16] = [
 /// Type and map that is replaced as a whole.
 const ATOMIC_MAP: (&str, &str) = ("PodSpec", "nodeSelector");
 
-/// Types with the name of another object of the same namespace, which defaults to empty text.
+/// Types that refer to another object of the same namespace by name; the name defaults to empty text.
 const NAME_REFERENCES: [&str; 8] = [
     "ConfigMapEnvSource",
     "ConfigMapKeySelector",
@@ -104,12 +104,12 @@ const OFF_BY_DEFAULT: [(&str, &str); 2] = [
     ("FileKeySelector", "optional"),
 ];
 
-/// Whether a definition of this name is a core type.
+/// Returns true for the definition name of a core type.
 pub(super) fn is_core(name: &str) -> bool {
     name.starts_with("io.k8s.")
 }
 
-/// Adds to the schema of a core type what the rules above say.
+/// Adds what the rules above require to the schema of a core type.
 pub(super) fn refine(name: &str, schema: &mut Value) {
     let short = name.rsplit('.').next().unwrap_or(name);
     match short {

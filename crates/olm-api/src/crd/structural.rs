@@ -1,4 +1,5 @@
-//! From a Rust type to a structural schema: one tree without references, in the subset of JSON schema Kubernetes takes.
+//! Conversion from a Rust type to a structural schema: one tree without references, in the subset of JSON schema Kubernetes
+//! accepts.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -8,11 +9,11 @@ use super::core_types;
 
 const DEFINITIONS: &str = "#/$defs/";
 
-/// Keyword our types use for a default the API server fills in. The plain keyword is what serde does with an absent
-/// field, which is no promise to anyone.
+/// Keyword our types use for a default that the API server fills in. The plain keyword describes how serde treats an absent field
+/// and is no promise to clients.
 const SERVER_DEFAULT: &str = "x-default";
 
-/// Schema of `T` as objects are written: a field is required when it is always written.
+/// Returns the schema of `T` as objects are written: a field is required if it is always written.
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut generator = SchemaSettings::draft2020_12()
         .with(|settings| {
@@ -26,7 +27,7 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
     expand(root, &definitions, Descriptions::Keep)
 }
 
-/// Whether descriptions are kept: ours are, those of core types would make the manifests too large to apply.
+/// Treatment of descriptions: ours are kept; those of core types would make the manifests too large to apply.
 #[derive(Clone, Copy, PartialEq)]
 enum Descriptions {
     Keep,
@@ -71,7 +72,7 @@ fn expand(schema: Value, definitions: &Map<String, Value>, descriptions: Descrip
     Value::Object(schema)
 }
 
-/// Joins the lines of each paragraph: where a comment in the source breaks is nothing to its readers.
+/// Joins the lines of each paragraph, because line breaks in the source mean nothing to readers of the description.
 fn unwrap_lines(text: &str) -> String {
     let paragraphs: Vec<_> = text
         .split("\n\n")
@@ -80,8 +81,8 @@ fn unwrap_lines(text: &str) -> String {
     paragraphs.join("\n\n")
 }
 
-/// Puts what a reference points at in its place. What stands beside the reference, a field's own description and
-/// extensions, wins.
+/// Replaces a reference by its target. Keywords beside the reference, such as a field's own description and extensions, take
+/// precedence.
 fn expand_reference(
     reference: &str,
     beside: Map<String, Value>,
@@ -105,7 +106,7 @@ fn expand_reference(
     expanded
 }
 
-/// An option is either the value or null; Kubernetes knows optional fields, not null.
+/// Keeps the value branch of an option, which is either the value or null. Kubernetes knows optional fields, not null.
 fn take_non_null_branch(schema: &mut Map<String, Value>) {
     let Some(Value::Array(branches)) = schema.get("anyOf") else {
         return;

@@ -1,4 +1,4 @@
-//! Fields of objects that the API does not have.
+//! Fields of objects that the API does not define.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 /// A field that the API server would drop.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnknownField {
-    /// The path to what the field is in, such as `spec.`; empty for the object itself.
+    /// Path of the parent of the field, such as `spec.`; empty for the object itself.
     pub inside: String,
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Names that there are in its place.
+    /// Names of the fields that the parent has.
     pub known: Vec<String>,
 }
 
@@ -38,11 +38,11 @@ const METADATA: [&str; 15] = [
     "uid",
 ];
 
-/// Below these fields of `spec` nothing is looked at: clusters know more of Deployments and Pods than any one version of their
+/// Fields of `spec` whose content is not checked: clusters know more of Deployments and Pods than any one version of their
 /// schemas.
 const OF_KUBERNETES: [&str; 3] = ["install", "config", "grpcPodConfig"];
 
-/// The schema of `spec` by kind.
+/// Schema of `spec` by kind.
 static SPECS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     let definitions = super::definitions().unwrap_or_default();
     let specs = definitions.into_iter().filter_map(|definition| {
@@ -58,8 +58,8 @@ static SPECS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     specs.collect()
 });
 
-/// Fields of an object that its kind does not have, each once: in the object, in its `metadata` and in its `spec`. Nothing of a
-/// kind that is not of this API.
+/// Returns the unknown fields of an object, each once: of the object, of its `metadata` and of its `spec`. Empty for kinds that
+/// are not part of this API.
 pub fn unknown_fields(object: &Value) -> Vec<UnknownField> {
     let Some(schema) = object["kind"].as_str().and_then(|kind| SPECS.get(kind)) else {
         return Vec::new();

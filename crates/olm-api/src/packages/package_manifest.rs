@@ -1,4 +1,4 @@
-//! PackageManifest: a package of a catalog, as the package-server shows it.
+//! PackageManifest: a package of a catalog, as the package-server serves it.
 
 use kube_derive::CustomResource;
 use schemars::JsonSchema;

@@ -9,7 +9,7 @@ use crate::Extra;
 use crate::decode::absent_means_default;
 use crate::sparse::List;
 
-/// Name of the one OLMConfig that counts.
+/// Name of the only OLMConfig that is used.
 pub const OLM_CONFIG_NAME: &str = "cluster";
 
 /// Settings of the lifecycle manager.
@@ -43,7 +43,7 @@ pub struct OLMConfigSpec {
 absent_means_default!(OLMConfigSpec);
 
 impl OLMConfigSpec {
-    /// Whether copies of ClusterServiceVersions are switched off; not set means they are made.
+    /// Returns true if copies of ClusterServiceVersions are disabled; they are enabled by default.
     pub fn copied_csvs_are_disabled(&self) -> bool {
         self.features
             .as_ref()

@@ -1,4 +1,4 @@
-//! Operator: everything that belongs to one package in one namespace, in one place.
+//! Operator: all components of one package in one namespace.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube_derive::CustomResource;

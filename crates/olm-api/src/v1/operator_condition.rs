@@ -1,4 +1,4 @@
-//! OperatorCondition as clients of the older version see it, and what both versions share.
+//! OperatorCondition as served to clients of the older version, and the types both versions share.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;

@@ -12,11 +12,11 @@ use crate::open_enum::open_enum;
 use crate::sparse::List;
 
 open_enum! {
-    /// How operators of a group may be upgraded.
+    /// Upgrade strategy of the operators of a group.
     pub enum UpgradeStrategy {
-        /// Only from one that has succeeded.
+        /// An operator is upgraded only from a version that has succeeded.
         Default = "Default",
-        /// Also from one that has failed.
+        /// An operator is also upgraded from a version that has failed.
         TechPreviewUnsafeFailForward = "TechPreviewUnsafeFailForward",
     }
 }
@@ -68,12 +68,12 @@ pub struct OperatorGroupSpec {
 absent_means_default!(OperatorGroupSpec);
 
 impl OperatorGroupSpec {
-    /// Whether operators that failed may be upgraded.
+    /// Returns true if failed operators may be upgraded.
     pub fn allows_fail_forward(&self) -> bool {
         self.upgrade_strategy == Some(UpgradeStrategy::TechPreviewUnsafeFailForward)
     }
 
-    /// The ServiceAccount whose permissions limit what operators can be given.
+    /// Returns the ServiceAccount whose permissions limit the permissions of operators.
     pub fn service_account(&self) -> Option<&str> {
         self.service_account_name
             .as_deref()

@@ -1,4 +1,4 @@
-//! CatalogSource: a catalog of operators and how it is reached.
+//! CatalogSource: a catalog of operators and its connection.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use crate::open_enum::open_enum;
 use crate::sparse::List;
 
 open_enum! {
-    /// How a catalog is served.
+    /// Source of a catalog.
     pub enum SourceType {
-        /// By a registry server: a pod of ours from an image, or an address.
+        /// A registry server: a pod that OLM runs from an image, or an address.
         Grpc = "grpc",
-        /// From a ConfigMap.
+        /// A ConfigMap.
         ConfigMap = "configmap",
-        /// An old word for `configmap`.
+        /// Older name of `configmap`.
         Internal = "internal",
     }
 }
@@ -31,9 +31,9 @@ open_enum! {
 open_enum! {
     /// Security context of a catalog pod.
     pub enum SecurityContextConfig {
-        /// None, for images that need to run as root.
+        /// No security context, for images that need to run as root.
         Legacy = "legacy",
-        /// One that the restricted pod security level admits.
+        /// Security context that the restricted pod security level admits.
         Restricted = "restricted",
     }
 }

@@ -1,4 +1,4 @@
-//! ClusterServiceVersion: one version of one operator, how it is installed and how that goes.
+//! ClusterServiceVersion: one version of one operator, its install strategy and its progress.
 
 use go_compat::semver::{Version, VersionError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -139,43 +139,43 @@ pub struct ClusterServiceVersionSpec {
 }
 
 impl ClusterServiceVersionSpec {
-    /// Parsed version, 0.0.0 when there is none.
+    /// Returns the parsed version, 0.0.0 if there is none.
     ///
     /// # Errors
-    /// When the text is not a version even if [read tolerantly](Version::parse_tolerant).
+    /// If the text is not a version even if [read tolerantly](Version::parse_tolerant).
     pub fn version(&self) -> Result<Version, VersionError> {
         self.version
             .as_deref()
             .map_or(Ok(Version::new(0, 0, 0)), Version::parse_tolerant)
     }
 
-    /// Name of the predecessor; an empty one means none.
+    /// Returns the name of the predecessor; an empty name means none.
     pub fn replaces(&self) -> Option<&str> {
         self.replaces.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// Custom resources the operator brings.
+    /// Returns the custom resources the operator provides.
     pub fn owned_crds(&self) -> &[CrdDescription] {
         self.custom_resource_definitions
             .as_ref()
             .map_or(&[], |definitions| &definitions.owned)
     }
 
-    /// Custom resources the operator needs.
+    /// Returns the custom resources the operator requires.
     pub fn required_crds(&self) -> &[CrdDescription] {
         self.custom_resource_definitions
             .as_ref()
             .map_or(&[], |definitions| &definitions.required)
     }
 
-    /// Aggregated APIs the operator brings.
+    /// Returns the aggregated APIs the operator provides.
     pub fn owned_api_services(&self) -> &[ApiServiceDescription] {
         self.api_service_definitions
             .as_ref()
             .map_or(&[], |definitions| &definitions.owned)
     }
 
-    /// Aggregated APIs the operator needs.
+    /// Returns the aggregated APIs the operator requires.
     pub fn required_api_services(&self) -> &[ApiServiceDescription] {
         self.api_service_definitions
             .as_ref()
@@ -308,7 +308,7 @@ pub struct RelatedImage {
     pub extra: Extra,
 }
 
-/// Reasons for which a ClusterServiceVersion is not copied to target namespaces, besides being a copy.
+/// Reasons that prevent copies of a ClusterServiceVersion in target namespaces, besides being a copy.
 const BAD_OPERATOR_GROUP_REASONS: [&str; 7] = [
     condition::csv::INVALID_INSTALL_MODES,
     condition::csv::NO_TARGET_NAMESPACES,
@@ -320,14 +320,14 @@ const BAD_OPERATOR_GROUP_REASONS: [&str; 7] = [
 ];
 
 impl ClusterServiceVersion {
-    /// Phase, [`ClusterServiceVersionPhase::None`] without status.
+    /// Returns the phase; [`ClusterServiceVersionPhase::None`] without status.
     pub fn phase(&self) -> &ClusterServiceVersionPhase {
         self.status
             .as_ref()
             .map_or(&ClusterServiceVersionPhase::None, |status| &status.phase)
     }
 
-    /// Reason of the status, empty when there is none.
+    /// Returns the reason of the status; empty if there is none.
     pub fn reason(&self) -> &str {
         self.status
             .as_ref()
@@ -335,10 +335,10 @@ impl ClusterServiceVersion {
             .unwrap_or_default()
     }
 
-    /// Whether this is the copy of an operator of another namespace.
+    /// Returns true for a copy of an operator of another namespace.
     ///
-    /// Copies never get the finalizer, and who has it is waiting for its removal: no label or annotation, which users write, may
-    /// hide it from whoever takes it off.
+    /// Copies never get the finalizer, and an object that has it waits for its removal. So labels and annotations, which users
+    /// can write, must not hide such an object from the controller that removes the finalizer.
     pub fn is_copied(&self) -> bool {
         let finalizers = self.metadata.finalizers.iter().flatten();
         if finalizers
@@ -362,7 +362,7 @@ impl ClusterServiceVersion {
                 .is_some_and(|all| all.contains_key(labels::COPIED_FROM))
     }
 
-    /// Whether no copies of this object may be made: it has no phase yet, is a copy, or does not fit its OperatorGroup.
+    /// Returns true if this object must not be copied: it has no phase yet, is a copy, or does not fit its OperatorGroup.
     pub fn is_uncopiable(&self) -> bool {
         let reason = self.reason();
         *self.phase() == ClusterServiceVersionPhase::None

@@ -12,23 +12,23 @@ use crate::sparse::List;
 open_enum! {
     /// Phase of a ClusterServiceVersion.
     pub enum ClusterServiceVersionPhase {
-        /// Not looked at yet.
+        /// Not processed yet.
         None = "",
         /// Requirements are being checked.
         Pending = "Pending",
         /// Requirements are met.
         InstallReady = "InstallReady",
-        /// Components are installed and not all healthy yet.
+        /// Components are installed but not all are healthy yet.
         Installing = "Installing",
         /// All components are healthy.
         Succeeded = "Succeeded",
-        /// The install failed, or a component is not healthy any more.
+        /// The install failed, or a component is no longer healthy.
         Failed = "Failed",
-        /// Nothing is known.
+        /// The phase is unknown.
         Unknown = "Unknown",
         /// A successor is being installed.
         Replacing = "Replacing",
-        /// The successor has succeeded; this object goes.
+        /// The successor has succeeded; this object is deleted.
         Deleting = "Deleting",
     }
 }

@@ -1,4 +1,4 @@
-//! InstallPlan: the objects to apply for a set of operators, and how far that is.
+//! InstallPlan: the objects to apply for a set of operators, and the progress of that.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -16,9 +16,9 @@ use crate::sparse::List;
 open_enum! {
     /// Phase of an InstallPlan.
     pub enum InstallPlanPhase {
-        /// Not looked at yet.
+        /// Not processed yet.
         None = "",
-        /// Defined, never written.
+        /// Defined by the API, never written.
         Planning = "Planning",
         /// A user has to set `spec.approved`.
         RequiresApproval = "RequiresApproval",
@@ -40,9 +40,9 @@ open_enum! {
         NotPresent = "NotPresent",
         /// The object existed before.
         Present = "Present",
-        /// The object has been made.
+        /// The object was created.
         Created = "Created",
-        /// Defined, never written.
+        /// Defined by the API, never written.
         NotCreated = "NotCreated",
         /// The API of the object is not served yet.
         WaitingForApi = "WaitingForApi",
@@ -133,17 +133,17 @@ pub struct InstallPlanStatus {
     pub extra: Extra,
 }
 
-/// How much later than the end of a plan a ClusterServiceVersion that it brought may seem to be: clocks differ.
+/// Tolerance for the creation time of a ClusterServiceVersion that seems to be later than the end of its plan: clocks differ.
 const CLOCK_SKEW: k8s_openapi::jiff::SignedDuration = k8s_openapi::jiff::SignedDuration::from_secs(60);
 
 impl InstallPlan {
-    /// Its phase; [`InstallPlanPhase::None`] while it has no status.
+    /// Returns the phase; [`InstallPlanPhase::None`] without status.
     pub fn phase(&self) -> InstallPlanPhase {
         let status = self.status.as_ref();
         status.map(|status| status.phase.clone()).unwrap_or_default()
     }
 
-    /// Whether it is carried out or has failed: nothing becomes of it any more.
+    /// Returns true if the plan has completed or failed, both final.
     pub fn is_over(&self) -> bool {
         matches!(
             self.phase(),
@@ -151,9 +151,9 @@ impl InstallPlan {
         )
     }
 
-    /// Whether the ClusterServiceVersion with this metadata was there when the plan ended, and can so be the one that the plan
-    /// made or found; false for a plan that is not installed. Its name alone says nothing: whoever may create
-    /// ClusterServiceVersions can choose that of one that an old plan brought, long after it has gone.
+    /// Returns true if the ClusterServiceVersion with this metadata existed when the plan ended, so it can be the one that the
+    /// plan created or found. False for a plan that is not installed. The name alone proves nothing: a user who may create
+    /// ClusterServiceVersions can reuse the name of one that an old plan installed, long after it was deleted.
     pub fn found_or_made(&self, csv: &ObjectMeta) -> bool {
         let conditions = self.status.iter().flat_map(|status| status.conditions.iter());
         let ended = conditions

@@ -1,4 +1,4 @@
-//! How an operator is installed: Deployments and permissions.
+//! Install strategy of an operator: Deployments and permissions.
 
 use k8s_openapi::api::apps::v1::DeploymentSpec;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -10,7 +10,7 @@ use crate::decode::{DecodeError, or_default};
 use crate::embedded::{Embedded, decode_all};
 use crate::sparse::{List, Map};
 
-/// The one install strategy there is.
+/// The only install strategy.
 pub const STRATEGY_DEPLOYMENT: &str = "deployment";
 
 /// How the operator is installed.
@@ -30,17 +30,17 @@ pub struct InstallStrategy {
 }
 
 impl InstallStrategy {
-    /// Deployments to create.
+    /// Returns the Deployments to create.
     pub fn deployments(&self) -> &[StrategyDeploymentSpec] {
         self.spec.as_ref().map_or(&[], |spec| &spec.deployments)
     }
 
-    /// Permissions in the target namespaces.
+    /// Returns the permissions in the target namespaces.
     pub fn permissions(&self) -> &[StrategyDeploymentPermissions] {
         self.spec.as_ref().map_or(&[], |spec| &spec.permissions)
     }
 
-    /// Permissions in the whole cluster.
+    /// Returns the permissions in the whole cluster.
     pub fn cluster_permissions(&self) -> &[StrategyDeploymentPermissions] {
         self.spec.as_ref().map_or(&[], |spec| &spec.cluster_permissions)
     }
@@ -85,10 +85,10 @@ pub struct StrategyDeploymentSpec {
 }
 
 impl StrategyDeploymentSpec {
-    /// The Deployment spec as a typed value.
+    /// Returns the Deployment spec as a typed value.
     ///
     /// # Errors
-    /// When the spec does not decode; the error names the Deployment and the field.
+    /// If the spec does not decode; the error names the Deployment and the field.
     pub fn decode_spec(&self) -> Result<DeploymentSpec, DecodeError> {
         self.spec.decode(&format!("deployment `{}`", self.name))
     }
@@ -111,7 +111,7 @@ pub struct StrategyDeploymentPermissions {
 }
 
 impl StrategyDeploymentPermissions {
-    /// The rules as typed values.
+    /// Returns the rules as typed values.
     ///
     /// # Errors
     /// The first rule that does not decode; the error names the ServiceAccount, the rule's index and the field.

@@ -1,4 +1,4 @@
-//! APIs a ClusterServiceVersion says its operator brings or needs, and how consoles show them.
+//! APIs that a ClusterServiceVersion declares as owned or required, and how consoles display them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,7 +124,7 @@ pub struct ApiServiceDescription {
 }
 
 impl ApiServiceDescription {
-    /// Name of the APIService object: `<version>.<group>`.
+    /// Returns the name of the APIService object: `<version>.<group>`.
     pub fn api_service_name(&self) -> String {
         format!("{}.{}", self.version, self.group)
     }

@@ -1,4 +1,4 @@
-//! Subscription: the wish for a package from a catalog, kept up to date along a channel.
+//! Subscription: the request for a package from a catalog, kept up to date along a channel.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::open_enum::open_enum;
 use crate::sparse::List;
 
 open_enum! {
-    /// Who starts an InstallPlan. Every word but Manual behaves as Automatic.
+    /// Approval of InstallPlans. Every word but Manual behaves as Automatic.
     pub enum Approval {
-        /// It starts by itself.
+        /// InstallPlans start by themselves.
         Automatic = "Automatic",
-        /// A user starts it.
+        /// A user has to approve InstallPlans.
         Manual = "Manual",
     }
 }
@@ -29,15 +29,15 @@ open_enum! {
 open_enum! {
     /// State of a Subscription.
     pub enum SubscriptionState {
-        /// Nothing has been installed for it.
+        /// Nothing has been installed for the Subscription.
         None = "",
         /// The upgrade failed. Only where failing forward is allowed.
         UpgradeFailed = "UpgradeFailed",
         /// A newer version is known that cannot be installed yet. Upstream never writes this state.
         UpgradeAvailable = "UpgradeAvailable",
-        /// An InstallPlan waits or is being carried out.
+        /// An InstallPlan is waiting or being executed.
         UpgradePending = "UpgradePending",
-        /// The current version exists, whatever its phase.
+        /// The current version exists, in any phase.
         AtLatestKnown = "AtLatestKnown",
     }
 }
@@ -94,17 +94,17 @@ pub struct SubscriptionSpec {
 }
 
 impl SubscriptionSpec {
-    /// Channel; an empty one means none.
+    /// Returns the channel; an empty one means none.
     pub fn channel(&self) -> Option<&str> {
         self.channel.as_deref().filter(|channel| !channel.is_empty())
     }
 
-    /// First ClusterServiceVersion to install; an empty name means none.
+    /// Returns the first ClusterServiceVersion to install; an empty name means none.
     pub fn starting_csv(&self) -> Option<&str> {
         self.starting_csv.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// Whether a user has to approve InstallPlans.
+    /// Returns true if a user has to approve InstallPlans.
     pub fn is_manual(&self) -> bool {
         self.install_plan_approval == Some(Approval::Manual)
     }
@@ -262,7 +262,7 @@ pub struct SubscriptionCondition {
 }
 
 impl SubscriptionCondition {
-    /// Whether both say the same: type, status, reason and message agree, times aside.
+    /// Returns true if type, status, reason and message agree; times are ignored.
     pub fn says_same(&self, other: &Self) -> bool {
         self.type_ == other.type_
             && self.status == other.status

@@ -1,4 +1,4 @@
-//! Webhooks a ClusterServiceVersion says its operator serves.
+//! Webhooks that a ClusterServiceVersion declares for its operator.
 
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

@@ -1,4 +1,4 @@
-//! OperatorGroup as clients of the older version see it.
+//! OperatorGroup as served to clients of the older version.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};

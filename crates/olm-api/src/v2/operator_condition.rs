@@ -1,4 +1,4 @@
-//! OperatorCondition: what an operator tells about itself. Stored version.
+//! OperatorCondition: conditions that an operator reports about itself. Stored version.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;

@@ -14,15 +14,15 @@ use super::Fields;
 
 ";
 
-/// What is the same in two places is written once.
+/// Deduplicates equal subtrees: each is written once.
 #[derive(Default)]
 struct Table {
-    /// Contents to number.
+    /// Number of the subtree, by its contents.
     known: BTreeMap<String, usize>,
     text: String,
 }
 
-/// The source of the table.
+/// Returns the source of the table.
 pub fn render(definitions: &[Definition]) -> String {
     let csv = definitions
         .iter()
@@ -38,7 +38,7 @@ pub fn render(definitions: &[Definition]) -> String {
 }
 
 impl Table {
-    /// Writes what is below `schema` and returns the expression for it.
+    /// Writes the subtree below `schema` and returns the expression for it.
     fn add(&mut self, schema: &Value) -> String {
         let mut named: BTreeMap<&str, String> = BTreeMap::new();
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {

@@ -1,4 +1,4 @@
-//! Reading reference objects, and comparing what was read with what is written.
+//! Reads reference objects, and compares them with their re-encoded form.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Objects of the recorded cluster that are ours, with the file they stand in.
+/// Returns the objects of the recorded cluster that belong to OLM's APIs, with their files.
 pub fn golden_objects(golden: &Path) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for folder in sorted(golden).into_iter().filter(|path| path.is_dir()) {
@@ -33,7 +33,7 @@ pub fn golden_objects(golden: &Path) -> Vec<(String, Value)> {
     found
 }
 
-/// ClusterServiceVersions of all bundles of the corpus, with the file they stand in, read once.
+/// Returns the ClusterServiceVersions of all bundles of the corpus with their files; they are read once.
 pub fn corpus_csvs(bundles: &Path) -> &'static [(String, Value)] {
     static READ: OnceLock<Vec<(String, Value)>> = OnceLock::new();
     READ.get_or_init(|| read_csvs(bundles))
@@ -97,7 +97,7 @@ fn collect_ours(document: Value, file: &str, found: &mut Vec<(String, Value)>) {
 pub fn round_trip(object: &Value) -> Result<Value, DecodeError> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let again = match (text("apiVersion").as_str(), text("kind").as_str()) {
-        // Whatever the version says: authors get it wrong, and nothing else is called so.
+        // The version is ignored: authors get it wrong, and no other API has this kind.
         (_, "ClusterServiceVersion") => through::<v1alpha1::ClusterServiceVersion>,
         ("operators.coreos.com/v1alpha1", "Subscription") => through::<v1alpha1::Subscription>,
         ("operators.coreos.com/v1alpha1", "InstallPlan") => through::<v1alpha1::InstallPlan>,
@@ -119,7 +119,7 @@ fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, Dec
     Ok(serde_json::to_value(typed).unwrap())
 }
 
-/// How a value changed between reading and writing.
+/// Change of a value between reading and writing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change {
     /// Path with list indices left out: `.spec.icon[].mediatype`.
@@ -128,7 +128,7 @@ pub struct Change {
     pub after: Option<String>,
 }
 
-/// All changes between two values, lists by index.
+/// Returns all changes between two values, lists by index.
 pub fn changes(before: &Value, after: &Value) -> Vec<Change> {
     let mut found = Vec::new();
     compare(String::new(), Some(before), Some(after), &mut found);
@@ -155,7 +155,7 @@ fn compare(path: String, before: Option<&Value>, after: Option<&Value>, found: &
     }
 }
 
-/// Schemas of all kinds by `apiVersion` and kind.
+/// Returns the schemas of all kinds by `apiVersion` and kind.
 pub fn schemas() -> BTreeMap<(String, String), Value> {
     let mut schemas = BTreeMap::new();
     for Definition { manifest, .. } in crd::definitions().unwrap() {
@@ -178,8 +178,8 @@ pub fn schemas() -> BTreeMap<(String, String), Value> {
     schemas
 }
 
-/// Paths of an object that its schema does not know: the contents of all `extra` fields, and of core types what is newer
-/// than they are.
+/// Returns the paths of an object that its schema does not know: the contents of all `extra` fields, and fields of core types
+/// that are newer than the schema.
 pub fn unknown_fields(object: &Value, schemas: &BTreeMap<(String, String), Value>) -> Vec<String> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let schema = &schemas[&(text("apiVersion"), text("kind"))];

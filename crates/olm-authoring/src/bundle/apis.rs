@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{BundleContent, BundleError};
 
-/// Versions of the CustomResourceDefinition API that are understood; others define nothing.
+/// Supported versions of the CustomResourceDefinition API; CRDs of other versions define no API.
 const CRD_VERSIONS: [&str; 2] = [crd::VERSION, crd::OLD_VERSION];
 
 /// An API together with the name of its resource, which a CRD and the CSV that owns it must agree on.
@@ -44,7 +44,7 @@ impl fmt::Display for ApiKey {
 }
 
 impl BundleContent {
-    /// Every version of every CRD among the manifests.
+    /// Returns every version of every CRD among the manifests.
     fn crd_apis(&self) -> BTreeSet<ApiKey> {
         let mut apis = BTreeSet::new();
         for manifest in self.manifests.iter().filter(|manifest| manifest.kind == CRD_KIND) {
@@ -53,7 +53,7 @@ impl BundleContent {
                 continue;
             }
             let spec = &manifest.object["spec"];
-            // v1beta1 knows a single `version` beside or instead of `versions`.
+            // v1beta1 allows a single `version` beside or instead of `versions`.
             let single = (api_version == crd::OLD_VERSION).then_some(&spec["version"]);
             let names = spec["versions"]
                 .as_array()
@@ -75,10 +75,10 @@ impl BundleContent {
         apis
     }
 
-    /// APIs of all CRD versions and of owned API services. Every CRD the CSV owns must be among the manifests.
+    /// Returns the APIs of all CRD versions and of owned API services. Every CRD the CSV owns must be among the manifests.
     ///
     /// # Errors
-    /// An owned CRD is missing or has a name without group, or a list of the CSV is none.
+    /// An owned CRD is missing or has a name without group, or a list field of the CSV is not a list.
     pub fn provided_apis(&self) -> Result<BTreeSet<Gvk>, BundleError> {
         let defined = self.crd_apis();
         for owned in self.crd_descriptions("owned")? {
@@ -96,10 +96,10 @@ impl BundleContent {
         Ok(apis)
     }
 
-    /// APIs of the CRDs and API services the CSV requires.
+    /// Returns the APIs of the CRDs and API services the CSV requires.
     ///
     /// # Errors
-    /// A required CRD has a name without group, or a list of the CSV is none.
+    /// A required CRD has a name without group, or a list field of the CSV is not a list.
     pub fn required_apis(&self) -> Result<BTreeSet<Gvk>, BundleError> {
         let required = self.crd_descriptions("required")?;
         let mut apis: BTreeSet<Gvk> = required.iter().map(ApiKey::gvk).collect();
@@ -137,7 +137,7 @@ impl BundleContent {
             .collect())
     }
 
-    /// A list of API descriptions of the CSV, whose fields are texts.
+    /// Returns a list of API descriptions of the CSV, whose fields are texts.
     fn descriptions(&self, list: &str, which: &str) -> Result<&[Value], BundleError> {
         let path = format!("spec.{list}.{which}");
         let map = &self.csv().object["spec"][list];
@@ -156,7 +156,7 @@ impl BundleContent {
         Ok(items)
     }
 
-    /// A list of the CSV; nothing is an empty one.
+    /// Returns a list of the CSV; null is an empty list.
     pub(super) fn csv_list<'a>(&self, path: &str, value: &'a Value) -> Result<&'a [Value], BundleError> {
         match value {
             Value::Null => Ok(&[]),

@@ -13,7 +13,7 @@ use super::{BundleContent, BundleError};
 const PROPERTIES_ANNOTATION: &str = "olm.properties";
 
 impl BundleContent {
-    /// The blob, with `image` as the bundle's image; empty for a folder that has none.
+    /// Returns the blob, with `image` as the bundle's image; empty for a folder that has none.
     ///
     /// Properties are sorted by type and value, bundle objects last; a non-empty `image` is also a related image.
     ///
@@ -64,7 +64,7 @@ impl BundleContent {
         for property in &given {
             match property.kind.as_str() {
                 kinds::GVK => drop(provided.insert(gvk(property, "property")?)),
-                // Looked at here for its shape, chosen below.
+                // Only its shape is checked here; the property is chosen below.
                 kinds::PACKAGE => drop(package_of(property)?),
                 _ => properties.push(property.clone()),
             }
@@ -81,7 +81,7 @@ impl BundleContent {
         Ok(properties)
     }
 
-    /// Labels and annotations of the CSV are texts; no cluster takes others.
+    /// Checks that labels and annotations of the CSV are texts; no cluster accepts other values.
     fn check_texts(&self) -> Result<(), BundleError> {
         for field in ["labels", "annotations"] {
             for (key, value) in self.csv().object["metadata"][field]
@@ -97,7 +97,7 @@ impl BundleContent {
         Ok(())
     }
 
-    /// The package from the files; a property in the CSV's annotation wins.
+    /// Returns the package property from the files; a property in the CSV's annotation takes precedence.
     fn package_property(&self, given: &[Property]) -> Result<Property, BundleError> {
         if let Some(property) = self
             .annotated_properties()
@@ -140,7 +140,7 @@ impl BundleContent {
         Ok(Property::new(kinds::PACKAGE, value))
     }
 
-    /// Properties in the CSV's annotation; a broken annotation counts as none.
+    /// Returns the properties in the CSV's annotation; a broken annotation counts as none.
     fn annotated_properties(&self) -> Vec<Property> {
         let text = self.csv().object["metadata"]["annotations"][PROPERTIES_ANNOTATION].as_str();
         let list: Option<Vec<Value>> = text.and_then(|text| serde_json::from_str(text).ok());
@@ -148,7 +148,7 @@ impl BundleContent {
         properties.collect::<Result<_, _>>().unwrap_or_default()
     }
 
-    /// Related images of the CSV, then what runs or is pulled besides, without a name; sorted by image.
+    /// Returns the related images of the CSV, then other images that run or are pulled, without a name; sorted by image.
     fn related_images(&self, image: &str) -> Result<Vec<RelatedImage>, BundleError> {
         let spec = &self.csv().object["spec"];
         let path = "spec.relatedImages";
@@ -199,7 +199,7 @@ impl BundleContent {
     }
 }
 
-/// The fields of a value, which must be there.
+/// Returns the fields of a property's value, which must not be null.
 fn fields<'a>(what: &str, property: &'a Property) -> Result<Fields<'a>, BundleError> {
     if property.value.is_null() {
         return Err(wrong(what, property, "it has no value"));
@@ -214,7 +214,7 @@ fn wrong(what: &str, property: &Property, reason: &str) -> BundleError {
     }
 }
 
-/// The API a property or dependency names.
+/// Returns the API a property or dependency names.
 fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
     let wrong = |reason: String| wrong(what, property, &reason);
     let fields = fields(what, property)?;
@@ -225,7 +225,7 @@ fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
     })
 }
 
-/// A package property with its fields in their form.
+/// Returns a package property with its fields in canonical form.
 fn package_of(property: &Property) -> Result<Property, BundleError> {
     let wrong = |reason: String| wrong("property", property, &reason);
     let fields = fields("property", property)?;
@@ -240,7 +240,7 @@ fn package_of(property: &Property) -> Result<Property, BundleError> {
     Ok(Property::new(kinds::PACKAGE, value))
 }
 
-/// The property that a dependency which is no API becomes.
+/// Returns the property for a dependency that is not an API.
 fn requirement(dependency: &Property) -> Result<Property, BundleError> {
     if dependency.kind != kinds::PACKAGE {
         return Ok(dependency.clone());

@@ -1,7 +1,7 @@
 //! Checks of a bundle's files, before an image is made of them.
 //!
-//! Format first (directories, annotations, dependencies), then content (kinds, CSV, CRDs, other objects). All problems are
-//! told, in upstream's words where it has any. Rules: `docs/reference/catalog-files.md`.
+//! The format is checked first (directories, annotations, dependencies), then the content (kinds, CSV, CRDs, other objects). All
+//! problems are reported, with upstream's text if it has one. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 
@@ -22,30 +22,30 @@ mod objects;
 pub use content::check_content;
 pub use format::check_format;
 
-/// Checks that are made on request.
+/// Optional checks.
 #[derive(Clone, Debug, Default)]
 pub struct Optional {
-    /// What the public hub asks for.
+    /// Requirements of the public hub.
     pub operator_hub: bool,
-    /// Objects that can hurt a cluster.
+    /// Objects that can harm a cluster.
     pub bundle_objects: bool,
-    /// Categories to take instead of the hub's.
+    /// Allowed categories that replace the hub's.
     pub categories: Option<Vec<String>>,
 }
 
-/// Formats a bundle can have.
+/// Formats of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediaType {
-    /// A chart.
+    /// A Helm chart.
     Helm,
-    /// With a ClusterServiceVersion.
+    /// Manifests with a ClusterServiceVersion.
     RegistryV1,
     /// Manifests only.
     Plain,
 }
 
 impl MediaType {
-    /// The value of the annotation.
+    /// Returns the value of the annotation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Helm => "helm",
@@ -54,7 +54,7 @@ impl MediaType {
         }
     }
 
-    /// Tells from the files of a manifests directory, by name.
+    /// Detects the format from the files of a manifests directory, by name.
     pub fn of<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Self {
         let parsed = |bytes: &B| yaml::parse_first(bytes.as_ref()).map(|(value, _)| value);
         let is_chart = files
@@ -75,7 +75,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// A field whose name may be written in any case, as upstream's decoder takes it.
+/// Returns a field with a case-insensitive name, as upstream's decoder does.
 pub(super) fn any_case<'a>(value: &'a Value, key: &str) -> &'a Value {
     value
         .as_object()

@@ -1,4 +1,4 @@
-//! Manifests that a catalog carries itself, in `olm.bundle.object` properties.
+//! Manifests that a catalog contains itself, in `olm.bundle.object` properties.
 
 use olm_fbc::bundle_object;
 use olm_fbc::manifest::CSV_KIND;
@@ -9,12 +9,12 @@ use serde_json::Value;
 /// Reads the `data` of an `olm.bundle.object` property: base64 of an object in JSON or YAML.
 ///
 /// # Errors
-/// What is wrong with it, as text.
+/// The cause, as text.
 pub fn decode(data: &str) -> Result<Value, String> {
     bundle_object::decode(data)?.value()
 }
 
-/// The manifests a bundle blob carries; those that cannot be read are left out.
+/// Returns the manifests in a bundle blob; those that cannot be read are skipped.
 pub fn objects(bundle: &Bundle) -> impl Iterator<Item = Value> {
     bundle
         .properties
@@ -25,12 +25,12 @@ pub fn objects(bundle: &Bundle) -> impl Iterator<Item = Value> {
         })
 }
 
-/// The first ClusterServiceVersion among the manifests a bundle blob carries.
+/// Returns the first ClusterServiceVersion among the manifests in a bundle blob.
 pub fn csv(bundle: &Bundle) -> Option<Value> {
     objects(bundle).find(|object| object["kind"] == CSV_KIND)
 }
 
-/// What a catalog shows of the CSV: a field of the CSV's `spec` from its manifest, else of `olm.csv.metadata`.
+/// Returns a field that a catalog displays of the CSV: from the `spec` of its manifest, else from `olm.csv.metadata`.
 pub fn csv_field(bundle: &Bundle, name: &str) -> Option<Value> {
     if let Some(csv) = csv(bundle) {
         return csv["spec"].get(name).cloned();

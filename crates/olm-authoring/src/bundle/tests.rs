@@ -299,7 +299,7 @@ fn what_is_ignored_is_said() {
     assert_eq!(bundle.manifests[3].object["metadata"]["labels"]["a"], "b");
 }
 
-/// Properties of the blob without manifests, as JSON lines.
+/// Returns the properties of the blob without manifests, as JSON lines.
 fn properties(extra: &[(&str, &str)]) -> Vec<String> {
     let blob = read(extra)
         .and_then(|bundle| bundle.to_blob(""))
@@ -334,7 +334,7 @@ fn given_properties_are_brought_into_their_form() {
             r#"{"group":"example.com","kind":"Demo","version":"v1beta1"}"#,
         ]
     );
-    // What is asked for twice is asked for twice, as upstream has it.
+    // A repeated requirement is kept twice, as upstream does.
     let twice = "dependencies:\n- {type: foo, value: 1}\n- {type: foo, value: 1}\n";
     assert_eq!(
         properties(&[("metadata/dependencies.yaml", twice)])[..2],
@@ -450,7 +450,7 @@ fn owned_apis_are_those_of_a_definition() {
     assert!(crd("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1").is_ok());
 }
 
-/// Channels are often called like numbers.
+/// Channel names often look like numbers.
 #[test]
 fn annotations_without_quotes_are_taken_as_they_are_written() {
     let annotations = "annotations:\n  operators.operatorframework.io.bundle.package.v1: demo\n  \
@@ -462,7 +462,7 @@ fn annotations_without_quotes_are_taken_as_they_are_written() {
     assert_eq!(bundle.annotations["other"], "010");
 }
 
-/// Whatever nobody reads is named.
+/// Ignored data is named.
 #[test]
 fn unreadable_ranges_and_second_documents_are_warnings() {
     let with_range = |range: &str| {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::ConfigMapError;
 use crate::bundle::SKIP_RANGE;
 
-/// What one text may cost. A ConfigMap is small, so aliases that make it large are somebody's joke.
+/// Limits of one text. A ConfigMap is small, so only a hostile one expands by aliases.
 const LIMITS: Limits = Limits {
     document_bytes: keys::MAX_BYTES,
     depth: 128,
@@ -22,26 +22,26 @@ const LIMITS: Limits = Limits {
     alias_bytes: keys::MAX_BYTES,
 };
 
-/// What a ConfigMap holds.
+/// Content of a ConfigMap.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) packages: Vec<PackageList>,
-    /// By name.
+    /// ClusterServiceVersions by name.
     pub(super) csvs: BTreeMap<String, Csv>,
     pub(super) crds: Vec<Crd>,
-    /// What is left out of the lists, and why.
+    /// Skipped items, with the reason.
     pub(super) warnings: Vec<String>,
 }
 
-/// A package and where its channels begin.
+/// A package and the heads of its channels.
 #[derive(Debug)]
 pub(super) struct PackageList {
     pub(super) name: String,
-    /// Position in its list.
+    /// Index in its list.
     pub(super) index: usize,
-    /// Each name once.
+    /// Channels with unique names.
     pub(super) channels: Vec<ChannelHead>,
-    /// May be empty.
+    /// Default channel; may be empty.
     pub(super) default_channel: String,
 }
 
@@ -51,34 +51,34 @@ pub(super) struct ChannelHead {
     pub(super) current_csv: String,
 }
 
-/// A ClusterServiceVersion.
+/// A ClusterServiceVersion of the ConfigMap.
 #[derive(Debug)]
 pub(super) struct Csv {
     pub(super) name: String,
-    /// Where it stands, for messages.
+    /// Position, for messages.
     pub(super) place: String,
-    /// Position in its list.
+    /// Index in its list.
     pub(super) index: usize,
     pub(super) object: Value,
-    /// Of its JSON.
+    /// Size of its JSON, in bytes.
     pub(super) bytes: usize,
     pub(super) replaces: String,
     pub(super) skips: Vec<String>,
     pub(super) skip_range: String,
-    /// Positions of the definitions that it owns.
+    /// Indices of the definitions that it owns.
     pub(super) owned: BTreeSet<usize>,
 }
 
-/// A CustomResourceDefinition.
+/// A CustomResourceDefinition of the ConfigMap.
 #[derive(Debug)]
 pub(super) struct Crd {
     pub(super) place: String,
     pub(super) object: Value,
-    /// Of its JSON.
+    /// Size of its JSON, in bytes.
     pub(super) bytes: usize,
 }
 
-/// Name, version and kind: what a ClusterServiceVersion says of a definition that it owns.
+/// Name, version and kind, by which a ClusterServiceVersion refers to an owned definition.
 type CrdKey = (String, String, String);
 
 impl Content {
@@ -125,7 +125,7 @@ impl Content {
     }
 }
 
-/// The packages in the order of their list. Of two with one name the last counts, as upstream loads them one after the other.
+/// Returns the packages in the order of their list. If two have the same name, the last is used, as upstream loads them in order.
 fn packages(text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<PackageList>, ConfigMapError> {
     let place = |index: usize| format!("{}[{index}]", keys::PACKAGES);
     let mut packages = Vec::new();
@@ -149,7 +149,7 @@ fn packages(text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<PackageList>,
     }))
 }
 
-/// Of the items with one name the last; the others are handed to `left_out` with it.
+/// Keeps the last item of each name; the others are passed to `left_out` with it.
 fn last_of_each<T>(items: Vec<T>, name: impl Fn(&T) -> String, mut left_out: impl FnMut(&T, &T)) -> Vec<T> {
     let named = items.iter().enumerate();
     let last: BTreeMap<String, usize> = named.map(|(index, item)| (name(item), index)).collect();
@@ -262,7 +262,7 @@ fn owned_key(owned: &Value) -> CrdKey {
     )
 }
 
-/// One key for each version of a definition, which is known by its group and its plural, whatever it is called.
+/// Returns one key per version of a definition. Group and plural identify the definition; its own name is ignored.
 fn crd_keys(object: &Value) -> BTreeSet<CrdKey> {
     let spec = &object["spec"];
     let versions = spec["versions"].as_array().into_iter().flatten();
@@ -277,9 +277,8 @@ fn crd_keys(object: &Value) -> BTreeSet<CrdKey> {
         .collect()
 }
 
-/// The objects of a list with the place and position of each. What the list is of says what its objects are, so their type is
-/// completed; those that are said to be of another kind are left out, as they would be installed although nobody looks for them
-/// here.
+/// Returns the objects of a list with place and index. The key of the list defines their kind, so their type is completed.
+/// Objects of another declared kind are skipped: they would be installed although a reader does not expect them here.
 fn typed(
     key: &'static str,
     text: &[u8],
@@ -309,7 +308,8 @@ fn csv_type(_: &Value) -> &'static str {
     v1alpha1::API_VERSION
 }
 
-/// The version counts, the group may be missing. `spec.version` is of the old API alone.
+/// Returns the `apiVersion` of a definition. Only the version is used, because the group may be missing. `spec.version` exists
+/// only in the old API.
 fn crd_type(object: &Value) -> &'static str {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     match api_version.rsplit('/').next() {
@@ -319,7 +319,7 @@ fn crd_type(object: &Value) -> &'static str {
     }
 }
 
-/// The items of a text; nothing is an empty list.
+/// Returns the items of a text; an empty text is an empty list.
 fn list(key: &'static str, text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<Value>, ConfigMapError> {
     let mut documents = Documents::with_limits(text, LIMITS).as_yaml();
     let first = documents.next().transpose();

@@ -1,4 +1,4 @@
-//! ConfigMaps in, channels and bundles or a fault out.
+//! Conversion of ConfigMaps to channels and bundles, or to a fault.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn csv(name: &str, version: &str) -> Value {
     })
 }
 
-/// `name@version`, `name@version>replaced`, `name@version>replaced!skipped!skipped`
+/// Parses `name@version`, `name@version>replaced`, `name@version>replaced!skipped!skipped`.
 fn csvs(text: &str) -> Value {
     let csv = |word: &str| {
         let mut parts = word.split('!');
@@ -58,7 +58,7 @@ fn fault(crds: &Value, csvs: &Value, packages: &Value) -> String {
     convert_lists(crds, csvs, packages).unwrap_err().to_string()
 }
 
-/// `channel: entry entry`, an entry as for [`csvs`] without its version.
+/// Prints `channel: entry entry`, with entries as for [`csvs`] without their version.
 fn channels(converted: &Converted) -> Vec<String> {
     let shown = |entry: &ChannelEntry| {
         let skips = entry
@@ -104,7 +104,7 @@ fn cat_009_channels_follow_replaces_from_their_current_csv() {
             &[("fast", "c"), ("stable", "b")],
             "fast: c>b b>a a; stable: b>a a",
         ),
-        // Skipped versions are offered as far as they are there.
+        // Skipped versions are offered if they exist.
         (
             "a@1.0.0 b@1.1.0>a c@1.2.0>a!b!gone",
             &[("s", "c")],
@@ -116,13 +116,13 @@ fn cat_009_channels_follow_replaces_from_their_current_csv() {
             &[("s", "d")],
             "s: d>b!c b>a a c!b",
         ),
-        // Rules of file-based catalogs that upstream's loader does not know: what lies behind a skipped version is there, the
-        // head may be skipped, versions need not differ, and be no versions.
+        // Rules of file-based catalogs that upstream's loader does not have: versions behind a skipped one are kept, the head may
+        // be skipped, and versions may be equal or invalid.
         ("a@1.0.0 b@1.1.0>a c@1.2.0>b!b", &[("s", "c")], "s: c>b!b b>a a"),
         ("a@1.0.0!b b@1.1.0>a", &[("s", "b")], "s: b>a a!b"),
         ("a@1.0.0 b@1.0.0>a", &[("s", "b")], "s: b>a a"),
         ("a@ b@v2>a", &[("s", "b")], "s: b>a a"),
-        // A version in no channel is left out.
+        // A version without a channel is skipped.
         ("a@1.0.0 b@1.1.0>a old@0.1.0", &[("s", "b")], "s: b>a a"),
     ] {
         let converted = convert_lists(&json!([]), &csvs(text), &packages(heads, heads[0].0)).unwrap();
@@ -130,7 +130,7 @@ fn cat_009_channels_follow_replaces_from_their_current_csv() {
     }
 }
 
-/// Upstream loads packages one after the other, and the only channel of one is its default, whatever it says.
+/// Upstream loads packages one after the other. The only channel of a package is its default, even if the package names another.
 #[test]
 fn cat_009_the_last_package_of_a_name_and_the_only_channel_count() {
     let package = |name: &str, heads: &[(&str, &str)], default: &str| {
@@ -166,7 +166,7 @@ fn cat_009_the_last_package_of_a_name_and_the_only_channel_count() {
     );
 }
 
-/// A list says what its objects are.
+/// The key of a list defines the kind of its objects.
 #[test]
 fn cat_009_the_type_of_an_object_is_completed() {
     let owner = |api_version: Option<&str>, kind: Option<&str>| {
@@ -426,10 +426,10 @@ fn texts_that_are_no_lists_are_told() {
     }
 }
 
-/// Four questions: what is endless, or grows when it is read.
+/// Four endless or growing inputs.
 #[test]
 fn a_catalog_that_grows_when_it_is_read_is_refused() {
-    // Each line repeats the one before nine times.
+    // Each line repeats the previous one nine times.
     let mut bomb = "- &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for depth in 1..10 {
         let before = format!("*a{}", depth - 1);
@@ -447,7 +447,7 @@ fn a_catalog_that_grows_when_it_is_read_is_refused() {
         "the catalog in the configmap is larger than 8388608 bytes"
     );
 
-    // A definition is part of every bundle that owns it.
+    // A definition is copied into every bundle that owns it.
     let mut wide = crd("things", &["v1"]);
     wide["spec"]["description"] = json!("x".repeat(1 << 20));
     let owner = |number: usize| {
@@ -468,7 +468,7 @@ fn a_catalog_that_grows_when_it_is_read_is_refused() {
         "the bundles of the configmap are larger than 67108864 bytes together"
     );
 
-    // A chain is part of every channel that begins with its head.
+    // A chain is copied into every channel that begins with its head.
     let chain: Value = (0..200)
         .map(|number| {
             let mut csv = csv(&format!("a{number}"), &format!("1.0.{number}"));
@@ -489,7 +489,7 @@ fn a_catalog_that_grows_when_it_is_read_is_refused() {
     );
 }
 
-/// What one version says of others stands in each channel that it is in.
+/// A version's references are copied into each of its channels.
 #[test]
 fn what_channels_repeat_is_bounded() {
     let channels = |count: usize, current: &str| {

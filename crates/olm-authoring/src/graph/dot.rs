@@ -1,10 +1,10 @@
-//! The language of Graphviz.
+//! Graphs in the language of Graphviz.
 
 use std::fmt::Write as _;
 
 use super::{EdgeKind, Node, PackageGraph};
 
-/// The graph for `dot`: a cluster a channel.
+/// Returns the graph for `dot`: one cluster per channel.
 pub fn to_dot(graph: &PackageGraph) -> String {
     let mut text = format!(
         "digraph {} {{\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white, fontname=\"sans-serif\"];\n",

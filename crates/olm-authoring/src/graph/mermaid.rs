@@ -1,10 +1,10 @@
-//! Mermaid text, with marks that `render-graph` of upstream does not have.
+//! Graphs as mermaid text, with marks that upstream's `render-graph` does not have.
 
 use std::fmt::Write as _;
 
 use super::{EdgeKind, PackageGraph};
 
-/// The graph as mermaid text: a subgraph a channel, a class a mark.
+/// Returns the graph as mermaid text: one subgraph per channel, one class per mark.
 pub fn to_mermaid(graph: &PackageGraph) -> String {
     let mut text = "graph LR
   classDef head fill:#ceead6
@@ -41,7 +41,7 @@ pub fn to_mermaid(graph: &PackageGraph) -> String {
     text.push_str("  end\n");
     for (number, channel) in graph.channels.iter().enumerate() {
         for (index, node) in channel.nodes.iter().enumerate() {
-            // A node has one class: the gravest.
+            // A node has one class: the most severe.
             if let Some(mark) = ["unreachable", "deprecated", "absent", "skipped", "head"]
                 .into_iter()
                 .find(|mark| node.marks().contains(mark))
@@ -53,7 +53,7 @@ pub fn to_mermaid(graph: &PackageGraph) -> String {
     text
 }
 
-/// Mermaid knows no backslash: quotes are written as entities.
+/// Quotes a text for mermaid, which has no backslash escapes: quotes become entities.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "#quot;").replace('\n', " "))
 }

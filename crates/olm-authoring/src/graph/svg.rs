@@ -1,4 +1,4 @@
-//! A drawing that needs no other tool: a row a channel, versions from left to right, upgrades as arcs.
+//! Graphs as a drawing that needs no other tool: one row per channel, versions from left to right, upgrades as arcs.
 
 use std::fmt::Write as _;
 
@@ -7,15 +7,15 @@ use super::{ChannelGraph, Edge, EdgeKind, Node, PackageGraph};
 const MARGIN: usize = 24;
 const GAP: usize = 36;
 const NODE_HEIGHT: usize = 40;
-/// Width of a letter of the names, in a font of fixed width.
+/// Width of a letter of the names, in a monospaced font.
 const LETTER: usize = 7;
-/// Height an arc gains for each node it passes over, and its most.
+/// Height an arc gains for each node it passes, and the maximum height.
 const RISE: usize = 14;
 const HIGHEST: usize = 160;
 const TITLE: usize = 30;
 const LEGEND: &str = "solid: replaces · dashed: skips · dotted: skipRange · green: head · yellow: deprecated · red: no upgrades lead to the head · gray: no bundle";
 
-/// The graph as a picture.
+/// Returns the graph as SVG.
 pub fn to_svg(graph: &PackageGraph) -> String {
     let mut body = String::new();
     let mut top = MARGIN + TITLE;
@@ -50,7 +50,7 @@ pub fn to_svg(graph: &PackageGraph) -> String {
     )
 }
 
-/// Left edge and width of each node.
+/// Returns the left edge and width of each node.
 fn place(channel: &ChannelGraph) -> Vec<(usize, usize)> {
     let mut x = MARGIN;
     channel
@@ -76,7 +76,7 @@ fn arc_height(channel: &ChannelGraph, counts: impl Fn(EdgeKind) -> bool) -> usiz
         .unwrap_or(0)
 }
 
-/// How far an arc leaves the row: none between neighbours.
+/// Returns the distance of an arc from the row: 0 between neighbours.
 fn rise(edge: &Edge) -> usize {
     let distance = edge.from.abs_diff(edge.to);
     match (distance, edge.kind) {
@@ -130,7 +130,7 @@ fn draw_edge(out: &mut String, edge: &Edge, boxes: &[(usize, usize)], row: usize
         format!("M{start},{y} L{end},{y}")
     } else {
         let (start, end) = (from.0 + from.1 / 2, to.0 + to.1 / 2);
-        // Replaces above the row, the rest below. The arc's top is at half of what its control points rise.
+        // Replaces edges are above the row, the others below. The top of an arc is at half the height of its control points.
         let (y, control) = match edge.kind {
             EdgeKind::Replaces => (row, row.saturating_sub(rise * 4 / 3)),
             _ => (row + NODE_HEIGHT, row + NODE_HEIGHT + rise * 4 / 3),
@@ -172,7 +172,7 @@ fn draw_node(out: &mut String, node: &Node, x: usize, width: usize, row: usize) 
     );
 }
 
-/// Version and marks.
+/// Returns version and marks.
 fn second_line(node: &Node) -> String {
     let marks = node.marks().join(", ");
     match &node.version {

@@ -139,7 +139,7 @@ fn svg_is_well_formed_and_shows_all_bundles() {
     assert_eq!(text.matches("marker-end").count(), 6);
     assert!(text.contains(">3.0.0 · head<"), "{text}");
     assert!(text.contains("p.&lt;v5&gt; &amp; &quot;more&quot;") && text.contains("fill=\"#f4c7c3\""));
-    // Every tag that is opened is closed.
+    // Every opened tag is closed.
     let mut open = Vec::new();
     for tag in text
         .split('<')

@@ -14,7 +14,7 @@ use crate::bundle::object;
 use crate::icon;
 use crate::manifest_validator::ManifestValidator;
 
-/// Largest message a client takes unless told otherwise, with room for what a bundle has besides its manifests.
+/// Default maximum message size of clients in bytes, minus room for the parts of a bundle besides its manifests.
 const MESSAGE_BYTES: usize = (4 << 20) - (64 << 10);
 
 impl Linter<'_> {
@@ -132,7 +132,7 @@ impl Linter<'_> {
                 );
             }
         }
-        // Without manifests either it is a fault, which validation tells.
+        // Without manifests, too, it is a fault that validation reports.
         if bundle.image.is_empty() && has_objects {
             tell(
                 Rule::NoImage,
@@ -162,7 +162,7 @@ impl Linter<'_> {
     }
 }
 
-/// What keeps a value from being a constraint, as far as its shape tells.
+/// Returns why a value is not a constraint, judged by its shape.
 fn constraint_problem(value: &serde_json::Value, validator: &dyn ManifestValidator) -> Option<String> {
     const FORMS: [&str; 6] = ["cel", "gvk", "package", "all", "any", "not"];
     let Some(map) = value.as_object() else {

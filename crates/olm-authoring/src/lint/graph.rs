@@ -10,7 +10,7 @@ use olm_fbc::validate::PackageModel;
 
 use super::{Linter, Rule};
 
-/// So many bundles of a package are compared with a name that is none of them.
+/// Maximum number of bundles of a package that are compared with an unknown name.
 const MAX_COMPARED: usize = 1000;
 
 impl Linter<'_> {
@@ -131,8 +131,8 @@ impl Linter<'_> {
     }
 }
 
-/// The bundle that an entry with a `replaces` which leads nowhere may have meant: of those below its own version the one with
-/// the nearest name.
+/// Returns the bundle that a dangling `replaces` may have meant: the one with the nearest name among those below the entry's
+/// version.
 fn nearest_below<'a>(package: &'a PackageModel, entry: &ChannelEntry) -> Option<&'a str> {
     let own = version(package, &entry.name);
     let is_below =

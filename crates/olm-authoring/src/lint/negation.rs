@@ -1,13 +1,14 @@
-//! Where a constraint says `not`, which rarely asks for what its author means.
+//! Finds `not` in constraints, which rarely means what its author intends.
 //!
-//! A constraint is asked of one candidate at a time (`spec/resolver.md`, compound constraints), and before anything is chosen there is nothing to take away from.
+//! A constraint is tested on one candidate at a time (`spec/resolver.md`, compound constraints). Before anything is selected
+//! there is nothing to exclude.
 
 use serde_json::Value;
 
-/// So many are named of one constraint.
+/// Maximum number of findings for one constraint.
 const MAX_NAMED: usize = 5;
 
-/// What stands around a `not`.
+/// Expression that contains a `not`.
 #[derive(Clone, Copy)]
 enum Around {
     Nothing,
@@ -16,7 +17,7 @@ enum Around {
     Not,
 }
 
-/// What each `not` of a constraint comes to, as `all.constraints[1].not: …`. The first few.
+/// Returns the meaning of each `not` of a constraint, as `all.constraints[1].not: …`; at most [`MAX_NAMED`].
 pub(super) fn negations(constraint: &Value) -> Vec<String> {
     let mut found = Vec::new();
     look(constraint, Around::Nothing, "", &mut found);
@@ -39,7 +40,7 @@ fn look(constraint: &Value, around: Around, place: &str, found: &mut Vec<String>
     }
 }
 
-/// What a `not` asks for where it stands.
+/// Returns the meaning of a `not` in its context.
 fn comes_to(around: Around) -> &'static str {
     match around {
         Around::All => {

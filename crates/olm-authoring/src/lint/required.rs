@@ -1,4 +1,4 @@
-//! Rules about packages that bundles require of the catalog they are in.
+//! Rules about packages that bundles require from their own catalog.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use super::{Linter, Rule};
 
-/// So many requirements of a catalog are looked at.
+/// Maximum number of requirements of a catalog that are checked.
 const MAX_REQUIREMENTS: usize = 20_000;
-/// So many packages are compared with the name of one that is not there.
+/// Maximum number of packages that are compared with an unknown name.
 const MAX_COMPARED: usize = 10_000;
-/// So many versions of a package are named where none fits.
+/// Maximum number of versions of a package that a finding lists.
 const MAX_VERSIONS: usize = 5;
 
-/// What a bundle asks of another package.
+/// Requirement of a bundle for another package.
 pub(super) struct Requirement {
     package: String,
     bundle: String,
@@ -28,7 +28,7 @@ pub(super) struct Requirement {
 }
 
 impl Linter<'_> {
-    /// Keeps what a bundle requires until all packages are known.
+    /// Keeps the requirements of a bundle until all packages are known.
     pub(super) fn keep_requirements(&mut self, bundle: &Bundle) {
         let mut found = Vec::new();
         for property in &bundle.properties {
@@ -49,8 +49,8 @@ impl Linter<'_> {
         }
     }
 
-    /// A package that is not there may be in another catalog, and so may its other versions; but names that look like that
-    /// of a package here are a slip, and a package is rarely spread over catalogs.
+    /// Reports unmet requirements. A missing package, and its versions, may be in another catalog. But a name that resembles a
+    /// package of this catalog is probably a misspelling, and a package is rarely spread over catalogs.
     pub(super) fn required_packages(&mut self, model: &Model) {
         let mut known: BTreeMap<PackageRequired, Option<(Rule, String)>> = BTreeMap::new();
         for requirement in std::mem::take(&mut self.requirements) {
@@ -68,7 +68,7 @@ impl Linter<'_> {
     }
 }
 
-/// The packages that a constraint cannot do without.
+/// Collects the packages that a constraint cannot do without.
 fn packages_of(constraint: &Value, found: &mut Vec<PackageRequired>) {
     if let Some(package) = constraint.get("package") {
         let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
@@ -116,7 +116,7 @@ fn versions(package: &PackageModel) -> BTreeSet<&Version> {
         .collect()
 }
 
-/// `2.0.0 and 1.0.0`, the newest first.
+/// Returns a list such as `2.0.0 and 1.0.0`, the newest first.
 fn listed(versions: &BTreeSet<&Version>) -> String {
     let newest = versions.iter().rev().take(MAX_VERSIONS);
     let mut words: Vec<String> = newest.map(ToString::to_string).collect();

@@ -66,7 +66,7 @@ fn a_bundle_without_image_is_found_where_its_manifests_make_it_valid() {
         let properties = blobs[2]["properties"].as_array_mut().expect("list");
         properties.push(json!({"type": "olm.bundle.object", "value": {"data": data}}));
     });
-    // Without manifests it is a fault already.
+    // Without manifests it is already a fault.
     let mut blobs = clean();
     blobs[2]["image"] = json!("");
     let Report { faults, findings } = report(&blobs);
@@ -87,7 +87,7 @@ fn a_clean_catalog_has_no_findings() {
 
 #[test]
 fn graphs() {
-    // p.v3 and p.v4 skip each other, and nothing leads on from them.
+    // p.v3 and p.v4 skip each other, and no edges lead on from them.
     finds(
         Rule::NoUpgradePath,
         "from \"p.v3\" to the head \"p.v2\"",
@@ -271,7 +271,7 @@ fn con_013_a_not_is_found_by_lint() {
     );
 }
 
-/// D15: lint ended at what validate refuses, and told nothing of the rest.
+/// D15: lint stopped at the first error of validate and reported nothing else.
 #[test]
 fn what_does_not_validate_is_linted_all_the_same() {
     let mut blobs = clean();
@@ -290,7 +290,7 @@ fn what_does_not_validate_is_linted_all_the_same() {
     "#);
 }
 
-/// D15: `replace:` was nobody's business, and its fault "multiple channel heads".
+/// D15: `replace:` was ignored, and only its consequence "multiple channel heads" was reported.
 #[test]
 fn misspelt_names_are_found_whether_the_catalog_is_valid_or_not() {
     finds(
@@ -348,7 +348,7 @@ fn required_packages_are_looked_up_in_the_catalog() {
           \"disk\"? (c.json, document 4)"
         ]
     );
-    // Other catalogs may have it, and one of several will do.
+    // Other catalogs may have it, and one of several alternatives is enough.
     for property in [
         required("elsewhere", ">=1.0.0"),
         required("disk", ">=2.0.0"),
@@ -385,7 +385,7 @@ fn of_many_versions_the_newest_are_named() {
     );
 }
 
-/// D15: a `replaces` that leads nowhere names the nearest bundle that it could have meant.
+/// D15: a dangling `replaces` names the nearest bundle that it could have meant.
 #[test]
 fn a_dangling_replaces_names_the_nearest_bundle() {
     let blobs = |replaces: &'static str| {

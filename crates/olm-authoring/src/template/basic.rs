@@ -1,4 +1,4 @@
-//! A catalog whose bundles are images only.
+//! Templates of catalogs whose bundles are images only.
 
 use go_compat::json::Fields;
 use olm_fbc::schema::{Blob, Bundle};
@@ -59,7 +59,7 @@ impl Basic {
     }
 }
 
-/// Upstream looks at these fields alone; a name is tolerated.
+/// Returns true if a bundle has only an image. Upstream checks only these fields, so a name is accepted.
 fn is_image_only(bundle: &Bundle) -> bool {
     !bundle.image.is_empty()
         && bundle.package.is_empty()

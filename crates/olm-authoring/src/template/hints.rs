@@ -1,4 +1,4 @@
-//! What was probably meant by names in a template that nobody knows or reads.
+//! Suggestions for unknown names in a template.
 
 use go_compat::json::Fields;
 use olm_fbc::did_you_mean::{did_you_mean, suggestion};
@@ -8,20 +8,20 @@ use serde_json::{Map, Value};
 
 use super::{Kind, SUBSTITUTIONS};
 
-/// What was meant by an unknown schema of a template, and those there are.
+/// Returns a suggestion for an unknown schema of a template, with the known schemas.
 pub(super) fn schema(found: &str) -> String {
     let known = Kind::ALL.map(Kind::schema);
     format!("; known are {}{}", known.join(", "), suggestion(found, known))
 }
 
-/// The key that was probably meant as `schema`, as part of an error.
+/// Returns the key that was probably meant as `schema`, as part of an error.
 pub(super) fn no_schema(document: &Value) -> String {
     let keys = document.as_object().into_iter().flat_map(Map::keys);
     let mut misspelt = keys.filter(|key| did_you_mean(key, ["schema"]).is_some());
     misspelt.next().map_or_else(String::new, |key| by_key(key))
 }
 
-/// As [`no_schema`], of an entry.
+/// Does the same as [`no_schema`] for an entry.
 pub(super) fn of_entry(error: &BlobError) -> String {
     match error {
         BlobError::NoSchema {
@@ -35,8 +35,8 @@ fn by_key(key: &str) -> String {
     format!(" (did you mean \"schema\" by {key:?}?)")
 }
 
-/// Names that nobody reads and that look like ones that are read. Upstream reads over them, so they are no errors. (Those of
-/// a semver template are, and never come here.)
+/// Returns unknown names that resemble known ones. Upstream ignores them, so they are not errors. In a semver template they are
+/// errors, so that kind returns nothing here.
 pub(super) fn of_document(kind: Kind, document: &Value, entries: &[Blob]) -> Vec<String> {
     let known: &[&str] = match kind {
         Kind::Basic => &["schema", "entries"],

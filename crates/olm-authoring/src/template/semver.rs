@@ -1,8 +1,8 @@
-//! Channels made from versions.
+//! Templates that derive channels from versions.
 //!
-//! Bundles are listed under `candidate`, `fast` and `stable`. Each gives channels by major version, by minor version, or both.
-//! Within one list, kind of channel and major version, the highest patch of each minor version replaces the highest of the
-//! minor version before it and skips everything else below.
+//! Bundles are listed under `candidate`, `fast` and `stable`. Each list gives channels by major version, by minor version, or
+//! both. Replacements stay within one list, kind of channel and major version. There the highest patch of each minor version
+//! replaces the highest of the previous minor version and skips all other versions below.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ const FIELDS: [&str; 7] = [
     "stable",
 ];
 
-/// What channels are named after, from the less to the more preferred.
+/// Version part in channel names, from the less to the more preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stream {
     Major,
@@ -56,7 +56,7 @@ impl Semver {
         Self::read_strictly(document).map_err(TemplateError::Shape)
     }
 
-    /// Unknown keys are errors: a misspelled one would silently leave channels out.
+    /// Reads a template. Unknown keys are errors: a misspelt one would silently remove channels.
     fn read_strictly(document: &Value) -> Result<Self, String> {
         let mut major = false;
         let mut minor = false;
@@ -161,7 +161,7 @@ impl Semver {
             .collect())
     }
 
-    /// Channels by name, and the name of the default one.
+    /// Returns channels by name, and the name of the default channel.
     fn channels(&self, package: &str, archetypes: &[(&str, Vec<Versioned<'_>>)]) -> (Vec<Channel>, String) {
         let mut channels: BTreeMap<String, Channel> = BTreeMap::new();
         let mut default = None;
@@ -176,7 +176,7 @@ impl Semver {
                         }
                     };
                     let channel = channels.entry(name.clone()).or_insert_with(|| {
-                        // A channel counts with its lowest version, which comes first.
+                        // A channel is compared by its lowest version, which is the first.
                         let candidate = (rank, bundle.version.clone(), *stream == self.preference, *stream);
                         if default.as_ref().is_none_or(|(best, _)| candidate > *best) {
                             default = Some((candidate, name.clone()));
@@ -201,7 +201,7 @@ impl Semver {
     }
 }
 
-/// Each image once, in the order of first mention.
+/// Returns each image once, in the order of first mention.
 fn images_once(lists: &[Vec<String>]) -> Vec<&String> {
     let mut images: Vec<&String> = Vec::new();
     for image in lists.iter().flatten() {
@@ -218,7 +218,7 @@ fn object_of<'a>(what: &str, value: &'a Value) -> Result<&'a Map<String, Value>,
         .ok_or_else(|| format!("{what}: expected an object"))
 }
 
-/// A field that nobody reads, `place` behind it, and the known one that was probably meant.
+/// Describes an unknown field, followed by `place` and a suggestion.
 fn unknown_field(key: &str, place: &str, known: &[&str]) -> String {
     format!(
         "unknown field {key:?}{place}{}",
@@ -298,7 +298,7 @@ fn read_versions<'a>(images: &[String], rendered: &'a Rendered) -> Result<Vec<Ve
     Ok(found)
 }
 
-/// Versions that differ in build metadata only have no order.
+/// Rejects versions that differ only in build metadata, because they have no order.
 fn check_versions(bundles: &[Versioned<'_>]) -> Result<(), String> {
     let mut clashes = Vec::new();
     for (index, bundle) in bundles.iter().enumerate() {
@@ -324,7 +324,7 @@ fn check_versions(bundles: &[Versioned<'_>]) -> Result<(), String> {
     ))
 }
 
-/// `replaces` and `skips` of bundles sorted by version.
+/// Returns `replaces` and `skips` of bundles sorted by version.
 fn edges(bundles: &[Versioned<'_>]) -> Vec<(String, Vec<String>)> {
     let minor = |version: &Version| (version.major, version.minor);
     let mut edges = Vec::with_capacity(bundles.len());
@@ -354,7 +354,7 @@ fn edges(bundles: &[Versioned<'_>]) -> Vec<(String, Vec<String>)> {
     edges
 }
 
-/// Description and icon are those of the newest bundle in the default channel.
+/// Sets description and icon to those of the newest bundle in the default channel.
 fn describe(package: &mut Package, channels: &[Channel], bundles: &[Bundle]) {
     let head = channels
         .iter()

@@ -1,4 +1,4 @@
-//! A catalog in which bundles take the place of others.
+//! Templates in which bundles replace others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{Rendered, SUBSTITUTIONS, TemplateError, read_entries};
 use olm_fbc::did_you_mean::suggestion;
 
-/// So many bundles are compared with the name of one that is not there.
+/// Maximum number of bundles that are compared with an unknown name.
 const MAX_COMPARED: usize = 10_000;
 
 #[derive(Debug)]
@@ -26,9 +26,9 @@ pub(super) struct Substitutes {
 
 #[derive(Debug)]
 struct Substitution {
-    /// Image of the bundle that comes in.
+    /// Image of the substitute.
     name: String,
-    /// Name of the bundle it comes in for.
+    /// Name of the bundle it replaces.
     base: String,
 }
 
@@ -148,7 +148,7 @@ fn substitute(blobs: &mut Vec<Blob>, substitution: &Substitution, rendered: &Ren
     check_catalog(blobs).map_err(|faults| format!("resulting config is not valid FBC: {faults}"))
 }
 
-/// The substitute takes the edges of its base and skips it; what led to the base leads to the substitute.
+/// Moves the edges of the base to the substitute, which skips the base. Edges that led to the base lead to the substitute.
 fn relink(channel: &mut Channel, name: &str, base: &str) {
     let mut added = Vec::new();
     for entry in &mut channel.entries {
@@ -189,7 +189,7 @@ fn check_catalog(blobs: &[Blob]) -> Result<(), String> {
     checker.finish().map(|_| ()).map_err(|faults| faults.to_string())
 }
 
-/// Version and release to compare by. Without a release, the build metadata of a bundle made to substitute another is one.
+/// Returns version and release for comparison. Without a release, the build metadata of a substitute counts as the release.
 fn version_release(bundle: &Bundle) -> Result<VersionRelease, String> {
     let mut packages = bundle
         .properties
@@ -209,7 +209,7 @@ fn version_release(bundle: &Bundle) -> Result<VersionRelease, String> {
     Ok(found)
 }
 
-/// The CSV decides where there is one that can be read, then the metadata.
+/// Returns true for a substitute. A readable CSV decides; without one the metadata does.
 fn is_substitute(bundle: &Bundle) -> bool {
     let annotated = |annotations: &Value| {
         annotations[SUBSTITUTES_FOR]

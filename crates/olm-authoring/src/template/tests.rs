@@ -227,7 +227,7 @@ fn names_that_make_no_template_say_what_was_meant() {
     );
 }
 
-/// Upstream reads over them, so they are no errors; an empty catalog would be all there is to see.
+/// Upstream ignores them, so they are not errors; without a warning the author would see only an empty catalog.
 #[test]
 fn names_in_templates_that_nobody_reads_are_warnings() {
     let warnings = |document: Value| {
@@ -389,7 +389,7 @@ fn catalogs_become_templates_that_render_to_them() {
     assert!(from_catalog(&blobs, Kind::Semver).is_err());
 }
 
-/// Pipelines of two years call it.
+/// Pipelines have called it for two years.
 #[test]
 fn the_composite_template_names_what_took_its_place() {
     let told = [

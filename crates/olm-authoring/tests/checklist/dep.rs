@@ -1,4 +1,4 @@
-//! Properties and dependencies that a bundle brings.
+//! Properties and dependencies of a bundle.
 
 use olm_authoring::bundle::BundleContent;
 use olm_fbc::property::{Typed, kinds};

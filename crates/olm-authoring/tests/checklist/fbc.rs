@@ -1,4 +1,4 @@
-//! Catalogs made from higher forms.
+//! Catalogs rendered from templates.
 
 use olm_authoring::template::Template;
 use olm_fbc::schema::Blob;

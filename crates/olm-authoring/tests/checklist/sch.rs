@@ -1,11 +1,11 @@
-//! Properties that say nothing.
+//! Properties without content.
 
 use olm_authoring::lint::{Report, lint};
 use serde_json::json;
 
 use super::catalogs::{base, json_text, write};
 
-/// Upstream's validation takes them.
+/// Upstream's validation accepts them.
 #[test]
 fn sch_004_a_property_without_type_or_value_is_found_by_lint() {
     for (property, missing) in [

@@ -1,9 +1,9 @@
-//! `.indexignore`: gitignore patterns, but only files are tested, so that a file below an excluded folder can be included
-//! again by a later pattern. Why not a library: decision 0026.
+//! `.indexignore`: gitignore patterns that are tested against files only, so a later pattern can include a file below an excluded
+//! folder again. Decision 0026 explains why this is not a library.
 
 use std::path::Path;
 
-/// Patterns of all ignore files, in the order read.
+/// Patterns of all ignore files, in the order they were read.
 #[derive(Default)]
 pub(super) struct Ignore {
     patterns: Vec<Pattern>,
@@ -15,9 +15,9 @@ struct Pattern {
     /// The pattern, split at slashes.
     parts: Vec<String>,
     negated: bool,
-    /// Ends with a slash: only folders.
+    /// True if the pattern ends with a slash and matches only folders.
     only_folders: bool,
-    /// Has a slash before its end: matched from the domain on, not at any depth.
+    /// True if the pattern has a slash before its end: it matches from the domain on, not at any depth.
     anchored: bool,
 }
 
@@ -33,7 +33,7 @@ impl Ignore {
         );
     }
 
-    /// Whether a file is ruled out: the last pattern that matches decides.
+    /// Returns true if a file is excluded: the last matching pattern decides.
     pub(super) fn matches(&self, file: &Path) -> bool {
         let path = components(file);
         self.patterns
@@ -70,7 +70,7 @@ impl Pattern {
         else {
             return false;
         };
-        // A folder pattern hits a file through its parents.
+        // A folder pattern matches a file through its parents.
         let candidates = if self.only_folders {
             &inside[..inside.len() - 1]
         } else {
@@ -86,8 +86,8 @@ impl Pattern {
     }
 }
 
-/// Matches path components; `**` stands for any number of them. For each part it is known which prefixes of the path the
-/// parts so far match, so many `**` are not slow.
+/// Matches path components; `**` matches any number of them. For each part the loop tracks which prefixes of the path the parts
+/// so far match, so many `**` are not slow.
 fn glob_path(parts: &[String], path: &[String]) -> bool {
     let mut matched = vec![false; path.len() + 1];
     matched[0] = true;
@@ -106,7 +106,7 @@ fn glob_path(parts: &[String], path: &[String]) -> bool {
     matched[path.len()]
 }
 
-/// Matches one path component: `*`, `?`, `[a-z]`, `[!a]`, `\x`. Linear but for the last `*`, so no pattern is slow.
+/// Matches one path component: `*`, `?`, `[a-z]`, `[!a]`, `\x`. Only the last `*` backtracks, so no pattern is slow.
 fn glob(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
@@ -131,7 +131,7 @@ fn glob(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|char| *char == '*')
 }
 
-/// How many pattern characters match `char`, if they do.
+/// Returns the number of pattern characters that match `char`; `None` if they do not match.
 fn match_one(pattern: &[char], char: char) -> Option<usize> {
     match pattern {
         ['?', ..] => Some(1),

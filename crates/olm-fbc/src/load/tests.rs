@@ -60,7 +60,7 @@ fn ignore_files_rule_out() {
         ("**/e.yaml\n[bc]*", "a.yaml d/f.txt"),
         ("?.yaml", "b.json c.clusterserviceversion.yaml d/f.txt"),
         ("[!a].yaml", "a.yaml b.json c.clusterserviceversion.yaml d/f.txt"),
-        // The later pattern decides, though it names the folder and the earlier one the file itself.
+        // The later pattern decides, even if it names the folder and the earlier one the file itself.
         ("!e.yaml\nd/", "a.yaml b.json c.clusterserviceversion.yaml"),
         ("!d/e.yaml\nd", "a.yaml b.json c.clusterserviceversion.yaml"),
     ] {
@@ -140,7 +140,7 @@ fn every_broken_file_is_reported() {
 }
 
 #[cfg(unix)]
-/// Who may not read it and what to do, as the user of a pod is not the one who made the image.
+/// The error names the user and the fix, because the user of a pod is not the author of the image.
 #[test]
 fn an_unreadable_folder_is_told_with_the_user_and_the_way_out() {
     let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
@@ -165,7 +165,7 @@ fn an_unreadable_folder_is_told_with_the_user_and_the_way_out() {
     assert_eq!(other.hint(), None);
 }
 
-/// As upstream's stream decoder, which ends every line.
+/// Upstream's stream decoder terminates every line.
 #[test]
 fn a_block_scalar_at_the_end_of_a_file_keeps_its_line_break() {
     let dir = tempfile::tempdir().expect("folder");
@@ -184,7 +184,7 @@ fn a_block_scalar_at_the_end_of_a_file_keeps_its_line_break() {
     }
 }
 
-/// What YAML takes for a number is not what was written.
+/// YAML may read an unquoted name as a number, which prints differently.
 #[test]
 fn a_name_without_quotes_is_shown_as_it_is_written() {
     let dir = tempfile::tempdir().expect("folder");

@@ -1,4 +1,4 @@
-//! Value of `olm.csv.metadata`: the parts of a CSV that catalogs show.
+//! Value of `olm.csv.metadata`: the parts of a CSV that catalogs display.
 
 use go_compat::json::{Fields, kind_of};
 use serde_json::{Map, Number, Value};
@@ -10,11 +10,11 @@ enum Shape {
     Bool,
     Integer,
     Any,
-    /// Texts.
+    /// List of texts.
     Texts,
     /// An object whose values are texts.
     TextMap,
-    /// An object with these fields; others are not looked at.
+    /// An object with these fields; other fields are ignored.
     Object(Fieldset),
     /// A list of such objects.
     List(Fieldset),
@@ -22,11 +22,11 @@ enum Shape {
 
 type Fieldset = &'static [(&'static str, Shape, Written)];
 
-/// When upstream writes a field.
+/// Condition under which upstream writes a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     Always,
-    /// Unless it is empty.
+    /// The field is written unless it is empty.
     IfSet,
 }
 
@@ -114,7 +114,7 @@ const DESCRIPTOR: Fieldset = &[
     ("value", Any, IfSet),
 ];
 
-/// `value` as upstream writes it: known fields only, empty ones left out but for those that are always there.
+/// Returns `value` as upstream writes it: known fields only, and empty ones only if they are always written.
 fn conform(value: &Value, shape: Shape) -> Value {
     match (shape, value) {
         (Text, Value::Null) => "".into(),
@@ -144,7 +144,7 @@ fn conform_fields(value: &Value, fields: Fieldset) -> Map<String, Value> {
     out
 }
 
-/// Checks `value`, found at `path`.
+/// Checks the shape of `value`, found at `path`.
 fn check(value: &Value, shape: Shape, path: &str) -> Result<(), String> {
     let expected = |what: &str| Err(format!("field {path}: expected {what}, found {}", kind_of(value)));
     match (shape, value) {
@@ -172,7 +172,8 @@ fn check(value: &Value, shape: Shape, path: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a number fits upstream's type of 32 bits. It rewrites documents before it reads them, and `80.0` as `80`.
+/// Returns true if a number fits upstream's 32-bit type. Upstream rewrites documents before it reads them, so `80.0` becomes
+/// `80`.
 fn is_integer(number: &Number) -> bool {
     let range = f64::from(i32::MIN)..=f64::from(i32::MAX);
     number
@@ -187,7 +188,7 @@ fn check_all(items: &[Value], shape: Shape, path: &str) -> Result<(), String> {
         .try_for_each(|(index, item)| check(item, shape, &format!("{path}[{index}]")))
 }
 
-/// The known fields, under their own spelling; empty ones are left out.
+/// Known fields, under their canonical spelling; empty ones are omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CsvMetadata {
     fields: Map<String, Value>,
@@ -208,7 +209,7 @@ impl CsvMetadata {
         Ok(Self { fields })
     }
 
-    /// The metadata of a CSV, as the migration from bundle objects derives it.
+    /// Returns the metadata of a CSV, as the migration from bundle objects derives it.
     pub fn from_csv(csv: &Value) -> Self {
         let metadata = &csv["metadata"];
         let spec = &csv["spec"];
@@ -222,7 +223,7 @@ impl CsvMetadata {
             };
             let field = match field.map(|value| conform(value, shape)) {
                 Some(value) if !is_empty(&value) => value,
-                // Upstream always writes these three, being structs.
+                // Upstream always writes these three, because they are structs.
                 _ if matches!(name, "apiServiceDefinitions" | "crdDescriptions" | "provider") => {
                     Value::Object(Map::new())
                 }
@@ -233,12 +234,12 @@ impl CsvMetadata {
         Self { fields }
     }
 
-    /// A field, unless it is absent or empty.
+    /// Returns a field; `None` if it is absent or empty.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.fields.get(name).filter(|value| !is_empty(value))
     }
 
-    /// The property value.
+    /// Returns the property value.
     pub fn into_value(self) -> Value {
         Value::Object(self.fields)
     }

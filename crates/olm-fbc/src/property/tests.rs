@@ -108,7 +108,7 @@ fn csv_metadata_is_taken_from_a_csv() {
     );
 }
 
-/// Upstream writes what its types know, and of that what is set or always written; recorded from `opm render --migrate`.
+/// Upstream writes known fields that are set or always written; recorded from `opm render --migrate`.
 #[test]
 fn csv_metadata_is_written_as_upstreams_types_are() {
     let csv = json!({"metadata": {}, "spec": {
@@ -143,7 +143,7 @@ fn csv_metadata_is_written_as_upstreams_types_are() {
     );
 }
 
-/// Every known field is checked to the depth that Go's types have; recorded from what upstream refuses.
+/// Every known field is checked to the depth of Go's types; recorded from upstream's rejections.
 #[test]
 fn csv_metadata_is_checked_to_the_bottom() {
     for (value, expected) in [

@@ -1,5 +1,5 @@
-//! Blobs in output order without holding them: rendered one after the other into a file that has no name, then copied out in
-//! order. Memory grows with the number of blobs, not with their size.
+//! Writes blobs in output order without keeping them in memory: they are rendered into an unnamed file, then copied out in order.
+//! Memory grows with the number of blobs, not with their size.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
@@ -16,10 +16,10 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// An empty spool in the folder for temporary files.
+    /// Creates an empty spool in the folder for temporary files.
     ///
     /// # Errors
-    /// No file can be made there.
+    /// No file can be created there.
     pub fn new(format: Format) -> io::Result<Self> {
         Ok(Self {
             out: BufWriter::with_capacity(1 << 16, tempfile::tempfile()?),
@@ -29,7 +29,7 @@ impl Spool {
         })
     }
 
-    /// Takes a blob.
+    /// Adds a blob.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -45,7 +45,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Writes everything in the order of [`crate::render::sort`].
+    /// Writes all blobs in the order of [`crate::render::sort`].
     ///
     /// # Errors
     /// The file cannot be read, or those of the writer.

@@ -1,4 +1,4 @@
-//! Taking an object apart field by field; what is left over is kept.
+//! Reads an object field by field and keeps the remaining fields.
 
 use go_compat::json::kind_of;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::Unquoted;
 use crate::base64;
 
-/// An object being read. Field names match without regard to case.
+/// An object being read. Field names match case-insensitively.
 pub(super) struct FieldReader {
     map: Map<String, Value>,
 }
@@ -31,12 +31,12 @@ impl FieldReader {
         self.map.remove(&key).unwrap_or_default()
     }
 
-    /// Any JSON, null when absent.
+    /// Returns any JSON; null if absent.
     pub(super) fn any(&mut self, name: &str) -> Value {
         self.field(name)
     }
 
-    /// Text, empty when absent or null.
+    /// Returns a text; empty if absent or null.
     pub(super) fn text(&mut self, name: &str) -> Result<String, FieldError> {
         match self.field(name) {
             Value::Null => Ok(String::new()),
@@ -45,18 +45,18 @@ impl FieldReader {
         }
     }
 
-    /// Whether there is such a field.
+    /// Returns true if there is such a field.
     pub(super) fn has(&self, name: &str) -> bool {
         self.map.contains_key(name) || self.map.keys().any(|key| key.eq_ignore_ascii_case(name))
     }
 
-    /// Bytes as base64, in the one form that encoding them gives: line breaks are dropped.
+    /// Returns bytes as base64, in canonical form: line breaks are dropped.
     pub(super) fn base64(&mut self, name: &str) -> Result<String, FieldError> {
         let bytes = base64::decode(&self.text(name)?).map_err(|reason| format!("{name}: {reason}"))?;
         Ok(base64::encode(bytes))
     }
 
-    /// A list of texts.
+    /// Returns a list of texts.
     pub(super) fn texts(&mut self, name: &str) -> Result<Vec<String>, FieldError> {
         self.items(name)?
             .into_iter()
@@ -69,7 +69,7 @@ impl FieldReader {
             .collect()
     }
 
-    /// A list of objects.
+    /// Returns a list of objects.
     pub(super) fn list<T>(
         &mut self,
         name: &str,
@@ -89,7 +89,7 @@ impl FieldReader {
             .collect()
     }
 
-    /// An object, `None` when absent or null.
+    /// Returns an object; `None` if absent or null.
     pub(super) fn object<T>(
         &mut self,
         name: &str,
@@ -112,17 +112,17 @@ impl FieldReader {
         }
     }
 
-    /// Fields not taken so far.
+    /// Returns the fields that have not been read.
     pub(super) fn rest(&mut self) -> Map<String, Value> {
         std::mem::take(&mut self.map)
     }
 }
 
-/// Why an object cannot be read.
+/// Error: an object cannot be read.
 pub(super) struct FieldError {
-    /// Path of the field, what was expected and found.
+    /// Path of the field, expected and found shape.
     pub(super) reason: String,
-    /// A text that was written without quotes.
+    /// Text that was written without quotes.
     pub(super) unquoted: Option<Unquoted>,
 }
 

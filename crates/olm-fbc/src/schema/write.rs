@@ -1,4 +1,4 @@
-//! Blobs as JSON objects: known fields in upstream's order, empty ones left out, unknown fields behind.
+//! Writes blobs as JSON objects: known fields in upstream's order, empty ones omitted, then unknown fields.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What the rules need of a bundle blob, taken when the blob is read.
+//! Data of a bundle blob that the rules need, extracted when the blob is read.
 
 use go_compat::semver::Version;
 
@@ -15,9 +15,9 @@ pub(super) struct Facts {
     pub(super) summary: BundleSummary,
     /// Faults of the blob alone, in upstream's words.
     pub(super) faults: Vec<String>,
-    /// What nobody can use of it, though it is valid.
+    /// Valid parts of the blob that have no effect.
     pub(super) warnings: Vec<String>,
-    /// Its `olm.package` property has a release.
+    /// True if its `olm.package` property has a release.
     pub(super) has_release: bool,
 }
 
@@ -55,7 +55,7 @@ impl Facts {
         for (index, property) in bundle.properties.iter().enumerate() {
             let parsed = match property.parse() {
                 Ok(parsed) => parsed,
-                // Upstream knows these only where bundles are resolved, so it serves them.
+                // Upstream checks these types only during resolution, so it serves the bundle.
                 Err(error) if matches!(property.kind.as_str(), kinds::LABEL | kinds::LABEL_REQUIRED) => {
                     self.warn(&format!("property[{index}]: {error}, so nothing can match it"));
                     continue;
@@ -160,11 +160,11 @@ impl Facts {
     }
 }
 
-/// Checks that the `olm.bundle.object` properties of a bundle hold manifests, as reading a catalog for anything but
-/// validation needs it, where the first fault ends it.
+/// Checks that the `olm.bundle.object` properties of a bundle contain manifests. All readers of a catalog except validation need
+/// this and stop at the first fault.
 ///
 /// # Errors
-/// The first that does not, named.
+/// The first property that fails, with its name.
 pub fn check_objects(bundle: &Bundle) -> Result<(), String> {
     let objects = bundle
         .properties

@@ -1,4 +1,4 @@
-//! What is wrong with a catalog, as text for its author.
+//! Faults of a catalog, as text for its author.
 
 use std::error::Error as _;
 use std::fmt;
@@ -12,30 +12,29 @@ use crate::misspelling::Misspelling;
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where in the model, outermost first (`invalid package "p"`); empty for faults of single blobs.
+    /// Position in the model, outermost first (`invalid package "p"`); empty for faults of single blobs.
     pub path: Vec<String>,
-    /// What is wrong.
+    /// Description of the fault.
     pub message: String,
-    /// The document.
+    /// Document of the fault.
     pub origin: Option<Origin>,
-    /// What was probably meant, and other help; stands behind everything else, as `message` is upstream's.
+    /// Suggestion or other help; printed last, because `message` is upstream's text.
     pub hint: Option<String>,
 }
 
-/// All faults of a catalog. Prints faults of blobs first, one a line, then those of the model as a tree, then what may have
-/// led to them.
+/// All faults of a catalog. Prints faults of blobs first, one per line, then those of the model as a tree, then possible causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     faults: Vec<Fault>,
-    /// Faults beyond [`MAX_FAULTS`].
+    /// Number of faults beyond [`MAX_FAULTS`].
     more: usize,
-    /// Misspelt names with their places: no faults, but often the cause of some.
+    /// Misspelt names with their origin: not faults, but often the cause of some.
     misspellings: Vec<(Misspelling, Origin)>,
-    /// Names compared so far to find what was meant.
+    /// Number of names compared so far for suggestions.
     compared: usize,
 }
 
-/// What is wrong, in upstream's words, and what helps.
+/// Message in upstream's words, and a hint.
 pub(super) struct Message {
     text: String,
     hint: Option<String>,
@@ -47,25 +46,25 @@ impl From<String> for Message {
     }
 }
 
-/// A message with a hint, if there is one.
+/// Creates a message with a hint, if there is one.
 pub(super) fn hinted(text: String, hint: Option<String>) -> Message {
     Message { text, hint }
 }
 
-/// So many faults are kept: nobody reads more, and a hostile catalog could have millions.
+/// Maximum number of faults that are kept: no reader needs more, and a hostile catalog could have millions.
 const MAX_FAULTS: usize = 1000;
-/// Longest message; what catalogs say about themselves is quoted in them.
+/// Maximum length of a message, in bytes; messages quote texts of the catalog.
 const MESSAGE_BYTES: usize = 8 << 10;
-/// So many names are compared for one catalog: more help than anyone reads, and a hostile catalog could ask for millions.
+/// Maximum number of names compared for one catalog: enough for any reader, and a hostile catalog could cause millions.
 const MAX_COMPARISONS: usize = 20_000;
 
 impl Faults {
-    /// Whether there is none.
+    /// Returns true if there are no faults.
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()
     }
 
-    /// The faults in the order they are printed.
+    /// Returns the faults in the order they are printed.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
         self.faults.iter()
     }
@@ -74,7 +73,7 @@ impl Faults {
         self.add_at(&[], message, Some(origin));
     }
 
-    /// The known name that was probably meant by `word`; `None` also when too many names were compared already.
+    /// Returns the known name that was probably meant by `word`; `None` also if the limit of comparisons is reached.
     pub(super) fn meant<'a>(
         &mut self,
         word: &str,
@@ -88,7 +87,7 @@ impl Faults {
         meant.filter(|_| self.compared < MAX_COMPARISONS)
     }
 
-    /// [`Faults::meant`] as a question.
+    /// Returns [`Faults::meant`] as a question.
     pub(super) fn did_you_mean<'a>(
         &mut self,
         word: &str,
@@ -98,7 +97,7 @@ impl Faults {
             .map(|meant| format!("did you mean {meant:?}?"))
     }
 
-    /// Takes names that are misspelt; they are told behind the faults.
+    /// Sets the misspelt names; they are reported after the faults.
     pub(super) fn explain_by(&mut self, misspellings: Vec<(Misspelling, Origin)>) {
         self.misspellings = misspellings;
     }
@@ -117,7 +116,7 @@ impl Faults {
     }
 
     pub(super) fn add_error(&mut self, error: &LoadError) {
-        // Its place is shown apart from the message, so of a document only the cause is told.
+        // The origin is printed separately, so for a document only the cause is reported.
         let (origin, text) = match (error, error.source()) {
             (LoadError::Document { origin, .. } | LoadError::Blob { origin, .. }, Some(cause)) => {
                 (Some(origin), error_chain(cause))

@@ -12,17 +12,17 @@ use crate::load::Origin;
 use crate::schema::{Channel, ChannelEntry};
 
 const NO_MESSAGE: &str = "invalid deprecation: message must be set";
-/// Help for whoever wrote a range that cannot be parsed.
+/// Hint for the author of a range that cannot be parsed.
 const RANGE_FORM: &str = "a range is written as in \">=1.0.0 <1.2.0\"";
 
-/// Deprecation messages of a package, and the document they stand in.
+/// Deprecation messages of a package, with the document that contains them.
 struct Deprecated<'a> {
     model: &'a DeprecationModel,
     origin: Option<&'a Origin>,
 }
 
 impl Deprecated<'_> {
-    /// A deprecation without message is told at the document that deprecates.
+    /// Reports a deprecation without message, at the deprecating document.
     fn check(&self, path: &[String], message: Option<&String>, faults: &mut Faults) {
         if message.is_some_and(String::is_empty) {
             faults.add_at(path, NO_MESSAGE.to_owned(), self.origin);
@@ -54,7 +54,7 @@ pub(super) fn check(model: &Model, origins: &Origins, faults: &mut Faults) {
         }
         let default = &package.package.default_channel;
         if !default.is_empty() && !package.channels.contains_key(default) {
-            // Upstream invents the missing channel and finds it empty.
+            // Upstream creates the missing channel and then reports it as empty.
             let path = [path[0].clone(), format!("invalid channel {default:?}")];
             let text = "channel must contain at least one bundle: it is the default channel but not defined";
             let meant = faults.did_you_mean(default, package.channels.keys());
@@ -105,7 +105,7 @@ fn check_channel(path: &[String], channel: &Channel, faults: &mut Faults, origin
     }
 }
 
-/// What `defaultChannel` could be.
+/// Returns possible values of `defaultChannel` as a hint.
 fn channels_of(package: &PackageModel) -> Option<String> {
     let names: Vec<String> = package
         .channels
@@ -123,7 +123,7 @@ fn channels_of(package: &PackageModel) -> Option<String> {
     }
 }
 
-/// Which edges lead to no entry of the channel, and which of the entries that no edge leads to was probably meant.
+/// Returns a hint with the edges that lead to no entry of the channel, and the unreferenced entries that were probably meant.
 fn edge_hint(channel: &Channel, error: &GraphError, faults: &mut Faults) -> Option<String> {
     let (GraphError::SeveralHeads(lost) | GraphError::Stranded(lost)) = error else {
         return None;
@@ -145,7 +145,7 @@ fn edge_hint(channel: &Channel, error: &GraphError, faults: &mut Faults) -> Opti
     (!hints.is_empty()).then(|| hints.join("; "))
 }
 
-/// What a channel says of a bundle.
+/// Checks an entry of a channel.
 fn check_entry(path: &[String], entry: &ChannelEntry, faults: &mut Faults, origin: Option<&Origin>) {
     if entry.name.is_empty() {
         faults.add_at(path, "name must be set".to_owned(), origin);
@@ -163,7 +163,7 @@ fn check_entry(path: &[String], entry: &ChannelEntry, faults: &mut Faults, origi
     }
 }
 
-/// What the bundle of an entry says of itself.
+/// Checks the bundle of an entry.
 fn check_bundle(
     path: &[String],
     package: &PackageModel,

@@ -10,26 +10,26 @@ use super::bundle::Facts;
 use super::fault::hinted;
 use super::{Faults, Model, PackageModel};
 
-/// So many names of one fault are explained.
+/// Maximum number of names in one fault that get a hint.
 pub(super) const MAX_HINTS: usize = 3;
 
-/// Schemas of what can be deprecated.
+/// Schemas that can be deprecated.
 const DEPRECATED: [&str; 3] = [schemas::PACKAGE, schemas::CHANNEL, schemas::BUNDLE];
 
-/// Where things were read.
+/// Origins of blobs.
 #[derive(Default)]
 pub(super) struct Origins {
-    /// By name.
+    /// Origins of packages, by name.
     pub(super) packages: BTreeMap<String, Origin>,
-    /// By package and name.
+    /// Origins of channels, by package and name.
     pub(super) channels: BTreeMap<(String, String), Origin>,
-    /// By package and name.
+    /// Origins of bundles, by package and name.
     pub(super) bundles: BTreeMap<(String, String), BundleOrigin>,
-    /// By package.
+    /// Origins of deprecations, by package.
     pub(super) deprecations: BTreeMap<String, Origin>,
 }
 
-/// What a bundle needs beyond its summary: where it was read and whether it has a release.
+/// Data of a bundle beyond its summary: its origin, and true if it has a release.
 pub(super) struct BundleOrigin {
     pub(super) origin: Origin,
     pub(super) has_release: bool,
@@ -66,7 +66,7 @@ pub(super) fn add_packages(
     }
 }
 
-/// Why a name is no DNS label (RFC 1123), in the words of Kubernetes.
+/// Returns why a name is not a DNS label (RFC 1123), in the words of Kubernetes; `None` if it is one.
 fn label_faults(name: &str) -> Option<String> {
     let mut reasons = Vec::new();
     if name.len() > 63 {
@@ -196,7 +196,7 @@ pub(super) fn add_bundles(
     }
 }
 
-/// Every entry must have a bundle. Upstream looks at one channel a package only and trips over the others later.
+/// Checks that every entry has a bundle. Upstream checks only one channel per package here and fails later for the others.
 pub(super) fn check_entries(model: &Model, origins: &Origins, faults: &mut Faults) {
     for (package, known) in &model.packages {
         let in_channels: BTreeSet<&String> = known
@@ -220,7 +220,7 @@ pub(super) fn check_entries(model: &Model, origins: &Origins, faults: &mut Fault
                     "no olm.bundle blobs found in package {package:?} for olm.channel entries [{}] of channel {name:?}",
                     missing.join(" ")
                 );
-                // Versions differ by a character or two, so only what no entry names can have been meant.
+                // Versions differ by a character or two, so only bundles that no entry names are suggested.
                 let unused = || {
                     known
                         .bundles

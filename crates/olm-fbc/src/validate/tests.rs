@@ -30,7 +30,7 @@ fn check(blobs: Vec<Value>) -> Result<Model, Faults> {
     checker.finish()
 }
 
-/// The faults of the base catalog after `change`, one a line.
+/// Returns the faults of the base catalog after `change`, one per line.
 fn faults(change: impl FnOnce(&mut Vec<Value>)) -> String {
     let mut blobs = base();
     change(&mut blobs);
@@ -65,7 +65,7 @@ fn a_good_catalog_becomes_a_model() {
     );
 }
 
-/// One changed catalog a rule, with what is said about it.
+/// One changed catalog per rule, with the expected fault.
 #[test]
 fn rules() {
     let deprecations =
@@ -227,7 +227,7 @@ fn rules() {
             }),
             "cannot deprecate object declcfg.PackageScopedReference{Schema:\"x\", Name:\"y\"} referenced by entry 0 for package \"p\": object schema unknown (f, document 5): reference.schema \"x\" is none of olm.package, olm.channel, olm.bundle",
         ),
-        // Of the model.
+        // Faults of the model.
         (
             Box::new(|b| b[0]["defaultChannel"] = json!("")),
             "invalid package \"p\": default channel must be set (f, document 1): the package has channel \"c\"",
@@ -304,7 +304,7 @@ fn rules() {
             assert_eq!(found, "");
             continue;
         }
-        // A fault may bring others; the one expected must be among them.
+        // A fault may cause others; the expected one must be among them.
         assert!(
             found.lines().any(|line| line == expected),
             "expected {expected}\nfound {found}"
@@ -334,7 +334,7 @@ fn all_faults_are_told_at_once() {
     "#);
 }
 
-/// Faults of every phase, over several files: all are told, in the same order each time, and each names its document.
+/// Faults of every phase, over several files: all are reported, always in the same order, and each names its document.
 #[test]
 fn faults_of_all_phases_are_told_with_their_place() {
     let dir = tempfile::tempdir().expect("folder");

@@ -1,10 +1,10 @@
-//! What a plain scalar means in YAML 1.1 as Go's yaml.v2 resolves it.
+//! Resolution of plain YAML 1.1 scalars, as Go's yaml.v2 does it.
 
 use serde_json::{Number, Value};
 
 /// Resolves an untagged plain scalar.
 ///
-/// Returns `None` for a float that JSON cannot carry (`.nan`, `.inf`).
+/// Returns `None` for a float that JSON cannot represent (`.nan`, `.inf`).
 pub(super) fn resolve(text: &str) -> Option<Value> {
     let Some(&first) = text.as_bytes().first() else {
         return Some(Value::Null);
@@ -37,7 +37,7 @@ fn keyword(text: &str) -> Value {
     }
 }
 
-/// Text that starts with a digit, a sign or a dot: integer, float, or text (a timestamp stays text too).
+/// Resolves text that starts with a digit, a sign or a dot: integer, float, or text (timestamps are text, too).
 fn number(text: &str) -> Value {
     let plain: std::borrow::Cow<'_, str> = if text.contains('_') {
         text.replace('_', "").into()
@@ -56,7 +56,7 @@ fn number(text: &str) -> Value {
     Value::String(text.to_owned())
 }
 
-/// Go's `ParseInt` with base 0: sign, `0x`, `0o`, `0b` or a leading zero for octal.
+/// Parses as Go's `ParseInt` with base 0: sign, `0x`, `0o`, `0b` or a leading zero for octal.
 fn integer(plain: &str) -> Option<Number> {
     let (negative, digits) = match plain.as_bytes().first()? {
         b'-' => (true, &plain[1..]),
@@ -84,14 +84,14 @@ fn integer(plain: &str) -> Option<Number> {
         };
         Some(value.into())
     } else if plain.starts_with('+') && i64::try_from(magnitude).is_err() {
-        // Unsigned parsing in Go knows no sign, so this becomes a float.
+        // Go's unsigned parser accepts no sign, so this becomes a float.
         None
     } else {
         Some(magnitude.into())
     }
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+/// Matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
 fn is_float(text: &str) -> bool {
     let rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match rest.find(['e', 'E']) {
@@ -107,7 +107,7 @@ fn is_float(text: &str) -> bool {
     mantissa_ok && exponent.is_none_or(|text| digits(text.strip_prefix(['-', '+']).unwrap_or(text)))
 }
 
-/// Go writes the float 1.0 as `1` in JSON, and reads it back as an integer.
+/// Converts whole floats to integers: Go writes the float 1.0 as `1` in JSON, and reads it back as an integer.
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn whole_as_integer(value: f64) -> Value {
     const EXACT: f64 = 9_223_372_036_854_774_784.0;
@@ -117,8 +117,8 @@ pub(super) fn whole_as_integer(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// How the value of a key is written in a text: of `a: 4.20`, for the key `a` and the JSON `4.2`, it is `4.20`. The first that is
-/// read as that value, plain and on the line of its key; `None` for others.
+/// Returns the value of a key as it is written in a text: for `a: 4.20`, the key `a` and the JSON `4.2` that is `4.20`. The first
+/// plain occurrence on the line of its key that reads as the value is returned; `None` if there is none.
 pub fn written<'a>(text: &'a str, key: &str, value: &str) -> Option<&'a str> {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/');
     let tokens = text.match_indices(key).filter_map(|(at, _)| {
@@ -137,7 +137,7 @@ pub fn written<'a>(text: &'a str, key: &str, value: &str) -> Option<&'a str> {
     found.next()
 }
 
-/// The text a scalar has as a mapping key, `None` for null.
+/// Returns the text of a scalar as a mapping key; `None` for null.
 pub(super) fn key_text(value: Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text),
@@ -150,7 +150,7 @@ pub(super) fn key_text(value: Value) -> Option<String> {
     }
 }
 
-/// Go formats a float key as the shortest 32-bit decimal, with an exponent from 1e+06 or below 1e-4.
+/// Formats a float key as Go does: the shortest 32-bit decimal, with an exponent from 1e+06 or below 1e-4.
 #[allow(clippy::cast_possible_truncation)]
 fn float_key(value: f64) -> String {
     let narrow = value as f32;
@@ -167,12 +167,13 @@ fn float_key(value: f64) -> String {
     format!("{narrow}")
 }
 
-/// Whether `text` written plain would be read back as text.
+/// Returns true if plain `text` would be read back as text.
 pub(super) fn is_plain_text(text: &str) -> bool {
     matches!(resolve(text), Some(Value::String(_))) && !is_timestamp_like(text) && text != "<<"
 }
 
-/// Writers quote what some readers take for a date: `2001-1-2`, or with a time and, behind `T`, a zone.
+/// Returns true for a text that some readers take for a date and writers quote: `2001-1-2`, or with a time and, after `T`, a
+/// zone.
 fn is_timestamp_like(text: &str) -> bool {
     let Some((year, rest)) = text.split_once('-') else {
         return false;
@@ -196,7 +197,7 @@ fn is_timestamp_like(text: &str) -> bool {
         }
 }
 
-/// `Z` or `+01:00`.
+/// Removes the zone, `Z` or `+01:00`.
 fn without_zone(text: &str) -> Option<&str> {
     if let Some(time) = text.strip_suffix('Z') {
         return Some(time);
@@ -207,7 +208,7 @@ fn without_zone(text: &str) -> Option<&str> {
         .then_some(time)
 }
 
-/// `1:2:3` or `01:02:03.456`.
+/// Returns true for a time such as `1:2:3` or `01:02:03.456`.
 fn is_time(text: &str) -> bool {
     let (clock, fraction) = match text.split_once('.') {
         Some((clock, fraction)) => (clock, Some(fraction)),

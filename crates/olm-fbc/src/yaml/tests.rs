@@ -209,7 +209,7 @@ fn json_is_recognised_and_streamed() {
     );
 }
 
-/// After one JSON document the rest may still be YAML, after two it may not; recorded from Go's decoder of streams.
+/// After one JSON document the rest may still be YAML, after two it may not; recorded from Go's stream decoder.
 #[test]
 fn json_may_turn_out_to_be_yaml_early() {
     for (input, expected) in [
@@ -359,7 +359,7 @@ proptest::proptest! {
     }
 }
 
-/// Small inputs that would expand to gigabytes, and large ones, end in an error at once.
+/// Small inputs that would expand to gigabytes, and large inputs, fail at once.
 #[test]
 fn hostile_documents_are_refused_within_limits() {
     let started = std::time::Instant::now();
@@ -395,7 +395,7 @@ fn hostile_documents_are_refused_within_limits() {
     assert!(started.elapsed().as_secs() < 120, "took {:?}", started.elapsed());
 }
 
-/// Ten gigabytes that are never held: reading stops at the limit and names the bundle.
+/// Ten gigabytes that are never in memory: reading stops at the limit and the error names the bundle.
 #[test]
 fn an_endless_text_is_refused_by_name() {
     for head in [
@@ -418,7 +418,7 @@ fn an_endless_text_is_refused_by_name() {
     }
 }
 
-/// As upstream's tools break lines; recorded from `opm render -o yaml`.
+/// Upstream's tools break lines this way; recorded from `opm render -o yaml`.
 #[test]
 fn long_texts_are_broken_at_blanks() {
     let value: Value = serde_json::from_str(
@@ -452,7 +452,7 @@ z: "lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur 
     assert_eq!(parse(written.as_bytes()).expect("YAML"), value);
 }
 
-/// What upstream's tools quote because it could be a date; recorded from `opm render -o yaml`.
+/// Upstream's tools quote texts that could be dates; recorded from `opm render -o yaml`.
 #[test]
 fn dates_are_quoted() {
     for (text, is_quoted) in [
@@ -481,7 +481,7 @@ fn dates_are_quoted() {
 #[test]
 fn the_reference_page_lists_every_limit() {
     let page = include_str!("../../../../docs/reference/limits.md");
-    // A field more is noticed here.
+    // A new field fails to compile here.
     let Limits {
         document_bytes,
         depth,

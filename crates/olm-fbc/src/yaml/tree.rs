@@ -1,4 +1,4 @@
-//! Parser events to JSON values.
+//! Conversion of parser events to JSON values.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,14 +9,14 @@ use serde_saphyr::granit_parser::{
 
 use super::{Error, Limits, named, scalar};
 
-/// How often a document is read again with the lines of a quoted text indented; see [`indent_quoted_text`].
+/// Maximum number of times a document is parsed again with the lines of a quoted text indented; see [`indent_quoted_text`].
 const MAX_REPAIRS: usize = 64;
-/// Bytes that all these readings together may take.
+/// Maximum number of bytes for all these parses together.
 const REPAIR_BYTES: usize = 128 << 20;
-/// Blanks put before a continuation line at most.
+/// Maximum number of blanks put before a continuation line.
 const MAX_INDENT: usize = 256;
 
-/// Parses every document of `text` into `out`. A document without any node is left out.
+/// Parses every document of `text` into `out`. A document without any node is skipped.
 pub(super) fn documents(text: &str, limits: &Limits, out: &mut VecDeque<Value>) -> Result<(), Error> {
     let mut repaired: Option<String> = None;
     let mut last_line = 0;
@@ -48,7 +48,7 @@ pub(super) fn documents(text: &str, limits: &Limits, out: &mut VecDeque<Value>) 
     })
 }
 
-/// Whether a line inside a quoted text was refused for what stands before its first character, which Go's parser skips.
+/// Returns true if a line inside a quoted text was rejected for its indentation, which Go's parser skips.
 fn is_weak_indent(kind: &ErrorKind) -> bool {
     matches!(
         kind,
@@ -56,12 +56,12 @@ fn is_weak_indent(kind: &ErrorKind) -> bool {
     )
 }
 
-/// The text with the quoted text indented in which `error` lies; `None` when it does not lie in one that ends.
+/// Returns the text with the quoted text around `error` indented; `None` if `error` is not in a terminated quoted text.
 fn repair(text: &str, error: &ScanError, limits: &Limits) -> Option<String> {
     let at = error.marker().byte_offset()?;
     let line_start = at.checked_sub(error.marker().col())?;
-    // Cut off at that line, which then is indented well enough, the text ends within the quoted text: the parser says where
-    // that begins.
+    // The text is cut at that line, which is then indented well enough. So it ends within the quoted text, and the parser reports
+    // where that begins.
     let mut cut = text.get(..line_start)?.to_owned();
     cut.push_str(&" ".repeat(MAX_INDENT));
     let mut parser = Parser::new_from_str_with_options(&cut, options(limits));
@@ -73,10 +73,10 @@ fn repair(text: &str, error: &ScanError, limits: &Limits) -> Option<String> {
     indent_quoted_text(text, start.byte_offset()?, start.col().min(MAX_INDENT))
 }
 
-/// Puts `indent` blanks before every line of the quoted text that begins at byte `start`, in place of the blanks and tabs there.
+/// Indents every line of the quoted text that begins at byte `start` by `indent` blanks, replacing the blanks and tabs there.
 ///
-/// Go's parser takes continuation lines that are indented no more than the key, and with tabs; the parser used here does
-/// not. Blanks at the start of such a line carry no meaning, so nothing else changes.
+/// Go's parser accepts continuation lines that are indented no more than the key, and with tabs; the parser used here does not.
+/// Blanks at the start of such a line have no meaning, so nothing else changes.
 fn indent_quoted_text(text: &str, start: usize, indent: usize) -> Option<String> {
     let blanks = " ".repeat(indent);
     let most = text.len().saturating_mul(4).saturating_add(1 << 20);
@@ -89,7 +89,7 @@ fn indent_quoted_text(text: &str, start: usize, indent: usize) -> Option<String>
         out.push(character);
         match character {
             '\\' if quote == '"' => {
-                // A line break is escaped as a whole and ends the line all the same.
+                // An escaped line break still ends the line, so it is handled below.
                 out.extend(rest.next_if(|next| !matches!(next, '\r' | '\n')));
             }
             '\'' if quote == '\'' && rest.peek() == Some(&'\'') => out.extend(rest.next()),
@@ -160,7 +160,7 @@ fn read<'a>(text: &'a str, limits: &'a Limits, out: &mut Vec<Value>) -> Result<(
     }
 }
 
-/// A value with the number of nodes it holds, so that aliases can be charged for it.
+/// A value with its number of nodes, so that aliases can be charged for it.
 #[derive(Clone)]
 struct Anchored {
     value: Value,
@@ -168,7 +168,7 @@ struct Anchored {
     bytes: usize,
 }
 
-/// Size of what was built: an upper bound of what a copy of it costs.
+/// Size of the built values: an upper bound of the cost of a copy.
 #[derive(Clone, Copy, Default)]
 struct Size {
     nodes: usize,
@@ -187,7 +187,7 @@ struct Builder<'a> {
     depth_left: usize,
     /// Bytes of the input.
     length: usize,
-    /// Whether the last line has content and no line break.
+    /// True if the last line has content and no line break.
     unterminated: bool,
 }
 
@@ -203,12 +203,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The root node of a document; `None` when the document is empty (only comments, or a lone marker).
+    /// Returns the root node of a document; `None` if the document is empty (only comments, or a lone marker).
     fn document(&mut self) -> Result<Option<Value>, Failure> {
         let (event, span) = self.next_event()?;
         let value = match event {
             Event::DocumentEnd => return Ok(None),
-            // The parser stands a null scalar without any text in for a missing node.
+            // The parser emits a null scalar without any text for a missing node.
             Event::Scalar(_, ScalarStyle::Plain, 0, None) if span.is_empty() => None,
             other => Some(self.node(other, &span, &mut Size::default())?),
         };
@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Builds the node that `event` starts. `size` grows by what is built.
+    /// Builds the node that `event` starts and adds its size to `size`.
     fn node(&mut self, event: Event<'a>, span: &Span, size: &mut Size) -> Result<Value, Failure> {
         let before = *size;
         size.nodes += 1;
@@ -263,7 +263,7 @@ impl<'a> Builder<'a> {
         Ok(value)
     }
 
-    /// Whether the block text at `span` ends with the input, without a line break: the parser adds one, Go's does not.
+    /// Returns true if the block text at `span` ends with the input, without a line break: the parser adds one, Go's does not.
     fn ends_input(&self, span: &Span) -> bool {
         self.unterminated && span.end.byte_offset() == Some(self.length)
     }
@@ -318,7 +318,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A copy of the anchored value. An anchor is known only once its node is complete, so a node cannot contain itself.
+    /// Returns a copy of the anchored value. An anchor is known only once its node is complete, so a node cannot contain itself.
     fn alias(&mut self, id: usize, span: &Span) -> Result<Anchored, Failure> {
         let Some(anchored) = self.anchors.get(&id) else {
             return Err(unsupported(span, "an anchor's value contains itself"));
@@ -331,7 +331,7 @@ impl<'a> Builder<'a> {
             .ok_or_else(|| unsupported(span, "an anchor's value contains itself"))
     }
 
-    /// Pays for a copy.
+    /// Subtracts the size of a copy from the limits.
     fn charge(&mut self, nodes: usize, bytes: usize, span: &Span) -> Result<(), Failure> {
         let left = (
             self.alias_budget.checked_sub(nodes),
@@ -355,8 +355,8 @@ fn is_merge_key(event: &Event<'_>) -> bool {
     }
 }
 
-/// Merged keys overwrite those written before them and yield to those after, as in yaml.v2; of several merged mappings
-/// the first wins.
+/// Merges keys as yaml.v2 does: they overwrite keys written before them, and later keys overwrite them. The first of several
+/// merged mappings takes precedence.
 fn merge(map: &mut Map<String, Value>, value: Value, span: &Span) -> Result<(), Failure> {
     match value {
         Value::Object(other) => map.extend(other),
@@ -404,7 +404,7 @@ fn scalar_value(
             .filter(Value::is_null)
             .ok_or_else(|| mismatch("null")),
         Some("binary") => binary(&text).ok_or_else(|| unsupported(span, "!!binary value is not base64 text")),
-        // Unknown and local tags leave the text as it is.
+        // Unknown and local tags do not change the text.
         _ => Ok(Value::String(text.into_owned())),
     }
 }

@@ -9,13 +9,13 @@ use super::scalar;
 
 /// Lines of plain and quoted texts are broken at the first blank beyond this column.
 const WIDTH: usize = 80;
-/// Keys longer than this are written in the `? key` form.
+/// Longer keys are written in the `? key` form.
 const SIMPLE_KEY_BYTES: usize = 128;
 
-/// Floats from here on (2^63) are no integers for Go's YAML.
+/// Floats from here on (2^63) are not integers in Go's YAML.
 const MAX_INTEGER: f64 = 9_223_372_036_854_775_808.0;
 
-/// One document, without a leading `---`.
+/// Returns one document, without a leading `---`.
 pub(super) fn document(value: &Value) -> String {
     let mut out = String::new();
     match value {
@@ -29,7 +29,7 @@ pub(super) fn document(value: &Value) -> String {
     out
 }
 
-/// Writes the entries of a mapping; the cursor stands at column `indent`.
+/// Writes the entries of a mapping; the cursor is at column `indent`.
 fn mapping(out: &mut String, map: &serde_json::Map<String, Value>, indent: usize) {
     let mut keys: Vec<&String> = map.keys().collect();
     keys.sort_by(|a, b| natural_order(a, b));
@@ -84,7 +84,7 @@ fn sequence(out: &mut String, items: &[Value], indent: usize) {
     }
 }
 
-/// Writes a node behind `- ` or `: `; a collection starts on the same line.
+/// Writes a node after `- ` or `: `; a collection starts on the same line.
 fn after_marker(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => mapping(out, map, indent),
@@ -107,7 +107,7 @@ fn leaf(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Whole floats as integers, as they are after JSON; others in Go's shortest `%g` form: an exponent below 1e-4 and from 1e+06.
+/// Writes whole floats as integers, as after JSON. Others have Go's shortest `%g` form: an exponent below 1e-4 and from 1e+06.
 fn number(out: &mut String, value: &Number) {
     let float = match value.as_f64() {
         Some(float) if value.is_f64() => float,
@@ -118,7 +118,7 @@ fn number(out: &mut String, value: &Number) {
     };
     let magnitude = float.abs();
     if float.fract() == 0.0 && magnitude < MAX_INTEGER {
-        // Not of minus zero: that is 0.
+        // Minus zero is written as 0.
         let sign = if float < 0.0 { "-" } else { "" };
         let _ = write!(out, "{sign}{magnitude:.0}");
         return;
@@ -158,14 +158,14 @@ fn text(out: &mut String, value: &str, place: Place, indent: usize) {
     }
 }
 
-/// Where the next character goes, and where lines of the text at hand may be broken.
+/// Position of the next character, and the rules for breaking the current text.
 struct Line {
     column: usize,
-    /// Whether the text may go over several lines: keys may not.
+    /// True if the text may be broken: keys may not.
     breaks: bool,
     /// Column of further lines.
     indent: usize,
-    /// Whether the last character was a blank.
+    /// True if the last character was a blank.
     after_blank: bool,
 }
 
@@ -186,7 +186,7 @@ impl Line {
         self.after_blank = char == ' ';
     }
 
-    /// Whether a blank, if there is one here, becomes a line break.
+    /// Returns true if a blank at this position becomes a line break.
     fn is_full(&self) -> bool {
         self.breaks && !self.after_blank && self.column > WIDTH
     }
@@ -277,7 +277,7 @@ fn double_quoted(out: &mut String, line: &mut Line, value: &str) {
     line.push(out, '"');
 }
 
-/// A character of a double-quoted text.
+/// Writes a character of a double-quoted text.
 fn escape(out: &mut String, char: char) {
     match char {
         '"' => out.push_str("\\\""),
@@ -306,7 +306,7 @@ fn escape(out: &mut String, char: char) {
     }
 }
 
-/// Which styles can carry a text.
+/// Styles that can represent a text.
 struct Shape {
     plain_allowed: bool,
     single_quoted_allowed: bool,
@@ -335,7 +335,7 @@ impl Shape {
     }
 }
 
-/// Whether a block-context reader would see structure in the plain text.
+/// Returns true if a reader in block context would see structure in the plain text.
 fn has_indicator(value: &str) -> bool {
     let Some(first) = value.chars().next() else {
         return true;
@@ -358,12 +358,12 @@ fn is_break(char: char) -> bool {
     matches!(char, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What the Go emitter writes unescaped: nothing beyond the basic plane, no tab.
+/// Returns true for characters the Go emitter writes unescaped: nothing beyond the basic plane, no tab.
 fn is_printable(char: char) -> bool {
     matches!(char, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
-/// `12:30` is the number 750 to YAML 1.1 readers.
+/// Returns true for base-60 numbers: YAML 1.1 readers take `12:30` for 750.
 fn is_base_60(value: &str) -> bool {
     let rest = value.strip_prefix(['-', '+']).unwrap_or(value);
     let mut parts = rest.split(':');
@@ -382,7 +382,7 @@ fn is_base_60(value: &str) -> bool {
         && sixty(last)
 }
 
-/// Key order of Go's YAML writer: letters after everything else, digit runs by value.
+/// Compares keys as Go's YAML writer does: letters after all other characters, digit runs by value.
 fn natural_order(a: &str, b: &str) -> Ordering {
     let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let Some(at) = left.iter().zip(&right).position(|(x, y)| x != y) else {
@@ -395,7 +395,7 @@ fn natural_order(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // Behind a non-zero digit a zero is a digit of the same number, not a leading zero.
+    // After a non-zero digit a zero is a digit of the same number, not a leading zero.
     let continues = (x == '0' || y == '0')
         && left[..at]
             .iter()

@@ -1,4 +1,4 @@
-//! What the fuzzing of catalogs and bundles begins with, and how it changes documents.
+//! Seeds for the fuzzing of catalogs and bundles, and changes to documents.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -59,7 +59,7 @@ pub const WORDS: [&str; 34] = [
     "yes",
 ];
 
-/// Small catalogs that were used to compare verdicts, and whole packages of the corpus.
+/// Returns small catalogs that were used to compare verdicts, and whole packages of the corpus.
 pub fn catalogs() -> Vec<Vec<u8>> {
     let mut seeds = vec![
         b"schema: olm.package\nname: p\ndefaultChannel: c\n---\nschema: olm.channel\npackage: p\nname: c\nentries: [{name: p.v1, skips: [a], skipRange: '<1.0.0'}]\n---\nschema: olm.bundle\npackage: p\nname: p.v1\nimage: q.io/p:1\nproperties: [{type: olm.package, value: {packageName: p, version: 1.0.0}}]\n".to_vec(),
@@ -70,7 +70,7 @@ pub fn catalogs() -> Vec<Vec<u8>> {
         for line in std::fs::read_to_string(path).expect("cases").lines() {
             let case: Value = serde_json::from_str(line).expect("case");
             let files = case["files"].as_object().expect("files");
-            // As one stream, for a file alone is seldom a catalog.
+            // Joined to one stream, because a single file is seldom a catalog.
             let whole: Vec<&str> = files.values().filter_map(Value::as_str).collect();
             seeds.push(whole.join("\n").into_bytes());
         }
@@ -79,7 +79,7 @@ pub fn catalogs() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Packages of the corpus with what makes them large left out, so that they still validate.
+/// Returns packages of the corpus without their large parts, so that they still validate.
 pub fn small_catalogs_of_the_corpus() -> Vec<Vec<u8>> {
     let files = files_of_the_corpus("fbc", 12);
     let catalogs = files.iter().map(|path| {
@@ -98,7 +98,7 @@ pub fn small_catalogs_of_the_corpus() -> Vec<Vec<u8>> {
     catalogs.filter(|text| text.len() < 60_000).collect()
 }
 
-/// The blobs of a catalog's text, and a checker that has taken them.
+/// Returns the blobs of a catalog's text, and a checker to which they were added.
 pub fn checked(input: &[u8]) -> (Checker, Vec<Blob>) {
     let mut checker = Checker::default();
     let mut blobs = Vec::new();
@@ -116,7 +116,7 @@ pub fn checked(input: &[u8]) -> (Checker, Vec<Blob>) {
     (checker, blobs)
 }
 
-/// Some files of the corpus.
+/// Returns up to `count` files of the corpus.
 pub fn files_of_the_corpus(folder: &str, count: usize) -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -138,7 +138,7 @@ pub fn files_of_the_corpus(folder: &str, count: usize) -> Vec<PathBuf> {
     files.into_iter().step_by(step).collect()
 }
 
-/// The beginnings of files.
+/// Returns the first bytes of files.
 pub fn beginnings(files: Vec<PathBuf>) -> impl Iterator<Item = Vec<u8>> {
     files.into_iter().filter_map(|path| {
         let mut bytes = std::fs::read(path).ok()?;
@@ -147,7 +147,7 @@ pub fn beginnings(files: Vec<PathBuf>) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Documents of a seed with a few changes, pieces of another seed among them, as JSON or as YAML.
+/// Returns documents of a seed with a few changes, as JSON or as YAML. Some changes insert pieces of another seed.
 pub fn changed_documents(seeds: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
     let documents = |seed: &Vec<u8>| -> Vec<Value> {
         Documents::with_limits(seed.as_slice(), LIMITS)
@@ -170,7 +170,7 @@ pub fn changed_documents(seeds: &[Vec<u8>], random: &mut Random) -> Option<Vec<u
     })
 }
 
-/// Written in a format and read again a blob is the same, byte for byte when written once more.
+/// Checks that a blob is the same after writing and reading, byte for byte when written again.
 pub fn check_rendering(blob: &Blob, format: Format) {
     let mut text = Vec::new();
     write_blob(blob, format, &mut text).expect("written");

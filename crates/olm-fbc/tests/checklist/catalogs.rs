@@ -1,4 +1,4 @@
-//! A valid catalog, and what becomes of it when it is changed.
+//! A valid catalog, and the results of changing it.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -9,7 +9,7 @@ use olm_fbc::validate::Model;
 use olm_fbc::validate::validate;
 use serde_json::{Value, json};
 
-/// A valid catalog of package `p`: channels `stable` (p.v2 replaces p.v1) and `fast` (p.v2).
+/// Returns a valid catalog of package `p`: channels `stable` (p.v2 replaces p.v1) and `fast` (p.v2).
 pub fn base() -> Vec<Value> {
     vec![
         json!({"schema": "olm.package", "name": "p", "defaultChannel": "stable", "description": "d",
@@ -47,7 +47,7 @@ pub fn check(blobs: &[Value]) -> Result<Model, String> {
     validate(dir.path()).map_err(|faults| faults.to_string())
 }
 
-/// The valid catalog with a change.
+/// Checks the valid catalog after a change.
 pub fn changed(change: impl FnOnce(&mut Vec<Value>)) -> Result<Model, String> {
     let mut blobs = base();
     change(&mut blobs);

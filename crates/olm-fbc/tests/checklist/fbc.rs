@@ -1,4 +1,4 @@
-//! Files, folders and what they hold together.
+//! Files, folders and their joint content.
 
 use std::path::Path;
 
@@ -124,7 +124,7 @@ fn fbc_006_json_and_yaml_may_be_mixed() {
     assert_eq!(model, check(&blobs).expect("valid"));
 }
 
-/// Package `name` with one bundle, as text.
+/// Returns package `name` with one bundle.
 fn package(name: &str) -> Vec<Value> {
     let text = json_text(&base())
         .replace("\"p\"", &format!("{name:?}"))

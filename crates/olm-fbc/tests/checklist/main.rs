@@ -1,4 +1,4 @@
-//! What the format's documents promise, a test a promise; the modules are named as the promises.
+//! Promises of the format's documents, one test per promise; the modules have the names of the promises.
 
 #![allow(
     clippy::panic,

@@ -1,10 +1,9 @@
-//! Fuzzing for the stable toolchain: inputs are made from seeds by random changes, for a time.
+//! Fuzzing for the stable toolchain: inputs are made from seeds by random changes, for a limited time.
 //!
-//! The time is `OLM_FUZZ_SECONDS` a target, by default short; `cargo xtask test` gives more, and with `--long` other random
-//! numbers on every run. What a target takes becomes
-//! a seed of further inputs, so that changes add up; a third of the inputs are changed as trees and not as bytes, where the
-//! target is given seeds that have a structure. A finding is kept below the target folder and named; copied to
-//! `tests/findings/<target>-…` it is tried first on every run.
+//! The time per target is `OLM_FUZZ_SECONDS`, short by default. `cargo xtask test` uses more, and `--long` uses new random
+//! numbers on every run. Accepted input becomes a seed of further inputs, so changes add up. If a target has a maker for
+//! structured inputs, two thirds of the inputs come from it, and half of those get byte changes, too. A finding is kept below the
+//! target folder and its path is printed. A finding copied to `tests/findings/<target>-…` is tried first on every run.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -19,18 +18,18 @@ pub mod tree;
 pub use random::Random;
 
 const DEFAULT_SECONDS: u64 = 3;
-/// Longest time one input may take: slowness is a finding, too. Generous, as tests run unoptimised beside others.
+/// Maximum time for one input: slowness is a finding, too. Generous, because tests run unoptimised beside others.
 const SLOW: Duration = Duration::from_secs(20);
-/// Memory that all targets of a test program may have used together at most. Their inputs are small.
+/// Maximum memory of all targets of a test program together. Their inputs are small.
 const MEMORY_KIB: u64 = 2 << 20;
-/// Inputs do not grow beyond this.
+/// Maximum size of an input, in bytes.
 const BYTES: usize = 1 << 16;
-/// How much of an input a finding prints.
+/// Maximum number of input bytes that a finding prints.
 const SHOWN: usize = 4096;
-/// How many accepted inputs are kept as seeds beside the given ones.
+/// Maximum number of accepted inputs that are kept as seeds beside the given ones.
 const KEPT: usize = 256;
 
-/// What was run, for people and for `cargo xtask test`.
+/// Summary of a run, for readers and for `cargo xtask test`.
 struct Report<'a> {
     name: &'a str,
     start: u64,
@@ -53,27 +52,27 @@ impl Report<'_> {
             self.tried,
             self.accepted
         );
-        // Not `println!`, which the test harness keeps to itself when all is well.
+        // Not `println!`, which the test harness captures when the test passes.
         let _ = std::io::stdout().write_all(line.as_bytes());
     }
 }
 
-/// Makes an input of seeds, or none.
+/// Makes an input from seeds, or none.
 pub type Maker = fn(&[Vec<u8>], &mut Random) -> Option<Vec<u8>>;
 
-/// A target: what is tried, and what it is tried on.
+/// A target and its inputs.
 pub struct Fuzz<'a> {
     pub name: &'a str,
-    /// Inputs to begin with. They must be accepted now and then, or nothing behind the first check is reached.
+    /// First inputs. Some must be accepted, or nothing after the first check is reached.
     pub seeds: Vec<Vec<u8>>,
-    /// Pieces of text that are put in.
+    /// Pieces of text that are inserted.
     pub words: &'a [&'a str],
-    /// Makes inputs in the target's own way.
+    /// Makes inputs in the way of this target.
     pub structured: Option<Maker>,
 }
 
 impl Fuzz<'_> {
-    /// Tries inputs on `target`, which panics on a finding and tells whether it took the input.
+    /// Tries inputs on `target`, which panics on a finding and returns true if it accepted the input.
     pub fn run(&self, target: impl Fn(&[u8]) -> bool) {
         let name = self.name;
         assert!(!self.seeds.is_empty(), "{name} has no seeds");
@@ -123,7 +122,7 @@ impl Fuzz<'_> {
             && random.below(3) > 0
             && let Some(input) = structured(seeds, random)
         {
-            // Half of them get bytes changed on top.
+            // Half of them get byte changes in addition.
             return match random.below(2) {
                 0 => input,
                 _ => mutate(input, seeds, self.words, random),
@@ -134,8 +133,8 @@ impl Fuzz<'_> {
     }
 }
 
-/// What the random numbers begin with. The same on every run, so that a change is judged by what it changed and not by luck;
-/// `OLM_FUZZ_START` sets another number, or `now` for one of the clock, as the long form of the tests does.
+/// Returns the start of the random numbers. It is the same on every run, so that a result depends on the change and not on
+/// chance. `OLM_FUZZ_START` sets another number, or `now` for the clock, as the long form of the tests does.
 #[expect(
     clippy::disallowed_methods,
     reason = "another start each time is what is wanted"
@@ -159,7 +158,7 @@ fn seconds() -> Duration {
     Duration::from_secs(given.unwrap_or(DEFAULT_SECONDS))
 }
 
-/// Highest memory use of this program so far; 0 where the system does not tell.
+/// Returns the peak memory use of this program; 0 if the system does not report it.
 fn memory_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status
@@ -184,7 +183,7 @@ fn attempt(name: &str, input: &[u8], target: &impl Fn(&[u8]) -> bool) -> bool {
         _ => {
             let path = keep(name, input);
             let what = if is_slow { "takes too long" } else { "fails" };
-            // The input itself, too: whoever reads the output of a machine that is gone has no file.
+            // Prints the input itself, too: in CI the file is lost with the machine.
             panic!(
                 "{name} {what} on {} bytes, kept in {}: b\"{}\"",
                 input.len(),
@@ -221,7 +220,7 @@ fn findings(name: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// Changes bytes.
+/// Returns the input with random changes to its bytes.
 fn mutate(mut input: Vec<u8>, seeds: &[Vec<u8>], words: &[&str], random: &mut Random) -> Vec<u8> {
     if input.len() > BYTES {
         let start = random.below(input.len() - BYTES);

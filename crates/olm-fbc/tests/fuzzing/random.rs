@@ -1,6 +1,6 @@
-//! Numbers for tests.
+//! Pseudo-random numbers for tests.
 
-/// Numbers that look random; the same for the same start (xorshift).
+/// Pseudo-random numbers; the same for the same start (xorshift).
 pub struct Random(u64);
 
 impl Random {
@@ -15,12 +15,12 @@ impl Random {
         self.0
     }
 
-    /// Below `end`, 0 for an empty range.
+    /// Returns a number below `end`; 0 for an empty range.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from((self.next() >> 8) % end.max(1) as u64).unwrap_or(0)
     }
 
-    /// One of the items.
+    /// Returns one of the items.
     pub fn of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }

@@ -1,10 +1,10 @@
-//! Changes to documents as trees, so that what comes out still is a document and gets further than to its parser.
+//! Changes to documents as trees, so that the result is still a document and passes the parser.
 
 use serde_json::{Value, json};
 
 use super::Random;
 
-/// Values that are easily handled wrongly.
+/// Returns a value that code often handles wrongly.
 fn odd(random: &mut Random) -> Value {
     let odd = [
         json!(null),
@@ -31,7 +31,7 @@ fn odd(random: &mut Random) -> Value {
     random.of(&odd).clone()
 }
 
-/// All values below, by pointer.
+/// Collects pointers to all values below.
 fn paths(value: &Value, at: &mut String, found: &mut Vec<String>) {
     // Enough to choose from.
     if found.len() > 2000 {
@@ -65,7 +65,7 @@ fn choose<'a>(value: &'a mut Value, random: &mut Random) -> &'a mut Value {
     value.pointer_mut(&path).expect("a path that was found")
 }
 
-/// Changes one thing; `others` are where pieces come from.
+/// Makes one change; pieces are taken from `others`.
 pub fn change(value: &mut Value, others: &[Value], random: &mut Random) {
     let mut donor = random.of(others).clone();
     let piece = choose(&mut donor, random).take();
@@ -122,8 +122,8 @@ pub fn change(value: &mut Value, others: &[Value], random: &mut Random) {
     }
 }
 
-/// Changes a few of the documents, of which there is at least one; `others` are where pieces come from, and `copied` makes what is
-/// added beside a document that is there.
+/// Changes a few of the documents; there must be at least one. Pieces are taken from `others`, and `copied` makes a new document
+/// from an existing one.
 pub fn change_documents(
     values: &mut Vec<Value>,
     others: &[Value],

@@ -1,13 +1,13 @@
-//! A second reading of versions and ranges, as simple as can be: what the real one is compared with.
+//! A second, naive reader of versions and ranges, for comparison with the real one.
 //!
-//! It knows the plain grammar only, `>=1.0.0 <2.0.0 || 3.x`, with single blanks; of everything else it says nothing.
+//! It reads only the plain grammar, `>=1.0.0 <2.0.0 || 3.x`, with single blanks, and returns `None` for all other texts.
 
 use std::cmp::Ordering;
 
-/// An operator and the version behind it, as text.
+/// An operator and its version, as text.
 type Comparison = (&'static str, String);
 
-/// Alternatives of comparisons, wildcards written out; `None` for what is not plain.
+/// Returns alternatives of comparisons, with wildcards expanded; `None` for other texts than the plain grammar.
 pub fn read(text: &str) -> Option<Vec<Vec<Comparison>>> {
     let alternatives = text.split(" || ").map(|alternative| {
         let comparisons = alternative
@@ -34,7 +34,7 @@ fn comparison(text: &str) -> Option<Vec<Comparison>> {
             format!("{major}.{}.0", next(minor)?),
         ),
         _ => {
-            // An x elsewhere makes it a wildcard, oddly.
+            // An `x` elsewhere makes the version a wildcard, in a way this reader does not support.
             if !is_plain(version) || version.contains('x') {
                 return None;
             }
@@ -55,12 +55,12 @@ fn comparison(text: &str) -> Option<Vec<Comparison>> {
         ">=" => vec![(">=", low)],
         "<" => vec![("<", low)],
         "<=" => vec![("<", high)],
-        // Both are asked for, so it holds nothing.
+        // Both conditions are required, so the range is empty.
         _ => vec![("<", low), (">=", high)],
     })
 }
 
-/// The number after one that fits the range's arithmetic.
+/// Returns the next number, if it fits the range's arithmetic.
 fn next(number: &str) -> Option<i64> {
     number.parse::<i64>().ok()?.checked_add(1)
 }
@@ -90,7 +90,7 @@ fn is_plain(version: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(name))
 }
 
-/// Whether a version is in a range.
+/// Returns true if a version is in a range.
 pub fn holds(range: &[Vec<Comparison>], version: &str) -> bool {
     range.iter().any(|comparisons| {
         comparisons.iter().all(|(operator, other)| {
@@ -107,7 +107,7 @@ pub fn holds(range: &[Vec<Comparison>], version: &str) -> bool {
     })
 }
 
-/// Precedence of two versions that are versions.
+/// Returns the precedence of two valid versions.
 pub fn compare(one: &str, other: &str) -> Ordering {
     let parts = |text: &str| -> (Vec<u64>, Option<Vec<String>>) {
         let text = text.split('+').next().unwrap_or_default().to_owned();

@@ -61,5 +61,5 @@ pub(crate) struct DockerfileArgs {
     pub extra_labels: Vec<String>,
 }
 
-/// Image with opm that Dockerfiles build on unless told otherwise.
+/// Default image with opm for Dockerfiles.
 pub(crate) const OPM_IMAGE: &str = "quay.io/operator-framework/opm:latest";

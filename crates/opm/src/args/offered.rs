@@ -1,5 +1,5 @@
-//! Values that help and completion offer. What else is given is taken, and refused by the command in its own words (which are
-//! upstream's where it has the flag).
+//! Values that help and completion offer. Other values are accepted here, and the command rejects them with its own error
+//! (upstream's where it has the flag).
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
@@ -8,23 +8,23 @@ use olm_authoring::lint::Rule;
 use olm_authoring::migrate::Level;
 use std::ffi::OsStr;
 
-/// A text, for which some are offered.
+/// A text with suggested values.
 #[derive(Debug, Clone)]
 pub(crate) struct Offered(Vec<PossibleValue>);
 
-/// The levels of `--migrate-level`.
+/// Returns the levels of `--migrate-level`.
 pub(crate) fn migration_levels() -> Offered {
     let offered = Level::NAMES.map(|(name, _, summary)| PossibleValue::new(name).help(summary));
     Offered(offered.into())
 }
 
-/// The rules of `lint --allow`.
+/// Returns the rules of `lint --allow`.
 pub(crate) fn lint_rules() -> Offered {
     let offered = Rule::ALL.map(|rule| PossibleValue::new(rule.name()).help(rule.summary()));
     Offered(offered.into())
 }
 
-/// The formats of `validate`, whose flag may be empty.
+/// Returns the formats of `validate`, whose flag may be empty.
 pub(crate) fn validation_formats() -> Offered {
     Offered(["json", "yaml"].map(PossibleValue::new).into())
 }

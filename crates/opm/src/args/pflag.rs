@@ -1,4 +1,4 @@
-//! What upstream's flag parser takes and clap does not: values for switches, flags given twice, `-x=`.
+//! Syntax that upstream's flag parser accepts and clap does not: values for switches, repeated flags, `-x=`.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use super::Args;
 /// Reads the command line, program name included.
 ///
 /// # Errors
-/// As clap has them, with upstream's words in front where it has some.
+/// Clap's errors, preceded by upstream's text if there is one.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Args, Error> {
     let command = repeatable(Args::command());
     let mut switches = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Args, E
         .and_then(|matches| Args::from_arg_matches(&matches))
 }
 
-/// Of a flag given twice the last value counts.
+/// Makes the last value of a repeated flag win.
 fn repeatable(command: Command) -> Command {
     command.args_override_self(true).mut_subcommands(repeatable)
 }
@@ -38,7 +38,7 @@ fn collect_switches(command: &Command, switches: &mut Vec<String>) {
     }
 }
 
-/// `--switch=true` is the switch, `--switch=false` takes it back, and the value of `-x=` is `=`.
+/// Rewrites arguments: `--switch=true` sets the switch, `--switch=false` clears it, and the value of `-x=` is `=`.
 fn rewrite(arguments: impl Iterator<Item = OsString>, switches: &[String]) -> Vec<OsString> {
     let mut out: Vec<OsString> = Vec::new();
     let mut flags_end = false;
@@ -62,7 +62,7 @@ fn rewrite(arguments: impl Iterator<Item = OsString>, switches: &[String]) -> Ve
     out
 }
 
-/// The texts that Go takes for a truth value.
+/// Parses the texts that Go accepts as booleans.
 fn truth(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -71,7 +71,7 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// What is printed of a wrong command line: one error, in upstream's words where it has some, then tips and usage.
+/// Returns the message for an invalid command line: one error, with upstream's text if there is one, then tips and usage.
 pub(crate) fn usage_error(error: &Error) -> String {
     let rendered = error.render().to_string();
     let (own, rest) = rendered.split_once("\n\n").unwrap_or((&rendered, ""));
@@ -79,7 +79,7 @@ pub(crate) fn usage_error(error: &Error) -> String {
     let Some(tip) = other_command(error) else {
         return format!("Error: {text}\n\n{rest}");
     };
-    // It takes the place of a command that only looks alike.
+    // It replaces clap's tip about a similar command.
     let rest = match rest.split_once("\n\n") {
         Some((alike, rest)) if alike.starts_with("  tip:") => rest,
         _ => rest,
@@ -87,7 +87,7 @@ pub(crate) fn usage_error(error: &Error) -> String {
     format!("Error: {text}\n\n  tip: {tip}\n\n{rest}")
 }
 
-/// What has the answer to a command that another program of the project has.
+/// Returns a tip for a command that another program of the project has.
 fn other_command(error: &Error) -> Option<&'static str> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
@@ -96,7 +96,7 @@ fn other_command(error: &Error) -> Option<&'static str> {
         .then_some("'opm plan' tells what OLM would do, and why it would not")
 }
 
-/// What upstream says about a wrong command line, where scripts could look for it.
+/// Returns upstream's text for an invalid command line, where scripts could look for it.
 fn upstream_text(error: &Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -135,7 +135,7 @@ fn upstream_text(error: &Error) -> Option<String> {
     }
 }
 
-/// `opm alpha list` of the usage line `Usage: opm alpha list [OPTIONS] <COMMAND>`.
+/// Returns `opm alpha list` for the usage line `Usage: opm alpha list [OPTIONS] <COMMAND>`.
 fn command_path(error: &Error) -> Option<String> {
     let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else {
         return None;
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(rewrite(arguments("opm -c="), &switches), ["opm", "-c", "="]);
     }
 
-    /// D17: `-o xml` was told twice, in upstream's words and in clap's.
+    /// D17: the error for `-o xml` was printed twice, in upstream's words and in clap's.
     #[test]
     fn a_wrong_command_line_is_one_error_with_tips_and_usage() {
         for (given, expected) in [

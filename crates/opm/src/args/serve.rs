@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueHint};
 
-/// Where Kubernetes reads why a container ended.
+/// File from which Kubernetes reads the reason why a container terminated.
 pub(crate) use olm_api::unpacked_bundle::TERMINATION_LOG as DEFAULT_TERMINATION_LOG;
 
 /// `opm serve`

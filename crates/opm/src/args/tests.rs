@@ -2,7 +2,7 @@ use clap::{Command as ClapCommand, CommandFactory as _};
 
 use super::*;
 
-/// A flag of upstream's help: short form, name, default.
+/// Parses a flag of upstream's help: short form, name, default.
 fn flag(line: &str) -> Option<(Option<char>, String, Option<String>)> {
     let line = line.trim_start();
     let (short, line) = match line.strip_prefix('-')?.strip_prefix('-') {
@@ -25,7 +25,7 @@ fn command(path: &[&str]) -> ClapCommand {
     command
 }
 
-/// Every flag and default of the recorded help texts is there; scripts go on working.
+/// Every flag and default of the recorded help texts exists, so scripts keep working.
 #[test]
 fn flags_are_upstreams() {
     let mut count = 0;
@@ -54,7 +54,7 @@ fn flags_are_upstreams() {
                 .find(|argument| argument.get_long() == Some(name.as_str()))
                 .unwrap_or_else(|| panic!("{path:?} lacks --{name}"));
             assert_eq!(found.get_short(), short, "{path:?} --{name}");
-            // What another flag's value stands in for has no default of its own here.
+            // A flag that defaults to another flag's value has no default of its own here.
             if let Some(default) = default.filter(|_| name != "builder-image") {
                 let ours: Vec<_> = found
                     .get_default_values()

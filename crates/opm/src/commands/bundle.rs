@@ -1,4 +1,4 @@
-//! `opm alpha bundle`: bundle directories to images, and back.
+//! `opm alpha bundle`: from bundle directories to images, and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,18 +20,18 @@ use crate::source::{MANIFESTS, METADATA, Source};
 mod extract;
 mod generate;
 
-/// Names a file with the categories that the check for the hub takes instead of its own.
+/// Environment variable with the path of a file of categories that replace those of the hub's check.
 const CATEGORIES_VARIABLE: &str = "OPERATOR_BUNDLE_CATEGORIES";
 
-/// Checks that are made on request.
+/// Optional checks.
 const OPERATOR_HUB: &str = "operatorhub";
 const BUNDLE_OBJECTS: &str = "bundle-objects";
 const VALIDATORS: [&str; 2] = [OPERATOR_HUB, BUNDLE_OBJECTS];
 
-/// What a directory holds; `None` for a directory that is not there.
+/// Content of a directory; `None` if the directory does not exist.
 type Directory = Option<Entries>;
 
-/// Files of a directory by name, and its folders.
+/// Files and folders of a directory, by name.
 #[derive(Default)]
 struct Entries {
     files: BTreeMap<String, Vec<u8>>,
@@ -78,7 +78,7 @@ async fn validate(args: &BundleValidateArgs, settings: &Settings) -> anyhow::Res
     Ok(())
 }
 
-/// Content is looked at only when the format is right.
+/// Checks the format, and the content only if the format is valid.
 fn check(manifests: &Directory, metadata: &Directory, optional: &Optional) -> anyhow::Result<()> {
     let files = |directory: &Directory| directory.as_ref().map(|directory| directory.files.clone());
     let (manifest_files, metadata_files) = (files(manifests), files(metadata));
@@ -97,7 +97,7 @@ fn check(manifests: &Directory, metadata: &Directory, optional: &Optional) -> an
     Ok(())
 }
 
-/// Warns of what is valid and left out where the bundle is read.
+/// Warns of valid parts that readers of the bundle ignore.
 fn warn(manifests: Option<&BTreeMap<String, Vec<u8>>>, metadata: Option<&BTreeMap<String, Vec<u8>>>) {
     let within = |folder: &'static str, files: Option<&BTreeMap<String, Vec<u8>>>| {
         let files: Vec<(String, Vec<u8>)> = files
@@ -108,7 +108,7 @@ fn warn(manifests: Option<&BTreeMap<String, Vec<u8>>>, metadata: Option<&BTreeMa
         files
     };
     let files = [within(MANIFESTS, manifests), within(METADATA, metadata)].concat();
-    // Charts and bundles without a ClusterServiceVersion are read by others.
+    // Charts and bundles without a ClusterServiceVersion have other readers.
     let Ok(bundle) = BundleContent::read(files) else {
         return;
     };
@@ -124,7 +124,7 @@ fn refuse(problems: &[String]) -> anyhow::Result<()> {
     bail!("Bundle validation errors: {}", problems.join(","))
 }
 
-/// Categories that stand in for the hub's, where the environment names a file with them.
+/// Returns the categories that replace the hub's, if the environment names a file with them.
 fn custom_categories() -> anyhow::Result<Option<Vec<String>>> {
     let Some(path) = std::env::var_os(CATEGORIES_VARIABLE).filter(|path| !path.is_empty()) else {
         return Ok(None);
@@ -164,7 +164,7 @@ async fn pull(image: &str, settings: &Settings) -> anyhow::Result<ImageContent> 
     })
 }
 
-/// The directories its labels name, at the places bundles have them.
+/// Returns the directories that the labels name, else those at the default paths.
 fn directories(content: &ImageContent) -> (Directory, Directory) {
     let directory = |label: &str, default: &str| -> Directory {
         let folder = content.labels.get(label).map_or(default, String::as_str);

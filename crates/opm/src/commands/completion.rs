@@ -16,9 +16,9 @@ pub(crate) fn run(shell: Shell) -> anyhow::Result<()> {
     })
 }
 
-/// The command without what its help hides, which completion would offer all the same.
+/// Returns the command without hidden parts, which completion would offer otherwise.
 fn visible(command: &Command) -> Command {
-    // Names have to live as long as the program, which ends with this command.
+    // Names must live as long as the program, which exits after this command.
     let name: &'static str = Box::leak(command.get_name().to_owned().into_boxed_str());
     let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set());
     let subcommands = command.get_subcommands().filter(|command| !command.is_hide_set());
@@ -34,12 +34,12 @@ fn visible(command: &Command) -> Command {
     shown
 }
 
-/// What completes a word that is no value of a flag, at the end of each command's part of the script.
+/// Generated code that completes a word other than a flag's value, at the end of each command's part of the script.
 const ANY_WORD: &str =
     "            COMPREPLY=( $(compgen -W \"${opts}\" -- \"${cur}\") )\n            return 0\n            ;;";
 const NO_FLAG: &str = "            COMPREPLY=( $(compgen -W \"$(_opm_words)\" -- \"${cur}\") )\n            return 0\n            ;;";
 
-/// As long as a word is empty the script offers flags, and with them no files; it should offer flags to who begins one.
+/// Changes the script to offer files for an empty word, and flags only for a word that begins like one.
 fn with_files(script: &str) -> String {
     let words = "# What is offered besides flags; where nothing is, bash offers files.
 _opm_words() {

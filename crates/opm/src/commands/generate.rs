@@ -42,11 +42,11 @@ fn dockerfile(args: &DockerfileArgs) -> anyhow::Result<()> {
         pairs.extend(split_quoted(value)?);
     }
     let labels = parse_labels(&pairs)?;
-    // As `./catalog/` and `a/../catalog`: the name of the file must be that of the directory.
+    // Handles `./catalog/` and `a/../catalog`: the name of the file must be that of the directory.
     let directory: PathBuf = args.directory.components().collect();
     let (parent, name) = match directory.components().next_back() {
         Some(Component::Normal(name)) => (directory.parent(), name.to_string_lossy().into_owned()),
-        // `.` gives `..Dockerfile`, as upstream has it.
+        // `.` gives `..Dockerfile`, as upstream does.
         Some(dots @ (Component::CurDir | Component::ParentDir)) => {
             (None, dots.as_os_str().to_string_lossy().into_owned())
         }
@@ -72,7 +72,7 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The parts of a line of comma-separated values; those in quotes may hold commas, and quotes doubled.
+/// Splits a line of comma-separated values; quoted values may contain commas and doubled quotes.
 fn split_quoted(line: &str) -> anyhow::Result<Vec<String>> {
     if line.is_empty() {
         return Ok(Vec::new());
@@ -117,7 +117,7 @@ fn split_quoted(line: &str) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Of a key given twice the last value counts.
+/// Parses labels; the last value of a repeated key is used.
 fn parse_labels(labels: &[String]) -> anyhow::Result<BTreeMap<&str, &str>> {
     labels
         .iter()

@@ -1,4 +1,4 @@
-//! `opm graph`: a picture of a package's upgrades.
+//! `opm graph`: draws a package's upgrades.
 
 use anyhow::bail;
 use olm_authoring::graph::{PackageGraph, to_dot, to_mermaid, to_svg};

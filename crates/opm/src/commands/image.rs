@@ -12,15 +12,15 @@ use crate::printer;
 use crate::settings::Settings;
 use crate::source::read_bundle_directory;
 
-/// Where a catalog lies in its image.
+/// Folder of a catalog in its image.
 const CONFIGS: &str = "/configs";
-/// Where a catalog's cache lies in its image.
+/// Folder of a catalog's cache in its image.
 const CACHE: &str = "/tmp/cache";
-/// User that catalog pods run as.
+/// User of catalog pods.
 const USER: u64 = 1001;
-/// Certificate authorities of this machine, and where the image has them.
+/// Certificate authorities of this machine, and their path in the image.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// Program that a catalog image runs.
+/// Program of a catalog image.
 const PROGRAM: &str = "bin/opm";
 const PORT: &str = "50051/tcp";
 
@@ -88,15 +88,15 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
         Some(path) => opm_image(path)?,
         None => own_image()?,
     };
-    // The digest of the cache is over files and their modes, so both are made from the files as the image has them.
+    // The cache's digest covers files and their modes, so both are created from the files as they are in the image.
     let staging = tempfile::tempdir().context("cannot make a temporary directory")?;
     let staged = staging.path().join("configs");
-    // What is staged is what links lead to; a catalog with links to folders is refused here as it is everywhere.
+    // Staging follows links to files. A catalog with links to folders is rejected, as by all commands.
     let files =
         olm_fbc::load::files(directory).with_context(|| format!("catalog {}", directory.display()))?;
     stage(directory, &staged)?;
     let cache = staging.path().join("cache");
-    // Building it validates the catalog.
+    // Building the index validates the catalog.
     let index = olm_registry::cache::open_or_build(&staged, &cache)
         .with_context(|| format!("catalog {}", directory.display()))?;
     if files.is_empty() {
@@ -131,10 +131,10 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
     .build()?)
 }
 
-/// The image that a catalog is put on, which has to have the program that serves it.
+/// Reads the base image for a catalog, which must contain the program that serves it.
 fn opm_image(path: &Path) -> anyhow::Result<ImageArchive> {
     let archive = ImageArchive::read(path)?;
-    // The file is on this machine already: what pulls may take is no measure for it.
+    // The file is local, so the limits of pulls do not apply.
     let limits = Limits {
         layers: usize::MAX,
         unpacked: u64::MAX,
@@ -143,7 +143,7 @@ fn opm_image(path: &Path) -> anyhow::Result<ImageArchive> {
         content: u64::MAX,
         ..Limits::default()
     };
-    // Where `bin` or `opm` is a link to elsewhere the answer is an error; such an image may well have the program.
+    // The answer is an error if `bin` or `opm` is a link; such an image may well contain the program.
     let lacks_program = archive
         .files(&[PROGRAM.to_owned()], limits)
         .is_ok_and(|content| !content.files.contains_key(PROGRAM));
@@ -156,7 +156,7 @@ fn opm_image(path: &Path) -> anyhow::Result<ImageArchive> {
     Ok(archive)
 }
 
-/// Copies the files below `from` with the modes that [`LayerSpec::tree`] gives them; folders without files are left out.
+/// Copies the files below `from` with the modes that [`LayerSpec::tree`] gives them; folders without files are skipped.
 fn stage(from: &Path, to: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let cannot = |path: &Path| format!("cannot copy {}", path.display());
@@ -170,7 +170,7 @@ fn stage(from: &Path, to: &Path) -> anyhow::Result<()> {
         let target = to.join(path.file_name().unwrap_or_default());
         if path.is_dir() {
             stage(&path, &target)?;
-            // It fails, as it should, for folders with files.
+            // This fails, as intended, for folders with files.
             let _ = std::fs::remove_dir(&target);
         } else {
             std::fs::copy(&path, &target).with_context(|| cannot(&path))?;
@@ -180,18 +180,18 @@ fn stage(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cache that `opm serve` starts from, built as it would build it.
+/// Returns a layer with the cache that `opm serve` uses, built in the same way.
 fn cache_layer(cache: &Path) -> anyhow::Result<LayerSpec> {
     let mut layer = LayerSpec::new();
-    // The folder exists in the base with this mode; a layer that names it anew must not take that away.
+    // The base has the folder with this mode; a layer that contains the folder must not change the mode.
     layer.folder("tmp", 0o1777, 0)?;
-    // Readable by all: some platforms run pods as a user of their own choice.
+    // Readable by all: some platforms run pods with an arbitrary user.
     layer.folder(CACHE, 0o755, USER)?;
     add_cache(&mut layer, cache, CACHE)?;
     Ok(layer)
 }
 
-/// Adds the files below `from` with the modes they have, owned by root, in whose group pods run whatever their user.
+/// Adds the files below `from` with their modes, owned by root: pods run in root's group, whatever their user.
 fn add_cache(layer: &mut LayerSpec, from: &Path, to: &str) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     for entry in std::fs::read_dir(from).context("cannot read the cache")? {
@@ -217,7 +217,7 @@ fn add_cache(layer: &mut LayerSpec, from: &Path, to: &str) -> anyhow::Result<()>
     Ok(())
 }
 
-/// An image with this program as its only one, for those who have no opm image at hand.
+/// Returns an image that contains only this program, for users without an opm image.
 fn own_image() -> anyhow::Result<ImageArchive> {
     let path = std::env::current_exe().context("cannot find this program's own file")?;
     let program = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -250,7 +250,7 @@ fn own_image() -> anyhow::Result<ImageArchive> {
     .build()?)
 }
 
-/// Whether an ELF file needs no loader: none of its program headers is `PT_INTERP`.
+/// Returns true if an ELF file needs no loader: none of its program headers is `PT_INTERP`.
 fn is_static(program: &[u8]) -> bool {
     const PT_INTERP: u32 = 3;
     let number = |at: usize, length: usize| {

@@ -1,4 +1,4 @@
-//! Bundles that come out without an image, and what to do about them.
+//! Warning about bundles without an image, and the fix.
 
 use olm_fbc::schema::Blob;
 
@@ -10,7 +10,7 @@ pub(crate) struct Imageless {
 }
 
 impl Imageless {
-    /// Takes note of a blob that is written.
+    /// Counts a written blob, if it is a bundle without an image.
     pub(crate) fn see(&mut self, blob: &Blob) {
         let Blob::Bundle(bundle) = blob else { return };
         if !bundle.image.is_empty() {
@@ -22,7 +22,7 @@ impl Imageless {
         self.count += 1;
     }
 
-    /// What there is to say, once for all of them; `flag` makes images of names.
+    /// Returns one warning for all of them; `flag` is the flag that derives images from names.
     pub(crate) fn warning(&self, flag: &str) -> Option<String> {
         let bundles = match self.count {
             0 => return None,

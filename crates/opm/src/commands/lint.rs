@@ -1,4 +1,4 @@
-//! `opm lint`: what validates but will hurt.
+//! `opm lint`: problems of valid catalogs.
 
 use anyhow::{Context as _, bail};
 use olm_authoring::lint::{Finding, Report, Rule, lint_with};
@@ -11,11 +11,11 @@ use crate::nearest;
 use crate::printer;
 use crate::source::{check_directory, has_no_files};
 
-/// With more findings than these, it is told how many each rule has.
+/// Number of findings above which a summary per rule is printed.
 const MANY: usize = 20;
 
-/// Findings go to stdout, faults (of a catalog that does not validate) to stderr; if there are any the command fails, so that
-/// it can guard a pipeline.
+/// Runs the command. Findings are printed to stdout, faults (of an invalid catalog) to stderr. The command fails if there are
+/// any, so it can guard a pipeline.
 pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
     let mut allowed = Vec::new();
     for name in &args.allow {
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
     }
 }
 
-/// How many findings each rule has.
+/// Returns the number of findings per rule.
 fn summary(findings: &[Finding]) -> Vec<String> {
     Rule::ALL
         .into_iter()

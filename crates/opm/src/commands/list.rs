@@ -1,4 +1,4 @@
-//! `opm alpha list`: what a catalog holds, in columns.
+//! `opm alpha list`: the content of a catalog, in columns.
 
 use std::collections::BTreeMap;
 
@@ -123,7 +123,8 @@ fn bundles_table(packages: &[(&String, &PackageModel)]) -> Vec<Vec<String>> {
     table
 }
 
-/// Rows with columns two blanks apart; the last column is not padded. A cell is one line, and nothing in it that a terminal would obey.
+/// Formats rows with columns two blanks apart; the last column is not padded. A cell is one line without terminal control
+/// sequences.
 fn columns(table: &[Vec<String>]) -> String {
     let cell = |cell: &String| escape(&cell.replace('\n', " "));
     let rows = table.iter().map(|row| row.iter().map(cell).collect());

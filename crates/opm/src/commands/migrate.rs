@@ -1,4 +1,4 @@
-//! `opm migrate`: a catalog as a new directory, one file a package.
+//! `opm migrate`: writes a catalog as a new directory, one file per package.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &MigrateArgs, settings: &Settings) -> anyhow::Resu
     Ok(())
 }
 
-/// Writes `<package>/catalog.<format>` for each package, and `catalog.<format>` for what belongs to none.
+/// Writes `<package>/catalog.<format>` for each package, and `catalog.<format>` for blobs without a package.
 fn write_directory(blobs: &mut [Blob], format: Format, root: &Path) -> anyhow::Result<()> {
     olm_fbc::render::sort(blobs);
     for blob in blobs.iter() {
@@ -51,7 +51,7 @@ fn write_directory(blobs: &mut [Blob], format: Format, root: &Path) -> anyhow::R
     fs::create_dir_all(root).with_context(|| format!("cannot make {}", root.display()))?;
     for group in blobs.chunk_by_mut(|a, b| a.package() == b.package()) {
         let package = group.first().map_or("", Blob::package).to_owned();
-        // Upstream leaves out channels and bundles that belong to no package; a catalog with them is invalid anyway.
+        // Upstream skips channels and bundles without a package; a catalog with them is invalid anyway.
         if package.is_empty() && !group.iter().any(|blob| matches!(blob, Blob::Other(_))) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! `opm plan`: what OLM would do with the objects of a namespace and a catalog, without a cluster.
+//! `opm plan`: computes what OLM would do with the objects of a namespace and a catalog, without a cluster.
 
 mod progress;
 
@@ -19,16 +19,16 @@ use self::progress::Progress;
 use crate::args::{PlanArgs, PlanFormat};
 use crate::printer;
 
-/// Exit code when the plan leaves something out that the objects ask for.
+/// Exit code if the plan does not contain everything that the objects request.
 const UNRESOLVED: i32 = 2;
 
-/// Namespace whose catalogs everyone may use, where the objects do not tell.
+/// Default namespace of global catalogs, if the objects do not name one.
 const GLOBAL_NAMESPACE: &str = "olm";
 
-/// Prints the plan. Ends the process with 2 when something the objects ask for is not in it.
+/// Prints the plan. Exits with 2 if the plan does not contain everything that the objects request.
 ///
 /// # Errors
-/// The catalog or the objects cannot be read, or do not say what to plan for.
+/// The catalog or the objects cannot be read, or do not define what to plan.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let Inputs { objects, catalogs } = read_inputs(args)?;
     let namespace = objects.namespace(args.namespace.as_deref())?;
@@ -75,10 +75,10 @@ fn print(plan: &Plan, output: PlanFormat) -> anyhow::Result<()> {
     }
 }
 
-/// What the command line names.
+/// Inputs that the command line names.
 struct Inputs {
     objects: Objects,
-    /// Directories with what stands before `=`, if it is there.
+    /// Directories with the text before `=`, if there is one.
     catalogs: Vec<(Option<String>, PathBuf)>,
 }
 
@@ -86,7 +86,7 @@ fn read_inputs(args: &PlanArgs) -> anyhow::Result<Inputs> {
     let mut files = args.filename.clone();
     let mut catalogs = Vec::new();
     for input in &args.inputs {
-        // Pipes of process substitution and devices are no directories, and may well be read.
+        // Pipes of process substitution and devices are not directories, and can be read.
         let path = Path::new(input);
         if input == "-" || (path.exists() && !path.is_dir()) {
             files.push(input.into());
@@ -115,7 +115,7 @@ fn read_inputs(args: &PlanArgs) -> anyhow::Result<Inputs> {
     Ok(Inputs { objects, catalogs })
 }
 
-/// Directories with the catalog each stands for; `known` are those of the objects.
+/// Returns the directories with their catalogs; `known` are the catalogs of the objects.
 fn named(
     catalogs: Vec<(Option<String>, PathBuf)>,
     known: &BTreeSet<CatalogKey>,
@@ -186,14 +186,14 @@ fn parse_catalog(input: &str) -> anyhow::Result<(Option<String>, PathBuf)> {
 
 type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
 
-/// What the catalog directories hold.
+/// Content of the catalog directories.
 #[derive(Default)]
 struct Catalogs {
     contents: Contents,
     indexes: BTreeMap<CatalogKey, Arc<Index>>,
 }
 
-/// Reads the directories; one that is not named stands for all of `keys`.
+/// Reads the directories; a directory without a name is used for all of `keys`.
 fn read_catalogs(
     directories: &[(Option<CatalogKey>, PathBuf)],
     keys: &BTreeSet<CatalogKey>,

@@ -1,4 +1,4 @@
-//! `opm render`: blobs of catalogs and bundles, as one stream.
+//! `opm render`: writes blobs of catalogs and bundles as one stream.
 
 use anyhow::Context as _;
 use olm_authoring::migrate::Level;
@@ -55,10 +55,10 @@ pub(crate) fn warn_of(imageless: &Imageless, flag: &str) {
     }
 }
 
-/// The level of `--migrate-level`.
+/// Returns the level of `--migrate-level`.
 ///
 /// # Errors
-/// There is none of this name.
+/// No level has this name.
 pub(crate) fn migration_level(name: Option<&str>) -> anyhow::Result<Level> {
     Ok(match name {
         None | Some("") => Level::None,
@@ -66,7 +66,7 @@ pub(crate) fn migration_level(name: Option<&str>) -> anyhow::Result<Level> {
     })
 }
 
-/// Gives a bundle without an image one, which then is a related image as well: mirrors need it like any other.
+/// Sets the image of a bundle that has none. The image is also a related image, because mirrors need it like any other.
 pub(crate) fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
     if !bundle.image.is_empty() {
         return;
@@ -92,12 +92,12 @@ pub(crate) fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
 /// Writes blobs to stdout, grouped by package.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// If stdout cannot be written.
 pub(crate) fn print(blobs: &mut [Blob], format: Format) -> anyhow::Result<()> {
     printer::stream(|out| olm_fbc::render::write(blobs, format_of(format), out))
 }
 
-/// The format of a flag.
+/// Converts the format of a flag.
 pub(crate) fn format_of(format: Format) -> olm_fbc::render::Format {
     match format {
         Format::Json => olm_fbc::render::Format::Json,

@@ -1,4 +1,4 @@
-//! `opm serve`: a catalog over gRPC until SIGTERM or SIGINT.
+//! `opm serve`: serves a catalog over gRPC until SIGTERM or SIGINT.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -19,15 +19,15 @@ use crate::args::{DEFAULT_TERMINATION_LOG, ServeArgs};
 use crate::nearest;
 use crate::printer;
 
-/// How long requests in hand may take after the signal to stop. Shorter than a pod's grace period of 30 s.
+/// Time for open requests after the stop signal. Shorter than a pod's grace period of 30 s.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves; what ends it is also written to the termination log, where Kubernetes shows it in the pod's status.
+/// Serves the catalog. A fatal error is also written to the termination log, which Kubernetes shows in the pod's status.
 pub(crate) fn run(args: &ServeArgs, debug: bool) -> anyhow::Result<()> {
     with_log(&args.termination_log, debug, || serve(args))
 }
 
-/// Logs to stderr while `serve` runs, and writes what ends it to the termination log.
+/// Logs to stderr while `serve` runs, and writes its error to the termination log.
 pub(super) fn with_log(
     termination_log: &Path,
     debug: bool,
@@ -50,13 +50,13 @@ pub(super) fn with_log(
     result
 }
 
-/// Colours are for terminals whose user did not ask for none (<https://no-color.org>).
+/// Returns true for a terminal whose user did not disable colours (<https://no-color.org>).
 fn is_coloured(is_terminal: bool, no_color: Option<OsString>) -> bool {
     is_terminal && no_color.is_none_or(|value| value.is_empty())
 }
 
-/// A file named by the flag is made if need be. That of Kubernetes is there in containers; elsewhere one in /dev would be
-/// wrong.
+/// Writes the termination log. A file named by the flag is created if needed. Kubernetes' default file exists in containers;
+/// elsewhere creating a file in /dev would be wrong.
 fn write_termination_log(path: &Path, text: &str) {
     let log = std::fs::OpenOptions::new()
         .write(true)
@@ -74,7 +74,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     listen_and_serve(index, args.port, &args.source_path)
 }
 
-/// Serves `index`, of what stands at `catalog`, until the process is asked to stop.
+/// Serves `index`, built from `catalog`, until the process gets a stop signal.
 pub(super) fn listen_and_serve(index: Index, port: u16, catalog: &Path) -> anyhow::Result<()> {
     super::runtime()?.block_on(async {
         let stop = stop_signal()?;
@@ -87,7 +87,7 @@ pub(super) fn listen_and_serve(index: Index, port: u16, catalog: &Path) -> anyho
             let _ = stopping.send(());
         });
         let overdue = async {
-            // An error means that serving ended without a signal, and with it this wait.
+            // An error means that serving ended without a signal, which also ends this wait.
             if stopped.await.is_ok() {
                 tokio::time::sleep(GRACE).await;
             } else {
@@ -108,7 +108,7 @@ fn not_loaded(error: CacheError) -> anyhow::Error {
     hinted(error).context("failed to load or rebuild cache")
 }
 
-/// The error, with what helps against it behind.
+/// Returns the error, followed by its hint.
 fn hinted(error: CacheError) -> anyhow::Error {
     match error.hint() {
         Some(hint) => anyhow::anyhow!("{}: {hint}", error_chain(&error)),
@@ -116,7 +116,7 @@ fn hinted(error: CacheError) -> anyhow::Error {
     }
 }
 
-/// The index to serve, from the cache or built for this run.
+/// Returns the index to serve, from the cache or built for this run.
 fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
     let catalog = &args.source_path;
     if std::fs::metadata(catalog).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
@@ -150,7 +150,7 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
     }
 }
 
-/// Writes the cache in upstream's layout. A catalog whose names do not fit it is served from the index alone.
+/// Writes the cache in upstream's layout. A catalog with names that do not fit it is served from the index alone.
 pub(crate) fn write_for_upstream(index: &Index, catalog: &Path, cache_dir: &Path) -> anyhow::Result<()> {
     match upstream::write(index, catalog, cache_dir) {
         Err(error) if error.is_of_names() => {
@@ -161,11 +161,11 @@ pub(crate) fn write_for_upstream(index: &Index, catalog: &Path, cache_dir: &Path
     }
 }
 
-/// The cache as it is, or an index for this run if it cannot be used: a cache only saves time, and mirrors of catalogs carry that
-/// of another content, or none.
+/// Opens the cache, or builds an index for this run if it cannot be used. A cache only saves time, and mirrored catalogs may
+/// contain none, or one of other content.
 fn open_optional(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
     match cache::open_checked(catalog, cache_dir) {
-        // Neither a new cache nor none helps where the catalog itself cannot be read.
+        // No cache helps if the catalog itself cannot be read.
         Err(error @ CacheError::Digest(_)) => Err(not_loaded(error)),
         Err(error) => {
             tracing::warn!(
@@ -179,15 +179,15 @@ fn open_optional(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
     }
 }
 
-/// The cache as it is, or an index for this run if another program made it: catalog images carry caches of the `opm` they
-/// were built with, and ours in its place must not refuse to start for that.
+/// Opens the cache, or builds an index for this run if another program made the cache. Catalog images contain caches of the `opm`
+/// they were built with, and this program must start with them.
 fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
     match cache::open_checked(catalog, cache_dir) {
         Err(error) if error.is_of_another_program() && upstream::is_present(cache_dir) => {
             tracing::warn!(cache = %cache_dir.display(), "the cache was made by another program; building one for this run");
             cache::open_temporary_near(catalog, cache_dir).map_err(not_loaded)
         }
-        // Neither a new cache nor none helps where the catalog itself cannot be read.
+        // No cache helps if the catalog itself cannot be read.
         Err(error @ CacheError::Digest(_)) => Err(hinted(error).context("integrity check failed")),
         opened => opened.map_err(|error| {
             let error = printer::error_text(&anyhow::Error::from(error).context("integrity check failed"));
@@ -200,7 +200,7 @@ fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
     }
 }
 
-/// All addresses, of both families where the machine has both.
+/// Listens on all addresses, IPv6 and IPv4 if the machine has both.
 async fn listen(port: u16) -> anyhow::Result<TcpListener> {
     match TcpListener::bind(("::", port)).await {
         Ok(listener) => Ok(listener),
@@ -211,7 +211,7 @@ async fn listen(port: u16) -> anyhow::Result<TcpListener> {
     }
 }
 
-/// Resolves when the process is asked to stop. Registered at once, so that no early signal is lost.
+/// Resolves when the process gets a stop signal. Registered at once, so that no early signal is lost.
 fn stop_signal() -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
     let register = |kind| signal(kind).context("cannot wait for signals");
     let (mut terminate, mut interrupt): (Signal, Signal) = (

@@ -1,4 +1,4 @@
-//! `opm serve-configmap`: the catalog of a mounted ConfigMap over gRPC until SIGTERM or SIGINT.
+//! `opm serve-configmap`: serves the catalog of a mounted ConfigMap over gRPC until SIGTERM or SIGINT.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ use olm_registry::index::Index;
 use super::serve::{listen_and_serve, with_log};
 use crate::args::ServeConfigMapArgs;
 
-/// How long the content that is meant may be in coming: a node takes a minute or two to bring a change of a ConfigMap to a
-/// volume that it has mounted. It ends before the pod's probe of its start does.
+/// Timeout for the expected content: a node takes a minute or two to update a mounted ConfigMap. It is shorter than the pod's
+/// startup probe.
 const PATIENCE: Duration = Duration::from_secs(140);
-/// Time between two looks.
+/// Time between two reads.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Serves; what ends it is also written to the termination log, where Kubernetes shows it in the pod's status.
+/// Serves the catalog. A fatal error is also written to the termination log, which Kubernetes shows in the pod's status.
 pub(crate) fn run(args: &ServeConfigMapArgs, debug: bool) -> anyhow::Result<()> {
     with_log(&args.termination_log, debug, || {
         let index = prepare(args)?;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ServeConfigMapArgs, debug: bool) -> anyhow::Result<()> 
     })
 }
 
-/// Texts by key; one that is missing is not there.
+/// Texts by key, without missing keys.
 type Texts = BTreeMap<&'static str, Vec<u8>>;
 
 fn prepare(args: &ServeConfigMapArgs) -> anyhow::Result<Index> {
@@ -47,7 +47,7 @@ fn prepare(args: &ServeConfigMapArgs) -> anyhow::Result<Index> {
     for warning in &converted.warnings {
         tracing::warn!("{warning}");
     }
-    // It is small, so the pod needs no volume to write its index to.
+    // The index is small, so it stays in memory and the pod needs no writable volume.
     let (index, faults) = cache::open_in_memory(converted.blobs).context("load catalog")?;
     for fault in faults.iter() {
         let place: String = fault.path.iter().map(|part| format!("{part}: ")).collect();
@@ -56,7 +56,7 @@ fn prepare(args: &ServeConfigMapArgs) -> anyhow::Result<Index> {
     Ok(index)
 }
 
-/// Reads the files until they have the content that is meant: they come one version after the other, and one at a time.
+/// Reads the files until they have the expected content: versions arrive one after the other, and files one at a time.
 fn read_awaited(folder: &Path, hash: &str, patience: Duration) -> anyhow::Result<Texts> {
     let deadline = Instant::now() + patience;
     let mut told = false;

@@ -32,7 +32,7 @@ pub(crate) async fn render(args: &RenderTemplateArgs, settings: &Settings) -> an
     let input =
         read_input(file).map_err(
             |error| match (kind, did_you_mean(file, Kind::ALL.map(Kind::name))) {
-                // It was not taken for a type, as it is none.
+                // The first argument was not a template type, so it may be a misspelt one.
                 (None, Some(meant)) => anyhow::anyhow!("{error}: did you mean the type {meant:?}?"),
                 _ => error,
             },
@@ -59,7 +59,7 @@ pub(crate) async fn render(args: &RenderTemplateArgs, settings: &Settings) -> an
     }
     let mut blobs = template.render(&rendered).context("rendering template")?;
     migrate_rendered(&mut blobs, &rendered, level);
-    // As upstream draws templates, unlike what its `render-graph` does by default.
+    // Upstream draws templates this way, unlike the default of its `render-graph`.
     let options = Options {
         v0_semantics: true,
         ..Options::default()
@@ -75,8 +75,8 @@ pub(crate) async fn render(args: &RenderTemplateArgs, settings: &Settings) -> an
     Ok(())
 }
 
-/// Migrates what was rendered for the template; bundles that it has itself stay as they are. Only now, as templates look into
-/// manifests for what they make.
+/// Migrates the bundles that were rendered for the template; the template's own bundles are not changed. This is the last step,
+/// because templates read the manifests.
 fn migrate_rendered(blobs: &mut [Blob], rendered: &Rendered, level: Level) {
     let made: BTreeSet<(&str, &str)> = rendered
         .values()
@@ -92,7 +92,7 @@ fn migrate_rendered(blobs: &mut [Blob], rendered: &Rendered, level: Level) {
     }
 }
 
-/// One argument may be either: the name of a type is taken for a type.
+/// Returns type and file. A single argument may be either: the name of a type is a type.
 fn kind_and_file(args: &RenderTemplateArgs) -> anyhow::Result<(Option<Kind>, &str)> {
     if args.catalog_config.is_some() || args.composite_config.is_some() {
         return Err(TemplateError::Composite.into());
@@ -108,7 +108,7 @@ fn kind_and_file(args: &RenderTemplateArgs) -> anyhow::Result<(Option<Kind>, &st
     }
 }
 
-/// Templates name bundle images; bundle directories do as well, for those who have no registry at hand.
+/// Loads a bundle. Templates name bundle images; bundle directories are accepted for users without a registry.
 async fn load_bundle(text: &str, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
     let source = Source::parse(text)?;
     if let Source::CatalogDirectory(_) = source {
@@ -142,7 +142,7 @@ pub(crate) fn convert(command: &ConvertTemplateCommand) -> anyhow::Result<()> {
         Format::Json => {
             let mut text = Vec::new();
             olm_fbc::render::write_json(&document, &mut text)?;
-            // Unlike catalogs, templates have these escaped; they occur in texts only.
+            // Unlike catalogs, templates escape these characters; they occur only in texts.
             let text = String::from_utf8_lossy(&text)
                 .replace('<', "\\u003c")
                 .replace('>', "\\u003e")

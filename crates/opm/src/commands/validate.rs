@@ -1,4 +1,4 @@
-//! `opm validate`: every fault of a catalog directory.
+//! `opm validate`: reports every fault of a catalog directory.
 
 use anyhow::bail;
 use go_compat::json::{self, Html};
@@ -8,8 +8,8 @@ use crate::args::ValidateArgs;
 use crate::printer;
 use crate::source::check_directory;
 
-/// Nothing is printed on stdout for a valid catalog, unless a format is asked for; names in it that look misspelt, and what
-/// nobody can use of it, are warnings.
+/// Runs the command. For a valid catalog stdout is empty, unless a format is requested. Misspelt names and data without effect
+/// cause warnings.
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
     check_directory(&args.directory)?;
     let write = match args.output.as_str() {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The report as upstream prints it: `passed` first, indented by two blanks, `<`, `>` and `&` escaped.
+/// Returns the report as upstream prints it: `passed` first, indented by two blanks, `<`, `>` and `&` escaped.
 fn json(message: Option<String>) -> anyhow::Result<String> {
     Ok(match message {
         None => "{\n  \"passed\": true\n}\n".to_owned(),
@@ -47,7 +47,7 @@ fn json(message: Option<String>) -> anyhow::Result<String> {
     })
 }
 
-/// The report as YAML, with the empty line behind it that upstream has.
+/// Returns the report as YAML, with upstream's trailing empty line.
 fn yaml(message: Option<String>) -> anyhow::Result<String> {
     let report = match message {
         None => json!({"passed": true}),

@@ -2,7 +2,7 @@
 
 use crate::printer;
 
-/// In upstream's format, with the names Go has for systems and processors, as scripts cut the version out of it.
+/// Prints the version in upstream's format, with Go's names for systems and processors, because scripts parse it.
 pub(crate) fn run() -> anyhow::Result<()> {
     let architecture = go_compat::platform::architecture();
     printer::data(&format!(

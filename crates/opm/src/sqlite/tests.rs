@@ -10,7 +10,7 @@ use olm_fbc::validate::{Checker, Model};
 
 use super::*;
 
-/// Tables of the newest databases there were.
+/// Schema of the newest databases.
 const NEWEST: &str = "
 CREATE TABLE operatorbundle (name TEXT PRIMARY KEY, csv TEXT, bundle TEXT, bundlepath TEXT, skiprange TEXT, version TEXT, replaces TEXT, skips TEXT, substitutesfor TEXT);
 CREATE TABLE package (name TEXT PRIMARY KEY, default_channel TEXT);
@@ -40,7 +40,7 @@ INSERT INTO dependencies VALUES ('olm.gvk', '{\"group\":\"g\",\"kind\":\"K\",\"v
 INSERT INTO api_provider VALUES ('p.io', 'v1', 'Thing', 'p.v2', '2.0.0', 'q.io/p:2');
 ";
 
-/// Tables of the first databases: everything is in the CSV.
+/// Schema of the first databases: all data is in the CSV.
 const OLDEST: &str = "
 CREATE TABLE operatorbundle (name TEXT PRIMARY KEY, csv TEXT UNIQUE, bundle TEXT);
 CREATE TABLE package (name TEXT PRIMARY KEY, default_channel TEXT);

@@ -1,14 +1,14 @@
-//! A guide as steps: its code blocks of shell, and what they print.
+//! A guide as steps: its shell code blocks and their output.
 //!
-//! Every block ```` ```sh ```` is a step, and a block ```` ```text ```` is what the step before it prints, where `…` stands for
-//! anything in a line. A comment on the line before a block says what is special about it:
+//! Every block ```` ```sh ```` is a step. A block ```` ```text ```` is the output of the previous step; in it `…` matches any
+//! text of a line. A comment on the line before a block defines how it is run:
 //!
-//! - `<!-- test: not run: REASON -->`: what it needs is not here. What it prints is not compared, either.
+//! - `<!-- test: not run: REASON -->`: it needs something that is missing here. Its output is not compared, either.
 //! - `<!-- test: fails with 1 -->`: the exit code that the guide wants to show.
-//! - `<!-- test: keeps running -->`: a server, until the guide ends.
+//! - `<!-- test: keeps running -->`: a server, until the end of the guide.
 //! - `<!-- test: needs a static opm -->`: runs with a stand-in for the image that a static program makes of itself.
 //!
-//! Blocks of other languages are there to be looked at.
+//! Blocks of other languages are ignored.
 
 use olm_testing::guides::blocks;
 
@@ -17,31 +17,31 @@ use olm_testing::guides::blocks;
 pub struct Step {
     /// Line of its fence, from 1.
     pub line: usize,
-    /// What is special about it.
+    /// Mode of the step.
     pub mode: Mode,
     /// The commands.
     pub script: String,
-    /// What the guide says it prints.
+    /// Output that the guide shows.
     pub output: Option<String>,
 }
 
-/// How a step is run.
+/// Mode of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// Until it ends, with this exit code.
+    /// Runs until it ends, with this exit code.
     Ends(i32),
-    /// Beside the steps that follow.
+    /// Runs beside the following steps.
     KeepsRunning,
-    /// As [`Mode::Ends`] with 0, by a program that can make an image of itself.
+    /// Runs like [`Mode::Ends`] with 0, with a program that can make an image of itself.
     NeedsStatic,
-    /// Not at all, for this reason.
+    /// Is not run, for this reason.
     NotRun(String),
 }
 
-/// The steps of a guide.
+/// Returns the steps of a guide.
 ///
 /// # Errors
-/// A comment for tests that is not understood or has no block, output without a step, a block without end.
+/// A test comment that is invalid or has no block, output without a step, or a block without end.
 pub fn steps(text: &str) -> Result<Vec<Step>, String> {
     let mut steps: Vec<Step> = Vec::new();
     for block in blocks(text, parse_mode)? {
@@ -76,7 +76,7 @@ fn parse_mode(comment: &str) -> Option<Mode> {
     }
 }
 
-/// Whether what was printed is what the guide shows: line by line, `…` standing for anything in a line.
+/// Returns true if the output equals that of the guide: line by line, with `…` matching any text of a line.
 pub fn is_as_shown(shown: &str, printed: &str) -> bool {
     let (mut shown, mut printed) = (shown.lines(), printed.lines());
     loop {

@@ -1,8 +1,8 @@
-//! D14: the guides work from top to bottom, in an empty folder outside of the repository, with nothing but `opm` and the
-//! tools every Linux has. What they show is what is printed.
+//! D14: the guides work from top to bottom, in an empty folder outside of the repository, with only `opm` and the tools of every
+//! Linux. The output is the one they show.
 //!
-//! How a guide says what needs a cluster or a registry: `guide.rs`. Those that are about a cluster throughout are tried on one, by
-//! `e2e/tests/guides.rs`.
+//! The module `guide.rs` describes how a guide marks steps that need a cluster or a registry. Guides that need a cluster
+//! throughout are run on one by `e2e/tests/guides.rs`.
 
 #![allow(clippy::panic, reason = "tests")]
 
@@ -17,18 +17,18 @@ use std::time::{Duration, Instant};
 
 use guide::{Mode, Step, is_as_shown, steps};
 
-/// The port that guides serve on; tests take a free one.
+/// Port that guides serve on; tests use a free one instead.
 const PORT: &str = "50051";
-/// Until a server listens.
+/// Timeout for a server to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Guides that are carried out here.
+/// Guides that are run here.
 const CARRIED_OUT: [&str; 2] = ["catalogs.md", "plan-and-explain.md"];
 
-/// A folder that a guide is carried out in.
+/// Folder in which a guide is run.
 struct Place {
     dir: tempfile::TempDir,
-    /// Beside the folder, so that nothing but the guide's own files is in it.
+    /// Folder for tools, so that the other one contains only the guide's own files.
     tools: tempfile::TempDir,
     port: String,
     servers: Vec<Child>,
@@ -60,7 +60,7 @@ impl Place {
         let mut path = OsString::from(self.tools.path());
         path.push(":/usr/bin:/bin");
         let mut command = Command::new("sh");
-        // As in a terminal, errors stand among the output where they came.
+        // Errors are merged into the output, as in a terminal.
         command
             .args([
                 "-e",
@@ -81,7 +81,7 @@ impl Place {
         (code, String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Starts a server, and waits until it answers.
+    /// Starts a server and waits until it responds.
     fn serve(&mut self, script: &str) {
         let script = format!("exec {}", script.trim());
         let mut server = self
@@ -102,8 +102,8 @@ impl Place {
         self.servers.push(server);
     }
 
-    /// The step with an image of another program for the one that a static `opm` makes of itself. (What is tested here is
-    /// linked like any program that is being worked on.)
+    /// Returns the step with an image of another program instead of the one that a static `opm` makes of itself. (The tested
+    /// program is linked dynamically, like any debug build.)
     fn with_opm_image(&self, script: &str) -> String {
         let path = self.tools.path().join("opm.tar");
         let mut layer = olm_oci::LayerSpec::new();
@@ -119,8 +119,7 @@ impl Place {
     }
 }
 
-/// Whether someone listens. Who connects to a free port may be given that very port to connect from, and is connected to
-/// itself.
+/// Returns true if a server listens. A connection to a free port may get that port as its own, and is then connected to itself.
 fn is_served(address: &str) -> bool {
     let Ok(stream) = std::net::TcpStream::connect(address) else {
         return false;
@@ -132,7 +131,7 @@ fn guides() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides")
 }
 
-/// Carries a guide out; gives how many steps were run, and why the others were not. Those are told by line, too.
+/// Runs a guide; returns the number of steps that were run, and the reasons for the others, which are also printed by line.
 fn carry_out(name: &str) -> (usize, Vec<String>) {
     let text = std::fs::read_to_string(guides().join(name)).expect("guide");
     let steps = steps(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -169,7 +168,7 @@ fn carry_out_step(place: &mut Place, step: &Step) -> Result<(), String> {
     if code != expected {
         return Err(format!("ends with {code} instead of {expected}:\n{printed}"));
     }
-    // What a step prints has to be shown, so that no reader wonders.
+    // The guide must show all output of a step, so that readers are not surprised.
     let shown = step.output.as_deref().unwrap_or_default();
     if !is_as_shown(shown, &printed) {
         return Err(format!("shown is\n{shown}\nprinted was\n{printed}"));
@@ -201,7 +200,7 @@ fn d14_the_guide_to_plans_works_from_top_to_bottom() {
     );
 }
 
-/// Every other guide is about a cluster: `e2e/tests/guides.rs` says what tries it, and none has a step that could be run here.
+/// Every other guide needs a cluster: `e2e/tests/guides.rs` names its test, and none has a step that could be run here.
 #[test]
 fn other_guides_need_a_cluster() {
     let of_cluster = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/tests/guides.rs");
@@ -226,7 +225,7 @@ fn other_guides_need_a_cluster() {
     assert!(others >= 5, "{others} guides are about a cluster throughout");
 }
 
-/// A guide that shows what is not so must not pass.
+/// A guide with wrong output must not pass.
 #[test]
 fn a_guide_that_is_wrong_is_found() {
     for (text, expected) in [

@@ -1,11 +1,11 @@
-//! Runs the real `opm` and makes things for it to read.
+//! Runs the real `opm` and creates input for it.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a run of `opm` left.
+/// Result of a run of `opm`.
 pub struct Ran {
     pub code: i32,
     pub stdout: String,
@@ -27,7 +27,7 @@ impl Ran {
 
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_opm"));
-    // The user's own registries and credentials must not decide what a test sees.
+    // The user's own registries and credentials must not affect a test.
     command
         .env_clear()
         .env("HOME", "/nonexistent")
@@ -51,7 +51,7 @@ pub fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// A bundle directory of package `demo` with one CRD and a Deployment.
+/// Creates a bundle directory of package `demo` with one CRD and a Deployment.
 pub fn bundle(root: &Path, version: &str) -> PathBuf {
     let dir = root.join(format!("demo-{version}"));
     for folder in ["manifests", "metadata"] {
@@ -113,7 +113,7 @@ spec:
     dir
 }
 
-/// A catalog of that package made by `opm init` and `opm render`, with its channel.
+/// Creates a catalog of that package with `opm init` and `opm render`, and its channel.
 pub fn catalog(root: &Path, versions: &[&str]) -> PathBuf {
     let dir = root.join("catalog");
     std::fs::create_dir_all(&dir).expect("folder");
@@ -137,7 +137,7 @@ pub fn catalog(root: &Path, versions: &[&str]) -> PathBuf {
     dir
 }
 
-/// A folder of registry configuration, below `dir`, in which the registry at `address` answers for every name.
+/// Creates a folder of registry configuration below `dir`, in which the registry at `address` mirrors all others.
 pub fn mirror(dir: &Path, address: &str) -> PathBuf {
     let folder = dir.join("hosts/_default");
     std::fs::create_dir_all(&folder).expect("folder");

@@ -1,4 +1,4 @@
-//! The manifests: kinds, each object by itself, and whether they fit together.
+//! Checks of the manifests: kinds, single objects, and their consistency.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::crd::Defined;
 use super::{MediaType, Optional, crd, csv, hub, metadata, objects, text};
 use crate::manifest_validator::ManifestValidator;
 
-/// Kinds that a bundle may hold beside [`OPTIONAL_KINDS`]. A plan refuses a PodMonitor, which upstream's check lets pass.
+/// Kinds that a bundle may contain beside [`OPTIONAL_KINDS`]. A plan rejects a PodMonitor, which upstream's check accepts.
 const KINDS: [&str; 11] = [
     CSV_KIND,
     CRD_KIND,
@@ -25,7 +25,7 @@ const KINDS: [&str; 11] = [
     "ServiceAccount",
 ];
 
-/// Checks the objects of a manifests directory, given by file name, with the optional checks that are asked for. Charts pass.
+/// Checks the objects of a manifests directory, given by file name, with the requested optional checks. Charts always pass.
 pub fn check_content<B: AsRef<[u8]>>(
     files: &BTreeMap<String, B>,
     optional: &Optional,
@@ -88,7 +88,7 @@ pub fn check_content<B: AsRef<[u8]>>(
     problems
 }
 
-/// Objects of one name must agree. CustomResourceDefinitions have a check of their own.
+/// Checks that objects of one name agree. CustomResourceDefinitions have a check of their own.
 fn check_twins(found: Vec<BundleFile>, problems: &mut Vec<String>) {
     let united = unite(found);
     let others = united
@@ -98,7 +98,7 @@ fn check_twins(found: Vec<BundleFile>, problems: &mut Vec<String>) {
     problems.extend(contradictions(others).iter().map(ToString::to_string));
 }
 
-/// What `kubectl` would refuse of any object.
+/// Reports errors for which `kubectl` would reject any object.
 fn check_object(file: &str, object: &Value, problems: &mut Vec<String>) {
     let wrong = metadata::problems(&object["metadata"]);
     match wrong.as_slice() {
@@ -111,7 +111,7 @@ fn check_object(file: &str, object: &Value, problems: &mut Vec<String>) {
     }
 }
 
-/// APIs that the CSV owns must be defined, each version once.
+/// Checks that the APIs that the CSV owns are defined, each version once.
 fn check_together(objects: &[Value], problems: &mut Vec<String>) {
     let mut defined = BTreeSet::new();
     for crd in objects.iter().filter(|object| object["kind"] == CRD_KIND) {
@@ -138,7 +138,7 @@ fn check_together(objects: &[Value], problems: &mut Vec<String>) {
             version: version.to_owned(),
             kind: kind.to_owned(),
         };
-        // The group is part of the name; named besides, the description matches nothing.
+        // The group is part of the name; a description with a separate group matches nothing.
         let problem = if !group.is_empty() || !defined.contains(&key) {
             format!("owned CRD {name}/{version} not found in bundle {bundle:?}")
         } else if !owned.insert(key) {

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions, as an API server would refuse them.
+//! Checks of CustomResourceDefinitions, as an API server makes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{metadata, names, text};
 
-/// Groups of Kubernetes itself need an approval.
+/// Kubernetes' own groups, which need an approval.
 const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];
 const APPROVAL: &str = "api-approved.kubernetes.io";
 const COLUMN_TYPES: &str = "boolean,date,integer,number,string";
@@ -69,7 +69,7 @@ struct Conversion {
     conversion_review_versions: Option<Vec<String>>,
 }
 
-/// Problems of one CRD, each with its field in front as upstream's validator has it.
+/// Problems of one CRD, each prefixed with its field as in upstream's validator.
 struct Found<'a>(&'a mut Vec<String>);
 
 impl Found<'_> {
@@ -135,7 +135,7 @@ pub(super) fn check(crd: &Value, problems: &mut Vec<String>) {
         ),
     }
     check_versions(&spec, api_version, &mut found);
-    // The older API keeps unknown fields unless told otherwise.
+    // The older API keeps unknown fields by default.
     if spec.preserve_unknown_fields.unwrap_or(api_version == V1BETA1) {
         found.tell(
             "spec.preserveUnknownFields",
@@ -188,7 +188,7 @@ fn check_versions(spec: &Spec, api_version: &str, found: &mut Found<'_>) {
         ..Version::default()
     };
     let versions = match spec.versions.as_deref() {
-        // The older API knows a single version beside or instead of the list.
+        // The older API allows a single version beside or instead of the list.
         None | Some([]) if spec.version.as_deref().is_some_and(|name| !name.is_empty()) => {
             std::slice::from_ref(&single)
         }
@@ -222,7 +222,7 @@ fn check_versions(spec: &Spec, api_version: &str, found: &mut Found<'_>) {
         {
             found.required(&format!("spec.versions[{index}].schema.openAPIV3Schema"));
         }
-        // What a single version says is reported as that of the whole.
+        // A problem of a single version is reported for the whole CRD.
         let path = match versions.len() {
             1 => "spec".to_owned(),
             _ => format!("spec.versions[{index}]"),
@@ -271,7 +271,7 @@ fn check_columns(columns: Option<&[BTreeMap<String, Value>]>, path: &str, found:
                 &format!("must be one of {COLUMN_TYPES}"),
             ),
         }
-        // The older API wrote it in capitals.
+        // The older API used capitals.
         if field("jsonPath").is_empty() && field("JSONPath").is_empty() {
             found.required(&format!("{path}.JSONPath"));
         }
@@ -348,7 +348,7 @@ fn check_names(names: &Names, found: &mut Found<'_>) {
     }
 }
 
-/// The older API has a review version of its own where none is given.
+/// Checks the conversion. The older API has a default for the review version.
 fn check_conversion(conversion: Option<&Conversion>, api_version: &str, found: &mut Found<'_>) {
     let Some(conversion) = conversion else { return };
     match conversion.strategy.as_deref().unwrap_or_default() {
@@ -381,7 +381,7 @@ fn check_conversion(conversion: Option<&Conversion>, api_version: &str, found: &
     }
 }
 
-/// What a CRD defines, one for each version.
+/// Returns the definitions of a CRD, one per version.
 pub(super) fn defined(crd: &Value) -> BTreeSet<Defined> {
     let spec = &crd["spec"];
     let listed = spec["versions"]

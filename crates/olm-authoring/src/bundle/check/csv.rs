@@ -1,4 +1,4 @@
-//! The ClusterServiceVersion.
+//! Checks of the ClusterServiceVersion.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{metadata, names, text};
 use crate::manifest_validator::ManifestValidator;
 
-/// Annotations of a CSV that are easily written in the wrong case, which silently disables them.
+/// Annotations of a CSV that authors often write in the wrong case, which silently disables them.
 const CASED_ANNOTATIONS: [&str; 5] = [
     labels::OPERATOR_GROUP,
     labels::OPERATOR_NAMESPACE,
@@ -19,11 +19,11 @@ const CASED_ANNOTATIONS: [&str; 5] = [
     "olm.skipRange",
     labels::TARGET_NAMESPACES,
 ];
-/// Annotations with examples of custom resources; the first that is there counts.
+/// Annotations with examples of custom resources; the first one that exists is used.
 const EXAMPLES: [&str; 2] = ["alm-examples", "olm.examples"];
 const ALL_NAMESPACES: &str = "AllNamespaces";
 
-/// A problem in the words upstream's validators put it.
+/// Returns a problem in the form of upstream's validators.
 fn describe(name: &str, problem: impl std::fmt::Display) -> String {
     format!("Error: Value : ({name}) {problem}")
 }
@@ -80,7 +80,7 @@ pub(super) fn check(csv: &Value, validator: &dyn ManifestValidator, problems: &m
     }
 }
 
-/// Examples must be of APIs that the CSV provides.
+/// Checks that examples are of APIs that the CSV provides.
 fn check_examples(csv: &Value, problems: &mut Vec<String>) {
     let annotations = &csv["metadata"]["annotations"];
     let Some((key, examples)) = EXAMPLES
@@ -186,7 +186,7 @@ fn check_install_modes(spec: &Value, name: &str, problems: &mut Vec<String>) {
     }
 }
 
-/// Fields without which a CSV cannot be installed, or put into a catalog.
+/// Reports missing fields without which a CSV cannot be installed or added to a catalog.
 fn check_fields(spec: &Value, name: &str, problems: &mut Vec<String>) {
     let missing =
         |what: &str, kind: &str| format!("Error: Field {what}, Value {kind}: required field missing");
@@ -231,7 +231,7 @@ fn check_fields(spec: &Value, name: &str, problems: &mut Vec<String>) {
     }
 }
 
-/// Release and substitution of a bundle exclude each other.
+/// Checks that a bundle does not have both a release and a substitution.
 pub(super) fn check_release(csv: &Value, problems: &mut Vec<String>) {
     let name = text(&csv["metadata"], "name");
     let release = match &csv["spec"]["release"] {

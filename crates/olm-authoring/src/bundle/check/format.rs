@@ -1,4 +1,4 @@
-//! Annotations and dependencies.
+//! Checks of annotations and dependencies.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::{MediaType, any_case};
 use crate::manifest_validator::ManifestValidator;
 
-/// Checks annotations and dependencies. `manifests` and `metadata` are the files of the two directories by name, `None` for a
-/// directory that is missing.
+/// Checks annotations and dependencies. `manifests` and `metadata` are the files of the two directories by name; `None` for a
+/// missing directory.
 pub fn check_format<B: AsRef<[u8]>>(
     manifests: Option<&BTreeMap<String, B>>,
     metadata: Option<&BTreeMap<String, B>>,
@@ -72,7 +72,8 @@ pub fn check_format<B: AsRef<[u8]>>(
     problems
 }
 
-/// Annotations as texts; numbers and booleans as they are written, nothing as empty text. The key of another value is the error.
+/// Returns annotations as texts: numbers and booleans keep their spelling, null is empty text. The error is the key of another
+/// value.
 fn texts<'a>(map: &'a Value, written: &str) -> Result<BTreeMap<&'a str, String>, &'a str> {
     map.as_object()
         .into_iter()
@@ -94,8 +95,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     any_case(value, key).as_str().unwrap_or_default()
 }
 
-/// Why manifests that are said to be those of an operator are taken for others: what cannot be read, and kinds that look like
-/// that of a ClusterServiceVersion.
+/// Returns why the manifests of an operator bundle have no ClusterServiceVersion: files that cannot be read, and misspelt kinds.
 fn why_no_csv<B: AsRef<[u8]>>(manifests: &BTreeMap<String, B>) -> String {
     let causes: Vec<String> = manifests
         .iter()
@@ -186,7 +186,7 @@ fn check_dependency(dependency: &Value, validator: &dyn ManifestValidator, probl
 }
 
 fn check_constraint(value: &Value, validator: &dyn ManifestValidator, problems: &mut Vec<String>) {
-    // Compound constraints have no rule of their own; their parts are checked as they are met.
+    // Compound constraints have no rule of their own; their parts are checked recursively.
     let compound = ["all", "any", "not"].iter().find_map(|form| value.get(form));
     if let Some(compound) = compound {
         for part in compound["constraints"].as_array().into_iter().flatten() {

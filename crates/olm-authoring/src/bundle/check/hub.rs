@@ -1,4 +1,4 @@
-//! What the public hub asks for beyond a working CSV: the optional check `operatorhub`.
+//! Requirements of the public hub beyond a working CSV: the optional check `operatorhub`.
 
 use go_compat::semver::Version;
 use serde_json::Value;
@@ -32,7 +32,7 @@ const CATEGORIES: [&str; 16] = [
 ];
 const MEDIA_TYPES: [&str; 4] = ["image/gif", "image/jpeg", "image/png", "image/svg+xml"];
 
-/// What keeps a CSV from the hub. `categories` take the place of the hub's own.
+/// Returns the problems that keep a CSV from the hub. `categories` replace the hub's own.
 pub(super) fn problems(csv: &Value, categories: Option<&[String]>) -> Vec<String> {
     let name = text(&csv["metadata"], "name");
     let spec = &csv["spec"];
@@ -93,7 +93,7 @@ fn annotation_problems(annotations: &Value, categories: Option<&[String]>, found
     }
 }
 
-/// No icon at all is only unfortunate.
+/// Reports problems of the icon; a missing icon is not an error.
 fn icon_problems(icon: &Value, found: &mut Vec<String>) {
     let Some(icons) = icon.as_array() else { return };
     if icons.len() != 1 {
@@ -111,7 +111,7 @@ fn icon_problems(icon: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// `a@b`, maybe as `Name <a@b>`.
+/// Returns true for an address `a@b`, or `Name <a@b>`.
 fn is_address(text: &str) -> bool {
     let address = match text.trim().strip_suffix('>') {
         Some(text) => text.rsplit_once('<').map_or("", |(_, address)| address),
@@ -123,7 +123,7 @@ fn is_address(text: &str) -> bool {
         .is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !has_space)
 }
 
-/// A path from the root, or something with a scheme in front.
+/// Returns true for an absolute path, or a text with a scheme.
 fn is_url(text: &str) -> bool {
     if text.starts_with('/') {
         return true;

@@ -1,14 +1,14 @@
-//! The metadata of an object, as an API server would refuse it.
+//! Checks of an object's metadata, as an API server makes them.
 
 use go_compat::json::kind_of;
 use serde_json::Value;
 
 use super::names;
 
-/// Most bytes that keys and values of annotations may have together.
+/// Maximum size of all annotation keys and values together, in bytes.
 const ANNOTATION_BYTES: usize = 256 << 10;
 
-/// What is wrong with `metadata`. Objects of a bundle have no namespace: it is decided where they are installed.
+/// Returns the problems of `metadata`. Objects of a bundle have no namespace, because the install decides it.
 pub(super) fn problems(metadata: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for field in ["name", "generateName", "namespace"] {
@@ -48,7 +48,7 @@ pub(super) fn problems(metadata: &Value) -> Vec<String> {
     problems
 }
 
-/// Labels and annotations.
+/// Returns the problems of labels and annotations.
 pub(super) fn map_problems(metadata: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     let mut bytes = 0;
@@ -66,7 +66,7 @@ pub(super) fn map_problems(metadata: &Value) -> Vec<String> {
             }
         };
         for (key, value) in map {
-            // Nothing counts as empty text.
+            // Null counts as empty text.
             let Some(text) = value.as_str().or(value.is_null().then_some("")) else {
                 problems.push(format!("{path} {key:?} must be text, found {value}"));
                 continue;
@@ -92,7 +92,7 @@ pub(super) fn map_problems(metadata: &Value) -> Vec<String> {
     problems
 }
 
-/// Problems of a value, as `path: Invalid value: "value": problem`.
+/// Returns problems of a value, as `path: Invalid value: "value": problem`.
 pub(super) fn invalid(
     path: &str,
     value: &str,

@@ -1,4 +1,4 @@
-//! Names as Kubernetes wants them, in its words.
+//! Checks of names with Kubernetes' rules and texts.
 
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -9,7 +9,7 @@ fn is_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-/// Whether the text is not empty, begins and ends with `end`, and has nothing but `end` and `inner`.
+/// Returns true if the text is not empty, begins and ends with `end`, and contains only `end` and `inner`.
 fn has_form(text: &str, end: fn(u8) -> bool, inner: &[u8]) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|byte| end(*byte))
@@ -21,28 +21,28 @@ fn too_long(text: &str, most: usize) -> Option<String> {
     (text.len() > most).then(|| format!("must be no more than {most} bytes"))
 }
 
-/// What keeps a text from being a DNS label that begins with a letter.
+/// Returns why a text is not a DNS label that begins with a letter; empty if it is one.
 pub(super) fn label_1035(text: &str) -> Vec<String> {
     let is_label = has_form(text, is_lower, b"-") && text.as_bytes()[0].is_ascii_lowercase();
     let form = (!is_label).then(|| LABEL_1035.to_owned());
     too_long(text, 63).into_iter().chain(form).collect()
 }
 
-/// What keeps a text from being a DNS subdomain.
+/// Returns why a text is not a DNS subdomain; empty if it is one.
 pub(super) fn subdomain(text: &str) -> Vec<String> {
     let is_subdomain = text.split('.').all(|part| has_form(part, is_lower, b"-"));
     let form = (!is_subdomain).then(|| SUBDOMAIN.to_owned());
     too_long(text, 253).into_iter().chain(form).collect()
 }
 
-/// What keeps a text from being the value of a label.
+/// Returns why a text is not a label value; empty if it is one.
 pub(super) fn label_value(text: &str) -> Vec<String> {
     let is_value = text.is_empty() || has_form(text, |byte| byte.is_ascii_alphanumeric(), b"-_.");
     let form = (!is_value).then(|| LABEL_VALUE.to_owned());
     too_long(text, 63).into_iter().chain(form).collect()
 }
 
-/// What keeps a text from being the key of a label or annotation: a name, maybe with a subdomain and a slash in front.
+/// Returns why a text is not a label or annotation key, that is, a name with an optional subdomain and slash; empty if it is one.
 pub(super) fn qualified_name(text: &str) -> Vec<String> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

@@ -1,10 +1,10 @@
-//! Objects that can hurt the cluster they are installed in: the optional check `bundle-objects`.
+//! Objects that can harm the cluster they are installed in: the optional check `bundle-objects`.
 
 use serde_json::Value;
 
 use super::text;
 
-/// Constraints that come with OpenShift.
+/// Security context constraints that are part of OpenShift.
 const DEFAULT_SCCS: [&str; 8] = [
     "anyuid",
     "hostaccess",
@@ -16,7 +16,7 @@ const DEFAULT_SCCS: [&str; 8] = [
     "restricted",
 ];
 
-/// What is wrong with an object, as its kind has rules.
+/// Returns the problems of an object, by the rules of its kind.
 pub(super) fn problems(object: &Value) -> Vec<String> {
     let name = text(&object["metadata"], "name");
     let describe = |problem: &str| format!("Error: Value {name}: {problem}");

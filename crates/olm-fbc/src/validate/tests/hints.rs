@@ -1,8 +1,8 @@
-//! What faults say of the names that were probably meant. It stands behind upstream's text and the place.
+//! Suggestions in faults, printed after upstream's text and the origin.
 
 use super::*;
 
-/// The line that begins with `start`, without the tree in front.
+/// Returns the line that begins with `start`, without the tree in front.
 fn line(faults: &str, start: &str) -> String {
     let lines = faults
         .lines()
@@ -12,7 +12,7 @@ fn line(faults: &str, start: &str) -> String {
     found[0].to_owned()
 }
 
-/// Packages with names that can be mistaken for others, of which `prometheus` has everything.
+/// Returns packages with similar names; only `prometheus` is complete.
 fn long_names() -> Vec<Value> {
     let text = serde_json::to_string(&base()).expect("JSON");
     let text = text
@@ -125,7 +125,7 @@ fn misspelt_keys_and_schemas_are_told_with_the_faults_they_cause() {
     "#);
 }
 
-/// D15: a `replaces` that leads nowhere ended in "multiple channel heads" alone.
+/// D15: a dangling `replaces` ended in "multiple channel heads" alone.
 #[test]
 fn an_edge_that_leads_nowhere_names_the_bundle_that_lost_it() {
     let faults = told(|blobs| blobs[1]["entries"][0]["replaces"] = json!("p.v.1"));
@@ -215,7 +215,7 @@ fn a_valid_catalog_is_valid_whatever_looks_misspelt_in_it() {
     );
 }
 
-/// A hostile catalog could ask for each of a million names among a million others.
+/// A hostile catalog could look up each of a million names among a million others.
 #[test]
 fn comparing_names_has_an_end() {
     let package = |index: usize| json!({"schema": "olm.package", "name": format!("{index:0>60}"), "defaultChannel": "c"});

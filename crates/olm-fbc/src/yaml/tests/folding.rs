@@ -1,4 +1,4 @@
-//! Lines of quoted texts: indented weakly, with tabs, with the line ends of other systems.
+//! Lines of quoted texts: weakly indented, with tabs, with the line endings of other systems.
 
 use olm_testing::properties;
 use proptest::prelude::*;
@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::super::parse;
 
-/// What Go's `sigs.k8s.io/yaml` makes of quoted texts whose lines begin with tabs, or are indented no more than their key.
-/// The first is the form in which published bundles have it.
+/// Results of Go's `sigs.k8s.io/yaml` for quoted texts whose lines begin with tabs, or are indented no more than their key.
+/// Published bundles contain the first form.
 #[test]
 fn continuation_lines_may_begin_with_tabs_and_end_with_carriage_returns() {
     for (text, expected) in [
@@ -48,7 +48,7 @@ fn continuation_lines_may_begin_with_tabs_and_end_with_carriage_returns() {
     }
 }
 
-/// A text of JSON in quotes has a quote on every line, and may have more lines than a document may be read times.
+/// A quoted JSON text has a quote on every line, and may have more lines than the limit of repairs for a document.
 #[test]
 fn a_quoted_text_of_many_weak_lines_is_read() {
     let line = "\t\\\"key\\\": \\\"it's\\\",\\\r\n";
@@ -68,7 +68,7 @@ fn a_quoted_text_that_never_ends_is_refused_with_its_line() {
     assert!(error.to_string().starts_with("invalid YAML: line "), "{error}");
 }
 
-/// How a line of a quoted text ends.
+/// End of a line of a quoted text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum End {
     Break,
@@ -77,7 +77,7 @@ enum End {
 
 #[derive(Debug, Clone)]
 struct Line {
-    /// As written, with what each piece means; `None` for a blank that may be folded away.
+    /// Pieces as written, with their meaning; `None` for a blank that may be folded away.
     pieces: Vec<(&'static str, Option<&'static str>)>,
     end: End,
     has_carriage_return: bool,
@@ -123,8 +123,8 @@ fn written(lines: &[Line]) -> String {
     out
 }
 
-/// The rule: blanks around a line break are dropped; a break is a blank, or as many breaks as empty lines follow; an
-/// escaped break is nothing, and keeps the blanks before it.
+/// Folds lines by this rule: blanks around a line break are dropped. A break becomes a blank, or as many breaks as empty lines
+/// follow. An escaped break becomes nothing, and keeps the blanks before it.
 fn folded(lines: &[Line]) -> String {
     let mut out = String::new();
     let mut joint: Option<(End, usize)> = None;

@@ -1,4 +1,4 @@
-//! `opm alpha bundle extract`: a bundle's files into a ConfigMap, from where the catalog operator reads them.
+//! `opm alpha bundle extract`: writes a bundle's files to a ConfigMap, from which the catalog operator reads them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::args::BundleExtractArgs;
 use crate::cluster::Cluster;
 use crate::printer;
 
-/// Names the image the files come from.
+/// Environment variable with the image of the files.
 const IMAGE_VARIABLE: &str = "CONTAINER_IMAGE";
 const ANNOTATIONS_FILE: &str = "annotations.yaml";
 
@@ -34,8 +34,8 @@ pub(crate) async fn run(args: &BundleExtractArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says what was written, where the catalog operator finds it and nobody else can write. Outside of a pod there is no such file,
-/// and nobody who asks.
+/// Writes the hash of the ConfigMap to the termination log, which the catalog operator reads and no other user can write. Outside
+/// of a pod the file does not exist, and nothing is written.
 fn prove(config_map: &Value, termination_log: &Path) {
     if !termination_log.exists() {
         return;
@@ -46,17 +46,17 @@ fn prove(config_map: &Value, termination_log: &Path) {
     }
 }
 
-/// What goes into the ConfigMap.
+/// Content for the ConfigMap.
 struct Content {
     /// Files by key.
     files: BTreeMap<String, Vec<u8>>,
-    /// `None` where the bundle has no annotations file.
+    /// Annotations; `None` if the bundle has no annotations file.
     annotations: Option<BTreeMap<&'static str, String>>,
     gzip: bool,
 }
 
 impl Content {
-    /// Reads `manifests/` and `metadata/` below a prefix, which is put in front of them as it is.
+    /// Reads `manifests/` and `metadata/` below a prefix, which is prepended unchanged.
     fn read(prefix: &str, gzip: bool, limit: u64) -> anyhow::Result<Self> {
         let mut content = Self {
             files: BTreeMap::new(),
@@ -90,13 +90,13 @@ impl Content {
         Ok(content)
     }
 
-    /// Replaces data. As upstream does, annotations of the bundle take the place of all there were.
+    /// Replaces data. As upstream does, the bundle's annotations replace all existing ones.
     fn fill(&self, config_map: &mut Value, image: Option<&str>) {
         let (mut data, mut binary) = (Map::new(), Map::new());
         for (key, bytes) in &self.files {
             match std::str::from_utf8(bytes) {
                 Ok(text) if !self.gzip => data.insert(key.clone(), json!(text)),
-                // Binary data is base64 in JSON, beside that of the encoding itself.
+                // Binary data is base64 in JSON, in addition to base64 of the content encoding.
                 _ => binary.insert(
                     key.clone(),
                     json!(base64::engine::general_purpose::STANDARD.encode(bytes)),
@@ -158,7 +158,7 @@ fn compress(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
         .into_bytes())
 }
 
-/// Keys of ConfigMaps have a small alphabet.
+/// Returns a valid ConfigMap key; keys have a small alphabet.
 fn key(name: &str) -> String {
     name.chars()
         .map(|char| match char {

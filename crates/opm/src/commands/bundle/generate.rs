@@ -61,7 +61,7 @@ pub(crate) fn generate(args: &BundleGenerateArgs, overwrite: bool) -> anyhow::Re
     fs::write(DOCKERFILE, text).with_context(|| format!("cannot write {DOCKERFILE}"))
 }
 
-/// Annotations, which are also labels of the image, in the order they are written.
+/// Returns the annotations, which are also labels of the image, in the order they are written.
 fn labels(
     args: &BundleGenerateArgs,
     media_type: MediaType,
@@ -103,15 +103,15 @@ fn labels(
     Ok(labels)
 }
 
-/// What a package directory says about one of its bundles.
+/// Data of a package directory about one of its bundles.
 struct Known {
     package: String,
     channels: Vec<String>,
     default: String,
 }
 
-/// Looks for the package file beside the bundle: the older format, in which channels name their newest CSV and each CSV what
-/// it replaces.
+/// Infers the data from the package file beside the bundle. In this older format channels name their newest CSV, and each CSV
+/// names the one it replaces.
 fn infer(manifests: &Path, files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<Known> {
     let own = csv_of(files).context("error loading CSV from bundle directory")?;
     let name = |csv: &Value| csv["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -136,7 +136,7 @@ fn infer(manifests: &Path, files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<
     let mut channels = Vec::new();
     for channel in package["channels"].as_array().into_iter().flatten() {
         let mut current = channel["currentCSV"].as_str().unwrap_or_default().to_owned();
-        // A cycle would be longer than there are bundles.
+        // A cycle would be longer than the number of bundles.
         for _ in 0..=replaces.len() {
             if current == name(&own) {
                 channels.push(channel["name"].as_str().unwrap_or_default().to_owned());
@@ -195,7 +195,7 @@ fn write_annotations(metadata: &Path, labels: &[(&str, String)], overwrite: bool
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Annotations that are kept must say what would have been written.
+/// Checks that existing annotations equal those that would be written.
 fn compare(path: &Path, expected: &serde_json::Map<String, Value>) -> anyhow::Result<()> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let found = yaml::parse(&bytes).with_context(|| path.display().to_string())?;
@@ -225,14 +225,14 @@ fn dockerfile(
     for (key, value) in labels {
         text += &format!("LABEL {key}={value}\n");
     }
-    // Byte for byte as upstream writes it: the blank line comes with the default channel.
+    // Byte for byte as upstream writes it: the default channel adds a blank line.
     if labels.iter().any(|(key, _)| *key == annotations::DEFAULT_CHANNEL) {
         text.push('\n');
     }
     text + &format!("COPY {manifests} /manifests/\nCOPY {metadata} /metadata/\n")
 }
 
-/// `to` as seen from `from`, both absolute.
+/// Returns `to` relative to `from`, both absolute.
 fn relative(from: &Path, to: &Path) -> String {
     let (from, to): (Vec<Component<'_>>, Vec<Component<'_>>) =
         (from.components().collect(), to.components().collect());
@@ -246,7 +246,7 @@ fn relative(from: &Path, to: &Path) -> String {
     path.display().to_string()
 }
 
-/// Generates, then has a container engine build the image.
+/// Generates the files, then runs a container engine to build the image.
 pub(crate) fn build(args: &BundleBuildArgs) -> anyhow::Result<()> {
     let arguments: &[&str] = match args.image_builder.as_str() {
         "docker" | "podman" => &["build", "-f", DOCKERFILE, "-t", &args.tag, "."],

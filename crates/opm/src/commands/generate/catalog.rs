@@ -1,4 +1,4 @@
-//! `opm generate catalog`: a whole catalog from bundle directories and what `package.json` says about their channels.
+//! `opm generate catalog`: a whole catalog from bundle directories and the channels in `package.json`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::commands::render::{fill_image, migration_level, print, warn_of};
 use crate::image_template::ImageTemplate;
 use crate::source::{bundle_blob, check_directory, read_bundle_directory};
 
-/// File that says what bundles do not: default channel and upgrade edges.
+/// File with data that bundles lack: default channel and upgrade edges.
 const PACKAGE_FILE: &str = "package.json";
 
 pub(crate) fn run(args: &GenerateCatalogArgs) -> anyhow::Result<()> {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &GenerateCatalogArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The directory itself where it is that of a package, else all of those in it.
+/// Returns the directory itself if it is a package's, else all package directories in it.
 fn package_directories(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if root.join(PACKAGE_FILE).is_file() {
         return Ok(vec![root.to_owned()]);
@@ -80,7 +80,7 @@ fn package_blobs(directory: &Path) -> anyhow::Result<Vec<Blob>> {
     Ok(blobs)
 }
 
-/// YAML will do as well, of which JSON is a part; a text of neither is YAML, too, but no object.
+/// Parses a package file. YAML is accepted, too, because JSON is a part of it; other text is YAML, but not an object.
 fn parse_package(text: &[u8]) -> anyhow::Result<Value> {
     let expected = "expected an object with \"package\", \"defaultChannel\" and \"channels\"";
     match olm_fbc::yaml::parse(text) {
@@ -90,7 +90,7 @@ fn parse_package(text: &[u8]) -> anyhow::Result<Value> {
     }
 }
 
-/// The package and its channels.
+/// Returns the package and its channels.
 fn graph_blobs(document: &Value) -> anyhow::Result<Vec<Blob>> {
     let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
     check_keys(
@@ -130,7 +130,7 @@ fn graph_blobs(document: &Value) -> anyhow::Result<Vec<Blob>> {
     Ok(blobs)
 }
 
-/// Nobody but this command reads the file, so a key that looks like one of `known` is a slip, and edges would be lost by it.
+/// Rejects keys that resemble a key of `known`. Only this command reads the file, so they are misspellings that would lose edges.
 fn check_keys(value: &Value, known: &[&'static str]) -> anyhow::Result<()> {
     let misspelt = value
         .as_object()

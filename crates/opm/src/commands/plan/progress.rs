@@ -1,25 +1,25 @@
-//! How far a plan has come, in one line of a terminal that is written over and goes away in the end.
+//! Progress of a plan, in one line of a terminal that is overwritten and finally removed.
 
 use std::io::{self, IsTerminal as _, Stderr, Write};
 use std::time::{Duration, Instant};
 
 use olm_resolver::plan::Progress as At;
 
-/// How long a plan may take before its progress is told.
+/// Time before the progress of a plan is shown.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Least time between two tellings.
+/// Minimum time between two updates.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Progress<W> {
     out: W,
-    /// When it is told next; never where nobody looks.
+    /// Time of the next update; `None` without a terminal.
     next: Option<Instant>,
     is_told: bool,
 }
 
 impl Progress<Stderr> {
-    /// On stderr, if that is a terminal.
+    /// Writes to stderr, if that is a terminal.
     pub(super) fn on_stderr() -> Self {
         let stderr = io::stderr();
         let next = stderr.is_terminal().then(|| Instant::now() + PATIENCE);
@@ -56,7 +56,7 @@ impl<W: Write> Progress<W> {
         }
     }
 
-    /// A plan is not given up because nobody can be told how far it is.
+    /// Writes the line and ignores errors: a plan must not fail because its progress cannot be shown.
     fn write(&mut self, text: &str) {
         let _ = write!(self.out, "\r\x1b[K{text}");
         let _ = self.out.flush();

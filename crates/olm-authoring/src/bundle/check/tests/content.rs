@@ -1,4 +1,4 @@
-//! What a bundle holds.
+//! Content of a bundle.
 
 use super::*;
 
@@ -159,8 +159,7 @@ fn content_problems_are_found() {
     );
 }
 
-/// A change at a path (`csv/spec/…`, `crd/…`, or `more` for one more object) and what is told of it; nothing where upstream
-/// has no objection.
+/// Each annotation in the wrong case is a problem of its own.
 
 #[test]
 fn three_annotations_in_the_wrong_case_are_three_problems() {

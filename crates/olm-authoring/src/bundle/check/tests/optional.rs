@@ -1,4 +1,4 @@
-//! Checks on request.
+//! Optional checks.
 
 use super::*;
 
