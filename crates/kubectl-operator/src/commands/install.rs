@@ -203,7 +203,7 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
     for (key, content) in catalogs::read(client, &keys).await.contents {
         match content {
             Ok(snapshot) => packages.extend(of_snapshot(&key, &snapshot)),
-            // Another may have a package of this name, but whether it is the one that is meant nobody can say.
+            // An unreadable catalog may have a package of this name, too, so the choice would be a guess.
             Err(cause) if keys.len() > 1 => bail!(
                 "catalog {key} cannot be read, so it is not known whether it has package {}, too: {cause}; choose one that can with \
                  --catalog NAMESPACE/NAME",
@@ -215,7 +215,7 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
     Ok(packages)
 }
 
-/// The packages of a catalog, without what only their ClusterServiceVersions say.
+/// Returns the packages of a catalog, without the fields that only ClusterServiceVersions have.
 fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
     let mut packages: BTreeMap<&str, Package> = BTreeMap::new();
     for entry in snapshot.entries() {
@@ -249,7 +249,7 @@ fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
             .find(|channel| *channel.name == *entry.channel)
         {
             Some(channel) => channel.versions.push(version),
-            // The head comes first.
+            // The head is the first entry.
             None => package.channels.push(Channel {
                 name: entry.channel.to_string(),
                 head: version.name.clone(),
@@ -263,7 +263,7 @@ fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
     packages.into_values().collect()
 }
 
-/// Writes namespace, group and Subscription, in this order, and tells each.
+/// Writes namespace, group and Subscription, in this order, and reports each.
 async fn write(
     client: &Client,
     namespace: &str,
@@ -304,7 +304,7 @@ async fn write(
     let created = writer::create(&api(client, Some(namespace)), &wanted.subscription).await?;
     if created.is_none() {
         let there = get::<Subscription>(client, namespace, &name).await?;
-        // The answer to our own may have been lost.
+        // The response to our own request may have been lost.
         if there.is_none_or(|there| there.spec != wanted.subscription.spec) {
             bail!(
                 "Subscription {} in namespace {namespace} was made meanwhile, of something else",
