@@ -59,7 +59,7 @@ impl State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub state: State,
-    /// What it waits for or what failed; for a ready one, its deprecation.
+    /// The pending step or the failure; for a ready operator, its deprecation.
     pub message: String,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Node {
     pub name: String,
     pub mark: Mark,
     pub state: String,
-    /// What it waits for, or why it is not ready.
+    /// The pending step, or the reason why it is not ready.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The command that prints a message of several lines in full.
