@@ -23,7 +23,7 @@ const APPLIED: &str = "xtask.olm.dev/manifests";
 pub const PACKAGE_SERVER: &str = "packageserver";
 
 /// Installs OLM on `destination` with the images `built`, which it can already pull. `registry` replaces the registry of our
-/// images if given. A running program is replaced if it was not built from the same sources.
+/// images if given. Running pods are replaced only if their image or manifests differ.
 ///
 /// # Errors
 /// An object is rejected, or an operator does not become ready. The error names it and the last state of its pod.

@@ -1,4 +1,4 @@
-//! Images of this project: programs on an empty file system, built without Docker.
+//! Images of this project: static programs on an empty file system, built without Docker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,7 +31,7 @@ const COPY_BUNDLE: &str = "cpb";
 const CONTROLLERS: &str = "olm-controllers";
 /// Names of the controllers, as links to that program.
 pub(crate) const CONTROLLER_LINKS: [&str; 3] = ["catalog-operator", "olm-operator", "package-server"];
-/// Programs that run in images without any libraries, and so are static.
+/// Programs that are static even in builds for tests, because their images contain nothing else.
 const STATIC: [&str; 2] = [STAND_IN, COPY_BUNDLE];
 /// Programs that are part of images.
 const PROGRAMS: [&str; 5] = [CONTROLLERS, "opm", COPY_BUNDLE, "demo-operator", STAND_IN];
@@ -316,7 +316,7 @@ pub(crate) fn shipped() -> [Recipe; 2] {
                 links: CONTROLLER_LINKS
                     .map(|link| (format!("bin/{link}"), CONTROLLERS.to_owned()))
                     .into_iter()
-                    // Pods that unpack bundles or extract catalogs copy the program from here, as they do with upstream's image.
+                    // Pods that unpack bundles or extract catalogs copy the program from this path, as with upstream's image.
                     .chain(
                         ["bin/cp", "bin/copy-content"].map(|link| (link.to_owned(), COPY_BUNDLE.to_owned())),
                     )
@@ -329,7 +329,7 @@ pub(crate) fn shipped() -> [Recipe; 2] {
             programs: &["opm"],
             config: ImageConfig {
                 entrypoint: vec!["/bin/opm".to_owned()],
-                // Catalog images expect the probe under this name; opm answers to it.
+                // Catalog images expect the probe under this name, which opm implements.
                 links: vec![("bin/grpc_health_probe".to_owned(), "opm".to_owned())],
                 ..ImageConfig::default()
             },
@@ -337,11 +337,11 @@ pub(crate) fn shipped() -> [Recipe; 2] {
     ]
 }
 
-/// How static programs are compiled.
+/// Flags for the compilation of static programs.
 ///
-/// glibc is linked in, so that an image needs nothing but the program; naming the target keeps build
-/// scripts and procedural macros dynamic, which they must be. Without relocations at start the tables in a program stay
-/// pages of its file, instead of becoming memory of each process (1.6 MiB in the catalog operator).
+/// glibc is linked in, so that an image only contains the program. Build scripts and procedural macros must be dynamic, and
+/// naming the target exempts them. Without relocations at start, tables in a program remain pages of its file instead of memory
+/// of each process (1.6 MiB in the catalog operator).
 pub(crate) const STATIC_FLAGS: [&str; 4] = [
     "-C",
     "target-feature=+crt-static",
@@ -349,8 +349,8 @@ pub(crate) const STATIC_FLAGS: [&str; 4] = [
     "relocation-model=static",
 ];
 
-/// What the allocator has to be told where it is compiled for an architecture: kernels of arm64 have pages of 4, 16 or 64 KiB,
-/// and jemalloc works with all that are not larger than its own.
+/// Returns the variable for the allocator's page size, if the architecture requires one. arm64 kernels have pages of 4, 16 or 64
+/// KiB, and jemalloc supports all that are not larger than its own.
 pub(crate) fn allocator_settings() -> Option<(&'static str, &'static str)> {
     (std::env::consts::ARCH == "aarch64").then_some(("JEMALLOC_SYS_WITH_LG_PAGE", "16"))
 }
@@ -375,10 +375,10 @@ fn compile(profile: Profile, packages: &[&str], progress: &Progress) -> anyhow::
     run_cargo(command, progress)
 }
 
-/// Runs a cargo that builds and prints messages as JSON, and shows now and then how far it is.
+/// Runs a cargo build with messages as JSON, and prints its progress at intervals.
 ///
 /// # Errors
-/// When something does not compile; the compiler's words have then been printed.
+/// The compilation fails; the compiler's messages were printed before.
 pub(crate) fn run_cargo(mut command: Command, progress: &Progress) -> anyhow::Result<()> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot run cargo")?;
@@ -400,7 +400,7 @@ pub(crate) fn run_cargo(mut command: Command, progress: &Progress) -> anyhow::Re
     Ok(())
 }
 
-/// Where the files of images come from.
+/// Sources of the files in images.
 struct Source<'a> {
     programs: &'a Path,
     libraries: &'a [PathBuf],
@@ -431,7 +431,8 @@ fn image(source: &Source<'_>, recipe: &Recipe, version: &str) -> anyhow::Result<
     })
 }
 
-/// The files of an image whose programs are in the folder `programs`, and what its runtime is told: it runs as a user without rights.
+/// Returns the files of an image with programs from the folder `programs`, and its configuration. It runs as a user without
+/// privileges.
 pub(crate) fn contents(recipe: &Recipe, programs: &Path) -> (Vec<LayerFile>, ImageConfig) {
     let mut files = vec![LayerFile {
         path: AUTHORITIES.trim_start_matches('/').to_owned(),
