@@ -1,7 +1,7 @@
 //! `kubectl operator`: shows, plans, installs, approves, upgrades and uninstalls operators of a cluster.
 //!
-//! Data goes to stdout, everything else to stderr. Exit code 0 means an answer without problems. 2 means that something is
-//! unresolved, unreachable, not approved, declined, or not ready in time. 1 means that there is no answer.
+//! Data goes to stdout, everything else to stderr. Exit code 0 means an answer without problems; 1 means that there is no answer.
+//! Exit code 2 means that something is unresolved, unreachable, not approved, declined, or not ready in time.
 
 mod args;
 mod catalogs;
@@ -109,7 +109,7 @@ fn main() -> ExitCode {
     };
     // Panics in libraries are reported like other problems.
     std::panic::set_hook(Box::new(|panic| printer::warning(&format!("a bug: {panic}"))));
-    // Crates that use TLS need a default provider. A second installation fails without harm.
+    // Crates that use TLS need a default provider. A second installation fails without effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match commands::run(args) {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,

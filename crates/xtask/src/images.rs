@@ -165,8 +165,8 @@ pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Bui
     write(progress, profile.programs(), &[], &PROGRAMS)
 }
 
-/// Builds the images that the demo needs in addition to an existing OLM. The image of `opm` is written as the base of the
-/// catalog, but not pushed, because the existing OLM may use another image of that name.
+/// Builds the images that the demo needs in addition to an existing OLM. The image of `opm` is only the base of the catalog. It
+/// is not pushed, because the existing OLM may use another image of that name.
 ///
 /// # Errors
 /// The errors of [`build`].
@@ -349,8 +349,8 @@ pub(crate) const STATIC_FLAGS: [&str; 4] = [
     "relocation-model=static",
 ];
 
-/// Returns the variable for the allocator's page size, if the architecture requires one. arm64 kernels have pages of 4, 16 or 64
-/// KiB, and jemalloc supports all that are not larger than its own.
+/// Returns the variable for the allocator's page size, if the architecture requires one. Kernels of arm64 have pages of 4, 16 or
+/// 64 KiB, and jemalloc supports all that are not larger than its own.
 pub(crate) fn allocator_settings() -> Option<(&'static str, &'static str)> {
     (std::env::consts::ARCH == "aarch64").then_some(("JEMALLOC_SYS_WITH_LG_PAGE", "16"))
 }

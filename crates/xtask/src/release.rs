@@ -34,8 +34,8 @@ const PLACES: [&str; 2] = ["olm-release-", "olm-release-once-more-"];
 /// Builds a release and prints the checksums of its files.
 ///
 /// # Errors
-/// Files differ from the commit, the compilation fails, a program contains the path of its build, the image of the controllers is
-/// too large, or a second release differs from the first.
+/// Files differ from the commit, the compilation fails, or a program contains the path of its build. The image of the controllers
+/// is too large, or a second release differs from the first.
 pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();

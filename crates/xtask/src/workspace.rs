@@ -52,7 +52,7 @@ const ABOUT_A_PACKAGE: [&str; 4] = [
     "CARGO_PRIMARY_PACKAGE",
 ];
 
-/// Returns cargo in the workspace's root, with the environment of a user's shell.
+/// Returns a cargo command in the workspace's root, as a user would run it.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

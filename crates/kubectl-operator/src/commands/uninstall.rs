@@ -1,5 +1,5 @@
 //! `kubectl operator uninstall`: deletes a Subscription and what it installed. CustomResourceDefinitions are only deleted by
-//! name.
+//! `--delete-crd`, `--delete-operator` or `--delete-all`.
 
 mod leftovers;
 mod plans;
@@ -34,7 +34,7 @@ const MAX_OBJECTS: u32 = 500;
 /// Shows what would be deleted, asks for confirmation, and deletes it.
 ///
 /// # Errors
-/// There is no such operator, it has operands without a strategy for them, a request to the API server fails, or the deletion
+/// There is no such operator, or it has operands without a strategy for them. A request to the API server fails, or the deletion
 /// does not complete in time.
 pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;

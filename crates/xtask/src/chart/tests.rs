@@ -440,7 +440,8 @@ fn an_uninstall_leaves_what_users_depend_on() {
         hook["metadata"]["annotations"],
         json!({"helm.sh/hook": "pre-delete", "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
     );
-    // A rendering with hooks contains package-server once, or additionally the uninstall hook.
+    // A rendering with hooks also contains the hook's empty package-server, which replaces the real one if applied.
+    // `uninstallHook=false` omits it.
     for (value, times) in [("true", 2), ("false", 1)] {
         let mut command = Command::new(helm);
         command.args(["template", RELEASE]).arg(folder());

@@ -70,7 +70,7 @@ pub(super) fn delete(layout: &Layout) -> anyhow::Result<()> {
     run("ip", &["netns", "delete", layout.key()])
 }
 
-/// Returns a command that runs `program` inside the namespace, without another process id.
+/// Returns a command that runs `program` inside the namespace. The process id stays that of the started command.
 ///
 /// `ip netns exec` would also create a mount namespace, whose mounts containers cannot see.
 pub(super) fn enter(layout: &Layout, program: impl AsRef<std::ffi::OsStr>) -> Command {

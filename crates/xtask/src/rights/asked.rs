@@ -36,7 +36,7 @@ impl Asked {
     /// Reads a log line by line.
     ///
     /// # Errors
-    /// The log cannot be read, a line of OLM is no audit event or too long, or the API server rotated the log, so that a part is
+    /// The log cannot be read, or a line of OLM is no audit event or too long. The API server rotated the log, so that a part is
     /// missing.
     pub(super) fn read(&mut self, log: &Path, rights: &[Right]) -> anyhow::Result<()> {
         whole(log)?;

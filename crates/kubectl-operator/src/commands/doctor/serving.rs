@@ -84,7 +84,7 @@ fn of_caller(observed: &Observed, kind: &str, caller: &Caller) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding if no endpoint of the Service is ready.
+/// Returns a finding if the Service is missing or none of its endpoints is ready.
 fn reach(observed: &Observed, about: String, target: &Target, effect: &str) -> Option<Finding> {
     let (namespace, name) = &target.service;
     let service = format!("{}/{}", plain(namespace), plain(name));
