@@ -1,4 +1,4 @@
-//! Flags as typed.
+//! Command-line flags of the plugin.
 
 pub(crate) mod catalog;
 pub(crate) mod change;
@@ -311,10 +311,10 @@ pub(crate) struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// What every bundle has to meet.
+    /// Returns the constraints that every bundle has to meet; empty without `--runtime-constraints`.
     ///
     /// # Errors
-    /// The file cannot be read or used.
+    /// The file cannot be read or is invalid.
     pub(crate) fn runtime_constraints(&self) -> Result<Vec<RuntimeConstraint>, RuntimeConstraintsError> {
         let file = self.runtime_constraints.as_deref();
         file.map_or(Ok(Vec::new()), RuntimeConstraint::read_file)
@@ -390,7 +390,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// The document it is; none for text.
+    /// Returns the document format; `None` for text.
     pub(crate) fn document(self) -> Option<Document> {
         match self {
             Self::Text => None,

@@ -1,4 +1,4 @@
-//! What catalogs offer: read from their servers in the cluster, or from a directory.
+//! Catalog contents, read from catalog servers in the cluster or from a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -27,28 +27,28 @@ use crate::reader::{answer, get, list};
 /// Port that catalog pods serve.
 const REGISTRY_PORT: u16 = 50051;
 
-/// How long a catalog may take to be read.
+/// Timeout for reading one catalog.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Catalogs that are read at once: each may be as large as a catalog may be.
+/// Maximum of concurrent catalog reads. It bounds memory, because each catalog may have the maximum size.
 const AT_ONCE: usize = 4;
 
-/// Contents by catalog, or why there is none.
+/// Contents by catalog, or the error of the read.
 pub(crate) type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
 
-/// What catalogs list, and where the rest is to be asked for.
+/// Contents of catalogs, and the sources to read bundles from.
 #[derive(Default)]
 pub(crate) struct Catalogs {
     pub contents: Contents,
     origins: BTreeMap<CatalogKey, Origin>,
 }
 
-/// A bundle as far as its catalog tells it.
+/// The objects of a bundle, as far as its catalog serves them.
 #[derive(Default)]
 pub(crate) struct Bundle {
-    /// Its ClusterServiceVersion.
+    /// The ClusterServiceVersion.
     pub csv: Option<Value>,
-    /// Its objects; none where the catalog has only the image.
+    /// The bundle's objects; empty if the catalog has only the image.
     pub objects: Vec<Value>,
 }
 
@@ -58,7 +58,7 @@ enum Origin {
 }
 
 impl Catalogs {
-    /// What there is in the bundle of something planned, as far as its catalog tells it.
+    /// Returns the bundle of a planned installation. It is empty, with a warning, if the catalog cannot serve it.
     pub(crate) async fn bundle(&self, install: &Install) -> Bundle {
         let Install {
             package,
@@ -103,7 +103,7 @@ impl Catalogs {
     }
 }
 
-/// Reads catalogs from a cluster. One that cannot be read is told so and holds up no other.
+/// Reads catalogs from a cluster. A catalog that cannot be read has an error in its place and delays no other.
 pub(crate) async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalogs {
     let reads = keys.iter().map(|key| {
         let (client, of) = (client.clone(), key.clone());
@@ -125,7 +125,7 @@ pub(crate) async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalo
     catalogs
 }
 
-/// Does work for each key, of a few at once, each for so long and with what becomes of it.
+/// Runs one future per key, at most [`AT_ONCE`] concurrently and each with a timeout. Returns the results by key.
 async fn few_at_once<K, T, F>(work: impl IntoIterator<Item = (K, F)>) -> BTreeMap<K, anyhow::Result<T>>
 where
     K: Ord + Send + 'static,
@@ -144,17 +144,17 @@ where
         }
         match tasks.join_next().await {
             Some(Ok((key, result))) => drop(results.insert(key, result)),
-            // The task itself does nothing that panics, and nobody aborts it.
+            // The task itself does not panic and is never aborted.
             Some(Err(_)) => {}
             None => return results,
         }
     }
 }
 
-/// Waits for work whose panic is an error: of what others send, a library may make one.
+/// Awaits a future and turns its panic into an error. Libraries may panic on malformed responses.
 ///
 /// # Errors
-/// Those of the work, or that it panicked.
+/// The error of the future, or that it panicked.
 async fn isolated<T: Send + 'static>(
     work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
 ) -> anyhow::Result<T> {
@@ -164,7 +164,7 @@ async fn isolated<T: Send + 'static>(
     }
 }
 
-/// The same content for all catalogs, from a directory.
+/// Returns the content of a directory under each of the catalogs.
 ///
 /// # Errors
 /// The directory is no valid catalog.
@@ -201,7 +201,7 @@ async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry
     Ok((registry, fetched))
 }
 
-/// A connection to the catalog's pod through the API server.
+/// Opens a connection to the catalog's pod through the API server.
 async fn forward(client: &Client, key: &CatalogKey) -> anyhow::Result<Channel> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
     let selector = format!("{}={}", labels::CATALOG_SOURCE, key.name);

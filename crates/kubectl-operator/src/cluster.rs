@@ -1,4 +1,4 @@
-//! The objects of a namespace, read from an API server.
+//! The connection to a cluster, and the objects of a namespace.
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -23,19 +23,19 @@ use crate::reader::{answer, list_readable};
 use crate::terminal::first_line;
 use crate::{printer, proxy};
 
-/// Where kubectl finds the names of kubeconfig files.
+/// Variable from which kubectl takes the names of kubeconfig files.
 const KUBECONFIG: &str = "KUBECONFIG";
 
-/// A cluster and the namespace to look at.
+/// A cluster and the namespace that commands work in.
 pub(crate) struct Cluster {
     pub client: Client,
     pub namespace: String,
-    /// Commands that lead to it.
+    /// Suggested commands with the flags of this cluster.
     pub commands: CommandLine,
     server: String,
 }
 
-/// A cluster that gives no answer at all.
+/// Error for a cluster that does not respond.
 #[derive(Debug)]
 struct Unreached {
     server: String,
@@ -54,7 +54,7 @@ impl Error for Unreached {
     }
 }
 
-/// A client whose errors tell which server gave no answer.
+/// Returns a client whose errors name the server that did not respond.
 fn client(config: Config, server: &str) -> kube::Result<Client> {
     let server = server.to_owned();
     let told = move |cause: BoxError| match cause.downcast::<kube::Error>() {
@@ -66,7 +66,8 @@ fn client(config: Config, server: &str) -> kube::Result<Client> {
         .build())
 }
 
-/// The files that kubectl reads: the one that is named, or those of the variable that are there, or the one at home.
+/// Returns the kubeconfig that kubectl would use: the named file, else the existing files of the variable, else the one in the
+/// home directory.
 fn kubeconfig(named: Option<&Path>, variable: Option<&OsStr>) -> anyhow::Result<Kubeconfig> {
     let read = |file: &Path| {
         Kubeconfig::read_from(file).map_err(|error| {
@@ -85,7 +86,7 @@ fn kubeconfig(named: Option<&Path>, variable: Option<&OsStr>) -> anyhow::Result<
     if files.is_empty() {
         return Kubeconfig::read().map_err(|error| no_cluster(&error));
     }
-    // One that cannot be looked at is no missing one.
+    // A file that cannot be checked counts as existing, so that its error is reported.
     let is_there = |file: &&PathBuf| file.try_exists().unwrap_or(true);
     let mut merged: Option<Kubeconfig> = None;
     for file in files.iter().filter(is_there) {
@@ -111,7 +112,7 @@ fn no_cluster(error: &KubeconfigError) -> anyhow::Error {
     )
 }
 
-/// Has requests made as somebody else, if that is wanted. Whom the kubeconfig names is not meant then.
+/// Sets impersonation from the flags. They replace the impersonation of the kubeconfig.
 fn act_as(account: &mut AuthInfo, args: &ConnectionArgs) {
     if let Some(user) = &args.as_user {
         account.impersonate = Some(user.clone());
@@ -122,7 +123,7 @@ fn act_as(account: &mut AuthInfo, args: &ConnectionArgs) {
 }
 
 impl Cluster {
-    /// Finds the cluster as kubectl does.
+    /// Connects to the cluster that kubectl would use.
     ///
     /// # Errors
     /// There is no usable kubeconfig.
@@ -136,11 +137,11 @@ impl Cluster {
             std::env::var_os(KUBECONFIG).as_deref(),
         )?;
         let named = proxy::named(&kubeconfig, options.context.as_deref());
-        // The text of these errors holds their causes already.
+        // The text of these errors already includes their causes.
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .map_err(|error| no_cluster(&error))?;
-        // The client holds `NO_PROXY` against the proxy, not against the cluster.
+        // The client compares `NO_PROXY` with the proxy's address instead of the cluster's.
         config.proxy_url = proxy::of(named, &config.cluster_url)
             .context("cannot connect to the cluster: the address of the proxy (HTTPS_PROXY, or proxy-url of the kubeconfig)")?;
         act_as(&mut config.auth_info, args);
@@ -159,7 +160,7 @@ impl Cluster {
         })
     }
 
-    /// The same cluster with another namespace to look at.
+    /// Returns the same cluster with another namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
         Self {
             client: self.client.clone(),
@@ -169,7 +170,7 @@ impl Cluster {
         }
     }
 
-    /// A client of a cluster in memory.
+    /// Returns a cluster for a client of an in-memory API server.
     #[cfg(test)]
     pub(crate) fn of(client: Client, namespace: &str) -> Self {
         Self {
@@ -180,11 +181,11 @@ impl Cluster {
         }
     }
 
-    /// Subscriptions, ClusterServiceVersions and OperatorGroups of the namespace, and the CatalogSources it may use, with notes of those
-    /// that are left out as they cannot be read.
+    /// Returns the Subscriptions, ClusterServiceVersions and OperatorGroups of the namespace, and the CatalogSources that it may
+    /// use. The notes name objects that are excluded because they cannot be read.
     ///
     /// # Errors
-    /// Something cannot be listed.
+    /// A list request fails.
     pub(crate) async fn objects(&self, global: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
         let namespace = self.namespace.as_str();
         let (mut objects, mut notes) = (Vec::new(), Vec::new());
@@ -198,7 +199,7 @@ impl Cluster {
         Ok((objects, notes))
     }
 
-    /// The version of its Kubernetes. Only notes depend on it, so not to know it is told and holds nothing up.
+    /// Returns the version of Kubernetes. Only notes depend on it, so a failure is a warning and the result `None`.
     pub(crate) async fn kubernetes(&self) -> Option<KubernetesVersion> {
         let what = || "read the version".to_owned();
         let answer = answer(what, self.client.apiserver_version()).await;
@@ -238,7 +239,7 @@ impl Cluster {
             .iter()
             .map(|object| {
                 let mut value = serde_json::to_value(object)?;
-                // Items of a list come without them.
+                // Items of a list have no kind and API version.
                 value["kind"] = kind.as_ref().into();
                 value["apiVersion"] = version.as_ref().into();
                 Ok(Document {
@@ -274,7 +275,7 @@ mod tests {
             error.contains("do not exist") && error.contains("missing"),
             "{error}"
         );
-        // The one that is named has to be there, and to be one.
+        // The named file must exist and be valid.
         kubeconfig(Some(&missing), Some(&joined(&[&good]))).unwrap_err();
         std::fs::write(&missing, ": bad\n  x").unwrap();
         let error = kubeconfig(None, Some(&joined(&[&missing, &good])))

@@ -1,12 +1,12 @@
-//! Commands that are told to be copied: they lead to the cluster that whoever reads them has asked. Pure.
+//! Suggested commands, with the flags that lead to the same cluster. Pure.
 
 use crate::args::ConnectionArgs;
 use crate::args::shared::quoted;
 
-/// Commands for the cluster that is looked at.
+/// Suggested commands for one cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommandLine {
-    /// Flags that find the cluster, each with a blank before it.
+    /// Flags that select the cluster, each with a leading space.
     flags: String,
 }
 
@@ -31,7 +31,7 @@ impl CommandLine {
         }
     }
 
-    /// The flags that lead to the same cluster, and to a namespace or all.
+    /// Returns the flags that select the same cluster, and a namespace or all (`-A`).
     pub(crate) fn flags(&self, namespace: Option<&str>) -> String {
         let place = namespace.map_or_else(
             || "-A".to_owned(),
@@ -40,13 +40,13 @@ impl CommandLine {
         format!("{place}{}", self.flags)
     }
 
-    /// What is to be added to the commands in a text that does not know of the cluster; none where there is nothing to add, or no command.
+    /// Returns a note with the flags to add to the commands in a text. `None` if there are no flags, or no command in the text.
     pub(crate) fn note(&self, text: &str) -> Option<String> {
         let has_command = text.contains("kubectl ") && !self.flags.is_empty();
         has_command.then(|| format!("Commands above lead to this cluster with{}", self.flags))
     }
 
-    /// A command about a namespace or all, with a name in place of each `{}`.
+    /// Returns a command for a namespace or all namespaces, with a quoted name in place of each `{}`.
     pub(crate) fn told(&self, form: &str, names: &[&str], namespace: Option<&str>) -> String {
         let mut names = names.iter();
         let (mut text, mut rest) = (String::new(), form);
@@ -59,14 +59,15 @@ impl CommandLine {
         format!("kubectl operator {text}{rest} {}", self.flags(namespace))
     }
 
-    /// The same for pages; none where a name is not fit for a shell: it is written by a catalog or a cluster.
+    /// Returns the same command for web pages. `None` if a name is not safe to paste into a shell, as catalogs and users choose
+    /// names.
     pub(crate) fn offered(&self, form: &str, names: &[&str], namespace: Option<&str>) -> Option<String> {
         let fit = names.iter().copied().chain(namespace).all(is_name);
         fit.then(|| self.told(form, names, namespace))
     }
 }
 
-/// A word that needs no quotes, and no flag, either.
+/// Returns true for a word that needs no quotes and is no flag.
 fn is_name(text: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-/".contains(letter);
     !text.is_empty() && text.chars().all(fits) && !text.starts_with('-')

@@ -1,4 +1,4 @@
-//! One command a file; this is where they are told apart.
+//! Runs the command of each subcommand. Each has a file of its own.
 
 mod approve;
 mod catalog;
@@ -28,7 +28,7 @@ use tokio::runtime::Builder;
 use crate::Verdict;
 use crate::args::{Args, Command};
 
-/// A command that waits for answers alone, and not for what it does.
+/// Runs a command with a time limit. It is for commands that only read.
 async fn within(
     limit: Option<Duration>,
     command: impl Future<Output = anyhow::Result<Verdict>>,
@@ -48,7 +48,7 @@ async fn within(
 /// Runs the command.
 ///
 /// # Errors
-/// Whatever keeps it from an answer.
+/// The command cannot give a result.
 pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
     let runtime = Builder::new_current_thread()
         .enable_all()

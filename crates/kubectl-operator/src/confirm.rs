@@ -1,4 +1,4 @@
-//! Asking before something is lost.
+//! Confirmation prompts.
 
 use std::io::{self, BufRead, IsTerminal as _, Write};
 
@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crate::printer;
 use crate::terminal::escape;
 
-/// Whether it may be done: with --yes always, else if somebody on a terminal says so.
+/// Returns true if the action is confirmed: by `--yes`, or by an answer on the terminal.
 ///
 /// # Errors
 /// The answer cannot be read.
@@ -18,12 +18,12 @@ pub(crate) fn confirm(question: &str, yes: bool) -> anyhow::Result<bool> {
     asked(question, yes, terminal, &mut io::stderr())
 }
 
-/// Whether somebody can be asked: sees the question, and can answer it.
+/// Returns true if stdin and stderr are terminals, so that a user can answer a question.
 pub(crate) fn has_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// The same for commands that scripts call as they call upstream's plugin: where nobody can be asked it is done.
+/// Returns the same, but true without a terminal. It is for commands that scripts call in the way of upstream's plugin.
 ///
 /// # Errors
 /// The answer cannot be read.
@@ -31,7 +31,7 @@ pub(crate) fn unless_refused(question: &str, yes: bool) -> anyhow::Result<bool> 
     confirm(question, yes || !has_terminal())
 }
 
-/// The same of the answer on `terminal`, if there is one. What is talked about goes to `talk`.
+/// Returns true if `yes` is set or the answer on `terminal` is positive. The question is written to `talk`.
 fn asked(
     question: &str,
     yes: bool,

@@ -1,4 +1,4 @@
-//! Reads what there is of operators.
+//! Reads the state of operators.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::operators::{Gathered, Key, Operator, Workload, deployments, plan_name
 use crate::reader::{get, is_forbidden, list, list_readable};
 use crate::turns::keys_in_turn;
 
-/// InstallPlans that are asked for one by one. Whoever writes the status of a Subscription names any.
+/// Maximum number of InstallPlans that are requested one by one. Users who write the status of a Subscription can name any plan.
 const MAX_ASKED: usize = 200;
 
-/// Subscriptions and ClusterServiceVersions of one namespace or all, and the InstallPlans of Subscriptions that have something
-/// on its way.
+/// Reads Subscriptions and ClusterServiceVersions of one namespace or all, and the InstallPlans of Subscriptions with a pending
+/// change.
 ///
 /// # Errors
-/// Something cannot be read.
+/// Objects cannot be read.
 pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyhow::Result<Gathered> {
     let (subscriptions, unreadable) = list_readable(client, namespace, "").await?;
     let mut gathered = Gathered {
@@ -44,12 +44,12 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
     Ok(gathered)
 }
 
-/// Selects ClusterServiceVersions that are no copies.
+/// Returns the selector for ClusterServiceVersions that are no copies.
 pub(crate) fn originals() -> String {
     format!("!{}", labels::COPIED_FROM)
 }
 
-/// Asks for those that are not there yet, for each once.
+/// Requests the plans that are not read yet, each once.
 async fn plans(client: &Client, gathered: &mut Gathered, keys: BTreeSet<Key>) -> anyhow::Result<()> {
     let mut asked = keys_in_turn(keys);
     asked.retain(|key| !gathered.plans.contains_key(key));
@@ -65,10 +65,10 @@ async fn plans(client: &Client, gathered: &mut Gathered, keys: BTreeSet<Key>) ->
     Ok(())
 }
 
-/// The same with InstallPlans, Deployments and pods of those operators that are wanted.
+/// Reads the same, with InstallPlans, Deployments and pods of the selected operators.
 ///
 /// # Errors
-/// Something cannot be read, but for want of a right to see Deployments and pods.
+/// Objects cannot be read. Missing permission to read Deployments and pods is no error.
 pub(crate) async fn with_workloads(
     client: &Client,
     namespace: Option<&str>,
@@ -87,7 +87,7 @@ pub(crate) async fn with_workloads(
                 .map(|name| (namespace.clone(), name.to_owned())),
         );
         for csv in operator.installed.into_iter().chain(operator.current) {
-            // Before that there are none.
+            // There are no Deployments before this phase.
             let is_early = matches!(csv.phase(), Phase::None | Phase::Pending | Phase::InstallReady);
             let names = deployments(csv).filter(|_| !is_early);
             workloads.extend(names.map(|name| (namespace.clone(), name.to_owned())));
@@ -103,10 +103,10 @@ pub(crate) async fn with_workloads(
     Ok(gathered)
 }
 
-/// Not everybody who may see operators may see their pods.
+/// Reads a Deployment and its pods. Missing permission is recorded, because users who may read operators may lack it.
 ///
 /// # Errors
-/// They may be seen, and cannot be.
+/// The read fails for another reason than missing permission.
 async fn workload(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Workload> {
     let mut workload = Workload::default();
     match get::<Deployment>(client, namespace, name).await {
@@ -121,7 +121,7 @@ async fn workload(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
         .as_ref()
         .and_then(|deployment| deployment.spec.as_ref())
         .and_then(|spec| Selector::try_from(spec.selector.clone()).ok())
-        // An empty selector is of all pods.
+        // An empty selector matches all pods.
         .filter(|selector| !selector.selects_all());
     let Some(selector) = selector else {
         return Ok(workload);
@@ -133,10 +133,10 @@ async fn workload(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
     Ok(workload)
 }
 
-/// What is missing, of an error for want of a right.
+/// Returns the text of an error if it is about missing permission.
 ///
 /// # Errors
-/// It is for something else, which may be over in a moment: what was not seen is not taken for well.
+/// The error has another, possibly temporary cause; an unknown state does not count as ready.
 fn forbidden(error: anyhow::Error) -> anyhow::Result<String> {
     match is_forbidden(&error) {
         true => Ok(format!("{error:#}")),
@@ -153,7 +153,7 @@ mod tests {
     use crate::command_line::CommandLine;
     use crate::operators::tests::{plan, subscription};
 
-    /// A Subscription of a namespace that names a plan.
+    /// Creates a Subscription that refers to a plan.
     fn put(cluster: &FakeCluster, namespace: &str, name: &str, plan: &str) {
         let status = json!({"state": "UpgradePending", "installPlanRef": {"name": plan}});
         let mut of = subscription(name, &status);
@@ -200,7 +200,7 @@ mod tests {
         );
         let notes: Vec<String> = gathered.notes().collect();
         assert_eq!(notes, ["201 InstallPlans are not looked at: there are too many"]);
-        // What is asked about is looked at all the same.
+        // The selected operator's plan is read despite the limit.
         let last = format!("db-{}", 2 * MAX_ASKED - 1);
         let gathered = with_workloads(&client, Some("evil"), |operator| operator.name() == last)
             .await

@@ -1,4 +1,4 @@
-//! Where OLM runs, and which namespace's catalogs every namespace may use, as the cluster says it. Pure but for the read.
+//! Finds the namespace of OLM, and the one whose catalogs every namespace may use.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::ListParams;
@@ -7,26 +7,26 @@ use olm_api::v1alpha1::Subscription;
 
 use crate::reader::{answer, list_readable};
 
-/// The flag that says it, for errors.
+/// Name of the flag, for errors.
 pub(crate) const FLAG: &str = "--global-catalog-namespace";
-/// Where nobody says otherwise.
+/// Default namespace of global catalogs.
 pub(crate) const DEFAULT_NAMESPACE: &str = "olm";
-/// Variable that is for catalog-operator what the flag is here, and comes before its `--namespace`.
+/// Variable of catalog-operator that corresponds to the flag here, and takes precedence over its `--namespace`.
 const VARIABLE: &str = "GLOBAL_CATALOG_NAMESPACE";
-/// Selects the Deployment of catalog-operator, upstream's too.
+/// Selects the Deployment of catalog-operator, here and upstream.
 const CATALOG_OPERATOR: &str = "app=catalog-operator";
 
 /// OLM's namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Its programs run here; none where it is not known.
+    /// Namespace in which OLM runs; `None` if unknown.
     pub olm: Option<String>,
-    /// Every namespace may use the catalogs of this one.
+    /// Namespace whose catalogs every namespace may use.
     pub catalogs: String,
 }
 
-/// Finds them: what is `given` is so; else what catalog-operator's Deployment says, which not everybody may read; else where the
-/// Subscriptions of the namespace have their catalogs; else the default.
+/// Finds OLM's namespaces. The catalog namespace is the given one, else that of catalog-operator's Deployment, which not every
+/// user may read. Otherwise it is the one that Subscriptions of the namespace use, else the default.
 pub(crate) async fn find(client: &Client, given: Option<&str>, namespace: Option<&str>) -> Found {
     let programs = programs(client).await;
     let program = programs.iter().find(|program| is_wanted(program));
@@ -45,7 +45,7 @@ pub(crate) async fn find(client: &Client, given: Option<&str>, namespace: Option
     }
 }
 
-/// Who may not read Deployments finds none.
+/// Returns catalog-operator's Deployments; empty without permission to read them.
 async fn programs(client: &Client) -> Vec<Deployment> {
     let api: Api<Deployment> = Api::all(client.clone());
     let params = ListParams::default().labels(CATALOG_OPERATOR);
@@ -65,7 +65,7 @@ async fn of_subscriptions(client: &Client, namespace: &str) -> Option<String> {
     homes.find(|home| !home.is_empty() && home != namespace)
 }
 
-/// What catalog-operator takes for it: a variable, or a flag. `None` where the variable's value is somewhere else.
+/// Returns catalog-operator's setting, from a variable or a flag. `None` if the variable's value is elsewhere.
 fn of_catalog_operator(program: &Deployment) -> Option<String> {
     let pod = program.spec.as_ref()?.template.spec.as_ref()?;
     let container = pod.containers.first()?;
@@ -88,7 +88,7 @@ fn of_catalog_operator(program: &Deployment) -> Option<String> {
     Some(said.unwrap_or(DEFAULT_NAMESPACE).to_owned())
 }
 
-/// The value of a flag, in its own word or the next.
+/// Returns the value of a flag, given as `--flag=value` or `--flag value`.
 fn value<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
     let at = words
         .iter()
@@ -129,7 +129,7 @@ mod tests {
         let none = json!([]);
         let variable = json!([{"name": "GLOBAL_CATALOG_NAMESPACE", "value": "market"}]);
         for (command, arguments, env, expected) in [
-            // As OpenShift has it, upstream's install, and ours.
+            // The arguments of OpenShift, of upstream's installation, and of ours.
             (
                 &["/bin/catalog"][..],
                 &["--namespace", "openshift-marketplace"][..],

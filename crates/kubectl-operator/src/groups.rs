@@ -1,23 +1,24 @@
-//! OperatorGroups, and whether an operator can be installed with one. Pure.
+//! OperatorGroups, and the compatibility of operators with them. Pure.
 
 use kube::ResourceExt as _;
 use olm_api::install_mode::check_install_modes;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallMode, InstallModeType};
 
-/// What stands for all namespaces among targets.
+/// Target that means all namespaces.
 pub(crate) const ALL: &str = "";
 
-/// An OperatorGroup that is there.
+/// An existing OperatorGroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     pub name: String,
-    /// Namespaces that it targets, [`ALL`] for all; none where that is not known.
+    /// Target namespaces, [`ALL`] for all; `None` if unknown.
     pub targets: Option<Vec<String>>,
 }
 
 impl From<&OperatorGroup> for Group {
-    /// What OLM noted, or what it is going to note where that can be said without looking at namespaces.
+    /// Uses the targets in the status, else those that OLM will set. With a selector these are unknown, because they depend on
+    /// the namespaces.
     fn from(group: &OperatorGroup) -> Self {
         let spec = &group.spec;
         let noted = group.status.as_ref().map(|status| status.namespaces.to_vec());
@@ -35,7 +36,7 @@ impl From<&OperatorGroup> for Group {
 }
 
 impl Group {
-    /// Why an operator that supports these install modes cannot work in the group's namespace; none where it can, or where that is not known.
+    /// Returns why an operator with these install modes does not support the group; `None` if it does, or if that is unknown.
     pub(crate) fn misfit(&self, operator: &str, modes: &[String], namespace: &str) -> Option<String> {
         let targets = self.targets.as_ref()?;
         let supported: Vec<InstallMode> = modes.iter().map(|mode| supported(mode)).collect();
@@ -50,7 +51,7 @@ impl Group {
         ))
     }
 
-    /// Which namespaces it is for, in words.
+    /// Describes the target namespaces.
     pub(crate) fn scope(&self) -> String {
         match self.targets.as_deref() {
             None => "for namespaces that are not known".to_owned(),

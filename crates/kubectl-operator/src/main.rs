@@ -1,8 +1,7 @@
-//! `kubectl operator`: operators of a cluster, shown, planned, installed, approved, upgraded and uninstalled.
+//! `kubectl operator`: shows, plans, installs, approves, upgrades and uninstalls operators of a cluster.
 //!
-//! Data goes to stdout, everything else to stderr. Exit codes: 0 for an answer without failures, 2 for one that names what
-//! cannot be resolved (or a target that cannot be reached, or what was not approved, not wanted or not ready in time), 1 if there is
-//! no answer.
+//! Data goes to stdout, everything else to stderr. Exit code 0 means an answer without problems; 1 means that there is no answer.
+//! Exit code 2 means that something is unresolved, unreachable, not approved, declined, or not ready in time.
 
 mod args;
 mod catalogs;
@@ -36,17 +35,17 @@ use clap::error::ErrorKind;
 
 use self::commands::completion;
 
-/// What a command came to.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Everything asked about can be resolved, is approved, ready or done.
+    /// Everything requested is resolved, approved, ready or done.
     Fine,
-    /// Something cannot, or is not.
+    /// Something is not.
     Unresolved,
 }
 
 impl Verdict {
-    /// Fine where it is.
+    /// Returns [`Self::Fine`] if `is_fine`.
     fn when(is_fine: bool) -> Self {
         match is_fine {
             true => Self::Fine,
@@ -57,7 +56,7 @@ impl Verdict {
 
 const UNRESOLVED: u8 = 2;
 
-/// Becomes the same program with another `NO_PROXY`; comes back with the error if it cannot.
+/// Restarts the program with another `NO_PROXY`. Only returns if that fails.
 fn again_with(no_proxy: &str) -> std::io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,
@@ -94,12 +93,12 @@ fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            // As upstream has it, a command that has commands of its own and is given none shows its help.
+            // As in upstream's plugin, a command without its subcommand prints its help.
             if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
                 let _ = printer::data(&error.render().to_string());
                 return ExitCode::SUCCESS;
             }
-            // Help and version are no errors for clap's printing, but for its type.
+            // clap returns help and version as errors, although they are printed as results.
             let _ = error.print();
             return if error.use_stderr() {
                 ExitCode::FAILURE
@@ -108,9 +107,9 @@ fn main() -> ExitCode {
             };
         }
     };
-    // Where a library fails on an answer, that is told as all else is.
+    // Panics in libraries are reported like other problems.
     std::panic::set_hook(Box::new(|panic| printer::warning(&format!("a bug: {panic}"))));
-    // Whichever crate wants TLS first must find a provider; a second one is no harm.
+    // Crates that use TLS need a default provider. A second installation fails without effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match commands::run(args) {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,

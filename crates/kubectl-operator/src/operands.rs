@@ -1,4 +1,4 @@
-//! Operands: the custom resources of the kinds that an operator owns, where it works.
+//! Operands: custom resources of the kinds that an operator owns, in the namespaces that it watches.
 
 use std::collections::BTreeSet;
 
@@ -13,25 +13,25 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 
 use crate::reader::{answer, list_readable};
 
-/// Objects that are asked for at once.
+/// Page size of lists.
 const PAGE: u32 = 500;
-/// Pages of one list. A server that has more has no end.
+/// Maximum number of pages per list, in case a server never ends one.
 const MAX_PAGES: usize = 200;
-/// Namespaces that are asked one by one; of more all are asked at once.
+/// Maximum number of namespaces that are listed one by one. Beyond it, all are listed at once.
 const MAX_NAMESPACES: usize = 20;
 
-/// One of them.
+/// A custom resource of an operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Operand {
     pub resource: ApiResource,
     /// Name of its CustomResourceDefinition.
     pub definition: String,
-    /// All of it, with its kind.
+    /// The whole object, including its kind.
     pub object: DynamicObject,
 }
 
 impl Operand {
-    /// NAMESPACE/NAME, or NAME.
+    /// Returns NAMESPACE/NAME, or NAME.
     pub(crate) fn name(&self) -> String {
         match self.object.namespace() {
             Some(namespace) => format!("{namespace}/{}", self.object.name_any()),
@@ -39,7 +39,7 @@ impl Operand {
         }
     }
 
-    /// Its API.
+    /// Returns its API.
     pub(crate) fn api(&self, client: &Client) -> Api<DynamicObject> {
         match self.object.namespace() {
             Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &self.resource),
@@ -48,10 +48,10 @@ impl Operand {
     }
 }
 
-/// Namespaces that the operators of a namespace work for, as OLM noted them; `None` for all.
+/// Returns the target namespaces in the OperatorGroup's status; `None` for all.
 ///
 /// # Errors
-/// They cannot be read, or there is not exactly one OperatorGroup.
+/// The groups cannot be read, or there is not exactly one.
 pub(crate) async fn targets(client: &Client, namespace: &str) -> anyhow::Result<Option<BTreeSet<String>>> {
     let (groups, unreadable) = list_readable::<OperatorGroup>(client, Some(namespace), "").await?;
     let count = groups.len() + unreadable.len();
@@ -64,10 +64,11 @@ pub(crate) async fn targets(client: &Client, namespace: &str) -> anyhow::Result<
     Ok((!is_all).then_some(noted))
 }
 
-/// The operands of ClusterServiceVersions in their targets, ordered by API version, kind, namespace and name. Kinds that are not there have none.
+/// Returns the operands of ClusterServiceVersions in the targets, ordered by API version, kind, namespace and name. A missing
+/// kind has none.
 ///
 /// # Errors
-/// Something cannot be read.
+/// Objects cannot be read.
 pub(crate) async fn list(
     client: &Client,
     csvs: &[&ClusterServiceVersion],
@@ -141,7 +142,7 @@ async fn of_kind(
         .into_iter()
         .filter(is_target)
         .map(|mut object| {
-            // Items of a list may come without them.
+            // Items of a list may have no kind and API version.
             object.types = Some(TypeMeta {
                 api_version: resource.api_version.clone(),
                 kind: resource.kind.clone(),

@@ -1,4 +1,4 @@
-//! What there is of operators in a namespace, and how it is doing. Pure: values in, rows and trees out.
+//! The operators of a namespace and their state. Pure: values in, rows and trees out.
 
 mod conditions;
 mod state;
@@ -22,59 +22,60 @@ use crate::reader::Unreadable;
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
 
-/// A namespace and a name.
+/// Namespace and name.
 pub(crate) type Key = (String, String);
 
-/// What was read of one namespace or all.
+/// The objects of one namespace or all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gathered {
     /// All Subscriptions.
     pub subscriptions: Vec<Subscription>,
-    /// InstallPlans that Subscriptions refer to, as far as they matter.
+    /// InstallPlans that Subscriptions refer to, as far as they are needed.
     pub plans: BTreeMap<Key, InstallPlan>,
-    /// The same that were not asked for, as there are too many.
+    /// InstallPlans that were not requested, because there are too many.
     pub unasked: BTreeSet<Key>,
-    /// ClusterServiceVersions that are no copies.
+    /// ClusterServiceVersions without copies.
     pub csvs: BTreeMap<Key, ClusterServiceVersion>,
     /// Deployments of ClusterServiceVersions, with their pods.
     pub workloads: BTreeMap<Key, Workload>,
-    /// Where those of Subscriptions stand in their channels, in words.
+    /// Positions of Subscriptions in their channels, as text.
     pub ways: BTreeMap<Key, String>,
-    /// Subscriptions and ClusterServiceVersions that are there, and not what they should be.
+    /// Subscriptions and ClusterServiceVersions that do not match their schemas.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A Deployment that a ClusterServiceVersion wants.
+/// A Deployment of a ClusterServiceVersion.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Workload {
-    /// None where it is not there.
+    /// The Deployment; `None` if it does not exist.
     pub deployment: Option<Deployment>,
     /// Its pods.
     pub pods: Vec<Pod>,
-    /// Why they are not known.
+    /// Reason why they could not be read.
     pub unread: Option<String>,
 }
 
-/// An operator: what a Subscription is about, or a ClusterServiceVersion that no Subscription is about.
+/// An operator: a Subscription with its objects, or a ClusterServiceVersion without Subscription.
 #[derive(Debug, Clone)]
 pub(crate) struct Operator<'a> {
     pub subscription: Option<&'a Subscription>,
     pub plan: Option<&'a InstallPlan>,
     pub installed: Option<&'a ClusterServiceVersion>,
     pub current: Option<&'a ClusterServiceVersion>,
-    /// What the current one replaces, as long as it is there: OLM notes a new version as installed as soon as it is written.
+    /// The ClusterServiceVersion that the current one replaces, while it exists. OLM reports a new version as installed as soon
+    /// as it is created.
     pub replaced: Option<&'a ClusterServiceVersion>,
 }
 
 impl Gathered {
-    /// Tells what is left out of all that follows.
+    /// Prints warnings about objects that are missing from the result.
     pub(crate) fn warn(&self) {
         for note in self.notes() {
             printer::warning(&note);
         }
     }
 
-    /// What is not known of what there is.
+    /// Returns notes on objects that are not known.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         let unreadable = self.unreadable.iter().map(|object| object.text.clone());
         let unasked = self.unasked.len();
@@ -83,14 +84,14 @@ impl Gathered {
         unreadable.chain(unasked)
     }
 
-    /// All operators by namespace and name, those with Subscriptions first.
+    /// Returns all operators by namespace and name, those with Subscriptions first.
     pub(crate) fn operators(&self) -> Vec<Operator<'_>> {
         let plans = self.plans.iter().map(|(key, plan)| (key.clone(), plan));
         let csvs = self.csvs.iter().map(|(key, csv)| (key.clone(), csv));
         operators(&self.subscriptions, &plans.collect(), &csvs.collect())
     }
 
-    /// The name of the operator that is meant where a package is named, as with upstream's plugin: that of its Subscription; else the name as it is.
+    /// Returns the name of the operator for a package: that of its Subscription, as in upstream's plugin, else the given name.
     pub(crate) fn of_package(&self, namespace: &str, package: &str) -> String {
         let mut own: Vec<String> = self
             .operators()
@@ -104,10 +105,11 @@ impl Gathered {
         }
     }
 
-    /// The operator of this name in a namespace, or else of this package. A Subscription comes before a ClusterServiceVersion of the same name.
+    /// Returns the operator of this name in a namespace, or else of this package. A Subscription takes precedence over a
+    /// ClusterServiceVersion of the same name.
     ///
     /// # Errors
-    /// There is none, and which there are.
+    /// There is no such operator; the text names those that exist.
     pub(crate) fn find(
         &self,
         namespace: &str,
@@ -134,7 +136,7 @@ impl Gathered {
     }
 }
 
-/// Returns all operators by namespace and name, those with Subscriptions first. `csvs` are those that are no copies.
+/// Returns all operators by namespace and name, those with Subscriptions first. `csvs` has no copies.
 pub(crate) fn operators<'a>(
     subscriptions: &'a [Subscription],
     plans: &BTreeMap<Key, &'a InstallPlan>,
@@ -168,7 +170,7 @@ pub(crate) fn operators<'a>(
             replaced,
         });
     }
-    // What is replaced goes by itself and is a step of the operator that replaces it.
+    // OLM deletes a replaced version, so it belongs to the operator that replaces it.
     let replaced: BTreeSet<Key> = csvs
         .iter()
         .filter(|(key, _)| of_subscriptions.contains(*key))
@@ -187,47 +189,47 @@ pub(crate) fn operators<'a>(
     operators
 }
 
-/// The InstallPlan that a Subscription refers to.
+/// Returns the name of the InstallPlan that a Subscription refers to.
 pub(crate) fn plan_name(status: &SubscriptionStatus) -> Option<&str> {
     status.install_plan_ref.as_ref()?.name.as_deref()
 }
 
-/// What a table or document says of an operator.
+/// An operator as a row of a table, or as a document.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {
-    /// Its namespace.
+    /// Namespace of the operator.
     pub namespace: String,
-    /// Of the Subscription, or of the ClusterServiceVersion that has none.
+    /// Name of the Subscription, or of the ClusterServiceVersion without one.
     pub name: String,
-    /// Whether there is a Subscription.
+    /// True if there is a Subscription.
     pub subscribed: bool,
-    /// What is subscribed to.
+    /// Package of the Subscription.
     pub package: String,
-    /// Empty for the package's default channel.
+    /// Channel of the Subscription; empty for the package's default channel.
     pub channel: String,
     /// NAMESPACE/NAME of the CatalogSource.
     pub catalog: String,
     /// Automatic or Manual.
     pub approval: String,
-    /// Version that is installed.
+    /// Installed version.
     pub installed_version: String,
-    /// Its ClusterServiceVersion.
+    /// ClusterServiceVersion of the installed version.
     #[serde(rename = "installedCSV")]
     pub installed_csv: String,
-    /// Version that is being installed, or is.
+    /// Version that is being installed or is installed.
     pub current_version: String,
-    /// Its ClusterServiceVersion.
+    /// ClusterServiceVersion of the current version.
     #[serde(rename = "currentCSV")]
     pub current_csv: String,
-    /// How it is doing.
+    /// State of the operator.
     pub state: State,
-    /// Why, or what it waits for.
+    /// Reason for the state, or what it waits for.
     pub message: String,
 }
 
 impl Operator<'_> {
-    /// Its namespace.
+    /// Returns the namespace.
     pub(crate) fn namespace(&self) -> String {
         let of_subscription = self
             .subscription
@@ -237,7 +239,7 @@ impl Operator<'_> {
             .unwrap_or_default()
     }
 
-    /// Name of its Subscription, or of its ClusterServiceVersion.
+    /// Returns the name of the Subscription, or of the ClusterServiceVersion.
     pub(crate) fn name(&self) -> String {
         let of_subscription = self.subscription.map(|subscription| subscription.name_any());
         of_subscription
@@ -245,13 +247,13 @@ impl Operator<'_> {
             .unwrap_or_default()
     }
 
-    /// What is subscribed to.
+    /// Returns the package of the Subscription.
     pub(crate) fn package(&self) -> Option<&str> {
         self.subscription
             .map(|subscription| subscription.spec.name.as_str())
     }
 
-    /// The version that ran before the one that is on its way.
+    /// Returns the version that ran before the current one.
     pub(crate) fn former(&self) -> Option<&ClusterServiceVersion> {
         let is_current = |csv: &&ClusterServiceVersion| {
             self.current
@@ -260,7 +262,7 @@ impl Operator<'_> {
         self.installed.filter(|csv| !is_current(csv)).or(self.replaced)
     }
 
-    /// What a table says of it.
+    /// Returns the row of a table.
     pub(crate) fn row(&self) -> Row {
         let spec = self.subscription.map(|subscription| &subscription.spec);
         let status = self
@@ -298,7 +300,7 @@ impl Operator<'_> {
     }
 }
 
-/// Version of a ClusterServiceVersion; its name where it is not there to say.
+/// Returns the version of a ClusterServiceVersion; its name if that is unknown.
 fn version(csv: Option<&ClusterServiceVersion>, name: &str) -> String {
     let version = csv.and_then(|csv| csv.spec.version.clone());
     version

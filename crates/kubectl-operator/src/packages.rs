@@ -1,4 +1,4 @@
-//! What catalogs offer, as the package-server tells it. Pure but for the read.
+//! Packages of catalogs as package-server serves them. Pure except for the reads.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,9 +17,9 @@ use crate::command_line::CommandLine;
 use crate::reader::{answer, api, is_unknown_kind};
 use crate::terminal::plain;
 
-/// Packages that are named where one is not found.
+/// Maximum number of packages named in an error about a missing one.
 const MAX_NAMED: usize = 5;
-/// Versions that a line shows after the one that is installed, beside the head.
+/// Maximum number of versions shown after the installed one, besides the head.
 const MAX_AHEAD: usize = 4;
 
 /// A package of a catalog.
@@ -30,7 +30,7 @@ pub(crate) struct Package {
     pub catalog: String,
     pub catalog_namespace: String,
     pub catalog_display_name: String,
-    /// Of the head of the default channel.
+    /// Display name of the default channel's head.
     pub display_name: String,
     pub provider: String,
     pub default_channel: String,
@@ -46,24 +46,24 @@ pub(crate) struct Package {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Channel {
     pub name: String,
-    /// Its ClusterServiceVersion.
+    /// ClusterServiceVersion of the head.
     pub head: String,
     pub head_version: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
-    /// Install modes that its head supports.
+    /// Install modes that the head supports.
     pub install_modes: Vec<String>,
-    /// Oldest Kubernetes that its head runs on.
+    /// Oldest Kubernetes version that the head supports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub min_kube_version: String,
-    /// Namespace that its head wants to be installed in.
+    /// Namespace that the head suggests.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub suggested_namespace: String,
-    /// CustomResourceDefinitions of its head, `Kind (name)`.
+    /// CustomResourceDefinitions of the head, as `Kind (name)`.
     pub provides: Vec<String>,
-    /// Those that it needs of others.
+    /// CustomResourceDefinitions that the head requires.
     pub requires: Vec<String>,
-    /// Newest first.
+    /// Versions, newest first.
     pub versions: Vec<Version>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Channel {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Version {
     pub version: String,
-    /// Its ClusterServiceVersion.
+    /// ClusterServiceVersion of the version.
     #[serde(rename = "csv")]
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,12 +80,12 @@ pub(crate) struct Version {
 }
 
 impl Package {
-    /// NAMESPACE/NAME of its catalog.
+    /// Returns NAMESPACE/NAME of the catalog.
     pub(crate) fn catalog_key(&self) -> String {
         format!("{}/{}", self.catalog_namespace, self.catalog)
     }
 
-    /// The channel of Subscriptions that name none.
+    /// Returns the default channel, which Subscriptions without channel follow.
     pub(crate) fn head_channel(&self) -> Option<&Channel> {
         self.channels
             .iter()
@@ -94,7 +94,7 @@ impl Package {
 }
 
 impl Channel {
-    /// Where a Subscription stands in it.
+    /// Describes the position of a Subscription in the channel.
     pub(crate) fn way_of(&self, subscription: &Subscription) -> String {
         let status = subscription.status.as_ref();
         let told = |name: Option<&String>| name.cloned().filter(|name| !name.is_empty());
@@ -107,8 +107,8 @@ impl Channel {
         }
     }
 
-    /// Its versions in their order, with where somebody stands that has `installed`, and what waits or is on its way to them:
-    /// `1.0.0 -> [1.1.0] -> 1.2.0 (next) -> 2.0.0 (head)`. Which of them OLM goes through only the catalog itself says.
+    /// Returns the versions in order, with the installed one in brackets and the next one marked: `1.0.0 -> [1.1.0] -> 1.2.0
+    /// (next) -> 2.0.0 (head)`. The catalog decides which of them OLM installs on the way.
     pub(crate) fn way(&self, installed: Option<&str>, next: Option<&str>) -> String {
         let at = |name: Option<&str>| {
             let at = self
@@ -119,7 +119,7 @@ impl Channel {
         };
         let (stands, next) = (at(installed), at(next).filter(|_| next != installed));
         let last = self.versions.len().saturating_sub(1);
-        // Of what nobody has, the newest.
+        // Without an installed version, the newest are shown.
         let from = stands.map_or(last.saturating_sub(MAX_AHEAD), |at| at.saturating_sub(1));
         let to = stands.map_or(last, |at| at.saturating_add(MAX_AHEAD));
         let mut words: Vec<String> = Vec::new();
@@ -217,19 +217,19 @@ fn message(deprecation: Option<&Deprecation>) -> Option<String> {
     })
 }
 
-/// What is offered in a namespace.
+/// Packages offered in a namespace.
 #[derive(Debug)]
 pub(crate) enum Offered {
-    /// By name and catalog.
+    /// Packages by name and catalog.
     Packages(Vec<Package>),
-    /// Nobody serves the API, for this reason.
+    /// The API is not served, for this reason.
     NotServed(String),
 }
 
 /// Reads the packages of the catalogs that a namespace can use.
 ///
 /// # Errors
-/// The API server refuses.
+/// The request to the API server fails.
 pub(crate) async fn offered(client: &Client, namespace: &str) -> anyhow::Result<Offered> {
     let packages = api::<PackageManifest>(client, Some(namespace));
     let what = || {
@@ -253,17 +253,18 @@ pub(crate) async fn offered(client: &Client, namespace: &str) -> anyhow::Result<
     })
 }
 
-/// The NAMESPACE/NAME of the catalog whose package of this name the package-server prefers, where several have it; none where it does not say.
+/// Returns NAMESPACE/NAME of the catalog that package-server prefers for a package. `None` if it cannot be read.
 pub(crate) async fn preferred(client: &Client, namespace: &str, name: &str) -> Option<String> {
     let found = crate::reader::get::<PackageManifest>(client, namespace, name).await;
     let package = Package::from(found.ok()??);
     Some(package.catalog_key())
 }
 
-/// Where a Subscription stands in its channel, as a line; none where the package-server does not know. It is asked for one package.
+/// Describes the position of a Subscription in its channel; `None` if package-server does not know it. Only one package is
+/// requested.
 pub(crate) async fn way(client: &Client, subscription: &Subscription) -> Option<String> {
     let spec = &subscription.spec;
-    // They become a selector.
+    // The names become part of a selector.
     if ![&spec.name, &spec.source, &spec.source_namespace]
         .into_iter()
         .all(|name| is_dns1123_subdomain(name))
@@ -297,15 +298,15 @@ pub(crate) async fn way(client: &Client, subscription: &Subscription) -> Option<
     ))
 }
 
-/// Nobody is registered for the API, or who is does not answer.
+/// Returns true if no server is registered for the API, or it does not respond.
 fn is_not_served(error: &kube::Error) -> bool {
     is_unknown_kind(error) || matches!(error, kube::Error::Api(status) if status.code == 503)
 }
 
-/// The same, where nothing else will do.
+/// Returns the packages, with an error if the API is not served.
 ///
 /// # Errors
-/// Nobody serves the API.
+/// The API is not served, or the request fails.
 pub(crate) async fn all(
     client: &Client,
     namespace: &str,
@@ -326,10 +327,10 @@ fn not_served(cause: &str, commands: &CommandLine) -> String {
     )
 }
 
-/// The packages of that name, of one catalog if it is named.
+/// Returns the packages of that name, limited to one catalog if given.
 ///
 /// # Errors
-/// For people: there is none, and which there are.
+/// There is no such package; the text names those that exist.
 pub(crate) fn named(
     packages: Vec<Package>,
     name: &str,
@@ -377,7 +378,7 @@ pub(crate) fn named(
     bail!("no catalog in reach has a package {name}: {way_out}")
 }
 
-/// Whether a package is of a catalog, which is named with or without its namespace.
+/// Returns true if a package is from a catalog, given as NAME or NAMESPACE/NAME.
 pub(crate) fn is_catalog(package: &Package, catalog: &str) -> bool {
     package.catalog == catalog || package.catalog_key() == catalog
 }

@@ -1,20 +1,20 @@
-//! What a plan changes, in words. Names are whoever's who may write plans or publish bundles: who reads is not to take one for more than a
-//! name. Pure.
+//! Describes the changes of a plan. Users who write plans or publish bundles choose the names, so a name is quoted if it could be
+//! read as more than a name. Pure.
 
 use olm_api::plan_preview::{DefinitionChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb};
 use olm_api::preview_outdated::{ObjectFate, OutdatedObject};
 
-/// Of what is told as the plan brings it.
+/// Suffix for changes whose objects were not compared with existing ones.
 const NOT_COMPARED: &str = " (whatever is there now)";
-/// Changes that are told in few lines.
+/// Maximum number of changes in a short description.
 const MAX_CHANGES: usize = 12;
 
-/// How the preview names all roles of some labels.
+/// Prefix in previews for all roles with certain labels.
 const SELECTED: &str = "ClusterRoles with ";
-/// What it says of a selector that asks for nothing.
+/// Text in previews for a selector without conditions.
 const ALL_SELECTED: &str = "any labels";
 
-/// One name, quoted where it could be read as more than one word of the text around it: there are letters enough that look like blanks.
+/// Returns a name, quoted if it could be mistaken for several words of the surrounding text. Many letters look like blanks.
 pub(crate) fn name(name: &str) -> String {
     let is_word = |letter: char| letter.is_ascii_graphic() && letter != '"' && letter != ',';
     match !name.is_empty() && name.chars().all(is_word) {
@@ -23,13 +23,13 @@ pub(crate) fn name(name: &str) -> String {
     }
 }
 
-/// Names, one after the other.
+/// Returns names separated by commas.
 pub(crate) fn names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<String> = names.into_iter().map(|one| name(one)).collect();
     names.join(", ")
 }
 
-/// A kind and the name of one of it, as the preview has subjects and roles.
+/// Quotes a kind with a name, the form of subjects and roles in previews.
 pub(crate) fn kind_and_name(text: &str) -> String {
     if let Some(labels) = text.strip_prefix(SELECTED) {
         return match labels {
@@ -43,7 +43,7 @@ pub(crate) fn kind_and_name(text: &str) -> String {
     }
 }
 
-/// A field after the version it is in, as the preview has those that a definition loses.
+/// Quotes a version with a field, the form of removed fields in previews.
 fn version_and_field(text: &str) -> String {
     match text.split_once(": ") {
         Some((version, field)) => format!("{}: {}", name(version), name(field)),
@@ -72,7 +72,7 @@ pub(crate) fn object_text(object: &ObjectChange) -> String {
     text
 }
 
-/// What became of an object since the preview was made.
+/// Describes the change to an object since the preview was made.
 pub(crate) fn outdated_text(object: &OutdatedObject) -> String {
     let quoted = OutdatedObject {
         kind: name(&object.kind),
@@ -87,7 +87,7 @@ pub(crate) fn outdated_text(object: &OutdatedObject) -> String {
     quoted.to_string()
 }
 
-/// The same of what is over.
+/// Describes a change that no longer exists.
 pub(crate) fn outdated_then_text(object: &OutdatedObject) -> String {
     let (kind, own) = (name(&object.kind), name(&object.name));
     let then = match object.change {
@@ -140,7 +140,7 @@ fn rule_text(rule: &Rule) -> String {
     }
 }
 
-/// What a plan changes in a few lines, as a diff has it: what is lost first, then what is allowed anew, then objects.
+/// Describes the changes of a plan in a few lines, like a diff: removals first, then new permissions, then objects.
 pub(crate) fn diff(preview: &PlanPreview) -> Vec<String> {
     let of_rules = |sign: char, is_gained: bool| {
         preview.permissions.iter().flat_map(move |change| {
@@ -169,7 +169,7 @@ pub(crate) fn diff(preview: &PlanPreview) -> Vec<String> {
     lines
 }
 
-/// What an account gains or loses, a line for each rule.
+/// Returns one line for each rule that an account gains or loses.
 pub(crate) fn rule_texts<'a>(
     change: &'a PermissionChange,
     rules: &'a [Rule],

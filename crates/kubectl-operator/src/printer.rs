@@ -1,5 +1,5 @@
-//! What goes where: data to stdout, talk to stderr. Texts of a cluster and its catalogs are whoever's who may write there; this is the
-//! one place where they are made such that no terminal obeys them.
+//! Output: data to stdout, messages to stderr. Texts from clusters and catalogs may contain terminal control characters; this
+//! module alone escapes them.
 
 use std::io::{self, Write as _};
 
@@ -9,32 +9,32 @@ use serde::Serialize;
 use crate::args::shared::Document;
 use crate::terminal::{escape, escape_json, escape_painted, line};
 
-/// Longest line of talk.
+/// Maximum length of a line of a message.
 const MAX_TALK: usize = 4000;
-/// Most lines of it.
+/// Maximum number of lines of a message.
 const MAX_LINES: usize = 500;
 
-/// Writes lines to stdout. A reader that hangs up (`| head`) ends the output quietly.
+/// Writes lines to stdout. A closed pipe (`| head`) ends the output without error.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Writing to stdout fails.
 pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     script(&escape(text))
 }
 
-/// The same of lines that may be painted, each of one object.
+/// Writes lines that may be coloured, each about one object.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Writing to stdout fails.
 pub(crate) fn painted<'a>(lines: impl IntoIterator<Item = &'a str>) -> anyhow::Result<()> {
     let lines: Vec<String> = lines.into_iter().map(escape_painted).collect();
     script(&format!("{}\n", lines.join("\n")))
 }
 
-/// Writes text to stdout as it is: of this program alone, for programs.
+/// Writes a text of this program to stdout without escaping, for other programs.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Writing to stdout fails.
 pub(crate) fn script(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -42,10 +42,10 @@ pub(crate) fn script(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a value as the document that was asked for.
+/// Writes a value as a document in the requested format.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Writing to stdout fails.
 pub(crate) fn document<T: Serialize>(value: &T, format: Document) -> anyhow::Result<()> {
     script(&document_text(value, format)?)
 }
@@ -60,7 +60,7 @@ fn document_text<T: Serialize>(value: &T, format: Document) -> anyhow::Result<St
     match format {
         Document::Yaml => {
             let yaml = olm_fbc::yaml::to_string(value)?;
-            // Not every text of YAML has a place for escapes, but JSON is YAML and has.
+            // Some YAML texts cannot contain escapes. JSON can, and is valid YAML.
             match escape_json(&yaml) == yaml {
                 true => Ok(yaml),
                 false => json(),
@@ -70,29 +70,29 @@ fn document_text<T: Serialize>(value: &T, format: Document) -> anyhow::Result<St
     }
 }
 
-/// Tells how it goes on, on stderr.
+/// Prints progress to stderr.
 pub(crate) fn progress(text: &str) {
     let _ = writeln!(io::stderr(), "{}", talk(text));
 }
 
-/// A line for each of a text, those below the first moved to the right: whatever a cluster says, none looks like one of ours.
+/// Indents all lines of a text but the first, so that no text of a cluster looks like a message of this program.
 fn talk(text: &str) -> String {
     let lines = text.trim().lines().take(MAX_LINES);
     let lines: Vec<String> = lines.map(|told| line(told, MAX_TALK)).collect();
     lines.join("\n  ")
 }
 
-/// Tells something the user should know, on stderr.
+/// Prints a warning to stderr.
 pub(crate) fn warning(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {}", line(text, MAX_TALK));
 }
 
-/// Tells why the command failed, with the causes in one line.
+/// Prints why the command failed, with the causes in one line.
 pub(crate) fn error(error: &anyhow::Error) {
     let _ = writeln!(io::stderr(), "Error: {}", error_text(error));
 }
 
-/// Most are escaped where they are made; whatever is not is here.
+/// Most texts are escaped at their source; the others are escaped here.
 fn error_text(error: &anyhow::Error) -> String {
     line(&format!("{error:#}"), MAX_TALK)
 }

@@ -1,4 +1,4 @@
-//! The proxy of a connection, chosen as Go's programs do, kubectl among them.
+//! Selection of the proxy for a connection, as in Go programs such as kubectl.
 
 use std::net::IpAddr;
 
@@ -7,11 +7,11 @@ use http::uri::InvalidUri;
 use ipnet::IpNet;
 use kube::config::Kubeconfig;
 
-/// Returns the proxy for `server`: the one that the kubeconfig names for the cluster of its context, whatever the exceptions; else that of
-/// the environment, unless `server` is an exception.
+/// Returns the proxy for `server`. The kubeconfig's proxy takes precedence and ignores exceptions. Otherwise it is that of the
+/// environment, unless `server` is an exception.
 ///
 /// # Errors
-/// The proxy's address is none.
+/// The address of the proxy is invalid.
 pub(crate) fn of(named: Option<String>, server: &Uri) -> Result<Option<Uri>, InvalidUri> {
     let of_environment = || {
         let variable = match server.scheme_str() {
@@ -38,8 +38,8 @@ pub(crate) fn named(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<St
     url.filter(|url| !url.is_empty())
 }
 
-/// Returns what `NO_PROXY` has to be for this program where it is not so yet: the Kubernetes client fails on empty words and on `*`
-/// beside others, which Go accepts.
+/// Returns a `NO_PROXY` that the Kubernetes client can parse, if it differs from the current one. The client fails on empty words
+/// and on `*` next to others, which Go accepts.
 pub(crate) fn readable_no_proxy() -> Option<String> {
     let now = no_proxy();
     let readable = readable(&now);
@@ -55,7 +55,7 @@ fn readable(no_proxy: &str) -> String {
     words.join(",")
 }
 
-/// Returns the value of `NO_PROXY`, or of `no_proxy` where that is unset or empty.
+/// Returns the value of `NO_PROXY`, or of `no_proxy` if that is unset or empty.
 fn no_proxy() -> String {
     variable_of_either_case("NO_PROXY").unwrap_or_default()
 }
@@ -65,8 +65,8 @@ fn variable_of_either_case(name: &str) -> Option<String> {
     of(name).or_else(|| of(&name.to_ascii_lowercase()))
 }
 
-/// Returns whether `server` is among the exceptions of `no_proxy`: names with their subdomains (only those after a dot), addresses, networks, each with or
-/// without a port, or `*`. This machine always is.
+/// Returns whether `server` is an exception in `no_proxy`. Exceptions are names with their subdomains (only these after a dot),
+/// addresses, networks, each with or without a port, or `*`. Loopback addresses always are.
 fn bypasses_proxy(no_proxy: &str, server: &Uri) -> bool {
     let Some(host) = server.host().map(|host| host.trim_matches(['[', ']'])) else {
         return false;

@@ -1,4 +1,4 @@
-//! Reads of a cluster that come to an end, with errors that name what was read and the way out.
+//! Reads of a cluster with time limits. Errors name the object that was read and a remedy.
 
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -16,19 +16,19 @@ use serde_json::Value;
 
 use crate::terminal::plain;
 
-/// How long one question may go without an answer.
+/// Timeout for one request.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Objects that are asked for at once.
+/// Page size of lists.
 const PAGE: u32 = 500;
-/// What no namespace is called: there is nothing in it.
+/// No namespace has this name, so it has no objects.
 const NO_NAMESPACE: &str = "-";
-/// Pages of one list. A server that has more has no end.
+/// Maximum number of pages per list, in case a server never ends one.
 const MAX_PAGES: usize = 200;
 
-/// Waits for an answer.
+/// Awaits a response with a timeout.
 ///
 /// # Errors
-/// There is none, or it is an error; `what` is in it, as in `cannot read Subscription db in namespace shop`.
+/// The request times out or fails. The text includes `what`, as in `cannot read Subscription db in namespace shop`.
 pub(crate) async fn answer<T>(
     what: impl Fn() -> String,
     question: impl Future<Output = kube::Result<T>>,
@@ -48,7 +48,7 @@ pub(crate) async fn answer<T>(
     }
 }
 
-/// An answer that is an error.
+/// An error response.
 #[derive(Debug)]
 struct ReadError {
     text: String,
@@ -63,13 +63,13 @@ impl fmt::Display for ReadError {
 
 impl Error for ReadError {}
 
-/// Whether an answer failed for want of a right, and for nothing that may pass by itself.
+/// Returns true if a request failed due to missing permission, and not for a temporary reason.
 pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<ReadError>();
     error.is_some_and(|error| error.is_forbidden)
 }
 
-/// What the API server says, and what to do where that is known.
+/// Returns the API server's message, and a remedy if one is known.
 pub(crate) fn cause(error: &kube::Error) -> String {
     let message = said(error);
     let status = match error {
@@ -92,7 +92,7 @@ pub(crate) fn cause(error: &kube::Error) -> String {
     }
 }
 
-/// What the API server says, and no more.
+/// Returns the API server's message.
 pub(crate) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => plain(&status.message),
@@ -101,7 +101,7 @@ pub(crate) fn said(error: &kube::Error) -> String {
     }
 }
 
-/// An error with its causes that it does not tell itself.
+/// Returns an error with those causes that its text does not include.
 fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -115,12 +115,12 @@ fn causes(error: &dyn Error) -> String {
     text
 }
 
-/// Whether the server does not serve the kind at all: of an object it says which one is not found.
+/// Returns true if the server does not serve the kind. For a missing object, the message names it.
 pub(crate) fn is_unknown_kind(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 && !status.message.ends_with("\" not found"))
 }
 
-/// The namespaces something is read in.
+/// Describes the namespaces of a read.
 pub(crate) fn place(namespace: Option<&str>) -> String {
     namespace.map_or_else(
         || "all namespaces".to_owned(),
@@ -128,7 +128,7 @@ pub(crate) fn place(namespace: Option<&str>) -> String {
     )
 }
 
-/// An API in one namespace or all.
+/// Returns an API for one namespace or all.
 pub(crate) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -139,7 +139,7 @@ where
     }
 }
 
-/// A namespace as part of a path, where nothing escapes it: what cannot be one is asked for as [`NO_NAMESPACE`].
+/// Returns a namespace as part of a path, which is not escaped. An invalid name becomes [`NO_NAMESPACE`].
 fn in_path(namespace: &str) -> &str {
     match is_dns1123_subdomain(namespace) {
         true => namespace,
@@ -147,10 +147,10 @@ fn in_path(namespace: &str) -> &str {
     }
 }
 
-/// All objects of a kind that a selector of labels selects, in one namespace or all.
+/// Returns all objects of a kind that a label selector matches, in one namespace or all.
 ///
 /// # Errors
-/// They cannot be listed.
+/// The list request fails.
 pub(crate) async fn list<K>(client: &Client, namespace: Option<&str>, labels: &str) -> anyhow::Result<Vec<K>>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -160,10 +160,10 @@ where
     pages::<K, _, _>(namespace, labels, page).await
 }
 
-/// Whether there is such a namespace. What cannot be called so is not asked for.
+/// Returns true if the namespace exists. Invalid names are not requested.
 ///
 /// # Errors
-/// It cannot be read.
+/// The request fails.
 pub(crate) async fn has_namespace(client: &Client, name: &str) -> anyhow::Result<bool> {
     if !is_dns1123_subdomain(name) {
         return Ok(false);
@@ -174,10 +174,10 @@ pub(crate) async fn has_namespace(client: &Client, name: &str) -> anyhow::Result
     Ok(found.is_some())
 }
 
-/// Names of all objects of a kind.
+/// Returns the names of all objects of a kind.
 ///
 /// # Errors
-/// They cannot be listed.
+/// The list request fails.
 pub(crate) async fn list_names<K>(client: &Client, namespace: &str) -> anyhow::Result<Vec<String>>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -188,24 +188,24 @@ where
     Ok(found.iter().map(|object| object.name_any()).collect())
 }
 
-/// An object that is not what its kind should be.
+/// An object that does not match the schema of its kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Unreadable {
     pub kind: String,
     pub namespace: String,
     pub name: String,
-    /// All of it.
+    /// The whole object.
     pub object: Value,
-    /// Why it cannot be read, without what it says.
+    /// Reason why it cannot be read, without its values.
     pub cause: String,
-    /// What it is and why it cannot be read.
+    /// The object and the reason, as text.
     pub text: String,
 }
 
-/// The same as [`list`], where one object that cannot be read is not to hide all others.
+/// Does the same as [`list`], but an object that cannot be read does not hide the others.
 ///
 /// # Errors
-/// They cannot be listed.
+/// The list request fails.
 pub(crate) async fn list_readable<K>(
     client: &Client,
     namespace: Option<&str>,
@@ -242,7 +242,7 @@ where
     Ok((found, unreadable))
 }
 
-/// What was expected, without what there is: whose it is may not want it told.
+/// Returns the expected type without the actual value, which may be confidential.
 fn without_value(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let expected = text.rsplit_once(", expected ").map(|(_, expected)| expected);
@@ -254,13 +254,13 @@ fn without_value(error: &serde_json::Error) -> String {
         expected,
     ) {
         (Some(start), Some(expected)) => format!("{start}, expected {expected}"),
-        // It names a field of ours.
+        // The text names a field of our types.
         _ if text.starts_with("missing field `") => text,
         _ => "it is not what its kind should be".to_owned(),
     }
 }
 
-/// All pages of a list of a kind.
+/// Returns all pages of a list.
 async fn pages<K, T, F>(
     namespace: Option<&str>,
     labels: &str,
@@ -288,10 +288,10 @@ where
     Err(anyhow!("cannot {}: the list has no end", what()))
 }
 
-/// One object, if it is there. What cannot be a name, or that of a namespace, is not asked for: it would be another question.
+/// Returns an object if it exists. Invalid names are not requested, because they would change the path of the request.
 ///
 /// # Errors
-/// It cannot be read.
+/// The request fails.
 pub(crate) async fn get<K>(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Option<K>>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -303,7 +303,7 @@ where
     let what = || format!("read {} {name} in namespace {namespace}", K::kind(&()));
     answer(what, async {
         match api.get(name).await {
-            // Not to serve the kind is no answer about the object.
+            // If the kind is not served, it is unknown whether the object exists.
             Err(error) if is_not_found(&error) && !is_unknown_kind(&error) => Ok(None),
             answer => answer.map(Some),
         }

@@ -1,14 +1,14 @@
-//! Tables as kubectl prints them. Pure.
+//! Tables in kubectl's format. Pure.
 
 use crate::terminal::plain;
 
 /// Spaces between columns.
 const GAP: usize = 3;
 
-/// What kubectl prints where there is nothing.
+/// Text that kubectl prints for an empty value.
 pub(crate) const NONE: &str = "<none>";
 
-/// A table: a head, and rows with as many cells.
+/// A table: column names, and rows with as many cells.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     head: Vec<&'static str>,
@@ -16,7 +16,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty one with these columns.
+    /// Returns an empty table with these columns.
     pub(crate) fn new(head: impl IntoIterator<Item = &'static str>) -> Self {
         Self {
             head: head.into_iter().collect(),
@@ -24,7 +24,7 @@ impl Table {
         }
     }
 
-    /// One more row. Its cells are texts of others; an empty one is told as none.
+    /// Adds a row. Cells are escaped; an empty one becomes [`NONE`].
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cell = |cell: String| match plain(&cell) {
             text if text.is_empty() => NONE.to_owned(),
@@ -33,7 +33,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(cell).collect());
     }
 
-    /// Lines, each with its end.
+    /// Returns the lines, each with a line end.
     pub(crate) fn text(&self) -> String {
         let head: Vec<String> = self.head.iter().map(|name| (*name).to_owned()).collect();
         let lines = || std::iter::once(&head).chain(&self.rows);

@@ -1,23 +1,23 @@
-//! Texts for a terminal: nothing in them that it would obey, colour where somebody sees it, lines that fit.
+//! Texts for a terminal: escaped, coloured if supported, and cut to its width.
 
 use std::io::{self, IsTerminal as _};
 
 use olm_fbc::printable::push_escaped;
 pub(crate) use olm_fbc::printable::{escape, escape_json};
 
-/// Longest text of others that is told whole.
+/// Maximum length of a text from a cluster or catalog.
 const MAX_TEXT: usize = 600;
-/// Lines of a text of others that are told below its first.
+/// Maximum number of further lines of such a text.
 const MAX_LINES: usize = 30;
-/// Blanks that such a line begins with.
+/// Maximum indentation of such a line.
 const MAX_BLANKS: usize = 20;
-/// Lines and columns where the terminal does not say.
+/// Default number of lines and columns.
 const SIZE: (usize, usize) = (24, 80);
 
-/// How a terminal is told that a colour ends.
+/// Escape sequence that ends a colour.
 const UNPAINTED: &str = "\u{1b}[0m";
 
-/// [`escape`] of a line that may be painted: colours stay.
+/// Escapes a line like [`escape`], but keeps colours.
 pub(crate) fn escape_painted(line: &str) -> String {
     let mut escaped = String::with_capacity(line.len());
     let mut rest = line;
@@ -39,7 +39,7 @@ pub(crate) fn escape_painted(line: &str) -> String {
     escaped
 }
 
-/// One line of a text, escaped. One that is too long is cut, and says so.
+/// Returns an escaped text as one line, cut with a mark if it is too long.
 pub(crate) fn line(text: &str, length: usize) -> String {
     let mut line = String::new();
     for (at, letter) in text.trim().chars().enumerate() {
@@ -52,12 +52,12 @@ pub(crate) fn line(text: &str, length: usize) -> String {
     line
 }
 
-/// A text as part of a line among others: one line, and not endless.
+/// Returns a text as part of a line: escaped, in one line and of limited length.
 pub(crate) fn plain(text: &str) -> String {
     line(text, MAX_TEXT)
 }
 
-/// The first line of a text as part of a line among others. One that goes on says so.
+/// Returns the first line of a text, with a mark if there are more.
 pub(crate) fn first_line(text: &str) -> String {
     let mut lines = text.trim().lines();
     let first = plain(lines.next().unwrap_or_default());
@@ -67,7 +67,7 @@ pub(crate) fn first_line(text: &str) -> String {
     }
 }
 
-/// The lines below the first one, as far to the right as they are. Of very many the first.
+/// Returns the lines after the first with their indentation, up to a maximum.
 pub(crate) fn below_first(text: &str) -> Vec<String> {
     let below = text.trim().lines().skip(1).filter(|line| !line.trim().is_empty());
     let mut below: Vec<String> = below
@@ -85,7 +85,7 @@ pub(crate) fn below_first(text: &str) -> Vec<String> {
     below
 }
 
-/// So many of something, in words: its plural has an s.
+/// Returns a number with a noun, whose plural ends in s.
 pub(crate) fn count(number: usize, of: &str) -> String {
     match number {
         1 => format!("1 {of}"),
@@ -93,20 +93,20 @@ pub(crate) fn count(number: usize, of: &str) -> String {
     }
 }
 
-/// How something is doing.
+/// Mark of an object's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Mark {
-    /// Nothing is to be done.
+    /// Nothing needs to be done.
     Fine,
     /// It waits for something.
     Waits,
-    /// Something went wrong.
+    /// Something failed.
     Bad,
 }
 
 impl Mark {
-    /// How a terminal is told its colour.
+    /// Returns the escape sequence of its colour.
     fn code(self) -> String {
         let code = match self {
             Self::Fine => 32,
@@ -117,17 +117,17 @@ impl Mark {
     }
 }
 
-/// Whether texts are coloured.
+/// True if texts are coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Colours(pub bool);
 
 impl Colours {
-    /// As stdout wants them: none in a pipe, and none where `NO_COLOR` is set or the terminal knows none.
+    /// Returns the setting for stdout: no colours in a pipe, with `NO_COLOR`, or if the terminal does not support them.
     pub(crate) fn of_stdout() -> Self {
         Self::when(io::stdout().is_terminal(), |name| std::env::var(name).ok())
     }
 
-    /// The same of stderr.
+    /// Returns the setting for stderr.
     pub(crate) fn of_stderr() -> Self {
         Self::when(io::stderr().is_terminal(), |name| std::env::var(name).ok())
     }
@@ -138,7 +138,7 @@ impl Colours {
         Self(is_terminal && !refused && !is_dumb)
     }
 
-    /// The text in the colour of its mark.
+    /// Returns the text in the colour of the mark.
     pub(crate) fn paint(self, mark: Mark, text: &str) -> String {
         if !self.0 {
             return text.to_owned();
@@ -147,14 +147,14 @@ impl Colours {
     }
 }
 
-/// Lines and columns of the terminal.
+/// Returns the number of lines and columns of the terminal.
 pub(crate) fn size() -> (usize, usize) {
     terminal_size::terminal_size().map_or(SIZE, |(width, height)| {
         (usize::from(height.0), usize::from(width.0))
     })
 }
 
-/// The beginning of a line that has this many columns at most, the last of them a mark that it goes on; colours take none.
+/// Cuts a line to a number of columns, with a mark as the last one. Colours take no columns.
 pub(crate) fn cut(line: &str, columns: usize) -> String {
     match beginning(line, columns) {
         None => line.to_owned(),
@@ -163,7 +163,7 @@ pub(crate) fn cut(line: &str, columns: usize) -> String {
     }
 }
 
-/// The beginning of a line that has more columns than these; none of one that has not.
+/// Returns the beginning of a line that has more columns than these; `None` if it fits.
 fn beginning(line: &str, columns: usize) -> Option<String> {
     let (mut cut, mut width, mut in_code) = (String::new(), 0, false);
     for letter in line.chars() {
@@ -172,7 +172,7 @@ fn beginning(line: &str, columns: usize) -> Option<String> {
         }
         if !in_code {
             if width == columns {
-                // What is left may end a colour.
+                // The rest may include the end of a colour.
                 if line.contains('\u{1b}') {
                     cut.push_str(UNPAINTED);
                 }
@@ -203,7 +203,7 @@ mod tests {
                 "a\u{2066}b\u{feff}\u{2028}c\u{9b}2J",
                 r"a\u{2066}b\u{feff}\u{2028}c\u{9b}2J",
             ),
-            // Blanks that are none.
+            // Letters that look like blanks.
             ("a\u{3164}b\u{2800}c", r"a\u{3164}b\u{2800}c"),
             ("größe 値", "größe 値"),
         ] {

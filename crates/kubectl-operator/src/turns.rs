@@ -1,10 +1,11 @@
-//! Who comes first where not all can: one of each namespace, then another of each. Pure.
+//! Round-robin selection across namespaces, for limited numbers of items. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::operators::Key;
 
-/// The same in turn by namespace, those of one namespace in their order. Whose namespace is full, or whose name sorts first, hides nobody.
+/// Orders items so that namespaces take turns, and keeps the order within each. No namespace can hide others by its number of
+/// items or its name.
 pub(crate) fn in_turn<T>(items: impl IntoIterator<Item = T>, namespace: impl Fn(&T) -> String) -> Vec<T> {
     let mut waiting: BTreeMap<String, VecDeque<T>> = BTreeMap::new();
     for item in items {
@@ -18,7 +19,7 @@ pub(crate) fn in_turn<T>(items: impl IntoIterator<Item = T>, namespace: impl Fn(
     ordered
 }
 
-/// The same of keys.
+/// Orders keys in the same way.
 pub(crate) fn keys_in_turn(keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
     in_turn(keys, |key| key.0.clone())
 }

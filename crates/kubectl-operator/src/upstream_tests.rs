@@ -1,4 +1,5 @@
-//! What upstream's OLM wrote on a real cluster is read as what it is: the plugin is of use before anybody changes their OLM.
+//! Tests that objects written by upstream's OLM on a real cluster are read correctly. Users need the plugin before they replace
+//! their OLM.
 
 use olm_testing::cluster::FakeCluster;
 use olm_testing::shared::shared_path;
@@ -13,7 +14,7 @@ use crate::packages::tests::served;
 use crate::packages::{Offered, offered};
 use crate::terminal::Colours;
 
-/// Files of a recorded moment that are looked at.
+/// Files of a recording that are read.
 const FILES: [&str; 8] = [
     "subscriptions",
     "end-subscriptions",
@@ -25,7 +26,7 @@ const FILES: [&str; 8] = [
     "pods",
 ];
 
-/// A cluster as upstream left it at a moment; none where the recordings are not there.
+/// Returns a cluster from a recording of upstream's OLM; `None` if the recordings are missing.
 fn recorded(folder: &str) -> Option<FakeCluster> {
     let folder = shared_path(&format!("golden/{folder}"))?;
     let cluster = FakeCluster::new();
@@ -49,7 +50,7 @@ async fn gathered(cluster: &FakeCluster) -> Gathered {
     gather::with_workloads(&client, None, |_| true).await.unwrap()
 }
 
-/// Folder, name, state, and a part of the tree that says why.
+/// Folder, name, state, and a part of the tree with the reason.
 const MOMENTS: [(&str, &str, &str, &str); 16] = [
     (
         "01-requires-approval",

@@ -1,4 +1,4 @@
-//! Looking again until something is done, with what it waits for on a terminal or line by line.
+//! Repeated reads until a condition is reached, with the state shown as a tree or line by line.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
@@ -7,24 +7,24 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::terminal::{Colours, count, cut, escape, escape_painted, plain, size};
 
-/// How often is looked again.
+/// Interval between reads.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Looks that may fail one after the other before that is the answer.
+/// Number of consecutive failures that ends the wait with an error.
 const MAX_FAILURES: usize = 5;
 
-/// What was seen.
+/// The state at one read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// All of it for a terminal.
+    /// The state for a terminal.
     pub tree: Vec<String>,
-    /// The same line by line: one that was not there before is a change.
+    /// The state line by line; a new line is a change.
     pub flat: Vec<String>,
-    /// Whether to look again.
+    /// Result that decides whether to continue.
     pub outcome: Outcome,
 }
 
 impl Look {
-    /// Of what is waited for until none of it is left, a line each.
+    /// Returns the state of a wait that ends when nothing is left, with one line for each object left.
     pub(crate) fn at_left(left: Vec<String>) -> Self {
         let outcome = match left.is_empty() {
             true => Outcome::Done,
@@ -38,30 +38,30 @@ impl Look {
     }
 }
 
-/// What it has come to.
+/// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// What was waited for has come.
+    /// The condition is reached.
     Done,
-    /// It has not yet.
+    /// The condition is not reached yet.
     Waits,
-    /// It will not come by waiting.
+    /// The condition cannot be reached by waiting.
     Over,
 }
 
-/// Where what was seen is shown.
+/// Output for the state.
 pub(crate) struct Screen<W> {
     to: W,
     colours: Colours,
     /// Lines and columns of a terminal.
     size: Option<(usize, usize)>,
     shown: Vec<String>,
-    /// How many lines of a terminal are to be drawn over.
+    /// Number of lines on the terminal to overwrite.
     drawn: usize,
 }
 
 impl<W: Write> Screen<W> {
-    /// One that draws over what it drew before if there is a size.
+    /// Returns an output that overwrites its previous lines if `size` is given.
     pub(crate) fn new(to: W, size: Option<(usize, usize)>) -> Self {
         Self {
             to,
@@ -72,7 +72,7 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// Whether what is shown is coloured.
+    /// Returns the colour setting.
     pub(crate) fn colours(&self) -> Colours {
         self.colours
     }
@@ -119,7 +119,7 @@ impl<W: Write> Screen<W> {
 }
 
 impl Screen<io::Stdout> {
-    /// Stdout, for what was asked for.
+    /// Returns stdout, for requested data.
     pub(crate) fn stdout() -> Self {
         Self {
             colours: Colours::of_stdout(),
@@ -129,7 +129,7 @@ impl Screen<io::Stdout> {
 }
 
 impl Screen<io::Stderr> {
-    /// Stderr, for how it goes on.
+    /// Returns stderr, for progress.
     pub(crate) fn stderr() -> Self {
         Self {
             colours: Colours::of_stderr(),
@@ -138,11 +138,11 @@ impl Screen<io::Stderr> {
     }
 }
 
-/// Looks again and again until it is done, over, or the limit has passed. A failed look is shown and tried again, but not the
-/// first.
+/// Reads repeatedly until the result is done or over, or the limit is reached. A failure is shown and the read retried, except
+/// for the first one.
 ///
 /// # Errors
-/// The first look failed, or several after each other.
+/// The first read fails, or [`MAX_FAILURES`] consecutive ones.
 pub(crate) async fn until<W: Write>(
     screen: &mut Screen<W>,
     limit: Option<Duration>,
@@ -155,7 +155,7 @@ pub(crate) async fn until<W: Write>(
     loop {
         let answer = match left() {
             None => look().await,
-            // The first look is always taken.
+            // The first read always has enough time.
             Some(left) => match timeout(left.max(INTERVAL), look()).await {
                 Ok(answer) => answer,
                 Err(_) => return Ok(Outcome::Waits),
@@ -164,7 +164,7 @@ pub(crate) async fn until<W: Write>(
         match answer {
             Ok(seen) => {
                 failures = 0;
-                // Whoever reads hung up: nobody is told any more.
+                // If the output is closed, waiting ends.
                 if screen.show(&seen).is_err() || seen.outcome != Outcome::Waits {
                     return Ok(seen.outcome);
                 }

@@ -1,4 +1,4 @@
-//! The writes of somebody who uses the plugin: one object each, once, by their rights.
+//! Writes on behalf of the user of the plugin: single requests for one object each, with the user's permissions.
 
 use std::fmt::Debug;
 
@@ -10,10 +10,10 @@ use kube::{Api, Resource, ResourceExt as _};
 
 use crate::reader::answer;
 
-/// Creates an object. None if there is one of its name.
+/// Creates an object. Returns `None` if one of its name exists.
 ///
 /// # Errors
-/// The API server refuses.
+/// The request to the API server fails.
 #[expect(
     clippy::disallowed_methods,
     reason = "no operator: what somebody wants is written, once"
@@ -36,10 +36,10 @@ fn is_there(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
-/// Deletes an object of any kind as it was read. One that has gone is deleted.
+/// Deletes an object of any kind, with its UID as precondition. A missing object counts as deleted.
 ///
 /// # Errors
-/// The API server refuses.
+/// The request to the API server fails.
 #[expect(
     clippy::disallowed_methods,
     reason = "no operator: what somebody wants is written, once"
@@ -65,10 +65,10 @@ pub(crate) async fn delete_dynamic(api: &Api<DynamicObject>, object: &DynamicObj
     .await
 }
 
-/// Deletes an object as it was read. One that has gone is deleted; one that has come in its place is not.
+/// Deletes an object, with its UID as precondition. A missing object counts as deleted; a new object of the same name is kept.
 ///
 /// # Errors
-/// The API server refuses.
+/// The request to the API server fails.
 #[expect(
     clippy::disallowed_methods,
     reason = "no operator: what somebody wants is written, once"
@@ -100,7 +100,7 @@ where
     Ok(())
 }
 
-/// Kind and name for people.
+/// Returns kind, name and namespace as text.
 pub(crate) fn subject<K: Resource<DynamicType = ()>>(object: &K) -> String {
     let (kind, name) = (K::kind(&()), object.name_any());
     match object.namespace() {

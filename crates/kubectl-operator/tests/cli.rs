@@ -1,4 +1,4 @@
-//! The plugin as kubectl calls it, where no cluster is needed.
+//! Tests of the plugin as kubectl runs it, without a cluster.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it is")]
 
@@ -41,7 +41,8 @@ fn a_cluster_that_cannot_be_found_is_told_by_its_file() {
     assert!(error.contains("/no/such/kubeconfig"), "{error}");
 }
 
-/// Such words of `NO_PROXY` are in many environments: neither an empty one nor the proxy's own network keeps a cluster from its proxy.
+/// Many environments have such words in `NO_PROXY`. Neither an empty word nor the proxy's own network may exempt a cluster from
+/// the proxy.
 #[test]
 fn a_cluster_is_reached_through_the_proxy_of_the_environment() {
     for no_proxy in ["localhost,", "127.0.0.0/8", ".example.org,,10.0.0.0/8"] {
@@ -69,7 +70,7 @@ fn a_cluster_is_reached_through_the_proxy_of_the_environment() {
             .env("NO_PROXY", no_proxy)
             .output()
             .unwrap();
-        // Nobody asked: the test ends all the same.
+        // Unblocks the thread if no request was sent, so that the test ends.
         drop(TcpStream::connect(address));
         assert_eq!(
             asked.join().ok().as_ref(),
@@ -95,7 +96,7 @@ metadata: {name: db, namespace: shop}
 spec: {name: etcd, channel: stable, source: cat, sourceNamespace: olm}
 ";
 
-/// A plan from files, with more of a bundle in the catalog.
+/// Plans from files, with additional properties of a bundle in the catalog.
 fn planned(more: &str, arguments: &[&str]) -> (tempfile::TempDir, Output) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -156,7 +157,7 @@ fn constraints_of_the_cluster_are_met() {
     );
 }
 
-/// What the texts of explanations point to.
+/// The texts of explanations refer to this option.
 #[test]
 fn explanations_can_be_had_as_json() {
     let help = plugin(&["explain", "--help"]);
@@ -177,7 +178,7 @@ fn how_to_approve_is_explained_with_examples_and_exit_codes() {
         "not carry out others",
         "</dev/null",
     ] {
-        // Lines are broken where they are full.
+        // The help text is wrapped.
         let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.contains(word), "{word}: {told}");
     }
@@ -187,7 +188,7 @@ fn how_to_approve_is_explained_with_examples_and_exit_codes() {
     assert!(nowhere.stdout.is_empty());
 }
 
-/// As kubectl calls what completes a plugin's words.
+/// kubectl runs a plugin under this name to complete its words.
 #[cfg(unix)]
 #[test]
 fn kubectl_is_told_what_a_word_could_become() {
@@ -215,7 +216,7 @@ fn every_shell_gets_a_script() {
     assert_eq!(plugin(&["completion", "tcsh"]).status.code(), Some(1));
 }
 
-/// With the script of bash, in bash.
+/// Runs the completion script in bash.
 #[cfg(unix)]
 #[test]
 fn bash_completes_the_program_by_its_script() {
@@ -233,7 +234,7 @@ fn bash_completes_the_program_by_its_script() {
     assert_eq!(text(&output.stdout), "approve\n", "{}", text(&output.stderr));
 }
 
-/// Lines are broken where they are full.
+/// Removes line breaks from a wrapped text.
 fn flat(bytes: &[u8]) -> String {
     text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -297,7 +298,7 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
     }
 }
 
-/// As upstream's plugin takes them.
+/// Upstream's plugin accepts them there, too.
 #[test]
 fn flags_may_stand_before_the_command() {
     let output = plugin(&[

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs, of contents in memory, of
+//! `cargo xtask bench`: measures the main job, catalogs, resolution, many installs, memory of catalog contents, and
 //! PackageManifests.
 
 mod catalogs;
@@ -16,10 +16,10 @@ use crate::workspace;
 
 pub use memory::find_process;
 
-/// Measures what the options name, the main job if they name nothing. A miss is printed and fails nothing.
+/// Runs the measurement that the options name, by default the main job. A missed target is printed and is no error.
 ///
 /// # Errors
-/// What is measured does not come about.
+/// The measured operation fails.
 pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     match &options.what {
         Some(BenchCommand::Catalogs(catalogs)) => catalogs::run(catalogs),
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Runs a measurement that a crate brings itself; its output is passed on.
+/// Runs a measurement of another crate and passes its output on.
 fn cargo(arguments: &str) -> anyhow::Result<ExitCode> {
     let status = workspace::cargo()
         .args(arguments.split(' '))

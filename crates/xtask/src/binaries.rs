@@ -1,7 +1,7 @@
-//! The compiled tests and programs of the workspace, built by one call of cargo.
+//! Compiled tests and programs of the workspace, built by a single cargo command.
 //!
-//! One call, because cargo chooses the features of dependencies by the packages it is asked for: two calls for two sets of
-//! packages would compile half the dependencies twice.
+//! cargo selects features of dependencies by the requested packages. Two commands for two sets of packages would compile half of
+//! the dependencies twice.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -13,25 +13,25 @@ use serde_json::Value;
 
 use crate::workspace;
 
-/// One program of tests.
+/// A test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestBinary {
-    /// The package it belongs to.
+    /// Package of the tests.
     pub package: String,
-    /// Its target: the name of a file in `tests`, or `lib`, or the name of a program with tests in it.
+    /// Target of the tests: the name of a file in `tests`, `lib`, or the name of a program that contains tests.
     pub target: String,
     pub executable: PathBuf,
-    /// The package's folder, in which cargo runs its tests.
+    /// Folder of the package, in which cargo runs its tests.
     pub folder: PathBuf,
 }
 
 impl TestBinary {
-    /// How it is named to people.
+    /// Returns the name for output.
     pub(crate) fn name(&self) -> String {
         format!("{} {}", self.package, self.target)
     }
 
-    /// A command that runs it as `cargo test` does.
+    /// Returns a command that runs it as `cargo test` does.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         command
@@ -47,23 +47,23 @@ impl TestBinary {
     }
 }
 
-/// What cargo built.
+/// The programs that cargo built.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Built {
-    /// Programs of tests, by package and target.
+    /// Test programs, by package and target.
     pub tests: Vec<TestBinary>,
-    /// The workspace's own programs by name.
+    /// Programs of the workspace, by name.
     pub programs: BTreeMap<String, PathBuf>,
 }
 
-/// Compiles the workspace's programs and tests: all tests, or those called `only`. Dependencies have the same features either
-/// way.
+/// Compiles the workspace's programs and tests: all tests, or those named in `only`. Dependencies have the same features in both
+/// cases.
 ///
 /// # Errors
-/// When something does not compile; the compiler's words have then been printed.
+/// The compilation fails; the compiler's messages were printed before.
 pub(crate) fn build(only: Option<&[String]>) -> anyhow::Result<Built> {
     let mut cargo = workspace::cargo();
-    // Of `cargo test --no-run` the programs would be missing.
+    // `cargo test --no-run` would not report the programs.
     cargo.args([
         "build",
         "--workspace",
@@ -94,7 +94,7 @@ pub(crate) fn build(only: Option<&[String]>) -> anyhow::Result<Built> {
 }
 
 impl Built {
-    /// Takes in a line of cargo's messages.
+    /// Adds the program from a line of cargo's messages, if it has one.
     pub(crate) fn note(&mut self, line: &str) {
         let Ok(message) = serde_json::from_str::<Value>(line) else {
             return;

@@ -1,4 +1,4 @@
-//! Bundle and catalog images, made by `opm` itself.
+//! Bundle and catalog images, built by `opm`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-/// A bundle folder and the image name it is published under.
+/// A bundle folder and the name under which its image is published.
 #[derive(Debug, Clone)]
 pub struct Bundle {
     /// Folder with `manifests/` and `metadata/`.
@@ -16,29 +16,29 @@ pub struct Bundle {
     pub image: String,
 }
 
-/// One entry of a channel.
+/// An entry of a channel.
 #[derive(Debug, Clone, Default)]
 pub struct Entry {
     /// Name of the ClusterServiceVersion.
     pub name: String,
-    /// The entry it replaces.
+    /// Name of the entry that it replaces.
     pub replaces: Option<String>,
-    /// Entries it skips.
+    /// Names of the entries that it skips.
     pub skips: Vec<String>,
-    /// Range of versions it replaces directly.
+    /// Range of versions that it replaces directly.
     pub skip_range: Option<String>,
 }
 
-/// A package to be published in a catalog.
+/// A package to publish in a catalog.
 #[derive(Debug, Clone)]
 pub struct Package {
-    /// Its name.
+    /// Name of the package.
     pub name: String,
-    /// Its default channel.
+    /// Name of the default channel.
     pub default_channel: String,
     /// Channels with their entries.
     pub channels: Vec<(String, Vec<Entry>)>,
-    /// Its bundles.
+    /// Bundles of all channels.
     pub bundles: Vec<Bundle>,
 }
 
@@ -49,20 +49,20 @@ pub struct Opm {
 }
 
 impl Opm {
-    /// The binary at `program`.
+    /// Uses the binary at `program`.
     pub fn new(program: PathBuf) -> Self {
         Self { program }
     }
 
-    /// The binary.
+    /// Returns the path of the binary.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Runs it and returns what it prints.
+    /// Runs it and returns its output.
     ///
     /// # Errors
-    /// With opm's own words when it fails.
+    /// The command fails; the error includes its messages.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = Command::new(&self.program)
             .args(arguments)
@@ -78,10 +78,10 @@ impl Opm {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Writes the image of a bundle folder as an OCI layout tar.
+    /// Writes the image of a bundle folder as a tar of an OCI layout.
     ///
     /// # Errors
-    /// When the folder is not a bundle.
+    /// The folder is no valid bundle.
     pub fn bundle_image(&self, bundle: &Bundle, out: &Path) -> anyhow::Result<()> {
         self.run(&[
             "alpha",
@@ -99,7 +99,7 @@ impl Opm {
     /// Writes the file-based catalog of `packages` to `folder` and validates it.
     ///
     /// # Errors
-    /// When a bundle cannot be rendered or the catalog does not validate.
+    /// A bundle cannot be rendered, or the catalog is invalid.
     pub fn write_catalog(&self, packages: &[Package], folder: &Path) -> anyhow::Result<()> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("cannot replace {}", folder.display()))?;
@@ -135,10 +135,10 @@ impl Opm {
         Ok(())
     }
 
-    /// Writes the image of a catalog folder, on top of the `opm` image at `base`.
+    /// Writes the image of a catalog folder, based on the `opm` image at `base`.
     ///
     /// # Errors
-    /// When the folder or the base image cannot be read.
+    /// The folder or the base image cannot be read.
     pub fn catalog_image(&self, folder: &Path, base: &Path, image: &str, out: &Path) -> anyhow::Result<()> {
         self.run(&[
             "alpha",

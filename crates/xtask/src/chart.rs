@@ -1,5 +1,6 @@
-//! The chart `charts/olm` and what is made of it: `manifests/olm` with one file for each template, and `manifests/install.yaml` with all of
-//! it and the CustomResourceDefinitions. The chart is the source; the definitions in it are those of `manifests/crds`.
+//! The chart `charts/olm` and the files generated from it. `manifests/olm` has one file for each template;
+//! `manifests/install.yaml` has everything, including the CustomResourceDefinitions. The chart is the source of all but the
+//! definitions, which come from `manifests/crds`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,40 +12,40 @@ use anyhow::{Context as _, bail};
 use crate::progress::Progress;
 use crate::{cluster, process, workspace};
 
-/// The chart, below the workspace's root.
+/// Folder of the chart, below the workspace's root.
 const CHART: &str = "charts/olm";
-/// Where the definitions are written by the API types' test.
+/// Folder to which a test of the API types writes the definitions.
 const DEFINITIONS: &str = "manifests/crds";
-/// Where the objects are that `cargo xtask deploy` applies.
+/// Folder of the objects that `cargo xtask deploy` applies.
 const OBJECTS: &str = "manifests/olm";
-/// Everything in one file, for `kubectl apply`.
+/// File with everything, for `kubectl apply`.
 const ALL: &str = "manifests/install.yaml";
-/// Folder of definitions in a chart: helm creates these first, and neither upgrades nor deletes them.
+/// Folder of definitions in a chart. Helm creates these first, and neither upgrades nor deletes them.
 const CHART_DEFINITIONS: &str = "charts/olm/crds";
-/// The release that is rendered where none is installed.
+/// Name of the release that is rendered.
 const RELEASE: &str = "olm";
-/// What helm takes the cluster for where it asks none. Nothing in the chart depends on it.
+/// Version of Kubernetes for rendering without a cluster. Nothing in the chart depends on it.
 const KUBERNETES: &str = "1.34.0";
-/// What helm writes before each document.
+/// Line that helm writes before each document.
 const SOURCE: &str = "---\n# Source: olm/templates/";
 
-/// The chart's folder.
+/// Returns the chart's folder.
 pub fn folder() -> PathBuf {
     workspace::root().join(CHART)
 }
 
-/// What the chart is with values given as to `helm template`, as text; hooks are left out.
+/// Renders the chart with arguments of `helm template`, without hooks.
 ///
 /// # Errors
-/// Helm's own words where it refuses a value or a template fails.
+/// Helm rejects a value, or a template fails; the error includes its messages.
 pub(crate) fn render(helm: &Path, values: &[&str]) -> anyhow::Result<String> {
     render_folder(helm, &folder(), values)
 }
 
-/// As [`render`], of the chart in another folder.
+/// Renders the chart in another folder like [`render`].
 ///
 /// # Errors
-/// The same.
+/// The same as for [`render`].
 pub(crate) fn render_folder(helm: &Path, chart: &Path, values: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(helm);
     command
@@ -56,10 +57,10 @@ pub(crate) fn render_folder(helm: &Path, chart: &Path, values: &[&str]) -> anyho
     process::output(command, None, "helm template")
 }
 
-/// Writes anew what is made of the chart or, with `check`, finds out whether it is up to date.
+/// Writes the generated files or, with `check`, verifies that they are up to date.
 ///
 /// # Errors
-/// When helm cannot be built or refuses the chart, and with `check` when a file is stale: the text names it.
+/// Helm cannot be built or rejects the chart. With `check`, a file is outdated; the error names it.
 pub(crate) fn generate(check: bool, progress: &Progress) -> anyhow::Result<()> {
     let root = workspace::root();
     let helm = cluster::helm(progress).context("helm renders the chart")?;
@@ -94,7 +95,7 @@ pub(crate) fn generate(check: bool, progress: &Progress) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All files that are made, below the root, with their content.
+/// Returns all generated files: content by path below the root.
 fn wanted(
     rendered: &str,
     definitions: &BTreeMap<String, String>,
@@ -118,7 +119,7 @@ fn wanted(
     Ok(wanted)
 }
 
-/// Documents by the file name of their template, in helm's order of kinds.
+/// Returns the documents by file name of their template, in helm's order of kinds.
 fn by_template(rendered: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut documents = rendered.split(SOURCE);
@@ -137,7 +138,7 @@ fn by_template(rendered: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> 
     Ok(found)
 }
 
-/// Files of `wanted` that are missing or different, and those beside them that are not wanted.
+/// Returns the files of `wanted` that are missing or different, and files in the same folders that are not generated.
 fn stale(root: &Path, wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
     let mut stale: Vec<String> = wanted
         .iter()
@@ -153,7 +154,7 @@ fn stale(root: &Path, wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<S
     Ok(stale)
 }
 
-/// The YAML files in a folder: content by name.
+/// Returns the YAML files in a folder: content by name.
 fn read(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {

@@ -1,7 +1,7 @@
-//! `cargo xtask check`: what holds for all of the code, whatever it does.
+//! `cargo xtask check`: checks that apply to all code.
 //!
-//! `crates/structure.yaml` says who may depend on whom; most other checks are tools. Each is seconds long once the workspace
-//! is compiled. `cargo xtask test` runs them too.
+//! `crates/structure.yaml` defines the permitted dependencies between packages; most other checks are tools. Each takes seconds
+//! once the workspace is compiled. `cargo xtask test` runs them, too.
 
 mod documents;
 mod licences;
@@ -18,20 +18,20 @@ use serde::Deserialize;
 use crate::progress::Progress;
 use crate::{r#gen, workspace};
 
-/// The table of who may depend on whom.
+/// File with the permitted dependencies.
 const STRUCTURE: &str = "crates/structure.yaml";
 
-/// How the house is built.
+/// Rules on dependencies.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Structure {
-    /// For each package those of this workspace that it may be built with; what tests need in addition is free.
+    /// For each package, the packages of the workspace that it may depend on. Tests may need others.
     depends: BTreeMap<String, BTreeSet<String>>,
-    /// What packages are not built with.
+    /// Packages that must not be built in.
     never: Vec<manifests::Ban>,
 }
 
-/// What a check found: nothing, faults, or that it could not be made here and why.
+/// Result of a check: it passed, found faults, or could not run for a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Holds,
@@ -109,10 +109,10 @@ const CHECKS: [Check; 9] = [
     },
 ];
 
-/// Makes all checks, prints each with the time it took, and fails if one found a fault.
+/// Runs all checks, prints each with its duration, and returns a failure if one found a fault.
 ///
 /// # Errors
-/// When a check cannot be made.
+/// A check cannot run.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let progress = Progress::start();
     let mut holds = true;
@@ -160,7 +160,7 @@ fn dependencies() -> anyhow::Result<Outcome> {
     )))
 }
 
-/// What cargo says, if it is not content.
+/// Runs a cargo command; its output is the fault if it fails.
 fn tool(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Outcome> {
     let output = workspace::cargo()
         .args(arguments)
@@ -187,7 +187,7 @@ fn generated() -> anyhow::Result<Outcome> {
     })
 }
 
-/// Advisories are newer than any release, so they need a tool and its database, which are not everywhere.
+/// Advisories may be newer than any release, so the check needs a tool and its database, which not every machine has.
 fn deny() -> anyhow::Result<Outcome> {
     let outcome = tool(&["deny", "check"], &[])?;
     let Outcome::Faults(printed) = &outcome else {

@@ -1,18 +1,18 @@
-//! The embedded Kubernetes: a real cluster made of ordinary processes in a network namespace of its own.
+//! The embedded Kubernetes: a real cluster that consists of ordinary processes in a network namespace of its own.
 //!
 //! # Expected flow
-//! [`Cluster::up`] builds what is missing, starts what does not run and waits until it is ready. The handle then runs
-//! commands inside ([`Cluster::command`], [`Cluster::kubectl`]), pushes images ([`Cluster::load`]) and reads what the API
-//! server was asked ([`Cluster::audit_events`]). [`Cluster::down`] removes everything.
+//! [`Cluster::up`] builds missing programs, starts those that do not run, and waits until the cluster is ready. The handle then
+//! runs commands inside ([`Cluster::command`], [`Cluster::kubectl`]), pushes images ([`Cluster::load`]) and reads the API
+//! server's requests ([`Cluster::audit_events`]). [`Cluster::down`] removes everything.
 //!
 //! # Guarantees
-//! - Nothing inside reaches the network outside, and nothing outside reaches in, except through [`Cluster::command`].
-//! - Clusters of different names, and of different checkouts, do not disturb each other.
-//! - After [`Cluster::down`] no process, mount, cgroup or namespace of the cluster is left.
+//! - Processes inside cannot reach the network outside, and only [`Cluster::command`] leads inside.
+//! - Clusters of different names, and of different checkouts, do not affect each other.
+//! - After [`Cluster::down`] no process, mount, cgroup or namespace of the cluster remains.
 //!
 //! # Caveats
-//! kubelet sets a few kernel parameters for the whole machine (`vm.overcommit_memory`, `kernel.panic`,
-//! `kernel.panic_on_oops`), as it does on every node.
+//! kubelet sets a few kernel parameters for the whole machine (`vm.overcommit_memory`, `kernel.panic`, `kernel.panic_on_oops`),
+//! as it does on every node.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -51,7 +51,7 @@ use layout::Layout;
 use crate::progress::Progress;
 use crate::workspace;
 
-/// Set for commands run inside a cluster to the cluster's name.
+/// Variable with the cluster's name, for commands run inside a cluster.
 pub const CLUSTER_VARIABLE: &str = "OLM_CLUSTER";
 
 /// A cluster that has been started at least once.
@@ -61,7 +61,7 @@ pub struct Cluster {
     record: Record,
 }
 
-/// What must be remembered to start a cluster again.
+/// Data needed to start a cluster again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     slot: u8,
@@ -73,7 +73,7 @@ impl Record {
         Addresses::of_slot(self.slot)
     }
 
-    /// The programs that make up the cluster.
+    /// Returns the names of the cluster's programs.
     fn programs(self) -> Vec<&'static str> {
         let mut names = vec![
             "etcd",
@@ -100,27 +100,27 @@ impl Record {
     }
 }
 
-/// What kind of cluster [`Cluster::up`] makes.
+/// Options of [`Cluster::up`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UpOptions {
-    /// Leave out everything that runs containers.
+    /// True to omit everything that runs containers.
     pub no_node: bool,
 }
 
 impl Cluster {
-    /// Starts the cluster, or whatever of it does not run, and waits until it is ready.
+    /// Starts the cluster, or those of its programs that do not run, and waits until it is ready.
     ///
     /// # Errors
-    /// When not root (with the command to run instead), when a package is missing, or when a step fails, naming the
-    /// program, its last log lines and its log. What was started is then ended; state and logs are kept.
+    /// The user is not root (the error has the command to run instead), a package is missing, or a step fails. The error then
+    /// names the program, its log and the log's last lines. Started programs are ended; state and logs are kept.
     pub fn up(name: &str, options: UpOptions, progress: &Progress) -> anyhow::Result<Self> {
         start::up(Layout::new(name)?, options, progress)
     }
 
-    /// A cluster that exists, running or not.
+    /// Returns an existing cluster, running or not.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// There is no cluster of that name.
     pub fn open(name: &str) -> anyhow::Result<Self> {
         let layout = Layout::new(name)?;
         match Record::read(&layout)? {
@@ -132,10 +132,10 @@ impl Cluster {
         }
     }
 
-    /// Ends all processes and containers; removes the state as well unless it is to be kept.
+    /// Ends all processes and containers, and removes the state unless `keep_state` is set.
     ///
     /// # Errors
-    /// When something cannot be ended or removed; calling it again continues.
+    /// A process cannot be ended or an object not be removed. Another call continues.
     pub fn down(name: &str, keep_state: bool) -> anyhow::Result<()> {
         let layout = Layout::new(name)?;
         let _guard = start::lock(&layout)?;
@@ -147,46 +147,47 @@ impl Cluster {
         }
     }
 
-    /// What `down` should have removed and did not; empty is good.
+    /// Returns everything that `down` should have removed but did not.
     ///
     /// # Errors
-    /// When the machine cannot be asked.
+    /// The state of the machine cannot be read.
     pub fn leftovers(name: &str) -> anyhow::Result<Vec<String>> {
         teardown::leftovers(&Layout::new(name)?)
     }
 
-    /// What runs of the cluster of that name, which need not exist.
+    /// Returns the running programs of the cluster of that name, which need not exist.
     ///
     /// # Errors
-    /// When the cluster's record is damaged.
+    /// The cluster's record is damaged.
     pub fn status(name: &str) -> anyhow::Result<status::Status> {
         let layout = Layout::new(name)?;
         let record = Record::read(&layout)?;
         Ok(status::read(&layout, record))
     }
 
-    /// The cluster's name, also that of its node.
+    /// Returns the cluster's name, which is also that of its node.
     pub fn name(&self) -> &str {
         self.layout.name()
     }
 
-    /// The administrator's kubeconfig. Its addresses exist inside the cluster's network namespace only.
+    /// Returns the path of the administrator's kubeconfig. Its addresses only exist in the cluster's network namespace.
     pub fn kubeconfig(&self) -> PathBuf {
         self.layout.kubeconfig()
     }
 
-    /// `host:port` of the registry, which speaks plain http. Exists inside the cluster's network namespace and for pods.
+    /// Returns `host:port` of the registry, which uses plain HTTP. The address only exists in the cluster's network namespace and
+    /// for pods.
     pub fn registry(&self) -> String {
         self.record.addresses().registry()
     }
 
-    /// Folder of `hosts.toml` files sending every registry name to [`Cluster::registry`]: what containerd reads, to be
-    /// mounted into pods that pull by themselves. The path stays the same as long as the checkout does.
+    /// Returns the folder of `hosts.toml` files that redirect every registry name to [`Cluster::registry`]. containerd reads it;
+    /// pods that pull images themselves can mount it. The path is constant for a checkout.
     pub fn registry_config(&self) -> PathBuf {
         self.layout.registry_config()
     }
 
-    /// A command that will run inside the cluster's network namespace with `KUBECONFIG` set and `kubectl` first on `PATH`.
+    /// Returns a command that runs in the cluster's network namespace, with `KUBECONFIG` set and `kubectl` first on `PATH`.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = network::enter(&self.layout, program);
         let inherited = std::env::var_os("PATH").unwrap_or_else(|| packages::SEARCH_PATH.into());
@@ -197,7 +198,7 @@ impl Cluster {
             .env("PATH", path)
             .env("KUBECONFIG", self.kubeconfig())
             .env(CLUSTER_VARIABLE, self.name());
-        // A proxy of the machine's cannot be reached from inside, and would be asked for the cluster's addresses.
+        // A proxy of the machine is unreachable from inside, and would receive requests for the cluster's addresses.
         for variable in [
             "HTTP_PROXY",
             "HTTPS_PROXY",
@@ -211,7 +212,7 @@ impl Cluster {
         command
     }
 
-    /// A kubectl command; its version is the cluster's.
+    /// Returns a kubectl command, with the version of the cluster.
     pub fn kubectl<I, S>(&self, arguments: I) -> Command
     where
         I: IntoIterator<Item = S>,
@@ -222,35 +223,35 @@ impl Cluster {
         command
     }
 
-    /// Pushes an image tar (OCI layout or `docker save`) into the registry, under `references` or its own names. Returns
-    /// the references pushed.
+    /// Pushes an image tar (OCI layout or `docker save`) into the registry, under `references` or its own names. Returns the
+    /// pushed references.
     ///
     /// # Errors
-    /// When the tar is no image, has no name and none is given, a reference is malformed, or the push fails.
+    /// The tar is no image, has no name and none is given, a reference is malformed, or the push fails.
     pub fn load(&self, tar: &Path, references: &[String]) -> anyhow::Result<Vec<String>> {
         registry::push(&self.layout, self.record.addresses(), tar, references)
     }
 
-    /// The API server's audit log: one JSON event a line, level Metadata, stage RequestReceived left out.
+    /// Returns the path of the API server's audit log: one JSON event per line, level Metadata, without stage RequestReceived.
     pub fn audit_log(&self) -> PathBuf {
         self.layout.audit_log()
     }
 
-    /// All events of the audit log in the order the requests were finished.
+    /// Returns all events of the audit log, in the order in which the requests completed.
     ///
     /// # Errors
-    /// When the log cannot be read or understood.
+    /// The log cannot be read or parsed.
     pub fn audit_events(&self) -> anyhow::Result<Vec<audit::AuditEvent>> {
         audit::read(&self.audit_log())
     }
 
-    /// Log of one of the cluster's programs, for example `kubelet`.
+    /// Returns the log of one of the cluster's programs, for example `kubelet`.
     pub fn log(&self, program: &str) -> PathBuf {
         self.layout.log(program)
     }
 }
 
-/// ` --name NAME`, or nothing for the default cluster.
+/// Returns ` --name NAME`; empty for the default cluster.
 fn flag(name: &str) -> String {
     if name == "default" {
         String::new()
@@ -260,12 +261,12 @@ fn flag(name: &str) -> String {
 }
 
 /// # Errors
-/// When not root; the message says what for and which command to run.
+/// The user is not root; the error has the reason and the command to run.
 fn require_root(what: &str, arguments: &str) -> anyhow::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    // The commands around a cluster compile as well, and need the user's toolchain for it.
+    // Commands other than `cluster` also compile code and need the user's toolchain.
     let given: Vec<String> = std::env::args().skip(1).collect();
     if given.first().is_some_and(|command| command != "cluster") {
         bail!(
@@ -273,7 +274,7 @@ fn require_root(what: &str, arguments: &str) -> anyhow::Result<()> {
             given.join(" ")
         );
     }
-    // Started by its path, the binary needs no cargo and no toolchain of root's.
+    // Started by path, the binary needs neither cargo nor a toolchain of root.
     let program = workspace::root().join("target/debug/xtask");
     let program = if program.exists() {
         program.display().to_string()

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: OLM's main job, from nothing to an operator that was upgraded.
+//! `cargo xtask demo`: runs OLM's main job, from an empty namespace to an upgraded operator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
 use crate::{manifest, workspace};
 
-/// Namespace the demo works in.
+/// Namespace of the demo.
 pub const NAMESPACE: &str = "demo";
 /// Package name of the demo operator.
 pub const PACKAGE: &str = "demo-operator";
@@ -21,7 +21,7 @@ pub const CATALOG_IMAGE: &str = "olm.local/demo-catalog:latest";
 
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// The package with the bundles of this repository, in one channel.
+/// Returns the package with the bundles of this repository, in one channel.
 pub fn package() -> Package {
     let bundle = |version: &str| Bundle {
         folder: bundle_folder(version),
@@ -53,11 +53,11 @@ fn bundle_folder(version: &str) -> PathBuf {
     workspace::root().join("e2e/demo-operator/bundles").join(version)
 }
 
-/// Makes the bundle images and the catalog image and hands them to `push` (tar, reference). With a
-/// `registry`, everything in them names that registry's images.
+/// Builds the bundle images and the catalog image and passes them to `push` (tar, reference). With a `registry`, all references
+/// in them are to that registry.
 ///
 /// # Errors
-/// When opm refuses something or `push` fails.
+/// opm or `push` fails.
 pub fn publish(
     opm: &Opm,
     opm_image: &Path,
@@ -86,7 +86,7 @@ pub fn publish(
     push(&tar, CATALOG_IMAGE)
 }
 
-/// Copies a folder of text files, moving our image names in them to `registry`.
+/// Copies a folder of text files and moves our image names in them to `registry`.
 fn copy_renamed(from: &Path, to: &Path, registry: &str) -> anyhow::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
@@ -103,7 +103,7 @@ fn copy_renamed(from: &Path, to: &Path, registry: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The objects a user writes to get the operator: namespace, catalog, group, subscription.
+/// Returns the objects that a user creates for the operator: namespace, catalog, group, subscription.
 pub(crate) fn user_objects(approval: &str) -> Vec<Value> {
     vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
@@ -130,7 +130,7 @@ pub(crate) fn user_objects(approval: &str) -> Vec<Value> {
 /// Runs the main job on `destination`, where OLM is deployed and the images are published.
 ///
 /// # Errors
-/// When a step does not come about in time; the text says what was seen last.
+/// A step does not complete in time; the error has the last observed state.
 pub(crate) fn run(
     destination: &Destination,
     registry: Option<&str>,
@@ -193,11 +193,11 @@ pub(crate) fn run(
     })
 }
 
-/// Prints what the demo left, as kubectl shows it, and how to go on: on the embedded cluster `cluster_name`, if it is one, and with an OLM
-/// that was `deployed` by the demo or was there before.
+/// Prints the objects of the demo with kubectl, and the next steps. These depend on the embedded cluster `cluster_name`, if it is
+/// one. They also depend on whether the demo `deployed` OLM.
 ///
 /// # Errors
-/// When kubectl fails.
+/// kubectl fails.
 pub(crate) fn show(
     destination: &Destination,
     cluster_name: Option<&str>,
@@ -218,7 +218,7 @@ pub(crate) fn show(
     Ok(())
 }
 
-/// The last lines. Whoever had an OLM there is not told to remove the cluster with it.
+/// Returns the next steps. Removing the cluster is only suggested if the demo deployed OLM.
 fn how_to_go_on(cluster_name: Option<&str>, deployed: bool) -> String {
     let delete = format!("kubectl delete namespace {NAMESPACE}");
     let Some(name) = cluster_name else {

@@ -10,24 +10,23 @@ use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
 use crate::{manifest, oci_layout, workspace};
 
-/// How long images may take to be pulled and operators to become ready.
+/// Timeout for pulling images and starting operators.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The Deployments that make up OLM.
+/// Deployments of OLM's operators.
 pub const OPERATORS: [&str; 2] = ["catalog-operator", "olm-operator"];
-/// Namespace of them.
+/// Namespace of the operators.
 const NAMESPACE: &str = "olm";
-/// Annotation of that Namespace: which manifests were applied last.
+/// Annotation of the Namespace with the digest of the manifests that were last applied.
 const APPLIED: &str = "xtask.olm.dev/manifests";
-/// The Deployment that the OLM operator makes of the package server's ClusterServiceVersion.
+/// Deployment that the OLM operator creates from package-server's ClusterServiceVersion.
 pub const PACKAGE_SERVER: &str = "packageserver";
 
-/// Installs OLM on `destination` with the images `built`, which it can already pull. `registry` replaces the registry of
-/// our images when given. What runs there is replaced exactly when it is not what was built.
+/// Installs OLM on `destination` with the images `built`, which it can already pull. `registry` replaces the registry of our
+/// images if given. Running pods are replaced only if their image or manifests differ.
 ///
 /// # Errors
-/// When an object is refused or an operator does not become ready; the text says which, and what its
-/// pod last said.
+/// An object is rejected, or an operator does not become ready. The error names it and the last state of its pod.
 pub fn deploy(
     destination: &Destination,
     built: &Built,
@@ -69,7 +68,7 @@ pub fn deploy(
     wait_until_ready(destination, built, progress)
 }
 
-/// What kubectl is called with to wait for these definitions; others of a user's cluster may never be established.
+/// Returns kubectl's arguments to wait for these definitions; other definitions in a user's cluster may never be established.
 fn wait_for_definitions(definitions: &[Value]) -> Vec<String> {
     let wait = ["wait", "--for=condition=Established", "--timeout=60s"].map(str::to_owned);
     let names = definitions
@@ -79,7 +78,7 @@ fn wait_for_definitions(definitions: &[Value]) -> Vec<String> {
     wait.into_iter().chain(names).collect()
 }
 
-/// What is in `manifests/` now, in a few words.
+/// Returns a digest of `manifests/`.
 fn digest_of_manifests() -> anyhow::Result<String> {
     let folder = workspace::root().join("manifests");
     let objects = ["crds", "olm"].map(|part| manifest::read_folder(&folder.join(part)));
@@ -87,10 +86,10 @@ fn digest_of_manifests() -> anyhow::Result<String> {
     Ok(oci_layout::digest(serde_json::to_string(&objects)?.as_bytes()))
 }
 
-/// Waits until the operators and the package server are what was built, and ready.
+/// Waits until the operators and package-server run the built images and are ready.
 ///
 /// # Errors
-/// When one does not become so; the text says what its pod last said.
+/// One does not become ready; the error has the last state of its pod.
 pub fn wait_until_ready(destination: &Destination, built: &Built, progress: &Progress) -> anyhow::Result<()> {
     for name in OPERATORS.into_iter().chain([PACKAGE_SERVER]) {
         progress.stage(&format!("{name} ready"), || wait_ready(destination, built, name))?;
@@ -98,10 +97,10 @@ pub fn wait_until_ready(destination: &Destination, built: &Built, progress: &Pro
     Ok(())
 }
 
-/// True when the operators and the package server are there and are what was built, of the manifests as they are now.
+/// Returns true if the operators and package-server run the built images and were deployed from the current manifests.
 ///
 /// # Errors
-/// When the cluster cannot be asked.
+/// A request to the cluster fails.
 pub fn is_deployed(destination: &Destination, built: &Built) -> anyhow::Result<bool> {
     let namespace = destination.get(&["namespace", NAMESPACE])?.unwrap_or_default();
     if namespace["metadata"]["annotations"][APPLIED] != digest_of_manifests()? {
@@ -116,13 +115,14 @@ pub fn is_deployed(destination: &Destination, built: &Built) -> anyhow::Result<b
     Ok(true)
 }
 
-/// Waits for an OLM that was deployed by other means, in whatever namespace, until one replica of each operator is available. `package-server`
-/// is not asked for: it may have been left out.
+/// Waits for an OLM deployed by other means, in any namespace, until one replica of each operator is available. `package-server`
+/// is not checked, because it is optional.
 ///
 /// # Errors
-/// At once when an operator is not there, with the ways to get it; when none of its replicas becomes available, with what its pods last said.
+/// An operator does not exist (fails at once, with ways to install it), or no replica becomes available (with the last state of
+/// its pods).
 pub(crate) fn wait_for_deployed(destination: &Destination, progress: &Progress) -> anyhow::Result<()> {
-    // Both are looked for before either is waited for.
+    // Both are searched for before the first wait.
     for name in OPERATORS {
         of_operator(&with_label(destination, name)?, name)?;
     }
@@ -147,14 +147,14 @@ pub(crate) fn wait_for_deployed(destination: &Destination, progress: &Progress) 
     Ok(())
 }
 
-/// The Deployments of all namespaces with the label of an operator, which the chart sets, and upstream's, too.
+/// Returns the Deployments of all namespaces with an operator's label, which our chart and upstream's set.
 fn with_label(destination: &Destination, name: &str) -> anyhow::Result<Value> {
     let label = format!("app={name}");
     let found = destination.get(&["deployments", "--all-namespaces", "-l", &label])?;
     Ok(found.unwrap_or_default())
 }
 
-/// The operator among the Deployments with its label: anybody may set it, so one that is available comes first.
+/// Returns the operator among the Deployments with its label. Any user can set the label, so an available one takes precedence.
 fn of_operator<'a>(deployments: &'a Value, name: &str) -> anyhow::Result<&'a Value> {
     let items = deployments["items"].as_array().map_or(&[][..], Vec::as_slice);
     let available = items.iter().find(|deployment| is_available(deployment));
@@ -170,7 +170,7 @@ fn is_available(deployment: &Value) -> bool {
     deployment["status"]["availableReplicas"].as_u64() > Some(0)
 }
 
-/// Whether a Deployment runs an image that was built.
+/// Returns true if a Deployment runs an image that was built.
 fn is_built(deployment: &Value, built: &Built) -> bool {
     let image = text(deployment, "/spec/template/spec/containers/0/image");
     built.images.iter().any(|built| image.ends_with(&built.digest))
@@ -199,7 +199,7 @@ fn wait_ready(destination: &Destination, built: &Built, name: &str) -> anyhow::R
     })
 }
 
-/// What the pods of an operator say about themselves, in a line.
+/// Describes the state of an operator's pods in one line.
 fn pod_state(destination: &Destination, namespace: &str, app: &str) -> anyhow::Result<String> {
     let pods = destination
         .get(&["pods", "-n", namespace, "-l", &format!("app={app}")])?
@@ -244,7 +244,7 @@ mod tests {
             }
         }
         assert!(workspace::root().join("docs/guides/install-olm.md").exists());
-        // No replica yet: without the field, as the API server leaves out 0.
+        // No replica is available: the API server omits the field if it is 0.
         let starting = deployment("system", Value::Null);
         let namespace = |items: &[Value]| {
             let list = list(items);

@@ -1,8 +1,8 @@
-//! Generated files: the CustomResourceDefinitions under `manifests/crds`, the names of the fields of a ClusterServiceVersion, and what is
-//! rendered from the chart.
+//! Generated files: the CustomResourceDefinitions under `manifests/crds`, the field names of a ClusterServiceVersion, and the
+//! rendered chart.
 //!
-//! The API types and their test know how the first look. This command only runs that test, once to write and otherwise to
-//! compare, so that xtask itself stays free of the Kubernetes crates and quick to build. The chart is rendered by helm.
+//! A test of the API types generates the first two. This command runs that test, either to write the files or to compare them. So
+//! xtask does not depend on the Kubernetes crates and compiles fast. Helm renders the chart.
 
 use std::process::ExitCode;
 
@@ -11,13 +11,13 @@ use anyhow::{Context as _, bail};
 use crate::progress::Progress;
 use crate::{chart, workspace};
 
-/// Tells the test to write instead of to compare.
+/// Variable that makes the test write the files instead of comparing them.
 const UPDATE: &str = "OLM_UPDATE_GENERATED";
 
-/// Writes all generated files anew or, with `check`, finds out whether they are up to date.
+/// Writes all generated files or, with `check`, verifies that they are up to date.
 ///
 /// # Errors
-/// When cargo cannot be run, the types do not compile, or a file is stale.
+/// cargo cannot be run, the types do not compile, or a file is outdated.
 pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
     let mut command = workspace::cargo();
     command

@@ -1,4 +1,4 @@
-//! The images of this project: static programs on an empty file system, without Docker.
+//! Images of this project: static programs on an empty file system, built without Docker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,56 +16,56 @@ use crate::oci_layout::{self, ImageConfig, LayerFile};
 use crate::progress::Progress;
 use crate::workspace;
 
-/// Names a file of [`Built::note`], for programs that are to take those images instead of building them.
+/// Variable with a file from [`Built::note`], for programs that use those images instead of building them.
 pub const VARIABLE: &str = "OLM_IMAGES";
 /// Version in the tags of our images.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Releases of the demo operator, one image each.
 pub(crate) const DEMO_RELEASES: [&str; 2] = ["1.0.0", "1.1.0"];
 
-/// Takes the place of operators whose images cannot be had; tests put it into images of their own.
+/// Replaces the programs of operators whose images are unavailable; tests put it into images of their own.
 const STAND_IN: &str = "stand-in";
-/// Runs in the images of others, in pods that unpack them.
+/// Runs in pods that unpack bundles, inside of other images.
 const COPY_BUNDLE: &str = "cpb";
-/// All controllers in one, as most of what they are made of is the same.
+/// All controllers in one program, because they share most of their code.
 const CONTROLLERS: &str = "olm-controllers";
-/// What it is called by.
+/// Names of the controllers, as links to that program.
 pub(crate) const CONTROLLER_LINKS: [&str; 3] = ["catalog-operator", "olm-operator", "package-server"];
-/// Those that run where there is nothing else, whatever they are compiled for.
+/// Programs that are static even in builds for tests, because their images contain nothing else.
 const STATIC: [&str; 2] = [STAND_IN, COPY_BUNDLE];
-/// Programs that go into images.
+/// Programs that are part of images.
 const PROGRAMS: [&str; 5] = [CONTROLLERS, "opm", COPY_BUNDLE, "demo-operator", STAND_IN];
-/// Those of the demo where OLM is there: what its catalog is made with, and the operator in it.
+/// Programs of a demo with an existing OLM: those that build its catalog, and the operator.
 const PROGRAMS_OF_DEMO: [&str; 2] = ["opm", "demo-operator"];
-/// Certificate authorities for talking to real registries.
+/// Certificate authorities for connections to real registries.
 pub(crate) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// How often one hears of a compiler that goes on.
+/// Interval of progress messages during compilation.
 const TELL_EVERY: Duration = Duration::from_secs(20);
-/// The user images run as.
+/// User id of processes in images.
 const USER: &str = "1001";
 
-/// An image tar and the names it is published under.
+/// An image tar and its reference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltImage {
-    /// The OCI layout tar.
+    /// Path of the OCI layout tar.
     pub tar: PathBuf,
-    /// Its reference, below [`IMAGE_PREFIX`].
+    /// Reference of the image, below [`IMAGE_PREFIX`].
     pub reference: String,
-    /// Digest of its manifest; the same programs give the same digest.
+    /// Digest of the manifest; equal programs result in equal digests.
     pub digest: String,
 }
 
-/// How the programs in images are compiled.
+/// Compilation of the programs in images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// As they are shipped.
+    /// As released.
     Release,
-    /// The same but for optimising across crates, which takes minutes: for the demo.
+    /// As released, but without optimisation across crates, which takes minutes. Used for the demo.
     Quick,
 }
 
 impl Profile {
-    /// Its name in `Cargo.toml`, and the folder of what it makes.
+    /// Returns the name in `Cargo.toml`, which is also that of the output folder.
     const fn name(self) -> &'static str {
         match self {
             Self::Release => "release",
@@ -78,41 +78,41 @@ impl Profile {
     }
 }
 
-/// What [`build`] made.
+/// Result of [`build`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {
-    /// Folder of the programs in them.
+    /// Folder of the programs.
     programs: PathBuf,
-    /// The images.
+    /// Images built from them.
     pub images: Vec<BuiltImage>,
 }
 
 impl Built {
-    /// The static `opm`, which also runs on this machine.
+    /// Returns the path of the `opm` in the images, which also runs on this machine.
     pub fn opm_program(&self) -> PathBuf {
         self.programs.join("opm")
     }
 
-    /// The static program for images that stand in for those of others: they have nothing but it.
+    /// Returns the path of the static program for images that replace others. They contain nothing else.
     pub fn stand_in_program(&self) -> PathBuf {
         self.programs.join(STAND_IN)
     }
 
-    /// The `opm` image's tar.
+    /// Returns the tar of the `opm` image.
     pub fn opm_image(&self) -> PathBuf {
         folder().join("opm.tar")
     }
 
-    /// Takes the images that users run off the list of those to push.
+    /// Removes the released images from the list of images to push.
     fn leave_out_shipped(&mut self) {
         let shipped = shipped().map(|recipe| reference(recipe.name, VERSION));
         self.images.retain(|image| !shipped.contains(&image.reference));
     }
 
-    /// Writes down what was built and returns the file, for [`VARIABLE`].
+    /// Writes the list of built images to a file, for [`VARIABLE`], and returns its path.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub fn note(&self) -> anyhow::Result<PathBuf> {
         let path = folder().join("built.json");
         fs::write(&path, serde_json::to_vec(self)?)
@@ -123,7 +123,7 @@ impl Built {
     /// Pushes all images into an embedded cluster's registry.
     ///
     /// # Errors
-    /// When a push fails.
+    /// A push fails.
     pub fn load(&self, cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
         progress.stage("images pushed into the cluster's registry", || {
             for image in &self.images {
@@ -134,10 +134,10 @@ impl Built {
     }
 }
 
-/// The images that [`VARIABLE`] names, else those that are built now, as they are shipped.
+/// Returns the images listed in [`VARIABLE`], or builds the images as released.
 ///
 /// # Errors
-/// Those of reading or building.
+/// The list cannot be read, or the build fails.
 pub fn given_or_built(progress: &Progress) -> anyhow::Result<Built> {
     let Some(path) = std::env::var_os(VARIABLE) else {
         return build(Profile::Release, progress);
@@ -150,7 +150,7 @@ fn folder() -> PathBuf {
     workspace::root().join("target/images")
 }
 
-/// The target of the static programs: this machine's architecture, with glibc.
+/// Returns the target of the programs: this machine's architecture, with glibc.
 pub(crate) fn target() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
@@ -158,18 +158,18 @@ pub(crate) fn target() -> String {
 /// Builds the programs and writes the images.
 ///
 /// # Errors
-/// When the compiler fails, a program is not static, or the certificate authorities are missing.
+/// The compiler fails, a program is not static, or the certificate authorities are missing.
 pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Built> {
     require_authorities()?;
     progress.stage("static programs built", || compile(profile, &PROGRAMS, progress))?;
     write(progress, profile.programs(), &[], &PROGRAMS)
 }
 
-/// As [`build`], of what the demo takes besides an OLM that is there. The image of `opm` is written, as the catalog is built on it, and is
-/// not among the images to push: the OLM that is there may use another one of that name.
+/// Builds the images that the demo needs in addition to an existing OLM. The image of `opm` is only the base of the catalog. It
+/// is not pushed, because the existing OLM may use another image of that name.
 ///
 /// # Errors
-/// Those of [`build`].
+/// The errors of [`build`].
 pub(crate) fn build_for_demo(progress: &Progress) -> anyhow::Result<Built> {
     require_authorities()?;
     let profile = Profile::Quick;
@@ -181,10 +181,10 @@ pub(crate) fn build_for_demo(progress: &Progress) -> anyhow::Result<Built> {
     Ok(built)
 }
 
-/// Asked before anything is compiled, which takes minutes.
+/// Checks for the certificate authorities, before the compilation, which takes minutes.
 ///
 /// # Errors
-/// When the certificate authorities are missing, with the package that has them.
+/// The certificate authorities are missing; the error names their package.
 pub(crate) fn require_authorities() -> anyhow::Result<()> {
     if !Path::new(AUTHORITIES).exists() {
         bail!("{AUTHORITIES} is missing; install the package ca-certificates");
@@ -192,17 +192,17 @@ pub(crate) fn require_authorities() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes images of `programs` as cargo builds them beside tests, together with the libraries they need: not what is
-/// shipped, but there without building everything a second time.
+/// Writes images of `programs` that cargo built with the tests, including the libraries that they need. They differ from released
+/// images, but avoid a second build.
 ///
 /// # Errors
-/// When a program is missing or cannot be copied.
+/// A program is missing or cannot be copied.
 pub(crate) fn build_for_tests(
     progress: &Progress,
     programs: &BTreeMap<String, PathBuf>,
 ) -> anyhow::Result<Built> {
     require_authorities()?;
-    // Images of others have nothing but these programs.
+    // Images of other operators contain only these programs.
     progress.stage("static programs for images of others built", || {
         compile(Profile::Quick, &STATIC, progress)
     })?;
@@ -218,7 +218,7 @@ pub(crate) fn build_for_tests(
         let program = programs
             .get(*name)
             .with_context(|| format!("cargo did not build {name}"))?;
-        // Names for debuggers are most of them, and are sent to the registry each time.
+        // Debug symbols are most of a program's size, and would be pushed to the registry each time.
         let stripped = Command::new("strip")
             .arg("-o")
             .arg(copies.join(name))
@@ -235,7 +235,7 @@ pub(crate) fn build_for_tests(
     write(progress, copies, &libraries, &PROGRAMS)
 }
 
-/// The shared libraries a program is started with, its loader included.
+/// Returns the shared libraries of a program, including its loader.
 fn libraries_of(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let output = Command::new("ldd")
         .arg(program)
@@ -248,7 +248,7 @@ fn libraries_of(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Writes the images that can be made of the programs `names` in the folder `programs`.
+/// Writes the images for the programs `names` in the folder `programs`.
 fn write(
     progress: &Progress,
     programs: PathBuf,
@@ -269,7 +269,7 @@ fn write(
     Ok(Built { programs, images })
 }
 
-/// The images that can be made of these programs, each with its version: those that users run, and the releases of the demo operator.
+/// Returns the images for these programs, each with its version: the released ones and those of the demo operator.
 fn recipes(programs: &[&str]) -> Vec<(Recipe, &'static str)> {
     let demo = DEMO_RELEASES.map(|release| {
         let config = ImageConfig {
@@ -290,23 +290,23 @@ fn recipes(programs: &[&str]) -> Vec<(Recipe, &'static str)> {
     recipes
 }
 
-/// The name that an image is pushed under.
+/// Returns the reference of an image.
 fn reference(name: &str, version: &str) -> String {
     format!("{IMAGE_PREFIX}{name}:{version}")
 }
 
-/// What an image is made of.
+/// Contents of an image.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
-    /// Its name below [`IMAGE_PREFIX`].
+    /// Name below [`IMAGE_PREFIX`].
     pub name: &'static str,
-    /// The programs in its folder `bin`.
+    /// Programs in its folder `bin`.
     pub programs: &'static [&'static str],
-    /// What else the runtime is told.
+    /// Configuration for the container runtime.
     pub config: ImageConfig,
 }
 
-/// The images that users run: all controllers in one, and what catalogs are built on.
+/// Returns the released images: all controllers in one, and the base of catalogs.
 pub(crate) fn shipped() -> [Recipe; 2] {
     [
         Recipe {
@@ -316,7 +316,7 @@ pub(crate) fn shipped() -> [Recipe; 2] {
                 links: CONTROLLER_LINKS
                     .map(|link| (format!("bin/{link}"), CONTROLLERS.to_owned()))
                     .into_iter()
-                    // Pods that unpack bundles or extract catalogs copy the program from here, as they do with upstream's image.
+                    // Pods that unpack bundles or extract catalogs copy the program from this path, as with upstream's image.
                     .chain(
                         ["bin/cp", "bin/copy-content"].map(|link| (link.to_owned(), COPY_BUNDLE.to_owned())),
                     )
@@ -329,7 +329,7 @@ pub(crate) fn shipped() -> [Recipe; 2] {
             programs: &["opm"],
             config: ImageConfig {
                 entrypoint: vec!["/bin/opm".to_owned()],
-                // Catalog images expect the probe under this name; opm answers to it.
+                // Catalog images expect the probe under this name, which opm implements.
                 links: vec![("bin/grpc_health_probe".to_owned(), "opm".to_owned())],
                 ..ImageConfig::default()
             },
@@ -337,11 +337,11 @@ pub(crate) fn shipped() -> [Recipe; 2] {
     ]
 }
 
-/// How static programs are compiled.
+/// Flags for the compilation of static programs.
 ///
-/// glibc is linked in, so that an image needs nothing but the program; naming the target keeps build
-/// scripts and procedural macros dynamic, which they must be. Without relocations at start the tables in a program stay
-/// pages of its file, instead of becoming memory of each process (1.6 MiB in the catalog operator).
+/// glibc is linked in, so that an image only contains the program. Build scripts and procedural macros must be dynamic, and
+/// naming the target exempts them. Without relocations at start, tables in a program remain pages of its file instead of memory
+/// of each process (1.6 MiB in the catalog operator).
 pub(crate) const STATIC_FLAGS: [&str; 4] = [
     "-C",
     "target-feature=+crt-static",
@@ -349,8 +349,8 @@ pub(crate) const STATIC_FLAGS: [&str; 4] = [
     "relocation-model=static",
 ];
 
-/// What the allocator has to be told where it is compiled for an architecture: kernels of arm64 have pages of 4, 16 or 64 KiB,
-/// and jemalloc works with all that are not larger than its own.
+/// Returns the variable for the allocator's page size, if the architecture requires one. Kernels of arm64 have pages of 4, 16 or
+/// 64 KiB, and jemalloc supports all that are not larger than its own.
 pub(crate) fn allocator_settings() -> Option<(&'static str, &'static str)> {
     (std::env::consts::ARCH == "aarch64").then_some(("JEMALLOC_SYS_WITH_LG_PAGE", "16"))
 }
@@ -375,10 +375,10 @@ fn compile(profile: Profile, packages: &[&str], progress: &Progress) -> anyhow::
     run_cargo(command, progress)
 }
 
-/// Runs a cargo that builds and prints messages as JSON, and shows now and then how far it is.
+/// Runs a cargo build with messages as JSON, and prints its progress at intervals.
 ///
 /// # Errors
-/// When something does not compile; the compiler's words have then been printed.
+/// The compilation fails; the compiler's messages were printed before.
 pub(crate) fn run_cargo(mut command: Command, progress: &Progress) -> anyhow::Result<()> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot run cargo")?;
@@ -400,7 +400,7 @@ pub(crate) fn run_cargo(mut command: Command, progress: &Progress) -> anyhow::Re
     Ok(())
 }
 
-/// Where the files of images come from.
+/// Sources of the files in images.
 struct Source<'a> {
     programs: &'a Path,
     libraries: &'a [PathBuf],
@@ -431,7 +431,8 @@ fn image(source: &Source<'_>, recipe: &Recipe, version: &str) -> anyhow::Result<
     })
 }
 
-/// The files of an image whose programs are in the folder `programs`, and what its runtime is told: it runs as a user without rights.
+/// Returns the files of an image with programs from the folder `programs`, and its configuration. It runs as a user without
+/// privileges.
 pub(crate) fn contents(recipe: &Recipe, programs: &Path) -> (Vec<LayerFile>, ImageConfig) {
     let mut files = vec![LayerFile {
         path: AUTHORITIES.trim_start_matches('/').to_owned(),

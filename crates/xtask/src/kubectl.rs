@@ -1,4 +1,4 @@
-//! kubectl against the cluster a command works on.
+//! Runs kubectl against the cluster of a command.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::{interrupt, process};
 
-/// Time between two looks at something that is waited for.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(500);
 
-/// For so long on end kubectl may fail while something is waited for: an API server that has much to do answers late, or begins anew.
+/// Time for which kubectl may keep failing during a wait. A busy API server may respond late or restart.
 const HICCUP: Duration = Duration::from_secs(30);
 
-/// Where a command works.
+/// The cluster that a command works on.
 #[derive(Debug, Clone)]
 pub enum Destination {
     /// The embedded cluster.
     Embedded(Cluster),
-    /// A cluster of the user's own, named by its kubeconfig context.
+    /// An existing cluster of the user, selected by its kubeconfig context.
     Existing {
-        /// The context.
+        /// Name of the context.
         context: String,
     },
 }
 
 impl Destination {
-    /// A kubectl command for this cluster.
+    /// Returns a kubectl command for this cluster.
     pub fn kubectl(&self, arguments: &[&str]) -> Command {
         match self {
             Self::Embedded(cluster) => cluster.kubectl(arguments),
@@ -44,26 +44,26 @@ impl Destination {
         }
     }
 
-    /// Runs kubectl and returns what it prints.
+    /// Runs kubectl and returns its output.
     ///
     /// # Errors
-    /// With kubectl's own words when it fails.
+    /// kubectl fails; the error includes its messages.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         process::output(self.kubectl(arguments), None, &shown(arguments))
     }
 
-    /// Runs kubectl with `input` on its standard input.
+    /// Runs kubectl with `input` as standard input.
     ///
     /// # Errors
-    /// With kubectl's own words when it fails.
+    /// kubectl fails; the error includes its messages.
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> anyhow::Result<String> {
         process::output(self.kubectl(arguments), Some(input), &shown(arguments))
     }
 
-    /// Applies objects, server side so that large CustomResourceDefinitions fit.
+    /// Applies objects on the server side, because large CustomResourceDefinitions do not fit into an annotation.
     ///
     /// # Errors
-    /// When an object is refused.
+    /// An object is rejected.
     pub fn apply(&self, objects: &[Value]) -> anyhow::Result<()> {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
         self.run_with_input(
@@ -71,7 +71,7 @@ impl Destination {
                 "apply",
                 "--server-side",
                 "--force-conflicts",
-                // Else every apply fetches the schemas of all kinds first, which a busy API server is long about.
+                // Validation would fetch the schemas of all kinds at each apply, which takes long on a busy API server.
                 "--validate=false",
                 "-f",
                 "-",
@@ -81,10 +81,10 @@ impl Destination {
         Ok(())
     }
 
-    /// One object or list as JSON; `None` when it does not exist.
+    /// Returns an object or list as JSON; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the cluster does not answer.
+    /// The cluster does not respond.
     pub fn get(&self, arguments: &[&str]) -> anyhow::Result<Option<Value>> {
         let mut given = vec!["get", "--ignore-not-found", "-o", "json"];
         given.extend(arguments);
@@ -97,11 +97,11 @@ impl Destination {
             .context("kubectl did not print JSON")
     }
 
-    /// Looks again and again until `look` finds something.
+    /// Polls `look` until it returns a value.
     ///
     /// # Errors
-    /// After `patience`, naming `what` and what `look` saw last; when `look` fails, but if that is kubectl's failure only once it has
-    /// lasted half a minute; on Ctrl-C.
+    /// `patience` passes (the error has `what` and the last state), `look` fails, or the user presses Ctrl-C. Failures of kubectl
+    /// only count after half a minute.
     pub fn wait<T>(
         &self,
         what: &str,
@@ -128,10 +128,10 @@ impl Destination {
         }
     }
 
-    /// What the API server says to `kubectl auth can-i`.
+    /// Returns the result of `kubectl auth can-i`.
     ///
     /// # Errors
-    /// When it could not be asked, which kubectl ends with the same exit code as "no".
+    /// The request fails, for which kubectl has the same exit code as for "no".
     pub fn can_i(&self, arguments: &[&str]) -> anyhow::Result<bool> {
         let mut given = vec!["auth", "can-i"];
         given.extend(arguments);
@@ -147,7 +147,7 @@ impl Destination {
     }
 }
 
-/// Whether a program ran and failed, in difference to what a look finds wrong.
+/// Returns true for the failure of a program, as opposed to an error of the check itself.
 fn is_of_kubectl(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<process::Failed>())
 }
@@ -156,7 +156,7 @@ fn shown(arguments: &[&str]) -> String {
     format!("kubectl {}", arguments.join(" "))
 }
 
-/// The answer of `can-i`, which may be followed by a reason.
+/// Parses the output of `can-i`, which may include a reason after the first word.
 fn yes_or_no(answer: &str) -> Option<bool> {
     match answer.split_whitespace().next()? {
         "yes" => Some(true),
@@ -165,7 +165,7 @@ fn yes_or_no(answer: &str) -> Option<bool> {
     }
 }
 
-/// The text at a JSON pointer, empty when there is none.
+/// Returns the text at a JSON pointer; empty if there is none.
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)
@@ -177,7 +177,7 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 mod tests {
     use super::*;
 
-    /// A destination that no test here asks.
+    /// Returns a destination that these tests never use.
     fn nowhere() -> Destination {
         Destination::Existing {
             context: String::new(),

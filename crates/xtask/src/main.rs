@@ -1,4 +1,4 @@
-//! `cargo xtask`: parse the arguments, run the command, turn errors into an exit code.
+//! `cargo xtask`: parses the arguments, runs the command and turns errors into an exit code.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Reads `manifests/` and fits it to a destination.
+//! Reads `manifests/` and adapts the objects to a destination.
 
 use std::fs;
 use std::path::Path;
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 /// Prefix of the image names in `manifests/` and in the demo operator's bundles.
 pub const IMAGE_PREFIX: &str = "olm.local/";
 
-/// Name of the ConfigMap with the registry configuration, and of the volume made from it.
+/// Name of the ConfigMap with the registry configuration, and of its volume.
 const REGISTRY_CONFIG: &str = "registry-config";
-/// Where the catalog operator finds it.
+/// Path at which the catalog operator reads it.
 const REGISTRY_CONFIG_PATH: &str = "/etc/olm/registries";
 
-/// All objects of the YAML files in `folder`, in the order of their names.
+/// Returns all objects of the YAML files in `folder`, ordered by file name.
 ///
 /// # Errors
-/// When a file cannot be read or understood; the text names it.
+/// A file cannot be read or parsed; the error names it.
 pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<Value>> {
     let mut files: Vec<_> = fs::read_dir(folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
@@ -35,12 +35,12 @@ pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// Replaces the prefix of our image names by `registry` in a text.
+/// Replaces the prefix of our image names in a text by `registry`.
 pub(crate) fn rename_images_in_text(text: &str, registry: &str) -> String {
     text.replace(IMAGE_PREFIX, &format!("{}/", registry.trim_end_matches('/')))
 }
 
-/// Replaces the prefix of our image names by `registry` everywhere in `value`.
+/// Replaces the prefix of our image names everywhere in `value` by `registry`.
 pub(crate) fn rename_images(value: &mut Value, registry: &str) {
     match value {
         Value::String(text) => *text = rename_images_in_text(text, registry),
@@ -52,7 +52,7 @@ pub(crate) fn rename_images(value: &mut Value, registry: &str) {
     }
 }
 
-/// Adds its digest to `image`, where `value` names it: a tag alone would leave a running pod with what it once was.
+/// Adds the digest to `image` wherever `value` names it. With a tag alone, a running pod would keep its earlier image.
 pub(crate) fn pin_image(value: &mut Value, image: &str, digest: &str) {
     match value {
         Value::String(text) if text.ends_with(image) => *text = format!("{text}@{digest}"),
@@ -64,13 +64,13 @@ pub(crate) fn pin_image(value: &mut Value, image: &str, digest: &str) {
     }
 }
 
-/// Gives the catalog operator the registry configuration of the nodes: a ConfigMap made of the
-/// `hosts.toml` files below `folder`, mounted into its Deployment. Returns the ConfigMap.
+/// Gives the catalog operator the nodes' registry configuration. A ConfigMap with the `hosts.toml` files below `folder` is
+/// mounted into its Deployment. Returns the ConfigMap.
 ///
 /// A hostPath volume would be shorter, but the namespace enforces the restricted profile.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// The folder cannot be read.
 pub(crate) fn mount_registry_config(objects: &mut [Value], folder: &Path) -> anyhow::Result<Value> {
     let mut data = serde_json::Map::new();
     let mut items = Vec::new();
@@ -80,7 +80,7 @@ pub(crate) fn mount_registry_config(objects: &mut [Value], folder: &Path) -> any
         let Ok(text) = fs::read_to_string(&file) else {
             continue;
         };
-        // Keys of a ConfigMap take neither `/` nor `:`.
+        // Keys of a ConfigMap may contain neither `/` nor `:`.
         let key = format!("{}.hosts.toml", host.replace(':', "_"));
         items.push(json!({ "key": key, "path": format!("{host}/hosts.toml") }));
         data.insert(key, Value::String(text));

@@ -1,6 +1,6 @@
-//! Writes one-layer images as OCI layout tars: all that images `FROM scratch` need, without Docker.
+//! Writes images of one layer as tars of OCI layouts, which is sufficient for images `FROM scratch`, without Docker.
 //!
-//! The same input gives the same bytes: no clock, no user names, entries in the order given.
+//! Equal input results in equal bytes: there is no time, no user name, and entries keep their order.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,62 +11,63 @@ use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// One file of an image's only layer.
+/// A file of an image's only layer.
 #[derive(Debug, Clone)]
 pub struct LayerFile {
     /// Path inside the image, without the leading slash.
     pub path: String,
-    /// The file on this machine whose content it gets.
+    /// File on this machine with the content.
     pub source: PathBuf,
     /// Unix permission bits.
     pub mode: u32,
 }
 
-/// What the container runtime is told about the image.
+/// Configuration of an image for the container runtime.
 #[derive(Debug, Clone, Default)]
 pub struct ImageConfig {
-    /// The command line that cannot be overridden by arguments alone.
+    /// Entrypoint, which arguments alone cannot override.
     pub entrypoint: Vec<String>,
-    /// `uid` or `uid:gid`; empty is root.
+    /// User as `uid` or `uid:gid`; empty for root.
     pub user: String,
     /// Labels, in order.
     pub labels: Vec<(String, String)>,
-    /// Environment, `NAME=value` each.
+    /// Environment, each as `NAME=value`.
     pub env: Vec<String>,
-    /// Folders of the layer besides those of its files: path and permission bits.
+    /// Further folders of the layer: path and permission bits.
     pub folders: Vec<(String, u32)>,
-    /// Symbolic links of the layer: path and where it leads.
+    /// Symbolic links of the layer: path and target.
     pub links: Vec<(String, String)>,
-    /// When it was made, as RFC 3339; none, as in images of tests, is no time at all.
+    /// Creation time as RFC 3339; `None`, as in images for tests, omits it.
     pub created: Option<String>,
-    /// The reference under which `docker load`, `podman load` and `ctr images import` know it. It stands beside the image, so that
+    /// Reference under which `docker load`, `podman load` and `ctr images import` store it. It is not part of the image, so that
     /// the digest does not depend on it.
     pub reference: Option<String>,
-    /// Packed as small as can be, which takes longer: for images that are sent around. Others go over loopback once.
+    /// True for the best compression, which takes longer: for images that are distributed. Others are only sent over loopback
+    /// once.
     pub small: bool,
 }
 
-/// What [`write_measured`] made.
+/// Result of [`write_measured`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// Digest of the manifest.
     pub digest: String,
-    /// Bytes of the layer before it is packed: what a node keeps of the image.
+    /// Uncompressed bytes of the layer, the size on a node.
     pub uncompressed: u64,
 }
 
-/// Writes an OCI layout tar with one image to `out`, replacing it in one step, and returns the manifest's digest.
+/// Writes an OCI layout tar with one image to `out`, replaces it atomically, and returns the manifest's digest.
 ///
 /// # Errors
-/// When a source cannot be read or `out` cannot be written.
+/// A source cannot be read, or `out` cannot be written.
 pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<String> {
     Ok(write_measured(out, files, config)?.digest)
 }
 
-/// As [`write()`], and tells how large the image is.
+/// Does the same as [`write()`], and also returns the size of the image.
 ///
 /// # Errors
-/// The same.
+/// The same as for [`write()`].
 pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Written> {
     let layer = tar_of(files, config)?;
     let packed = gzip(&layer, config.small)?;
@@ -170,10 +171,10 @@ fn header(size: usize, mode: u32) -> tar::Header {
     header
 }
 
-/// The operating system of a gzip header: not told.
+/// Operating system in a gzip header: unknown.
 pub(crate) const UNKNOWN_SYSTEM: u8 = 255;
 
-/// Packed, with neither name, time nor system in the header. `small` packs as small as can be, which takes longer.
+/// Compresses bytes with neither name, time nor system in the header. `small` selects the best compression, which takes longer.
 pub(crate) fn gzip(bytes: &[u8], small: bool) -> std::io::Result<Vec<u8>> {
     let level = if small {
         Compression::best()
@@ -186,7 +187,7 @@ pub(crate) fn gzip(bytes: &[u8], small: bool) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// `sha256:` and the sum, as images name content.
+/// Returns `sha256:` and the digest, the form in images.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }

@@ -1,4 +1,4 @@
-//! Programs that are run to their end for what they print.
+//! Runs programs to completion and returns their output.
 
 use std::fmt;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-/// A program that ran and ended with a failure, with its own words.
+/// A program that exited with a failure, with its messages.
 #[derive(Debug)]
 pub(crate) struct Failed(pub(crate) String);
 
@@ -18,10 +18,10 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Runs a command, with `input` on its standard input if there is any, and returns what it prints. `shown` names it in errors.
+/// Runs a command, with `input` as standard input if given, and returns its output. `shown` names it in errors.
 ///
 /// # Errors
-/// When it cannot be run, and [`Failed`] with its own words when it fails.
+/// The command cannot be run. If it exits with a failure, the error is [`Failed`] with its messages.
 pub(crate) fn output(mut command: Command, input: Option<&str>, shown: &str) -> anyhow::Result<String> {
     if input.is_some() {
         command.stdin(Stdio::piped());

@@ -1,9 +1,9 @@
-//! What a person sees while a command works: one line a stage with its time, on stderr, so that stdout stays data.
+//! Progress of a command on stderr: one line for each stage with its time. Stdout only has data.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// Prints stages with the time each took and the time since the start.
+/// Prints stages with their durations and the time since the start.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     started: Instant,
@@ -19,7 +19,7 @@ impl Progress {
         }
     }
 
-    /// Prints nothing; for callers that only want the result.
+    /// Returns a progress that prints nothing, for callers that only need the result.
     pub fn quiet() -> Self {
         Self {
             started: Instant::now(),
@@ -27,22 +27,22 @@ impl Progress {
         }
     }
 
-    /// Time since [`Progress::start`].
+    /// Returns the time since [`Progress::start`].
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// A line of its own that is not a stage, for example what is about to be installed.
+    /// Prints a line that is no stage, for example about an installation.
     pub fn note(&self, text: &str) {
         if !self.quiet {
             line(&format!("{} {text}", paint(Colour::Dim, &clock(self.elapsed()))));
         }
     }
 
-    /// Runs a stage and prints its line when it is through; a failed stage prints nothing, its error tells.
+    /// Runs a stage and prints its line at the end. A failed stage prints nothing, because its error is reported.
     ///
     /// # Errors
-    /// Those of the stage.
+    /// The errors of the stage.
     pub fn stage<T>(&self, name: &str, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
         crate::interrupt::check()?;
         let began = Instant::now();
@@ -64,7 +64,7 @@ impl Progress {
     }
 }
 
-/// The causes of an error, outermost first, each on a line of its own.
+/// Prints an error with its causes, outermost first, each on its own line.
 pub fn print_error(error: &anyhow::Error) {
     line(&format!("{} {error}", paint(Colour::Red, "error:")));
     for cause in error.chain().skip(1) {
@@ -75,18 +75,18 @@ pub fn print_error(error: &anyhow::Error) {
     }
 }
 
-/// The colours in use.
+/// Colours of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
-    /// Times and other things to look past.
+    /// Times and other details.
     Dim,
-    /// Done.
+    /// Success.
     Green,
-    /// Wrong.
+    /// Failure.
     Red,
 }
 
-/// `text` in a colour when stderr is a terminal and NO_COLOR is not set, else as it is.
+/// Returns `text` in a colour if stderr is a terminal and NO_COLOR is not set, else unchanged.
 pub(crate) fn paint(colour: Colour, text: &str) -> String {
     if !std::io::stderr().is_terminal() || std::env::var_os("NO_COLOR").is_some() {
         return text.to_owned();
@@ -108,7 +108,7 @@ fn clock(elapsed: Duration) -> String {
     }
 }
 
-/// A duration as people say it: `0.3 s`, `42 s`, `3 min 20 s`.
+/// Formats a duration, such as `0.3 s`, `42 s`, `3 min 20 s`.
 pub fn seconds(duration: Duration) -> String {
     let whole = duration.as_secs();
     match whole {
@@ -119,7 +119,7 @@ pub fn seconds(duration: Duration) -> String {
 }
 
 fn line(text: &str) {
-    // A closed stderr is no reason to stop working.
+    // A closed stderr does not end the command.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

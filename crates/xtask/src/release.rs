@@ -1,9 +1,9 @@
-//! `cargo xtask release`: the files that users take, made so that anybody can make the same bytes again.
+//! `cargo xtask release`: builds the files of a release reproducibly.
 //!
 //! # Expected flow
-//! The files of the commit are written to a folder of their own ([`source`]), where the programs are compiled ([`compile`]). Everything else
-//! is made of the programs and of these files ([`contents`]): archives, images, the chart, manifests, bills of materials, licences, sums. With
-//! `--verify` all of that happens a second time at another place, and both releases must have the same sums.
+//! The files of the commit are written to a new folder ([`source`]), where the programs are compiled ([`compile`]). Everything
+//! else is made from the programs and these files ([`contents`]): archives, images, the chart, manifests, bills of materials,
+//! licences, checksums. With `--verify` this is repeated in another folder, and both releases must have the same checksums.
 
 mod archive;
 mod compile;
@@ -25,15 +25,16 @@ use crate::args::ReleaseOptions;
 use crate::progress::Progress;
 use crate::{cluster, images, interrupt, process, workspace};
 
-/// The programs of a release, each the only one of the package of its name.
+/// Programs of a release. Each is the only one in the package of its name.
 const PROGRAMS: [&str; 4] = ["cpb", "kubectl-operator", "olm-controllers", "opm"];
-/// How the folders begin in which the first and the second release are made; of different length, as a path in a program would show.
+/// Prefixes of the folders of the first and the second release. Their lengths differ, so that a path in a program would be
+/// detected.
 const PLACES: [&str; 2] = ["olm-release-", "olm-release-once-more-"];
 
-/// Makes a release and prints the sums of its files.
+/// Builds a release and prints the checksums of its files.
 ///
 /// # Errors
-/// When files differ from the commit, something does not compile, a program names the place where it was built, the image of the controllers
+/// Files differ from the commit, the compilation fails, or a program contains the path of its build. The image of the controllers
 /// is too large, or a second release differs from the first.
 pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
@@ -89,7 +90,7 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a release of the programs in a folder, or of those that are compiled, and writes it to `out`.
+/// Builds a release from the programs in a folder, or from compiled ones, and writes it to `out`.
 fn make(
     place: &str,
     setting: &Setting,
@@ -100,7 +101,7 @@ fn make(
     remove(out)?;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     let temporary = tempfile::Builder::new().prefix(place).tempdir()?;
-    // As compilers see it, which resolve links.
+    // The path without links, as in compilers.
     let folder = temporary.path().canonicalize()?;
     let sources = folder.join("sources");
     progress.stage("sources of the commit written", || {
@@ -118,7 +119,7 @@ fn make(
     })
 }
 
-/// Copies programs without their symbols, which are most of those that are built beside tests.
+/// Copies programs without their symbols, which are most of a program built with the tests.
 fn strip(from: &Path, to: &Path) -> anyhow::Result<PathBuf> {
     for program in PROGRAMS {
         let mut command = Command::new("strip");
@@ -128,7 +129,7 @@ fn strip(from: &Path, to: &Path) -> anyhow::Result<PathBuf> {
     Ok(to.to_owned())
 }
 
-/// A folder beside another one.
+/// Returns a folder next to another one.
 fn beside(folder: &Path, what: &str) -> PathBuf {
     let mut name = folder.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{what}"));
@@ -145,7 +146,7 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// # Errors
-/// When a folder holds anything but a release.
+/// Fails if a folder contains anything but a release.
 fn may_be_replaced(out: &Path) -> anyhow::Result<()> {
     let is_empty = fs::read_dir(out).map_or(true, |mut entries| entries.next().is_none());
     if !is_empty && !out.join(contents::summary_file()).is_file() {

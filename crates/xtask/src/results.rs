@@ -1,16 +1,16 @@
-//! What the test programs of a run said.
+//! Results of the test programs of a run.
 
-/// What is said again at the end of a run.
+/// Results that are repeated at the end of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Results {
-    /// Names of the tests that failed, each with its modules.
+    /// Names of the failed tests, with their modules.
     pub failed: Vec<String>,
-    /// The summary lines cargo printed, in order.
+    /// Summary lines in order.
     pub summaries: Vec<String>,
 }
 
 impl Results {
-    /// Takes in a line of a test program's output.
+    /// Records a line of a test program's output.
     pub(crate) fn read_line(&mut self, line: &str) {
         if line.starts_with("test result:") {
             self.summaries.push(line.to_owned());

@@ -1,8 +1,9 @@
-//! `cargo xtask rights`: what OLM's accounts asked of an API server, by its audit log, against the rights that the chart gives them.
+//! `cargo xtask rights`: compares the requests of OLM's accounts, from the API server's audit log, with the permissions in the
+//! chart.
 //!
-//! Faults are: a request that was refused for want of a right; a right with a wildcard, or one over rights of others, that has no reason in
-//! `reasons.yaml`; and, where the log is that of all tests, a right that none of them uses and that has no reason there either, or that is
-//! said not to be used and is.
+//! A fault is a request that was denied due to missing permission. Also, each permission with a wildcard, or over permissions of
+//! others, needs a reason in `reasons.yaml`. If the log covers all tests, unused permissions need a reason as well, and a used
+//! one must not be listed as unused.
 
 mod asked;
 mod granted;
@@ -23,19 +24,19 @@ use crate::args::RightsOptions;
 use crate::cluster::Cluster;
 use crate::{manifest, workspace};
 
-/// Where OLM's accounts are.
+/// Namespace of OLM's accounts.
 const NAMESPACE: &str = "olm";
-/// Objects that are applied, with the roles among them.
+/// Folder of the applied objects, which include the roles.
 const MANIFESTS: &str = "manifests/olm";
-/// Where the table of the last run of tests is.
+/// File with the table of the last test run.
 const TABLE: &str = "target/e2e/rights.txt";
 
-/// What came of it.
+/// Result of the comparison.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// Every right, by account, with how often it was used.
+    /// Every permission, by account, with the number of its uses.
     table: String,
-    /// What is to be done; empty is good.
+    /// Faults to fix; empty if there are none.
     pub(crate) faults: Vec<String>,
     requests: u64,
     rights: usize,
@@ -43,7 +44,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// All of it in a line.
+    /// Returns a summary in one line.
     pub(crate) fn summary(&self) -> String {
         format!(
             "rights: {} requests of OLM's accounts; {} rights in the chart, {} of them not used; {} faults",
@@ -54,10 +55,10 @@ impl Report {
         )
     }
 
-    /// Writes the table to `target/e2e/rights.txt` and says where that is.
+    /// Writes the table to `target/e2e/rights.txt` and returns the path.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn write(&self) -> anyhow::Result<PathBuf> {
         let path = workspace::root().join(TABLE);
         if let Some(folder) = path.parent() {
@@ -68,7 +69,7 @@ impl Report {
     }
 }
 
-/// Runs `cargo xtask rights`: prints table and faults.
+/// Runs `cargo xtask rights`: prints the table and the faults.
 ///
 /// # Errors
 /// A log or the manifests cannot be read.
@@ -90,7 +91,7 @@ pub(crate) fn run(options: &RightsOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Judges what is in audit logs; `whole` where they are those of all tests.
+/// Compares audit logs with the permissions; `whole` if the logs cover all tests.
 ///
 /// # Errors
 /// A log or the manifests cannot be read.
@@ -103,7 +104,7 @@ pub(crate) fn of_logs(logs: &[PathBuf], whole: bool) -> anyhow::Result<Report> {
     Ok(judge(&rights, &asked, &Reasons::read()?, whole))
 }
 
-/// What the chart gives, as it is rendered with its defaults.
+/// Returns the permissions in the chart, as rendered with its default values.
 fn chart_rights(root: &Path) -> anyhow::Result<Vec<Right>> {
     granted::rights(&manifest::read_folder(&root.join(MANIFESTS))?, NAMESPACE)
 }
@@ -147,7 +148,7 @@ fn judge(rights: &[Right], asked: &Asked, reasons: &Reasons, whole: bool) -> Rep
     }
 }
 
-/// A line for each subject of each role: the verbs with how often they were used, and why those are there that were not.
+/// Returns a line for each subject of each role: the verbs with the number of their uses, and the reasons for unused ones.
 fn table(rights: &[Right], asked: &Asked, reasons: &Reasons) -> String {
     let mut lines: BTreeMap<(String, String, String), Vec<usize>> = BTreeMap::new();
     for (place, right) in rights.iter().enumerate() {
@@ -238,7 +239,7 @@ mod tests {
             told[0].starts_with("a may get pods (r) and no test uses it"),
             "{told:?}"
         );
-        // Of some tests alone it says nothing.
+        // A part of the tests does not show that a permission is unused.
         assert!(judge(&rights, &asked, &reasons("", ""), false).faults.is_empty());
         let report = judge(&rights, &asked, &reasons(GET, ""), true);
         assert!(report.faults.is_empty());

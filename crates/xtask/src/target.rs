@@ -1,4 +1,4 @@
-//! The commands that work on a cluster: `demo`, `deploy`, `images`.
+//! Commands that work on a cluster: `demo`, `deploy`, `images`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -14,13 +14,13 @@ use crate::manifest::rename_images_in_text;
 use crate::progress::Progress;
 use crate::{demo as main_job, deploy as installation, interrupt, process};
 
-/// Why images cannot be pushed, and what helps.
+/// Error and remedy if images cannot be pushed.
 const NO_SKOPEO: &str = "cannot run skopeo, which pushes images to registries; install the package skopeo";
 
-/// `cargo xtask demo`.
+/// Runs `cargo xtask demo`.
 ///
 /// # Errors
-/// When a stage fails; what runs is left for a look. With `no_deploy` before any image is built when there is no OLM.
+/// A stage fails; running programs are kept for inspection. With `no_deploy` and without OLM it fails before any image is built.
 pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();
@@ -61,10 +61,10 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `cargo xtask deploy`.
+/// Runs `cargo xtask deploy`.
 ///
 /// # Errors
-/// When a stage fails.
+/// A stage fails.
 pub(crate) fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();
@@ -74,10 +74,10 @@ pub(crate) fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `cargo xtask images`.
+/// Runs `cargo xtask images`.
 ///
 /// # Errors
-/// When the build or a push fails.
+/// The build or a push fails.
 pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<ExitCode> {
     let progress = Progress::start();
     let images = built::build(built::Profile::Release, &progress)?;
@@ -100,8 +100,8 @@ pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cluster that is meant. What this machine has to have for it, and for the images, is asked for and installed first: building takes
-/// minutes, and nobody wants to hear afterwards that it was for nothing.
+/// Returns the selected cluster. Requirements of the cluster and the images are checked and installed first, because a failure
+/// after minutes of compilation would waste them.
 fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destination> {
     built::require_authorities()?;
     if let Some(context) = &options.existing_cluster {
@@ -132,7 +132,7 @@ fn publish_ours(
     publish(destination, options.registry.as_deref(), images, progress)
 }
 
-/// Pushes images where the destination pulls from, and hands them back.
+/// Pushes images to the registry from which the destination pulls, and returns them.
 fn publish(
     destination: &Destination,
     registry: Option<&str>,
@@ -148,7 +148,7 @@ fn publish(
     Ok(images)
 }
 
-/// Pushes an image tar where the destination pulls from.
+/// Pushes an image tar to the registry from which the destination pulls.
 fn push(
     destination: &Destination,
     registry: Option<&str>,
@@ -167,7 +167,7 @@ fn push(
     }
 }
 
-/// Copies an OCI layout tar to a registry with the user's own credentials.
+/// Copies an OCI layout tar to a registry, with the user's credentials.
 fn copy(tar: &Path, reference: &str) -> anyhow::Result<()> {
     let output = Command::new("skopeo")
         .arg("copy")

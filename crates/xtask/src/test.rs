@@ -1,11 +1,10 @@
-//! `cargo xtask test`: sets up what tests need and runs all of them.
+//! `cargo xtask test`: prepares the requirements of the tests and runs all of them.
 //!
 //! # Expected flow
-//! Two compilers work side by side: cargo for the tests and the programs in images, Go for the cluster. Then come the
-//! tests that need no cluster, fuzzing, and the tests against the cluster: those that share it side by side, those that want it
-//! for themselves one after the other; beside them, with what they leave of the processor, the checks of `cargo xtask check`.
-//! At the end stands where the time went, and last of all what each test
-//! program said of itself.
+//! Two compilers run concurrently: cargo for the tests and the programs in images, Go for the cluster. Tests without a cluster
+//! and fuzzing follow, then the tests against the cluster. Some of these share the cluster and run concurrently; those that need
+//! it alone run one by one. Meanwhile `cargo xtask check` runs at low priority. At the end the durations are printed, followed by
+//! the summary of each test program.
 
 mod programs;
 mod runner;
@@ -28,39 +27,39 @@ use crate::kubectl::Destination;
 use crate::progress::Progress;
 use crate::{deploy, images, rights, workspace};
 
-/// Where the corpus and recorded answers are.
+/// Variable with the folder of the corpus and recorded responses.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
 
-/// What a run from nothing takes of the disk: compiled tests and programs, images, and what the cluster unpacks.
+/// Disk space of a run from scratch, in GiB: compiled tests and programs, images, and the cluster's files.
 const ROOM_GIB: u64 = 40;
 
-/// Asks tests for their long form; `olm_testing::long` reads it.
+/// Variable that makes tests run in their long form; read by `olm_testing::long`.
 const LONG_VARIABLE: &str = "OLM_LONG";
-/// One in so many is done without `--long`.
+/// Without `--long`, one in this number is run.
 const SHARE: usize = 5;
-/// How long each fuzz target runs, unless the environment says otherwise.
+/// Variable with the duration of each fuzz target.
 const FUZZ_VARIABLE: &str = "OLM_FUZZ_SECONDS";
 const FUZZ_SECONDS: usize = 60;
-/// What the random numbers of fuzzing begin with: the same unless said, the clock in the long form.
+/// Variable with the seed of fuzzing. By default it is constant, and the time in the long form.
 const FUZZ_START_VARIABLE: &str = "OLM_FUZZ_START";
-/// The test targets that fuzz, in whichever crate they are.
+/// Name of the fuzzing test targets in all crates.
 const FUZZ_TARGET: &str = "fuzz";
-/// More than a crate has fuzz targets, so that none waits for another.
+/// More threads than a crate has fuzz targets, so that all run concurrently.
 const FUZZ_THREADS: &str = "16";
 
-/// The package with the tests that need a cluster.
+/// Package of the tests that need a cluster.
 const E2E: &str = "e2e";
-/// The plugin as tests of it run it.
+/// Variable with the path of the plugin, for its tests.
 pub const PLUGIN_VARIABLE: &str = "OLM_KUBECTL_OPERATOR";
 const PLUGIN: &str = "kubectl-operator";
-/// Test programs against the cluster at a time, and tests at a time in each: they wait for pods most of the time.
+/// Number of concurrent test programs against the cluster, and of tests in each: they mostly wait for pods.
 const E2E_PROGRAMS: usize = 4;
 const E2E_THREADS: &str = "4";
 
-/// Runs the tests and returns their verdict. The summary lines of all test programs are printed once more at the end.
+/// Runs the tests and returns their result as exit code. The summary lines of all test programs are repeated at the end.
 ///
 /// # Errors
-/// When tests cannot be run at all; failing tests are the exit code.
+/// The tests cannot be run. Failing tests only affect the exit code.
 pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
@@ -101,7 +100,7 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// All tests of the workspace, or those of one kind.
+/// Runs all tests of the workspace, or those of one kind.
 fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
     let (built, images) = compile(options, runner.timing, progress)?;
     let (e2e, unit): (Vec<&TestBinary>, Vec<&TestBinary>) =
@@ -156,10 +155,10 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
     })
 }
 
-/// The checks of all code, and a release made twice. Both compile, and tests against the cluster wait for pods most of the time:
-/// so this takes the processor when nobody else wants it.
+/// Runs the checks of all code, and builds a release twice. Both compile, and tests against the cluster mostly wait for pods, so
+/// this runs at low priority.
 ///
-/// It is done by `xtask` as it was built with the tests: the file of this process may have been replaced by that.
+/// The `xtask` built with the tests runs them, because the build may have replaced the file of this process.
 fn of_the_code(built: &Built, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
     let xtask = built
         .programs
@@ -191,7 +190,7 @@ fn of_the_code(built: &Built, runner: &Runner<'_>, progress: &Progress) -> anyho
     Ok(passed)
 }
 
-/// What the caller's arguments for `cargo test` choose.
+/// Runs the tests selected by the caller's arguments for `cargo test`.
 fn chosen(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
     let mut passed = true;
     let cargo_test = |selected: &[String]| {
@@ -234,7 +233,7 @@ fn chosen(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> an
     Ok(passed)
 }
 
-/// Compiles what the run needs, side by side: each compiler has stretches in which it keeps one core busy only.
+/// Compiles everything for the run concurrently, because each compiler has phases that use only one core.
 fn compile(
     options: &TestOptions,
     timing: &Timing,
@@ -243,7 +242,7 @@ fn compile(
     let go = || {
         timing.measure(Part::Compile, "the cluster's programs and helm (Go)", || {
             cluster::build_programs(progress)?;
-            // Who asks for one program of tests waits for what that needs.
+            // A run of selected test programs only compiles their requirements.
             if options.programs.is_empty() {
                 cluster::helm(progress)?;
             }
@@ -272,7 +271,7 @@ fn compile(
     Ok((built, Some(images)))
 }
 
-/// Images of the programs that were built beside the tests; in the long form of those that are shipped.
+/// Returns images of the programs built with the tests; in the long form, of the released programs.
 fn images_for(
     options: &TestOptions,
     built: &Built,
@@ -300,7 +299,7 @@ fn job<'a>(binary: &'a TestBinary, options: &TestOptions, environment: &[(&'stat
     }
 }
 
-/// Runs all fuzz targets of a crate at once, after their seeds and former findings were tried.
+/// Runs all fuzz targets of a crate concurrently, after their seeds and former findings.
 fn fuzzing(
     binaries: &[&TestBinary],
     options: &TestOptions,
@@ -333,7 +332,7 @@ fn fuzzing(
     runner.in_turn(&jobs)
 }
 
-/// Sets up the cluster with OLM on it, lets `tests` run with the environment that names it, and removes it.
+/// Starts the cluster with OLM, runs `tests` with the environment for it, and removes the cluster.
 fn against_cluster(
     options: &TestOptions,
     runner: &Runner<'_>,
@@ -368,7 +367,7 @@ fn against_cluster(
     outcome
 }
 
-/// Holds what OLM's accounts asked in all of these tests against the rights that they have. False when there are faults.
+/// Compares the requests of OLM's accounts in these tests with their permissions. Returns false if there are faults.
 fn rights_used(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
     let log = Cluster::open(&options.name)?.audit_log();
     let whole = options.programs.is_empty() && options.arguments.is_empty();
@@ -376,7 +375,7 @@ fn rights_used(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) 
     let table = report.write()?;
     progress.note(&format!("rights that OLM's accounts used: {}", table.display()));
     let mut results = runner.results.lock().unwrap_or_else(PoisonError::into_inner);
-    // Where no test ran, that is what is to be told.
+    // Without test results, the missing tests must remain the reported problem.
     if !results.summaries.is_empty() {
         results.summaries.push(report.summary());
     }
@@ -392,12 +391,12 @@ fn in_order<'a>(mut binaries: Vec<&'a TestBinary>, order: &[String]) -> Vec<&'a 
     binaries
 }
 
-/// The folder with corpus and recorded answers.
+/// Returns the folder with corpus and recorded responses.
 pub(crate) fn shared_folder() -> PathBuf {
     std::env::var_os(SHARED_VARIABLE).map_or_else(|| workspace::root().join("../shared"), PathBuf::from)
 }
 
-/// Says so when the disk has less room than a run may take: a full one looks like a broken linker.
+/// Prints a note if the disk may have too little space, because a full disk looks like a broken linker.
 fn note_room(progress: &Progress) {
     let free = Command::new("df")
         .args(["--output=avail", "--block-size=1G"])
@@ -415,13 +414,13 @@ fn note_room(progress: &Progress) {
     }
 }
 
-/// The number in the answer of `df`, below its heading.
+/// Parses the output of `df`: the number below its heading.
 fn gib_free(answer: &str) -> Option<u64> {
     answer.lines().nth(1)?.trim().parse().ok()
 }
 
-/// Before anything else, what tests want of the machine: those that need no cluster start registries, too, and a test that finds
-/// none is left out.
+/// Installs the required packages first. Tests without a cluster also start registries, and are skipped if the program is
+/// missing.
 fn require_packages(options: &TestOptions, progress: &Progress) -> anyhow::Result<()> {
     let ready = cluster::ensure_packages(!options.unit_only, progress);
     match ready {

@@ -1,4 +1,4 @@
-//! Watches objects through kubectl and remembers when each of their states arrived.
+//! Watches objects with kubectl and records when each of their states arrived.
 
 use std::io::Read;
 use std::process::{Child, Stdio};
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use crate::kubectl::Destination;
 
-/// One state of one object.
+/// One state of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct Sighting {
-    /// When it arrived here.
+    /// Time of arrival.
     pub at: Instant,
     pub object: Value,
 }
 
-/// Running watches; they end when this is dropped.
+/// Running watches, which end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Sightings {
     seen: Arc<Mutex<Vec<Sighting>>>,
@@ -28,7 +28,7 @@ pub(crate) struct Sightings {
 impl Drop for Sightings {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // It may have ended by itself; either way it is gone afterwards.
+            // The process may have exited already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -39,7 +39,7 @@ impl Sightings {
     /// Starts watching `kinds` in `namespace`.
     ///
     /// # Errors
-    /// When kubectl cannot be started.
+    /// kubectl cannot be started.
     pub(crate) fn start(destination: &Destination, namespace: &str, kinds: &[&str]) -> anyhow::Result<Self> {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let mut children = Vec::new();
@@ -70,7 +70,7 @@ impl Sightings {
     /// Waits for the first sighting that `wanted` accepts.
     ///
     /// # Errors
-    /// After `patience`, naming `what`.
+    /// `patience` passes; the error names `what`.
     pub(crate) fn wait(
         &self,
         what: &str,
@@ -89,7 +89,7 @@ impl Sightings {
         }
     }
 
-    /// The first sighting so far that `wanted` accepts.
+    /// Returns the first sighting so far that `wanted` accepts.
     pub(crate) fn find(&self, wanted: impl Fn(&Sighting) -> bool) -> Option<Sighting> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.iter().find(|sighting| wanted(sighting)).cloned()

@@ -1,4 +1,4 @@
-//! Where things are in this checkout.
+//! Paths in this checkout.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,31 +6,31 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-/// The workspace's root folder: the one with the top `Cargo.toml`.
+/// Returns the workspace's root folder, which contains the top `Cargo.toml`.
 ///
-/// Fixed when xtask is compiled, so that a binary started by its path (`sudo target/debug/xtask …`) finds its checkout.
+/// Fixed at compile time, so that a binary started by path (`sudo target/debug/xtask …`) finds its checkout.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
 }
 
-/// Where cargo builds: as it does itself, `CARGO_TARGET_DIR` goes first.
+/// Returns cargo's target folder. As in cargo, `CARGO_TARGET_DIR` takes precedence.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |named| root().join(named))
 }
 
-/// Cargo's home: settings, and the archives of packages.
+/// Returns cargo's home, with its settings and the archives of packages.
 ///
 /// # Errors
-/// When there is neither CARGO_HOME nor HOME.
+/// Neither CARGO_HOME nor HOME is set.
 pub(crate) fn cargo_home() -> anyhow::Result<PathBuf> {
     home_of("CARGO_HOME", ".cargo")
 }
 
-/// Where rustup has toolchains, if there is rustup.
+/// Returns the folder of rustup's toolchains.
 ///
 /// # Errors
-/// When there is neither RUSTUP_HOME nor HOME.
+/// Neither RUSTUP_HOME nor HOME is set.
 pub(crate) fn rustup_home() -> anyhow::Result<PathBuf> {
     home_of("RUSTUP_HOME", ".rustup")
 }
@@ -43,8 +43,8 @@ fn home_of(variable: &str, folder: &str) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(home).join(folder))
 }
 
-/// What cargo tells the programs it runs about their own package. Build scripts declare that they depend on it, so a
-/// cargo that inherits it from a program of another package compiles most dependencies anew.
+/// Prefixes of variables with which cargo describes the package of a program. Build scripts depend on them, so an inherited value
+/// makes cargo compile most dependencies again.
 const ABOUT_A_PACKAGE: [&str; 4] = [
     "CARGO_PKG_",
     "CARGO_MANIFEST_",
@@ -52,7 +52,7 @@ const ABOUT_A_PACKAGE: [&str; 4] = [
     "CARGO_PRIMARY_PACKAGE",
 ];
 
-/// Cargo in the workspace's root, as a user would start it.
+/// Returns a cargo command in the workspace's root, as a user would run it.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -69,7 +69,7 @@ fn about_a_package(names: impl Iterator<Item = OsString>) -> impl Iterator<Item 
     })
 }
 
-/// Where everything about clusters is kept: built programs in `bin`, beside one folder for each cluster.
+/// Returns the folder of all clusters: built programs in `bin`, and one folder for each cluster.
 pub(crate) fn clusters() -> PathBuf {
     root().join("target/cluster")
 }

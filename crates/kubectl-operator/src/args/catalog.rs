@@ -1,4 +1,4 @@
-//! `catalog`.
+//! Flags of `catalog`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `install`, `upgrade` and `uninstall`.
+//! Flags of `install`, `upgrade` and `uninstall`.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(crate) struct InstallArgs {
 }
 
 impl InstallArgs {
-    /// Namespaces that are to be watched.
+    /// Returns the namespaces to watch.
     pub(crate) fn watched(&self) -> Vec<String> {
         slice(&self.watch)
     }
@@ -166,17 +166,17 @@ pub(crate) enum OperandStrategy {
 }
 
 impl UninstallArgs {
-    /// Whether all that the Operator object lists goes.
+    /// Returns true if everything that the Operator object lists is deleted.
     pub(crate) fn deletes_operator(&self) -> bool {
         self.delete_all || self.delete_operator
     }
 
-    /// Whether OperatorGroups go.
+    /// Returns true if OperatorGroups are deleted.
     pub(crate) fn deletes_groups(&self) -> bool {
         self.delete_all || self.delete_operator_groups
     }
 
-    /// How to treat operands; `None` if the user did not say.
+    /// Returns the strategy for operands; `None` if no flag selects one.
     pub(crate) fn strategy(&self) -> Option<OperandStrategy> {
         match self.deletes_operator() {
             true => Some(OperandStrategy::Delete),

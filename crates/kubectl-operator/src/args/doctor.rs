@@ -1,4 +1,4 @@
-//! `doctor`
+//! Flags of `doctor`.
 
 use std::time::Duration;
 
@@ -30,17 +30,17 @@ pub(crate) struct DoctorArgs {
     pub connection: ConnectionArgs,
 }
 
-/// Where OLM has what is its own: the chart's values `namespace` and `catalog_namespace`, which are mostly one.
+/// Namespaces of OLM: the chart's values `namespace` and `catalog_namespace`, which are usually the same.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OlmNamespaces<'a> {
-    /// Its programs run here.
+    /// Namespace in which OLM's programs run.
     pub olm: &'a str,
-    /// Every namespace may use the catalogs of this one.
+    /// Namespace whose catalogs every namespace may use.
     pub catalogs: &'a str,
 }
 
 impl ReadArgs {
-    /// The namespaces that are meant, with what the cluster says of those that are not given.
+    /// Returns OLM's namespaces: those of the flags, else those found in the cluster.
     pub fn namespaces<'a>(&'a self, found: &'a Found) -> OlmNamespaces<'a> {
         let catalogs = found.catalogs.as_str();
         OlmNamespaces {

@@ -1,4 +1,4 @@
-//! `graph`
+//! Flags of `graph`.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, ValueEnum};

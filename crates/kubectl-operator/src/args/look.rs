@@ -1,4 +1,4 @@
-//! `list` and `status`.
+//! Flags of `list` and `status`.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args as ClapArgs};

@@ -1,4 +1,4 @@
-//! `list-available` and `describe`.
+//! Flags of `list-available` and `describe`.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args as ClapArgs};
@@ -26,7 +26,7 @@ pub(crate) struct AvailableArgs {
 }
 
 impl AvailableArgs {
-    /// The package to list, however it was named.
+    /// Returns the package to list, given as argument or as flag.
     pub(crate) fn package(&self) -> Option<&str> {
         self.package.as_deref().or(self.named.as_deref())
     }

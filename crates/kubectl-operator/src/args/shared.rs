@@ -1,4 +1,4 @@
-//! Flags that several commands have.
+//! Flags shared by several commands.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The document it is; none for a table.
+    /// Returns the document format; `None` for a table.
     pub(crate) fn document(self) -> Option<Document> {
         match self {
             Self::Wide => None,
@@ -35,9 +35,9 @@ pub(crate) enum Document {
     Yaml,
 }
 
-/// How long is waited for an operator or catalog to get ready, unless it is given.
+/// Default time to wait for an operator or catalog to become ready.
 const READY_IN: Duration = Duration::from_secs(600);
-/// How long commands that upstream's plugin has, too, wait unless it is given.
+/// Default timeout of commands that upstream's plugin also has.
 pub(crate) const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long something is waited for.
@@ -49,30 +49,30 @@ pub(crate) struct WaitArgs {
 }
 
 impl WaitArgs {
-    /// The same with another default.
+    /// Returns the same flags with another default timeout.
     pub(crate) fn or(&self, default: Duration) -> Self {
         Self {
             timeout: Some(self.timeout.unwrap_or(default)),
         }
     }
 
-    /// How long is waited; zero is for ever.
+    /// Returns the timeout; zero means no limit.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout.unwrap_or(READY_IN)
     }
 
-    /// The limit; none is for ever.
+    /// Returns the timeout; `None` means no limit.
     pub(crate) fn limit(&self) -> Option<Duration> {
         Some(self.timeout()).filter(|timeout| !timeout.is_zero())
     }
 }
 
-/// A boolean of Go's flags: `--flag`, `--flag=false`, `-f=0`.
+/// Parses a boolean flag of Go: `--flag`, `--flag=false`, `-f=0`.
 pub(super) fn boolean(text: &str) -> Result<bool, String> {
     go_compat::boolean::parse(text).map_err(|error| error.to_string())
 }
 
-/// What a flag of Go that takes a list was given: words with commas between them, each flag adding its own.
+/// Splits the values of a Go list flag at commas. A repeated flag adds to the list.
 pub(crate) fn slice(given: &[String]) -> Vec<String> {
     let given = given.iter().filter(|words| !words.is_empty());
     given
@@ -84,7 +84,7 @@ pub(crate) fn slice(given: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// A word of a command that is to be pasted into a shell: names and paths that are told are whoever's who wrote them.
+/// Quotes a word of a suggested command for the shell, because names and paths come from other users.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-/:@=".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -93,7 +93,7 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// A duration as kubectl takes it; a bare number is none but 0.
+/// Parses a duration as kubectl does. A bare number is invalid, except 0.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     go_compat::duration::parse(text).map_err(|_| format!("{text:?} is no duration such as 90s, 5m or 1h30m"))
 }

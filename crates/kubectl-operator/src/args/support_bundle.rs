@@ -1,4 +1,4 @@
-//! `support-bundle`
+//! Flags of `support-bundle`.
 
 use std::path::PathBuf;
 

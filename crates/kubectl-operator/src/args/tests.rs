@@ -18,7 +18,7 @@ fn parsed(line: &str) -> Args {
     Args::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-/// What an invocation comes to: the defaults of upstream where nothing is said.
+/// Renders the parsed flags, with upstream's defaults for flags that are absent.
 fn meaning(line: &str) -> String {
     let args = parsed(line);
     let timeout = args.timeout;
@@ -175,7 +175,7 @@ fn each_invocation_of_upstreams_plugin_means_the_same() {
     }
 }
 
-/// What upstream's plugin refuses, this one does, too.
+/// Upstream's plugin rejects these invocations, too.
 #[test]
 fn what_upstreams_plugin_refuses_is_refused() {
     for line in [
@@ -201,7 +201,7 @@ fn what_upstreams_plugin_refuses_is_refused() {
     }
 }
 
-/// As upstream's flags: switches take values, and of a flag given twice the last one counts.
+/// As in upstream's plugin, switches take values, and the last of a repeated flag counts.
 #[test]
 fn switches_take_values_and_the_last_of_two_flags_counts() {
     let all = |line: &str| {

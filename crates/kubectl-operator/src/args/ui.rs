@@ -1,4 +1,4 @@
-//! `ui`
+//! Flags of `ui`.
 
 use clap::Args as ClapArgs;
 

@@ -1,4 +1,4 @@
-//! `kubectl operator approve`: shows what an InstallPlan changes, asks, and approves what was shown.
+//! `kubectl operator approve`: shows what an InstallPlan changes, asks for confirmation, and approves the plan as shown.
 
 mod looks;
 mod shown;
@@ -26,15 +26,15 @@ use crate::preview::name;
 use crate::reader::{answer as answered, get, list_names, list_readable};
 use crate::{Verdict, printer};
 
-/// What names an InstallPlan where a Subscription has the same name.
+/// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
-/// How often a plan is looked at again that changed between the look and the approval, and was the same all the same.
+/// Maximum number of attempts if the plan changes between read and approval but its steps stay the same.
 const TRIES: usize = 3;
 
-/// Shows the plan and approves it, if whoever asks wants that.
+/// Shows the plan and approves it if the user confirms.
 ///
 /// # Errors
-/// There is no such plan, or the API server refuses.
+/// There is no such plan, or a request to the API server fails.
 pub(crate) async fn run(args: &ApproveArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let ask = |question: &str| confirm(question, args.yes);
@@ -42,10 +42,10 @@ pub(crate) async fn run(args: &ApproveArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::when(shown.approved))
 }
 
-/// Prints a plan, approves it if `ask` says so, and prints what came of it.
+/// Prints a plan, approves it if `ask` returns true, and prints the outcome.
 ///
 /// # Errors
-/// There is no such plan, or the API server refuses.
+/// There is no such plan, or a request to the API server fails.
 pub(super) async fn approve_shown(
     cluster: &Cluster,
     name: &str,
@@ -53,7 +53,7 @@ pub(super) async fn approve_shown(
     ask: &(dyn Fn(&str) -> anyhow::Result<bool> + Sync),
 ) -> anyhow::Result<Shown> {
     let mut answer = |shown: &Shown| {
-        // With JSON what was shown and what came of it is one document, which comes last.
+        // JSON and YAML print the plan and the outcome as one document at the end.
         if output == Output::Text {
             printer::data(&shown.to_string())?;
         }
@@ -67,7 +67,7 @@ pub(super) async fn approve_shown(
     Ok(shown)
 }
 
-/// What is asked, after what it is about. A document comes too late for who is asked.
+/// Returns the question to the user. For JSON and YAML it includes the plan, because the document is printed only afterwards.
 fn question(output: Output, shown: &Shown) -> String {
     let question = format!("Approve InstallPlan {}?", name(&shown.plan));
     match output {
@@ -76,7 +76,7 @@ fn question(output: Output, shown: &Shown) -> String {
     }
 }
 
-/// Approves the plan of this name if `answer` says so of what it is shown.
+/// Approves the named plan if `answer` returns true for what it is shown.
 pub(super) async fn approve(
     cluster: &Cluster,
     name: &str,
@@ -107,10 +107,10 @@ pub(super) async fn approve(
         return Ok(shown);
     }
     for _ in 0..TRIES {
-        // Who was asked may have taken long, and what the plan is about changes without the plan.
+        // The answer may take long. Objects of the preview may change without a change to the plan.
         plan = read().await?;
         let now = look(&plan).await?;
-        // Somebody else was quicker, and nothing is left to do.
+        // Another user approved the plan first, so nothing is left to do.
         if let Some(settled) = settled(&plan)?
             && now.hash == shown.hash
         {
@@ -120,7 +120,7 @@ pub(super) async fn approve(
         if now.hash != shown.hash {
             break;
         }
-        // The steps are the same, and what they are about is another by now: that is seen first.
+        // The steps are the same, but the objects they affect changed: show that first.
         if now.seen() != shown.seen() {
             shown = now;
             if !answer(&shown)? {
@@ -139,7 +139,7 @@ pub(super) async fn approve(
     );
 }
 
-/// The plan that a Subscription refers to, or that has the name itself.
+/// Returns the name of the plan that a Subscription refers to, or that has this name itself.
 async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     if let Some(plan) = name.strip_prefix(PLAN_PREFIX) {
@@ -158,7 +158,8 @@ async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     })
 }
 
-/// Operators of a plan that cannot work with the OperatorGroup of its namespace, as far as package-server knows them: heads of channels.
+/// Returns the operators of a plan that do not support the OperatorGroup of its namespace. Only channel heads are checked,
+/// because package-server serves no others.
 async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<String> {
     let groups = list_readable::<OperatorGroup>(client, Some(namespace), "").await;
     let Ok(([group], [])) = groups
@@ -181,13 +182,13 @@ async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<St
     misfits.collect()
 }
 
-/// Whether there is nothing to approve, and if so whether that is because it was approved.
+/// Returns `None` if the plan still waits for approval, else whether it is approved.
 fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
     let name = plan.name_any();
     match plan.phase() {
         InstallPlanPhase::RequiresApproval if !plan.spec.approved => Ok(None),
         InstallPlanPhase::RequiresApproval | InstallPlanPhase::Installing => {
-            // With the hash of other steps it goes on as little as without approval.
+            // OLM does not run a plan whose approval is for the hash of other steps.
             let approved = approval::approved_hash(plan.annotations()).filter(|_| plan.spec.approved);
             let is_others = approved.is_some_and(|approved| approved != approval::plan_hash(plan));
             Ok((!is_others).then_some(true))
@@ -206,7 +207,7 @@ fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
     }
 }
 
-/// Which of the Subscriptions that own a plan wait for it, or had it carried out: all of a namespace own each.
+/// Returns the Subscriptions that own the plan and refer to it. All Subscriptions of a namespace own each of its plans.
 async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow::Result<Served> {
     let owners = plan.owner_references().iter();
     let owners: BTreeSet<&str> = owners
@@ -223,7 +224,7 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
             None => reference.name == plan.metadata.name,
         })
     };
-    // However many a plan notes: whoever may write plans may note any number.
+    // One list request, because users who may write plans can add any number of owner references.
     let (found, unreadable) = match owners.is_empty() {
         true => (Vec::new(), Vec::new()),
         false => list_readable::<Subscription>(client, Some(namespace), "").await?,
@@ -244,7 +245,7 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
     })
 }
 
-/// Approves the plan as it was read; false when it is another by now.
+/// Approves the plan as it was read. Returns false if it changed since.
 #[expect(
     clippy::disallowed_methods,
     reason = "no operator: what somebody wants is written, once"

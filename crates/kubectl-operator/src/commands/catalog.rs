@@ -1,4 +1,4 @@
-//! `kubectl operator catalog`: CatalogSources, added from images, listed, removed.
+//! `kubectl operator catalog`: adds CatalogSources for images, lists and removes them.
 
 #[cfg(test)]
 mod tests;
@@ -28,13 +28,13 @@ use crate::terminal::{Mark, plain};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, printer, writer};
 
-/// Users of a catalog that are named.
+/// Maximum number of Subscriptions listed as users of a catalog.
 const MAX_USERS: usize = 20;
 
-/// Does what is asked for.
+/// Runs a `catalog` command.
 ///
 /// # Errors
-/// The cluster cannot be read or written to.
+/// Objects of the cluster cannot be read or written.
 pub(crate) async fn run(command: &CatalogCommand) -> anyhow::Result<Verdict> {
     match command {
         CatalogCommand::Add(args) => add(args).await,
@@ -69,7 +69,8 @@ async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Takes a catalog that is not served away again, as upstream's plugin does, unless it is to be kept.
+/// Deletes a catalog that did not become ready in time, as upstream's plugin does, unless `--keep` is set. Returns the error to
+/// report.
 async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &str) -> anyhow::Error {
     let (name, namespace) = (args.name.as_str(), cluster.namespace.as_str());
     let seconds = wait.timeout().as_secs();
@@ -99,7 +100,7 @@ async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &s
     }
 }
 
-/// The CatalogSource that is asked for.
+/// Builds the CatalogSource from the flags.
 fn source(args: &AddArgs, namespace: &str) -> CatalogSource {
     let spec = CatalogSourceSpec {
         source_type: SourceType::Grpc,
@@ -145,7 +146,7 @@ async fn create(cluster: &Cluster, source: &CatalogSource) -> anyhow::Result<()>
     )
 }
 
-/// Waits until a catalog is READY. Returns what it waits for if that is not so in time.
+/// Waits until a catalog is READY. Returns what it still waits for if the time limit is reached.
 async fn follow<W: Write>(
     cluster: &Cluster,
     source: &CatalogSource,
@@ -164,7 +165,7 @@ async fn follow<W: Write>(
             )
         })?;
         let selector = format!("{}={name}", labels::CATALOG_SOURCE);
-        // Who may not see pods waits all the same.
+        // Users without permission to list pods can still wait.
         let pods = match list::<Pod>(client, Some(&namespace), &selector).await {
             Ok(pods) => Some(pods),
             Err(error) if is_forbidden(&error) => None,
@@ -187,7 +188,7 @@ async fn follow<W: Write>(
         .then(|| node.map_or_else(|| "no answer of the cluster".to_owned(), |node| node.waits_for())))
 }
 
-/// A catalog and its pods; `None` if they may not be seen.
+/// Returns the tree of a catalog and its pods; `pods` is `None` if they may not be read.
 fn tree(source: &CatalogSource, pods: Option<&[Pod]>) -> Node {
     let row = row(source);
     let is_ready = row.state == condition::READY;
@@ -211,7 +212,7 @@ fn tree(source: &CatalogSource, pods: Option<&[Pod]>) -> Node {
 
 // === list ===
 
-/// What is told of a catalog.
+/// The columns for one catalog.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
@@ -258,7 +259,7 @@ fn row(source: &CatalogSource) -> Row {
     }
 }
 
-/// Messages without those that others repeat, with or without more around them.
+/// Returns the messages that no other message contains or repeats.
 fn told_once(messages: &[String]) -> Vec<&str> {
     let is_repeated = |at: usize, message: &str| {
         let mut others = messages.iter().enumerate();
@@ -352,10 +353,10 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Waits until a catalog is gone.
+/// Waits until a catalog is deleted.
 ///
 /// # Errors
-/// It is not in time.
+/// The time limit is reached.
 async fn gone(cluster: &Cluster, source: &CatalogSource, wait: &WaitArgs) -> anyhow::Result<()> {
     let subject = writer::subject(source);
     let mut screen = Screen::stderr();
@@ -371,7 +372,7 @@ async fn gone(cluster: &Cluster, source: &CatalogSource, wait: &WaitArgs) -> any
     }
 }
 
-/// Removes a catalog if `answer` says so of what it is shown: who uses it. Returns what was removed.
+/// Removes a catalog if `answer` returns true for the list of its users. Returns the deleted object.
 async fn remove_one(
     cluster: &Cluster,
     name: &str,
@@ -412,7 +413,7 @@ async fn remove_one(
     Ok(Some(source))
 }
 
-/// Subscriptions that name the catalog.
+/// Describes the Subscriptions that use the catalog.
 fn users(subscriptions: &[Subscription], namespace: &str, name: &str) -> Vec<String> {
     let of_catalog = subscriptions.iter().filter(|subscription| {
         subscription.spec.source == name && subscription.spec.source_namespace == namespace

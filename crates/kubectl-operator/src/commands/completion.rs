@@ -1,5 +1,5 @@
-//! `kubectl operator completion`: a script for who calls the program itself; and the answers to kubectl, which completes the words
-//! of a plugin by calling `kubectl_complete-NAME` with them.
+//! `kubectl operator completion`: prints a completion script, and answers kubectl's requests for choices. kubectl completes a
+//! plugin by calling `kubectl_complete-NAME` with the words so far.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,15 +11,15 @@ use clap_complete::Shell;
 use crate::args::Args;
 use crate::{Verdict, printer};
 
-/// The program's own name.
+/// Name of the program.
 const PROGRAM: &str = "kubectl-operator";
-/// The name by which kubectl asks for completion of the plugin.
+/// Name under which kubectl calls the program for completion.
 const ASKED: &str = "kubectl_complete-operator";
 
-/// What the shell is to do besides, as the last line of an answer says it in numbers of Cobra, kubectl's library.
+/// Instruction to the shell in the last line of an answer, with the numbers of Cobra, kubectl's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Directive {
-    /// Offer files where there are no choices.
+    /// Offer files if there are no choices.
     Default = 0,
     /// Offer nothing else.
     NoFiles = 4,
@@ -27,10 +27,10 @@ enum Directive {
     Directories = 16,
 }
 
-/// Prints a script that completes the words of the program.
+/// Prints a completion script for a shell.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// The script cannot be written to stdout.
 pub(crate) fn run(shell: Shell) -> anyhow::Result<Verdict> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), PROGRAM, &mut script);
@@ -38,13 +38,13 @@ pub(crate) fn run(shell: Shell) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Whether the program was called by the name that asks for choices.
+/// Returns true if kubectl called the program for completion.
 pub(crate) fn is_asked_for(program: &OsStr) -> bool {
     Path::new(program).file_stem() == Some(OsStr::new(ASKED))
 }
 
-/// What the last of the words after `kubectl operator` could become, in the form that kubectl reads: a choice with its meaning a
-/// line, then the directive.
+/// Returns the choices for the last of the words after `kubectl operator`, in kubectl's format. Each line is a choice and its
+/// description; the last line is the directive.
 pub(crate) fn choices(words: &[String]) -> String {
     let mut command = Args::command();
     command.build();
@@ -188,7 +188,7 @@ mod tests {
         ] {
             assert!(all.iter().any(|line| line == flag), "{flag}: {all:?}");
         }
-        // With what it means.
+        // Each choice includes its description.
         assert!(choices(&["appro".to_owned()]).starts_with("approve\tApprove an install plan"));
     }
 
@@ -202,10 +202,10 @@ mod tests {
             assert_eq!(told(words), ["text", "json", "yaml", ":4"], "{words:?}");
         }
         assert_eq!(told(&["plan", "-o", "j"]), ["json", ":4"]);
-        // What a flag takes is no command.
+        // The value of a flag is not taken for a command.
         assert_eq!(told(&["plan", "-n", "approve", "--st"]), ["--steps", ":4"]);
         assert_eq!(told(&["completion", "z"]), ["zsh", ":4"]);
-        // Files and directories are the shell's to find; names of Subscriptions are nobody's.
+        // The shell completes files and directories; names of Subscriptions are not completed.
         assert_eq!(told(&["plan", "-f", ""]), [":0"]);
         assert_eq!(told(&["plan", "--kubeconfig="]), [":0"]);
         assert_eq!(told(&["plan", "--catalog", ""]), [":16"]);

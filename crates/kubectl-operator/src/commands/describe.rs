@@ -1,4 +1,4 @@
-//! `kubectl operator describe`: what a package is, as its catalog tells it.
+//! `kubectl operator describe`: prints the details of a package from its catalog.
 
 use anyhow::bail;
 use kube::ResourceExt as _;
@@ -14,15 +14,15 @@ use crate::table::NONE;
 use crate::terminal::plain;
 use crate::{Verdict, printer};
 
-/// Lines of a description that are shown.
+/// Maximum number of lines shown of a description.
 const MAX_LINES: usize = 40;
-/// Versions of a channel that are shown.
+/// Maximum number of versions shown per channel.
 const MAX_VERSIONS: usize = 10;
 
-/// Prints it.
+/// Prints a package.
 ///
 /// # Errors
-/// It cannot be read, or there is no such package.
+/// The package does not exist or cannot be read.
 pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// The Subscriptions of the namespace. Who may not read them sees the package all the same.
+/// Returns the Subscriptions of the namespace. Users without permission to read them still see the package.
 async fn subscriptions(cluster: &Cluster) -> Vec<Subscription> {
     let read = list_readable(&cluster.client, Some(&cluster.namespace), "").await;
     let (found, _) = read.unwrap_or_else(|error| {
@@ -70,13 +70,13 @@ async fn subscriptions(cluster: &Cluster) -> Vec<Subscription> {
     found
 }
 
-/// What of a package is shown.
+/// Options of the output.
 #[derive(Debug, Clone, Copy)]
 struct Asked<'a> {
     namespace: &'a str,
-    /// None for the default one.
+    /// Channel to show; `None` for the default channel.
     channel: Option<&'a str>,
-    /// With all of the description.
+    /// True to show the whole description.
     is_long: bool,
 }
 
@@ -159,8 +159,8 @@ fn text(
             ));
         }
     }
-    // Meant for a shell, and written by the catalog.
-    // Another catalog may have a package of this name, too.
+    // A name from the catalog must be safe to paste into a shell. The catalog is named because another may have a package of the
+    // same name.
     let catalog = package.catalog_key();
     let channel = shown.map_or(package.default_channel.as_str(), |channel| channel.name.as_str());
     let names = [package.name.as_str(), &catalog, channel];
@@ -171,7 +171,7 @@ fn text(
     lines.join("\n") + "\n"
 }
 
-/// Whether a Subscription is to this channel of the package.
+/// Returns true if a Subscription follows this channel of the package.
 fn follows(subscription: &Subscription, package: &Package, channel: &Channel) -> bool {
     let spec = &subscription.spec;
     spec.name == package.name
@@ -275,7 +275,7 @@ mod tests {
             text.contains("  stable\n    Subscription db: [1.0.0] -> 1.1.0 (next) (head)\n"),
             "{text}"
         );
-        // Without a channel it is the default one; another one is in its place.
+        // Without a channel the default channel is meant.
         assert_eq!(subscribed(&|spec| spec["channel"] = json!("")).0, line);
         assert_eq!(subscribed(&|spec| spec["channel"] = json!("beta")).0, Some(2));
         for (field, other) in [

@@ -1,4 +1,4 @@
-//! `kubectl operator doctor`: what makes OLM stick, and what mends it. It reads and writes nothing.
+//! `kubectl operator doctor`: reports what blocks OLM, and the remedies. It only reads.
 
 mod age;
 mod catalogs;
@@ -31,10 +31,10 @@ use crate::reader::place;
 use crate::terminal::Colours;
 use crate::{Verdict, global, printer};
 
-/// From what was read to what is wrong, or why that cannot be said.
+/// A check: returns its findings, or the read that failed.
 type Check = for<'a> fn(&'a Observed) -> Result<Vec<Finding>, &'a Unread>;
 
-/// The checks of a namespace and of a cluster, by what is so if they find nothing.
+/// The checks of a namespace and of a cluster. The name states what is true if the check finds nothing.
 const CHECKS: [(&str, Check); 18] = [
     ("OLM runs", cluster_parts::programs),
     ("catalogs are ready", catalogs::ready),
@@ -83,7 +83,7 @@ const CHECKS: [(&str, Check); 18] = [
     ("objects are what their kinds should be", cluster_parts::readable),
 ];
 
-/// Prints what is wrong.
+/// Prints the findings.
 ///
 /// # Errors
 /// There is no cluster, or nothing could be checked.
@@ -106,7 +106,7 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
     told(&diagnosis, args, &cluster, None)
 }
 
-/// Prints a diagnosis, and below it the verdict, if there is one.
+/// Prints a diagnosis, followed by the verdict if there is one.
 fn told(
     diagnosis: &Diagnosis,
     args: &DoctorArgs,
@@ -133,7 +133,7 @@ fn told(
     Ok(Verdict::when(diagnosis.healthy))
 }
 
-/// Makes all checks.
+/// Runs all checks.
 pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
     let checks = CHECKS.map(|(name, check)| (name, check(observed)));
     let guard = observed.guard.as_ref();

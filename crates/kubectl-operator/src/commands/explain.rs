@@ -1,4 +1,4 @@
-//! `kubectl operator explain`: why subscriptions are not served or not upgraded.
+//! `kubectl operator explain`: prints why Subscriptions are not resolved or upgraded.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::when(explained.unsatisfiable.is_empty()))
 }
 
-/// What there is in the namespace of a cluster, with what its catalogs offer.
+/// Returns the state of the namespace and the contents of its catalogs.
 ///
 /// # Errors
 /// The cluster cannot be read.
@@ -45,7 +45,7 @@ async fn question(cluster: &Cluster, args: &ClusterArgs) -> anyhow::Result<Quest
     Ok(question)
 }
 
-/// The same with the contents of catalogs from elsewhere, and notes of what is left out.
+/// Returns the same with given catalog contents, and notes about objects that are excluded.
 ///
 /// # Errors
 /// The cluster cannot be read.
@@ -60,7 +60,7 @@ pub(super) async fn question_with(
     let (objects, notes) = cluster.objects(global).await?;
     let objects = Objects::of(objects)?;
     let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
-        // What is left out may be why.
+        // The excluded objects may be the cause.
         let texts: Vec<String> = std::iter::once(error.to_string()).chain(notes.clone()).collect();
         anyhow!(texts.join("; "))
     })?;
@@ -70,7 +70,7 @@ pub(super) async fn question_with(
     Ok((question, notes))
 }
 
-/// What is to be said of one Subscription, or of all.
+/// Explains one Subscription, or all.
 pub(super) fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<Explained> {
     let problem = &question.problem;
     if let Some(name) = name
@@ -79,13 +79,13 @@ pub(super) fn explain(question: &Question, name: Option<&str>) -> anyhow::Result
         bail!("{}", problem.unknown_subscription(name));
     }
     match question.explain(name) {
-        // Why nothing is resolved at all is an answer, too.
+        // A reason for which nothing is resolved is an answer, too.
         Err(error @ ResolveError::OperatorGroups { .. }) => Ok(nothing_resolves(problem, name, &error)),
         explained => Ok(explained?),
     }
 }
 
-/// That of the Subscriptions asked about none can be resolved, for one reason.
+/// Reports one reason for all requested Subscriptions.
 fn nothing_resolves(problem: &Problem, name: Option<&str>, error: &ResolveError) -> Explained {
     let known = problem.subscriptions.iter().map(|found| &found.name);
     let asked = known.filter(|known| name.is_none_or(|name| name == known.as_str()));

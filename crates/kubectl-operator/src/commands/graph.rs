@@ -1,4 +1,4 @@
-//! `kubectl operator graph`: the upgrades of a package, with what is installed.
+//! `kubectl operator graph`: draws the upgrade graph of a package, with the installed versions.
 
 mod lanes;
 mod svg;
@@ -23,10 +23,10 @@ use crate::reader::{get, list_readable, place};
 use crate::terminal::{Colours, plain, size};
 use crate::{Verdict, catalogs, global, printer};
 
-/// Names that are told where one is not found.
+/// Maximum number of names in an error about a missing one.
 const MAX_NAMED: usize = 10;
 
-/// Draws it.
+/// Draws the upgrade graph.
 ///
 /// # Errors
 /// The cluster or the catalog cannot be read, or there is no such package or channel.
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// The graph, if there is one.
+/// Builds the graph of the package.
 fn drawn(
     snapshot: &Snapshot,
     catalog: &CatalogKey,
@@ -115,7 +115,7 @@ async fn of_package(client: &Client, namespace: &str, package: &str) -> anyhow::
         .collect())
 }
 
-/// ClusterServiceVersions that are installed, with the Subscriptions that installed them.
+/// Returns the installed ClusterServiceVersions, with the Subscriptions that installed them.
 fn installed(subscriptions: &[Subscription]) -> BTreeMap<String, Vec<String>> {
     let mut installed: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for subscription in subscriptions {
@@ -135,7 +135,7 @@ fn installed(subscriptions: &[Subscription]) -> BTreeMap<String, Vec<String>> {
     installed
 }
 
-/// Which catalog is asked: the one that is named, that of the Subscription, or the only one that offers the package.
+/// Returns the catalog to read: the one of the flag, that of the Subscription, or the only one that offers the package.
 async fn catalog(
     cluster: &Cluster,
     args: &GraphArgs,

@@ -1,4 +1,4 @@
-//! `kubectl operator install`: a Subscription, with the namespace and the OperatorGroup it needs.
+//! `kubectl operator install`: creates a Subscription, and the namespace and OperatorGroup that it needs.
 
 mod decide;
 #[cfg(test)]
@@ -28,10 +28,10 @@ use crate::reader::{api, get, has_namespace, list_names, list_readable};
 use crate::terminal::count;
 use crate::{Verdict, catalogs, global, printer, writer};
 
-/// Installs it.
+/// Installs a package.
 ///
 /// # Errors
-/// It cannot be installed as asked, the API server refuses, or its plan is not carried out in time.
+/// It cannot be installed as requested, a request to the API server fails, or its plan does not complete in time.
 pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     }
 }
 
-/// What is to be written, from what there is.
+/// Returns the objects to write.
 async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let is_wanted =
@@ -99,7 +99,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         {
             packages
         }
-        // The package-server may not have heard of a new catalog.
+        // The package-server may not have read a new catalog yet.
         _ => of_catalogs(cluster, args).await?,
     };
     let catalog = args.catalog.as_deref();
@@ -110,7 +110,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     };
     let (groups, unreadable_groups) = list_readable::<OperatorGroup>(client, Some(namespace), "").await?;
     let known = groups.iter().map(Group::from);
-    // It counts all the same, whatever it targets.
+    // A group that cannot be read still counts, with unknown targets.
     let unread = unreadable_groups.iter().map(|found| Group {
         name: found.name.clone(),
         targets: None,
@@ -121,7 +121,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         name: found.name_any(),
         package: found.spec.name,
     });
-    // What it is of may be read all the same.
+    // The package name of an unreadable Subscription may still be readable.
     let unread = unreadable.iter().map(|found| Subscribed {
         name: found.name.clone(),
         package: found.object["spec"]["name"]
@@ -147,8 +147,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     Ok(wanted)
 }
 
-/// What is to be said of target namespaces that may not be there: OLM takes them as they are, and an operator that works for nobody is
-/// ready.
+/// Returns notes on target namespaces that may not exist. OLM accepts them, and an operator that watches nothing is ready.
 async fn targets_in_doubt(client: &Client, namespace: &str, group: Option<&OperatorGroup>) -> Vec<String> {
     let targets = group
         .into_iter()
@@ -168,7 +167,7 @@ async fn targets_in_doubt(client: &Client, namespace: &str, group: Option<&Opera
     doubts
 }
 
-/// Packages as the catalogs themselves tell them, where there is no package-server.
+/// Reads packages from the catalogs themselves, for clusters without package-server.
 async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Vec<Package>> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let given = args.global_catalog_namespace.as_deref();
@@ -204,7 +203,7 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
     for (key, content) in catalogs::read(client, &keys).await.contents {
         match content {
             Ok(snapshot) => packages.extend(of_snapshot(&key, &snapshot)),
-            // Another may have a package of this name, but whether it is the one that is meant nobody can say.
+            // An unreadable catalog may have a package of this name, too, so the choice would be a guess.
             Err(cause) if keys.len() > 1 => bail!(
                 "catalog {key} cannot be read, so it is not known whether it has package {}, too: {cause}; choose one that can with \
                  --catalog NAMESPACE/NAME",
@@ -216,7 +215,7 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
     Ok(packages)
 }
 
-/// The packages of a catalog, without what only their ClusterServiceVersions say.
+/// Returns the packages of a catalog, without the fields that only ClusterServiceVersions have.
 fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
     let mut packages: BTreeMap<&str, Package> = BTreeMap::new();
     for entry in snapshot.entries() {
@@ -250,7 +249,7 @@ fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
             .find(|channel| *channel.name == *entry.channel)
         {
             Some(channel) => channel.versions.push(version),
-            // The head comes first.
+            // The head is the first entry.
             None => package.channels.push(Channel {
                 name: entry.channel.to_string(),
                 head: version.name.clone(),
@@ -264,7 +263,7 @@ fn of_snapshot(catalog: &CatalogKey, snapshot: &Snapshot) -> Vec<Package> {
     packages.into_values().collect()
 }
 
-/// Writes namespace, group and Subscription, in this order, and tells each.
+/// Writes namespace, group and Subscription, in this order, and reports each.
 async fn write(
     client: &Client,
     namespace: &str,
@@ -305,7 +304,7 @@ async fn write(
     let created = writer::create(&api(client, Some(namespace)), &wanted.subscription).await?;
     if created.is_none() {
         let there = get::<Subscription>(client, namespace, &name).await?;
-        // The answer to our own may have been lost.
+        // The response to our own request may have been lost.
         if there.is_none_or(|there| there.spec != wanted.subscription.spec) {
             bail!(
                 "Subscription {} in namespace {namespace} was made meanwhile, of something else",

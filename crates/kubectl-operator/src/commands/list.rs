@@ -1,4 +1,4 @@
-//! `kubectl operator list`: the operators of a namespace or of all.
+//! `kubectl operator list`: prints the operators of a namespace or of all.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::table::Table;
 use crate::terminal::first_line;
 use crate::{Verdict, gather, printer};
 
-/// Prints them.
+/// Prints the operators.
 ///
 /// # Errors
 /// The cluster cannot be read.

@@ -1,4 +1,4 @@
-//! `kubectl operator list-available`: packages, or the channels and versions of one.
+//! `kubectl operator list-available`: prints the packages, or the channels and versions of one.
 
 use serde_json::json;
 
@@ -9,10 +9,10 @@ use crate::packages::{Package, all, is_catalog, named};
 use crate::table::Table;
 use crate::{Verdict, printer};
 
-/// Prints them.
+/// Prints the packages.
 ///
 /// # Errors
-/// They cannot be read, or there is no such package.
+/// The packages cannot be read, or there is no such package.
 pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
     match args.output.and_then(Format::document) {
         Some(format) => {
             for package in &mut packages {
-                // What describe is for.
+                // `describe` prints descriptions.
                 package.description.clear();
             }
             printer::document(&json!({"packages": packages}), format)?;

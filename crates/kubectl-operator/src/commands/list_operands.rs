@@ -1,4 +1,4 @@
-//! `kubectl operator list-operands`: the custom resources of an operator.
+//! `kubectl operator list-operands`: prints the custom resources of an operator.
 
 use kube::ResourceExt as _;
 use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
@@ -10,7 +10,7 @@ use crate::operands::{self, Operand};
 use crate::table::Table;
 use crate::{Verdict, gather, printer};
 
-/// Prints them.
+/// Prints the operands.
 ///
 /// # Errors
 /// There is no such operator, or its operands cannot be read.
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &OperandsArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// The operands of the operator that is installed, with what makes the list doubtful.
+/// Returns the operands of the installed operator, and notes on why the list may be incomplete.
 async fn of_operator(cluster: &Cluster, name: &str) -> anyhow::Result<(Vec<Operand>, Vec<String>)> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let gathered = gather::operators(client, Some(namespace)).await?;

@@ -1,4 +1,4 @@
-//! `kubectl operator plan`: what OLM will install and upgrade.
+//! `kubectl operator plan`: prints the installations and upgrades that OLM will perform.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::{Verdict, catalogs, global, printer};
 /// Prints the plan.
 ///
 /// # Errors
-/// Objects or catalogs cannot be read, or do not say what to plan for.
+/// Objects or catalogs cannot be read, or the objects are no complete input.
 pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     let Asked {
         mut question,
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::when(plan.unsatisfiable.is_empty()))
 }
 
-/// Notes what is in the bundles and the cluster will not run, or OLM not install.
+/// Adds notes on bundles that the cluster cannot run or OLM will not install.
 async fn note_bundles(
     plan: &mut Plan,
     question: &Question,
@@ -70,7 +70,7 @@ async fn note_bundles(
     plan.note_refused(|_| objects.next().unwrap_or_default());
 }
 
-/// The question, and who knows more about the bundles and the cluster.
+/// The input of the resolution, and the sources for notes on bundles.
 struct Asked {
     question: Question,
     catalogs: Catalogs,
@@ -100,7 +100,7 @@ fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
         .unknown_catalogs(&namespace, &known)
         .iter()
         .for_each(|text| printer::warning(text));
-    // Without a cluster it is where the objects have other catalogs.
+    // Without a cluster, the global namespace is one of those that the objects take catalogs from.
     let given = args.cluster.global_catalog_namespace.as_deref();
     let homes = || known.iter().map(|key| key.namespace.as_str());
     let mut elsewhere = homes().filter(|home| *home != namespace);

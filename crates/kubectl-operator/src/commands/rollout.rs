@@ -1,4 +1,4 @@
-//! Waiting for an InstallPlan: until there is one, and until it is carried out. Upstream's plugin waits for as much and no more.
+//! Waits until an InstallPlan exists and until it completes, as upstream's plugin does.
 
 use std::io::{Stderr, Write};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::operators::{Node, flat, lines};
 use crate::reader::get;
 use crate::watch::{Look, Outcome, Screen, until};
 
-/// Asks the user about a plan.
+/// Asks the user to approve a plan.
 pub(super) type Ask<'a> = dyn FnMut(&Shown) -> anyhow::Result<bool> + Send + 'a;
 
-/// Waits for the first plan of a Subscription, approves it if `ask` says so of one that needs it, and waits until it is carried out. Returns
-/// the name of the ClusterServiceVersion, or none if the answer was no.
+/// Waits for the first plan of a Subscription, approves it if required and if `ask` returns true, and waits until it completes.
+/// Returns the name of the ClusterServiceVersion; `None` if the user did not approve.
 ///
 /// # Errors
-/// It does not come, is not carried out in time, or fails.
+/// The plan is not created or does not complete in time, or it fails.
 pub(super) async fn first_plan(
     cluster: &Cluster,
     subscription: &Subscription,
@@ -41,7 +41,7 @@ pub(super) async fn first_plan(
             return Ok(None);
         }
     }
-    // Who was asked may have taken long.
+    // The user's answer may have taken long.
     let left = WaitArgs {
         timeout: Some(match wait.limit() {
             Some(limit) => limit.saturating_sub(used).max(Duration::from_millis(1)),
@@ -53,10 +53,10 @@ pub(super) async fn first_plan(
         .map(Some)
 }
 
-/// Waits until a plan is carried out. Returns the name of the ClusterServiceVersion that it installed for a Subscription.
+/// Waits until a plan completes. Returns the name of the ClusterServiceVersion that it installed for a Subscription.
 ///
 /// # Errors
-/// It is not carried out in time, fails, or is gone.
+/// The plan does not complete in time, fails, or is deleted.
 pub(super) async fn carried_out(
     cluster: &Cluster,
     subscription: &str,
@@ -128,7 +128,7 @@ async fn carried_out_on<W: Write>(
         let gathered = gathered(client, Some(namespace), Some(subscription)).await?;
         let nodes: Vec<Node> = match gathered.find(namespace, subscription, &cluster.commands) {
             Ok(operator) => vec![gathered.tree(&operator, &cluster.commands)],
-            // Plans are carried out for nobody, too.
+            // A plan also completes without its Subscription.
             Err(_) => Vec::new(),
         };
         waits = nodes.first().map(Node::waits_for).unwrap_or_default();
@@ -154,7 +154,8 @@ async fn carried_out_on<W: Write>(
     }
 }
 
-/// What a plan installed for a Subscription; the last of its ClusterServiceVersions where it does not say.
+/// Returns the ClusterServiceVersion that a plan installed for a Subscription. If the status names none, it is the last one of
+/// the plan.
 async fn installed(cluster: &Cluster, subscription: &str, plan: &InstallPlan) -> String {
     let names = &plan.spec.cluster_service_version_names;
     let found = get::<Subscription>(&cluster.client, &cluster.namespace, subscription).await;

@@ -1,4 +1,4 @@
-//! `kubectl operator status`: operators as trees, with what each object waits for.
+//! `kubectl operator status`: prints operators as trees, and what each object waits for.
 
 use std::io::Write;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::terminal::Colours;
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, packages, printer};
 
-/// How long the package-server may take, which only says more.
+/// Timeout for package-server, which only adds details.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Prints them, again and again if that is wanted.
+/// Prints the operators, repeatedly with `--watch`.
 ///
 /// # Errors
 /// The cluster cannot be read, or there is no such operator.
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-/// What watching has come to.
+/// Result of watching operators.
 #[derive(Debug)]
 struct Watched {
     nodes: Vec<Node>,
@@ -72,7 +72,8 @@ struct Watched {
 }
 
 impl Watched {
-    /// What is not as it was waited for; nothing where all is well. What was seen before answers ended may have been well.
+    /// Returns what is not as expected; `None` if everything is ready. The last known state may be ready although the cluster
+    /// stopped responding.
     fn shortfall(&self, wait: &WaitArgs) -> Option<String> {
         let waits = self.nodes.iter().find(|node| !node.is_fine());
         let waits = waits.map_or_else(|| "no answer of the cluster".to_owned(), Node::waits_for);
@@ -86,14 +87,15 @@ impl Watched {
         }
     }
 
-    /// The same for who has started something: that has come to its end when nothing but the approval of the next version is waited for.
+    /// Returns the same for a command that started something. Such a command is done if operators only wait for the approval of
+    /// the next version.
     fn shortfall_of_started(&self, wait: &WaitArgs) -> Option<String> {
         let is_done = !self.nodes.is_empty() && self.nodes.iter().all(Node::is_fine_for_now);
         self.shortfall(wait).filter(|_| !is_done)
     }
 }
 
-/// Watches one operator until it is ready, for commands that start something: then the next upgrade may wait for its approval.
+/// Watches one operator until it is ready, for commands that start something. The next upgrade may still wait for approval.
 ///
 /// # Errors
 /// The cluster cannot be read.
@@ -107,7 +109,7 @@ pub(crate) async fn follow(cluster: &Cluster, name: &str, wait: &WaitArgs) -> an
     Ok(Verdict::when(shortfall.is_none()))
 }
 
-/// Looks until all is well, or cannot become so, or the time is over.
+/// Reads the operators until all are ready, none can become ready, or the time limit is reached.
 async fn watch<W: Write>(
     cluster: &Cluster,
     namespace: Option<&str>,
@@ -129,7 +131,7 @@ async fn watch<W: Write>(
     Ok(Watched { nodes, outcome })
 }
 
-/// A plan that waits for somebody waits as long as they like; where that is all, there is nothing to see.
+/// A plan that requires approval may wait for any time. If nothing else is pending, watching ends.
 fn outcome(nodes: &[Node]) -> Outcome {
     let waiting: Vec<&Node> = nodes.iter().filter(|node| !node.is_fine()).collect();
     match waiting.iter().all(|node| node.needs_somebody()) {
@@ -144,7 +146,8 @@ async fn read(cluster: &Cluster, namespace: Option<&str>, name: Option<&str>) ->
     trees(&gathered, namespace, name, &cluster.commands)
 }
 
-/// Where the one that is asked for stands. Who may not read packages, or has no package-server, does without.
+/// Adds the position of the operator in its channel. This is omitted without package-server, or without permission to read
+/// packages.
 async fn add_way(client: &Client, gathered: &mut Gathered, namespace: &str, name: &str) {
     let mut all = gathered.subscriptions.iter();
     let own = all.find(|found| found.name_any() == name && found.namespace().as_deref() == Some(namespace));
@@ -157,7 +160,7 @@ async fn add_way(client: &Client, gathered: &mut Gathered, namespace: &str, name
     }
 }
 
-/// What is read of all operators, or of the one with its Deployments and pods.
+/// Reads all operators, or one with its Deployments and pods.
 ///
 /// # Errors
 /// The cluster cannot be read.
@@ -170,14 +173,14 @@ pub(super) async fn gathered(
     gather::with_workloads(client, namespace, |operator| is_wanted(&operator.name())).await
 }
 
-/// The trees of all operators, or of the one.
+/// Returns the trees of all operators, or of one.
 fn trees(
     gathered: &Gathered,
     namespace: Option<&str>,
     name: Option<&str>,
     commands: &CommandLine,
 ) -> anyhow::Result<Vec<Node>> {
-    // Of all namespaces none is asked for by its name.
+    // A name is only given together with a namespace.
     let operators = match namespace.zip(name) {
         None => gathered.operators(),
         Some((namespace, name)) => vec![gathered.find(namespace, name, commands)?],

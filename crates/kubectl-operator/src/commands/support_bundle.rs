@@ -1,4 +1,4 @@
-//! `kubectl operator support-bundle`: what a maintainer needs to see, in one file.
+//! `kubectl operator support-bundle`: collects the data that maintainers need in one file.
 
 mod archive;
 mod collect;
@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 use crate::commands::doctor::Reader;
 use crate::{Verdict, global, printer};
 
-/// Collects and writes it.
+/// Collects the data and writes the file.
 ///
 /// # Errors
 /// There is no cluster, nothing can be read, or the file cannot be written.

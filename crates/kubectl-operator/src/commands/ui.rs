@@ -1,4 +1,4 @@
-//! `kubectl operator ui`: operators in a browser, served on the loopback address to whoever has its link.
+//! `kubectl operator ui`: web pages about operators, served on the loopback address to the user who has the link.
 //!
 //! ```text
 //! browser ──▶ server (bounds) ──▶ gate (who may ask) ──▶ routes ──▶ reads (shared) ──▶ the API server, by the user's kubeconfig
@@ -6,10 +6,11 @@
 //! ```
 //!
 //! # Guarantees
-//! - Pages show the values that `list`, `status`, `approve`, `explain` and `describe` print: nothing is decided here.
-//! - The one write is the approval of a plan as it was shown, by what `approve` does.
-//! - However many tabs look, the cluster is asked once in [`reads::FRESH`] for each thing that is looked at, and not at all if none does.
-//! - What follows from catalogs is worked out beside the one thread that answers ([`works`]), and no end waits for it.
+//! - Pages show the values that `list`, `status`, `approve`, `explain` and `describe` print, and decide nothing.
+//! - The only write is the approval of a plan as it was shown, by the code of `approve`.
+//! - For any number of open tabs, each value is read from the cluster at most once per [`reads::FRESH`], and not at all without
+//!   requests.
+//! - Computations on catalogs run outside the one thread that responds ([`works`]), and shutdown does not wait for them.
 
 mod gate;
 mod graph;
@@ -41,22 +42,22 @@ use crate::args::ui::UiArgs;
 use crate::cluster::Cluster;
 use crate::{Verdict, printer};
 
-/// How long nobody may have asked for anything: whoever started it is gone, or has forgotten it, and it has their rights.
+/// Time without requests after which the server ends. The user may have forgotten it, and it has their permissions.
 const IDLE: Duration = Duration::from_secs(8 * 60 * 60);
-/// How often is looked whether somebody did, and for what is too old to be kept.
+/// Interval of checks for inactivity and for values to drop.
 const TICK: Duration = Duration::from_secs(60);
-/// As a shell tells that SIGINT has ended a program.
+/// Exit code that shells use for a program ended by SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Serves until somebody ends it.
+/// Serves pages until interrupted or idle.
 ///
 /// # Errors
-/// The cluster cannot be found, or the port not be had.
+/// The cluster cannot be found, or the port cannot be opened.
 pub(crate) fn run(runtime: Runtime, args: &UiArgs) -> anyhow::Result<Verdict> {
     ending(runtime, serve(args))
 }
 
-/// Does it, and ends with it: work that goes on for nobody is not waited for.
+/// Runs the future, then shuts down the runtime without waiting for background work.
 fn ending<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
     let done = runtime.block_on(work);
     runtime.shutdown_background();
@@ -96,7 +97,7 @@ async fn serve(args: &UiArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Drops what is too old to be shown, until nobody has looked for long.
+/// Drops expired values. Returns after a long time without requests.
 async fn forgotten(app: &App) {
     while app.idle() < IDLE {
         sleep(TICK).await;
@@ -104,7 +105,8 @@ async fn forgotten(app: &App) {
     }
 }
 
-/// Comes with Ctrl-C. The second one ends the process, at whatever it is: a thread of its own waits for it, as the one that serves may be busy.
+/// Completes at the first Ctrl-C. The second one exits the process. A separate thread waits for it, because the serving thread
+/// may be busy.
 fn interrupts() -> impl Future<Output = ()> {
     let (tell, told) = oneshot::channel();
     thread::spawn(move || {
@@ -116,14 +118,14 @@ fn interrupts() -> impl Future<Output = ()> {
         runtime.block_on(interrupted(next, end, || std::process::exit(INTERRUPTED)));
     });
     async move {
-        // Without it whoever started this ends it some other way.
+        // If signals cannot be received, the server is ended by other means.
         if told.await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// The first time it ends what is served, the second time all.
+/// Calls `end` at the first signal and `exit` at the second.
 async fn interrupted(mut next: impl AsyncFnMut() -> bool, end: impl FnOnce(), exit: impl FnOnce()) {
     if next().await {
         end();

@@ -1,4 +1,5 @@
-//! `kubectl operator uninstall`: a Subscription and what it installed; CustomResourceDefinitions only by name.
+//! `kubectl operator uninstall`: deletes a Subscription and what it installed. CustomResourceDefinitions are only deleted by
+//! `--delete-crd`, `--delete-operator` or `--delete-all`.
 
 mod leftovers;
 mod plans;
@@ -27,13 +28,14 @@ use crate::reader::{answer, api, list, list_names};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, operands, printer, terminal, writer};
 
-/// Objects of a kind that are looked at; more are counted.
+/// Maximum number of objects read per kind; the rest is counted.
 const MAX_OBJECTS: u32 = 500;
 
-/// Shows what goes, asks, and deletes it.
+/// Shows what would be deleted, asks for confirmation, and deletes it.
 ///
 /// # Errors
-/// There is no such operator, it has operands and nobody said what becomes of them, the API server refuses, or it is not gone in time.
+/// There is no such operator, or it has operands without a strategy for them. A request to the API server fails, or the deletion
+/// does not complete in time.
 pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let removal = Box::pin(look(&cluster, args)).await?;
@@ -59,10 +61,10 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::when(is_gone))
 }
 
-/// What is asked on a terminal.
+/// Returns the question to the user.
 ///
 /// # Errors
-/// There are operands, and nobody says that they go or stay. The words are upstream's.
+/// There are operands, and no strategy for them is given. The text is upstream's.
 fn question(removal: &Removal, args: &UninstallArgs, is_asked: bool) -> anyhow::Result<String> {
     let name = &args.name;
     let count = removal.operands.len();
@@ -89,10 +91,10 @@ fn operands_text(count: usize) -> String {
     format!("its {}", terminal::count(count, "operand"))
 }
 
-/// What uninstalling an operator means.
+/// Determines what an uninstallation deletes and keeps.
 async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Result<Removal> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    // Who may see all namespaces sees all who own or need a kind.
+    // With permission to read all namespaces, all operators that own or require a kind are known.
     let (gathered, doubt) = match gather::operators(client, None).await {
         Ok(gathered) => (gathered, None),
         Err(error) => (
@@ -122,7 +124,7 @@ async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Result<Removal
     Ok(removal)
 }
 
-/// Notes the operands. Where it is not known which these are, none can be deleted, and all objects of the kinds are taken for some.
+/// Adds the operands. If these cannot be determined, none are deleted, and all objects of the kinds count as operands.
 async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Removal) -> anyhow::Result<()> {
     if args.strategy() == Some(OperandStrategy::Ignore) || removal.csvs.is_empty() {
         return Ok(());
@@ -141,7 +143,7 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
     let found = operands::list(client, &csvs, targets.as_ref()).await;
     let found = match (found, args.strategy(), args.yes || !has_terminal()) {
         (Ok(found), ..) => found,
-        // Whoever is asked sees above what is not known.
+        // The user is asked, and sees the note above.
         (Err(_), None, false) => Vec::new(),
         (Err(error), ..) => return Err(error.context("operands are not known, see --operand-strategy")),
     };
@@ -149,7 +151,7 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
         let mut all = removal.definitions.iter();
         all.any(|definition| definition.name == name && definition.is_deleted)
     };
-    // Those of kinds that are named go with these.
+    // Operands of kinds that are deleted by name are deleted with them.
     removal.operands = found
         .into_iter()
         .filter(|operand| removal.deletes_operands || !goes(&operand.definition))
@@ -165,10 +167,10 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
     Ok(())
 }
 
-/// Notes what there is of a kind. Not to know it of one that stays is told.
+/// Adds the objects of a kind. A failed read of a kind that stays is only noted.
 ///
 /// # Errors
-/// One that is to be deleted cannot be read.
+/// A definition that is to be deleted cannot be read.
 async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()> {
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let what = || format!("read CustomResourceDefinition {}", definition.name);
@@ -180,7 +182,7 @@ async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()
     })
     .await;
     match found {
-        // Without it the definition would stay, and the operator go that ends its objects.
+        // Otherwise the definition would stay without the operator that removes finalizers of its objects.
         Err(error) if definition.is_deleted => bail!("{error:#}; nothing is uninstalled"),
         Err(error) => definition.objects = Objects::Unknown(format!("{error:#}")),
         Ok(None) => definition.objects = Objects::NoDefinition,
@@ -218,7 +220,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
     };
     Ok(Objects::Known {
         count: page.items.len() + usize::try_from(more).unwrap_or_default(),
-        // Where the server does not say how many more there are.
+        // The server may not report how many more there are.
         at_least: is_cut && more == 0,
         with_finalizers: page
             .items
@@ -229,8 +231,8 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
     })
 }
 
-/// Deletes what was shown: first what would install it again, then the definitions that are named while the operator still runs, then
-/// the operator. Whether all of it has gone in time, and nothing of it came meanwhile.
+/// Deletes what was shown. First come objects that would reinstall the operator, then the named definitions while the operator
+/// still runs, then the operator. Returns true if everything is deleted in time and no part was created meanwhile.
 async fn remove<W: Write>(
     client: &Client,
     removal: &Removal,
@@ -239,7 +241,7 @@ async fn remove<W: Write>(
     tell: &mut dyn FnMut(&str),
 ) -> anyhow::Result<bool> {
     let namespace = removal.namespace.as_str();
-    // The error of a step alone does not say what is left to be done.
+    // The error of a step alone does not include how to continue.
     let go_on = |error: anyhow::Error| anyhow!("{error:#}; to go on: `{}`", removal.again());
     if let Some(subscription) = &removal.subscription {
         writer::delete(&api(client, Some(namespace)), subscription).await?;
@@ -375,7 +377,8 @@ async fn gone_crds<W: Write>(
     Ok(outcome.await? == Outcome::Done)
 }
 
-/// Waits until ClusterServiceVersions and plans have gone. Returns what of the operator came meanwhile; none if they have not gone in time.
+/// Waits until ClusterServiceVersions and plans are deleted. Returns the parts of the operator that were created meanwhile;
+/// `None` at the time limit.
 async fn gone<W: Write>(
     client: &Client,
     removal: &Removal,
@@ -389,7 +392,7 @@ async fn gone<W: Write>(
         csvs.chain(plans).any(|going| going == uid)
     };
     let mut came = Vec::new();
-    // What OLM had begun when its plan went comes a moment later.
+    // OLM may create objects shortly after the deletion of a plan that it was running.
     let mut is_settled = !removal.plans.iter().any(OpenPlan::is_approved);
     let outcome = until(screen, wait.limit(), async || {
         let csvs = list::<ClusterServiceVersion>(client, namespace, &gather::originals()).await?;

@@ -1,4 +1,4 @@
-//! `kubectl operator upgrade`: approves the upgrade that waits, as `approve` does.
+//! `kubectl operator upgrade`: approves the pending upgrade, as `approve` does.
 
 use anyhow::bail;
 use kube::ResourceExt as _;
@@ -14,21 +14,21 @@ use crate::operators::{Gathered, State};
 use crate::terminal::first_line;
 use crate::{Verdict, gather, printer};
 
-/// What is to be done about an operator that is to be upgraded.
+/// The next step for an operator to upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     /// A plan waits for approval.
     Approve,
-    /// A plan is on its way.
+    /// A plan is running.
     Follow(String),
-    /// There is nothing newer, or it cannot be upgraded as it is.
+    /// There is no newer version, or the operator cannot be upgraded in its state.
     Nothing(String),
 }
 
-/// Approves what waits, and waits until it is carried out.
+/// Approves the pending plan and waits until it completes.
 ///
 /// # Errors
-/// There is no such Subscription or nothing newer, the API server refuses, or the plan is not carried out in time.
+/// There is no such Subscription or no newer version, a request to the API server fails, or the plan does not complete in time.
 pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.approve.connection).await?;
     let namespace = cluster.namespace.as_str();
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     }
     let limit = args.wait.or(UPSTREAM_TIMEOUT);
     let csv = Box::pin(rollout::carried_out(&cluster, &name, &plan, &limit)).await?;
-    // A document is all there is on stdout then.
+    // With JSON or YAML, stdout contains only the document.
     if args.approve.output.document().is_none() {
         printer::data(&format!(
             "operator {:?} upgraded; installed csv is {:?}\n",
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// What is to be said where a channel is named that is not the one that is followed.
+/// Returns a warning if the given channel is not the Subscription's.
 fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Option<&str>) -> Option<String> {
     let wanted = wanted.filter(|wanted| !wanted.is_empty())?;
     let mut all = gathered.subscriptions.iter();
@@ -87,7 +87,7 @@ fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Optio
     })
 }
 
-/// Follows those that waited for the plan, one after the other. A plan that nobody waits for is carried out all the same.
+/// Follows the Subscriptions of the plan, one after the other. A plan without Subscriptions is run, too.
 async fn follow(cluster: &Cluster, subscriptions: &[String], args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let mut worst = Verdict::Fine;
     for name in subscriptions {
@@ -108,18 +108,18 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
                 .is_some_and(|found| found.name_any() == name)
         })
     };
-    // Plans and what is not there are for approve to tell.
+    // `approve` handles names of plans and reports missing objects.
     let Some(operator) = of_name(name) else {
         return Step::Approve;
     };
     let (row, verdict) = (operator.row(), operator.verdict());
-    // What explain prints whole.
+    // `explain` prints the full message.
     let message = first_line(&verdict.message);
     let explain = || commands.told("explain {}", &[name], Some(namespace));
     let is_waiting =
         |plan: &InstallPlan| !plan.spec.approved && plan.phase() == InstallPlanPhase::RequiresApproval;
     if operator.plan.is_some_and(is_waiting) {
-        // Whatever else is told, such as what does not resolve beside it: this version can be had.
+        // The plan can be approved despite other conditions, such as a failed resolution.
         return Step::Approve;
     }
     let plan = operator.plan.map(|plan| plan.name_any());
@@ -175,7 +175,7 @@ mod tests {
             text.contains("explain wrong -n shop") && text.contains("operators found"),
             "{text}"
         );
-        // What waits is approved also where something else of the namespace does not resolve.
+        // A pending plan is approved even if another resolution in the namespace fails.
         let mut status = json!({"state": "UpgradePending", "currentCSV": "etcd.v1.0.0", "installPlanRef": {"name": "install-1"}});
         status["conditions"] =
             json!([{"type": "ResolutionFailed", "status": "True", "message": "another one"}]);
@@ -187,13 +187,13 @@ mod tests {
             super::step(&both, "shop", "db", &CommandLine::default()),
             Step::Approve
         );
-        // A plan by its name, and what is not there.
+        // The name of a plan, and a missing name.
         for name in ["install-1", "installplan/install-1", "nope"] {
             assert_eq!(step(name), Step::Approve, "{name}");
         }
     }
 
-    /// With its catalog away, whatever it has is the newest that is known.
+    /// Without its catalog, the newest known version is the installed one.
     #[test]
     fn where_nobody_knows_nothing_is_told_as_well() {
         let health = |name: &str, healthy: bool| json!({"catalogSourceRef": {"name": name, "namespace": "olm"}, "healthy": healthy, "lastUpdated": null});
@@ -215,7 +215,7 @@ mod tests {
                     );
                 }
                 Step::Nothing(text) => {
-                    // What the condition says is told once.
+                    // The condition's message is not repeated.
                     let told = [
                         "catalog olm/cat does not answer",
                         "targeted catalogsource olm/cat missing",
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// A plan's name is none of an operator.
+    /// The argument names a plan and no operator.
     #[tokio::test(start_paused = true)]
     async fn who_waited_for_a_plan_is_followed() {
         let cluster = FakeCluster::new();
@@ -276,7 +276,7 @@ mod tests {
             text.starts_with("subscription does not reference an install plan"),
             "{text}"
         );
-        // With its plan that is waited for.
+        // The plan of the Subscription is followed.
         let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
             "installPlanRef": {"name": "install-1"}});
         let mut gathered = gathered_of([subscription("db", &status), csv("1.0.0", "Succeeded", "")]);
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn an_operator_is_named_by_its_package_or_its_subscription() {
         let gathered = gathered();
-        // Several have the package; the first is taken, as upstream's plugin does.
+        // Several Subscriptions have the package; the first is used, as in upstream's plugin.
         let of_package = gathered.of_package("shop", "etcd");
         assert!(
             gathered

@@ -1,11 +1,11 @@
-//! `kubectl operator version`
+//! `kubectl operator version`: prints the version.
 
 use crate::{Verdict, printer};
 
-/// In upstream's format, with the names Go has for systems and processors, as scripts cut the version out of it.
+/// Prints the version in upstream's format, which scripts parse. Systems and processors have Go's names.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// The version cannot be written to stdout.
 pub(crate) fn run() -> anyhow::Result<Verdict> {
     let architecture = go_compat::platform::architecture();
     printer::data(&format!(

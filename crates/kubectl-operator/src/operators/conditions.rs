@@ -1,16 +1,16 @@
-//! Conditions as the statuses have them.
+//! Conditions in statuses.
 
 use olm_api::condition;
 use olm_api::v1alpha1::{Subscription, SubscriptionCondition};
 
-/// Those that are true.
+/// Returns the conditions that are true.
 pub(super) fn true_conditions(subscription: &Subscription) -> impl Iterator<Item = &SubscriptionCondition> {
     let status = subscription.status.iter();
     let conditions = status.flat_map(|status| status.conditions.iter());
     conditions.filter(|found| found.status == condition::TRUE)
 }
 
-/// What one of a type says that is true.
+/// Returns the message of a condition that is true.
 pub(super) fn told<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a str> {
     let found = true_conditions(subscription).find(|found| found.type_ == type_)?;
     let text = found.message.as_deref().or(found.reason.as_deref());

@@ -1,4 +1,4 @@
-//! How an operator is doing, by what OLM says in the statuses.
+//! The state of an operator, derived from the statuses that OLM writes.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
@@ -12,27 +12,27 @@ use super::conditions::{told, true_conditions};
 use super::{Operator, plan_name};
 use crate::terminal::Mark;
 
-/// How an operator is doing.
+/// The state of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum State {
-    /// It is installed, and nothing newer is on its way.
+    /// It is installed, and no newer version is pending.
     Ready,
-    /// Its first version is on its way.
+    /// Its first version is being installed.
     Installing,
-    /// A newer version is on its way.
+    /// A newer version is being installed.
     Upgrading,
-    /// An InstallPlan waits for somebody.
+    /// An InstallPlan requires approval.
     RequiresApproval,
-    /// OLM has not got to it.
+    /// OLM has not processed it yet.
     Pending,
-    /// OLM finds no way to have what is asked for.
+    /// The resolution found no solution.
     Unresolved,
     /// A step failed.
     Failed,
 }
 
 impl State {
-    /// Its word.
+    /// Returns the state as text.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
@@ -45,7 +45,7 @@ impl State {
         }
     }
 
-    /// Whether it is well.
+    /// Returns the mark of the state.
     pub(crate) fn mark(self) -> Mark {
         match self {
             Self::Ready => Mark::Fine,
@@ -55,11 +55,11 @@ impl State {
     }
 }
 
-/// A state and why.
+/// A state and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub state: State,
-    /// What it waits for or what went wrong; of what is ready, that it is deprecated.
+    /// The pending step or the failure; for a ready operator, its deprecation.
     pub message: String,
 }
 
@@ -73,7 +73,7 @@ impl Verdict {
 }
 
 impl Operator<'_> {
-    /// How it is doing. What went wrong counts before what is on its way.
+    /// Returns the state. Failures take precedence over pending changes.
     pub(crate) fn verdict(&self) -> Verdict {
         let on_its_way = match self.former().is_some() || self.has_plan_for_another() {
             true => State::Upgrading,
@@ -110,7 +110,7 @@ impl Operator<'_> {
         }
     }
 
-    /// Whether its plan brings something else than what is noted as installed, which a half-done one has brought itself.
+    /// Returns true if its plan installs another version than the installed one, which a partly completed plan installed itself.
     fn has_plan_for_another(&self) -> bool {
         let plan = self.plan.map(|plan| &plan.spec.cluster_service_version_names);
         self.installed
@@ -118,7 +118,7 @@ impl Operator<'_> {
             .is_some_and(|(installed, names)| !names.contains(&installed.name_any()))
     }
 
-    /// Why it is not known whether there is anything newer.
+    /// Returns the catalog problem due to which newer versions are unknown.
     pub(crate) fn unhealthy_catalog(&self) -> Option<String> {
         let subscription = self.subscription?;
         let spec = &subscription.spec;
@@ -141,7 +141,7 @@ impl Operator<'_> {
             })
     }
 
-    /// What the catalog advises against.
+    /// Returns the deprecation messages of the catalog.
     fn deprecation(&self) -> String {
         let conditions = self.subscription.into_iter().flat_map(true_conditions);
         let about = [
@@ -160,7 +160,8 @@ impl Operator<'_> {
     }
 }
 
-/// What OLM says went wrong. Of a failed ClusterServiceVersion its own message says more than the Subscription's.
+/// Returns the failure that OLM reports. For a failed ClusterServiceVersion, its own message has more details than the
+/// Subscription's.
 fn failure(subscription: &Subscription, current: Option<&ClusterServiceVersion>) -> Option<Verdict> {
     let csv_failed = current.is_some_and(|csv| *csv.phase() == Phase::Failed);
     for (type_, state) in [
@@ -178,7 +179,7 @@ fn failure(subscription: &Subscription, current: Option<&ClusterServiceVersion>)
     None
 }
 
-/// How far an InstallPlan is, where it is not complete.
+/// Returns the state of an InstallPlan; `None` if it is complete.
 fn of_plan(plan: &InstallPlan, on_its_way: State) -> Option<Verdict> {
     let name = plan.name_any();
     let message = plan.status.as_ref().and_then(|status| status.message.as_deref());
@@ -205,7 +206,7 @@ fn of_plan(plan: &InstallPlan, on_its_way: State) -> Option<Verdict> {
     }
 }
 
-/// What a Subscription waits for that has no ClusterServiceVersion yet, or not the one it should.
+/// Returns what a Subscription waits for if its current ClusterServiceVersion does not exist yet.
 fn waiting(
     subscription: &Subscription,
     current: Option<&ClusterServiceVersion>,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::terminal::Colours;
 
-/// An object of a namespace `shop` with these fields beside its metadata.
+/// Returns an object in the namespace `shop`, with these fields besides its metadata.
 pub(crate) fn object(kind: &str, name: &str, rest: &Value) -> Value {
     let group = match kind {
         "Deployment" => "apps/v1",
@@ -26,7 +26,7 @@ fn typed<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// A Subscription `name` of the package etcd.
+/// Returns a Subscription `name` of the package etcd.
 pub(crate) fn subscription(name: &str, status: &Value) -> Value {
     let spec = json!({"name": "etcd", "channel": "stable", "source": "cat", "sourceNamespace": "olm"});
     let mut status = status.clone();
@@ -34,7 +34,7 @@ pub(crate) fn subscription(name: &str, status: &Value) -> Value {
     object("Subscription", name, &json!({"spec": spec, "status": status}))
 }
 
-/// A ClusterServiceVersion `etcd.vVERSION` with a Deployment `etcd`.
+/// Returns a ClusterServiceVersion `etcd.vVERSION` with a Deployment `etcd`.
 pub(crate) fn csv(version: &str, phase: &str, message: &str) -> Value {
     let deployments = json!([{"name": "etcd", "spec": {}}]);
     let spec = json!({"version": version, "install": {"strategy": "deployment", "spec": {"deployments": deployments}}});
@@ -46,7 +46,7 @@ pub(crate) fn csv(version: &str, phase: &str, message: &str) -> Value {
     )
 }
 
-/// An InstallPlan `name` in a phase.
+/// Returns an InstallPlan `name` in a phase.
 pub(crate) fn plan(name: &str, phase: &str, approved: bool) -> Value {
     let spec =
         json!({"clusterServiceVersionNames": ["etcd.v2.0.0"], "approval": "Manual", "approved": approved});
@@ -57,7 +57,7 @@ pub(crate) fn plan(name: &str, phase: &str, approved: bool) -> Value {
     )
 }
 
-/// The Deployment etcd with so many of two replicas available.
+/// Returns the Deployment etcd with this number of available replicas out of two.
 pub(crate) fn deployment(available: i64) -> Value {
     let spec = json!({"replicas": 2, "selector": {"matchLabels": {"app": "etcd"}}, "template": {}});
     let status = json!({"availableReplicas": available, "updatedReplicas": 2, "observedGeneration": 1});
@@ -68,7 +68,7 @@ pub(crate) fn deployment(available: i64) -> Value {
     )
 }
 
-/// A pod of that Deployment.
+/// Returns a pod of that Deployment.
 pub(crate) fn pod(name: &str, status: &Value) -> Value {
     object(
         "Pod",
@@ -77,7 +77,7 @@ pub(crate) fn pod(name: &str, status: &Value) -> Value {
     )
 }
 
-/// Objects as they would be read.
+/// Returns objects as if they had been read.
 pub(crate) fn gathered_of(objects: impl IntoIterator<Item = Value>) -> Gathered {
     let mut gathered = Gathered::default();
     for object in objects {
@@ -100,7 +100,7 @@ pub(crate) fn gathered_of(objects: impl IntoIterator<Item = Value>) -> Gathered 
     gathered
 }
 
-/// One operator of every sort.
+/// Returns one operator in each state.
 pub(crate) fn gathered() -> Gathered {
     let condition =
         |type_: &str, message: &str| json!([{"type": type_, "status": "True", "message": message}]);
@@ -193,7 +193,7 @@ fn what_went_wrong_counts_before_what_is_on_its_way() {
     let status = json!({"conditions": failed("ResolutionFailed"), "installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0"});
     let (verdict, _) = one([subscription("db", &status), csv("1.0.0", "Succeeded", "")]);
     assert_eq!(verdict.state, State::Unresolved);
-    // One that is not true any more says nothing.
+    // A condition that is no longer true has no effect.
     let mut over = status;
     over["conditions"][0]["status"] = json!("False");
     let (verdict, _) = one([subscription("db", &over), csv("1.0.0", "Succeeded", "")]);
@@ -294,7 +294,7 @@ fn what_runs_while_its_next_version_waits_for_approval_is_fine_for_now() {
     }
 }
 
-/// OLM notes a version as installed as soon as its ClusterServiceVersion is written.
+/// OLM reports a version as installed as soon as its ClusterServiceVersion is created.
 #[test]
 fn a_first_install_that_is_half_done_is_no_upgrade() {
     let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0", "installPlanRef": {"name": "install-1"}});
@@ -315,7 +315,7 @@ fn a_first_install_that_is_half_done_is_no_upgrade() {
         assert_eq!(state, State::Installing, "{phase}");
         assert!(text.starts_with("Subscription shop/db: Installing, "), "{text}");
     }
-    // An upgrade that is as far: what it replaces is still there.
+    // An upgrade in the same phase: the replaced version still exists.
     let mut objects = first();
     objects[1]["spec"]["replaces"] = json!("etcd.v1.0.0");
     objects.push(csv("1.0.0", "Replacing", ""));
@@ -325,7 +325,7 @@ fn a_first_install_that_is_half_done_is_no_upgrade() {
         text.starts_with("Subscription shop/db: Upgrading (1.0.0 installed), "),
         "{text}"
     );
-    // A plan for something newer than what is noted.
+    // A plan for a newer version than the installed one.
     let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "installPlanRef": {"name": "install-1"}});
     let objects = vec![
         subscription("db", &status),

@@ -1,4 +1,4 @@
-//! An operator as a tree of objects, with what each waits for.
+//! Operators as trees of objects, each with what it waits for.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
@@ -18,12 +18,12 @@ use crate::command_line::CommandLine;
 use crate::preview::diff;
 use crate::terminal::{Colours, Mark, below_first, plain};
 
-/// Pods of one Deployment that are shown.
+/// Maximum number of pods shown per Deployment.
 const MAX_PODS: usize = 10;
-/// Requirements of one ClusterServiceVersion that are named.
+/// Maximum number of requirements named per ClusterServiceVersion.
 const MAX_REQUIREMENTS: usize = 5;
 
-/// An object and how it is doing.
+/// An object and its state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Node {
@@ -33,13 +33,13 @@ pub(crate) struct Node {
     pub name: String,
     pub mark: Mark,
     pub state: String,
-    /// What it waits for, or why it is not well.
+    /// The pending step, or the reason why it is not ready.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The command that tells all of a message of several lines.
+    /// The command that prints a message of several lines in full.
     #[serde(skip)]
     pub more: Option<String>,
-    /// More of it, a line each: what an InstallPlan changes, where an operator stands in its channel.
+    /// Additional lines: the changes of an InstallPlan, the position of an operator in its channel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,12 +66,12 @@ impl Node {
         self
     }
 
-    /// Whether it and all below it are well.
+    /// Returns true if the object and all below it are ready.
     pub(crate) fn is_fine(&self) -> bool {
         self.mark == Mark::Fine && self.objects.iter().all(Self::is_fine)
     }
 
-    /// Whether it waits for an approval and for nothing else, or has failed for good.
+    /// Returns true if a user must act: a plan waits for approval or failed, and everything else is ready.
     pub(crate) fn needs_somebody(&self) -> bool {
         let plans = self.objects.iter().filter(|object| object.kind == "InstallPlan");
         plans
@@ -83,7 +83,7 @@ impl Node {
                 .all(|object| object.kind == "InstallPlan" || object.is_fine())
     }
 
-    /// Whether it is well, or runs and waits for nothing but the approval of its next version.
+    /// Returns true if it is ready, or runs and only waits for the approval of its next version.
     pub(crate) fn is_fine_for_now(&self) -> bool {
         let runs = |object: &Self| object.kind == OWNER_KIND_CSV;
         let has_failed = |object: &Self| object.mark == Mark::Bad;
@@ -91,7 +91,7 @@ impl Node {
             || self.needs_somebody() && self.objects.iter().any(runs) && !self.objects.iter().any(has_failed)
     }
 
-    /// What it waits for, of the object furthest down.
+    /// Returns what it waits for, as the line of the deepest object that is not ready.
     pub(crate) fn waits_for(&self) -> String {
         let below = self.objects.iter().find(|object| !object.is_fine());
         match below {
@@ -107,7 +107,7 @@ impl Node {
         }
     }
 
-    /// All that is told of it in one line.
+    /// Returns the object in one line.
     fn line(&self) -> String {
         let text = self.text(Colours(false));
         match (self.message.trim().contains('\n'), &self.more) {
@@ -131,7 +131,7 @@ impl Node {
     }
 }
 
-/// Each object as a line for itself, for whoever reads changes of them: below the first with its name.
+/// Returns each object as a separate line, to show changes. Lines below the first include its name.
 pub(crate) fn flat(nodes: &[Node]) -> Vec<String> {
     let mut lines = Vec::new();
     for node in nodes {
@@ -148,7 +148,7 @@ fn flat_below(node: &Node, name: &str, lines: &mut Vec<String>) {
     }
 }
 
-/// Trees as lines without their ends.
+/// Returns the trees as lines without line ends.
 pub(crate) fn lines(nodes: &[Node], colours: Colours) -> Vec<String> {
     let mut lines = Vec::new();
     for node in nodes {
@@ -175,7 +175,7 @@ fn below(node: &Node, indent: &str, colours: Colours, lines: &mut Vec<String>) {
 }
 
 impl Gathered {
-    /// The tree of one of its operators, with commands that lead on.
+    /// Returns the tree of an operator, with suggested commands.
     pub(crate) fn tree(&self, operator: &Operator<'_>, commands: &CommandLine) -> Node {
         let csvs = self.csv_nodes(operator);
         let Some(subscription) = operator.subscription else {
@@ -192,7 +192,7 @@ impl Gathered {
         let verdict_state = verdict.state;
         let installed = match (verdict_state, operator.former()) {
             (State::Upgrading, Some(former)) => version(Some(former), &former.name_any()),
-            // What is noted as installed is what is on its way.
+            // The version reported as installed is still being installed.
             (State::Installing, _) => String::new(),
             _ => operator.row().installed_version,
         };
@@ -215,7 +215,7 @@ impl Gathered {
                     Node::new("InstallPlan", name, Mark::Waits, "Unknown")
                         .with("not looked at, as there are too many")
                 }
-                // A plan may be taken away when it has done its work.
+                // A completed plan may have been deleted.
                 None => Node::new("InstallPlan", name, Mark::Fine, "Gone"),
             });
         }
@@ -226,7 +226,7 @@ impl Gathered {
             let (name, namespace) = (text(&reference.name), text(&reference.namespace));
             let see = commands.told("catalog list", &[], Some(&namespace));
             let (mark, why) = match verdict_state {
-                // It runs all the same.
+                // The operator runs despite it.
                 State::Ready => (Mark::Fine, "so there is nothing newer"),
                 _ => (Mark::Waits, "waits for its server"),
             };
@@ -279,7 +279,7 @@ impl Gathered {
             },
         };
         let mut node = Node::new(OWNER_KIND_CSV, &csv.name_any(), mark, state).with(message);
-        // What a replaced one leaves belongs to its successor by then.
+        // Objects of a replaced version already belong to its successor.
         if matches!(phase, Phase::Replacing | Phase::Deleting) {
             return node;
         }
@@ -293,7 +293,7 @@ impl Gathered {
     }
 }
 
-/// Names of the Deployments that a ClusterServiceVersion wants.
+/// Returns the names of a ClusterServiceVersion's Deployments.
 pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
     let spec = csv.spec.install.spec.iter();
     spec.flat_map(|spec| spec.deployments.iter())
@@ -385,7 +385,7 @@ fn workload_node(name: &str, workload: &Workload) -> Node {
         (None, None) => {
             Node::new("Deployment", name, Mark::Waits, "Missing").with("waits for OLM to make it")
         }
-        // What may not be seen is no reason to wait.
+        // A Deployment that may not be read does not block.
         (None, Some(_)) => Node::new("Deployment", name, Mark::Fine, "Unknown"),
     };
     if let Some(cause) = &workload.unread
@@ -439,7 +439,7 @@ fn deployment_node(name: &str, deployment: &Deployment) -> Node {
     Node::new("Deployment", name, Mark::Waits, &state).with(message)
 }
 
-/// A pod and what keeps it from being ready.
+/// Returns the node of a pod, with the reason why it is not ready.
 pub(crate) fn pod_node(pod: &Pod) -> Node {
     let name = pod.name_any();
     if pod.metadata.deletion_timestamp.is_some() {
@@ -473,7 +473,7 @@ pub(crate) fn pod_node(pod: &Pod) -> Node {
     Node::new("Pod", &name, Mark::Waits, phase).with(message)
 }
 
-/// What keeps a container from running, and whether that is an error.
+/// Returns the reason why a container does not run, and whether it is an error.
 fn container_trouble(container: &ContainerStatus) -> Option<(bool, String)> {
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {

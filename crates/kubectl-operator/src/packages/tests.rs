@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A PackageManifest with two channels of a catalog.
+/// Returns a PackageManifest with two channels, from a catalog.
 pub(crate) fn manifest(name: &str, catalog: &str) -> Value {
     let head = |version: &str| {
         json!({"displayName": "Etcd", "version": version, "minKubeVersion": "1.30.0", "provider": {"name": "CNCF"},
@@ -25,14 +25,14 @@ pub(crate) fn manifest(name: &str, catalog: &str) -> Value {
                 {"name": "stable", "currentCSV": "etcd.v1.1.0", "currentCSVDesc": head("1.1.0"), "entries": [entry("1.1.0"), old]}]}})
 }
 
-/// A package of that form.
+/// Returns that PackageManifest as a package.
 pub(crate) fn package(name: &str, catalog: &str) -> Package {
     serde_json::from_value::<PackageManifest>(manifest(name, catalog))
         .unwrap()
         .into()
 }
 
-/// A cluster with a package-server.
+/// Returns a cluster with a package-server.
 pub(crate) fn served() -> FakeCluster {
     let cluster = FakeCluster::new();
     cluster.serve(Kind {
@@ -95,7 +95,7 @@ async fn a_cluster_without_a_package_server_is_told_as_that() {
         .to_string();
     assert!(error.contains("(no endpoints)"), "{error}");
 
-    // Who may not ask is told that.
+    // Missing permission is reported as such.
     let cluster = served();
     cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "is forbidden"))));
     let (client, _link) = cluster.connect();
@@ -217,7 +217,7 @@ async fn where_one_stands_is_asked_of_one_package() {
     let mut elsewhere = subscribed("etcd.v1.0.0");
     elsewhere.spec.source = "other".to_owned();
     assert_eq!(told(&elsewhere).await, None);
-    // What is no name becomes no selector.
+    // Invalid names are not put into a selector.
     elsewhere.spec.source = "cat,catalog!=x".to_owned();
     cluster.on_request(|_| panic!("it was asked"));
     assert_eq!(told(&elsewhere).await, None);

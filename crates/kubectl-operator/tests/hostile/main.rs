@@ -1,4 +1,4 @@
-//! A cluster and catalogs that mean harm to the terminal of who looks at them, and every command that prints.
+//! Runs every command against a cluster and catalogs that try to control the user's terminal.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it is")]
 
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use self::server::{catalog, cluster};
 
-/// Clears the screen, turns letters around, hides between letters, sets the title, and what else a terminal obeys.
+/// Clears the screen, reorders letters, hides letters, sets the title, and uses other control sequences.
 const POISON: &str = "\u{1b}[2J\u{202e}x\u{200b}\u{9b}1m\u{7}\u{feff}";
 
-/// An object of the namespace `shop`.
+/// Returns an object in the namespace `shop`.
 fn object(kind: &str, name: &str, rest: &Value) -> Value {
     let mut object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": kind,
         "metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": "1"}});
@@ -40,7 +40,7 @@ fn plan(name: &str, phase: &str) -> Value {
     object("InstallPlan", name, &json!({"spec": spec, "status": status}))
 }
 
-/// Everything there is, each text of it poisoned that its author may write. `addresses` are those of catalogs.
+/// Returns all objects, with poison in each text that its author can choose. `addresses` are those of catalogs.
 fn objects(addresses: &[String]) -> Vec<Value> {
     let failed = json!([{"type": "ResolutionFailed", "status": "True", "message": POISON}]);
     let health = json!([{"catalogSourceRef": {"name": "cat", "namespace": "shop"}, "healthy": false, "lastUpdated": null},
@@ -105,7 +105,7 @@ fn objects(addresses: &[String]) -> Vec<Value> {
     objects
 }
 
-/// A catalog directory whose channel is poisoned, and objects that subscribe to another one.
+/// Writes a kubeconfig, a catalog directory with a poisoned channel, and objects that subscribe to another channel.
 fn write_files(folder: &Path, port: u16) {
     let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
@@ -142,7 +142,7 @@ fn plugin(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What a terminal prints as it stands: letters that are seen, and ends of lines.
+/// Returns true for letters that a terminal only displays, and for line ends.
 fn is_harmless(letter: char) -> bool {
     letter == '\n' || !(letter.is_control() || POISON.contains(letter) && !letter.is_ascii_graphic())
 }
@@ -241,18 +241,18 @@ fn no_command_prints_what_a_terminal_obeys() {
         );
         let told = format!("{command:?}: {out:?} {err:?}");
         assert!(out.chars().chain(err.chars()).all(is_harmless), "{told}");
-        // Otherwise nothing was looked at.
+        // Otherwise the command printed none of the poisoned texts.
         let is_told = |text: &str| text.contains(r"\u{1b}") || text.contains(r"\u001b");
         assert!(is_told(&out) || is_told(&err), "{told}");
         assert!(matches!(output.status.code(), Some(0..=2)), "{told}");
     }
-    // What the server of a catalog says, too.
+    // Messages of the catalog server are escaped, too.
     let output = plugin(folder.path(), &["plan", "--global-catalog-namespace", "shop"]);
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(told.contains(r"no\u{1b}[2J\u{202e}\u{200b}\u{7}"), "{told}");
 }
 
-/// Details that the library of gRPC panics at are one catalog's failure and no end of all.
+/// Error details that make the gRPC library panic fail only one catalog.
 #[test]
 fn a_catalog_whose_answer_breaks_the_reader_is_named() {
     let breaking = catalog(&[("grpc-status", "2"), ("grpc-status-details-bin", "!")]);

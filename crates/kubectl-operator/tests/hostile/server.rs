@@ -1,4 +1,4 @@
-//! An API server that has objects and refuses everything else, and a catalog that answers every call with the same headers.
+//! An API server with given objects that rejects all other requests, and a catalog server with one response for all calls.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// Handles each connection on a thread of its own, for as long as the tests run. Returns the port.
+/// Handles each connection in a thread of its own until the tests end. Returns the port.
 fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -21,7 +21,7 @@ fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     port
 }
 
-/// An API server with these objects. What it refuses, and its version, is told with this text.
+/// Starts an API server with these objects. `text` is used in its error messages and its version. Returns the port.
 pub fn cluster(objects: Vec<Value>, text: &'static str) -> u16 {
     serve(move |mut stream| {
         let Some((method, path)) = request(&mut stream) else {
@@ -95,7 +95,7 @@ fn answer(objects: &[Value], text: &str, method: &str, path: &str) -> (u16, Valu
     }
 }
 
-/// A gRPC server that answers every call with nothing but these headers. Returns its address.
+/// Starts a gRPC server that responds to every call with only these headers. Returns its address.
 pub fn catalog(headers: &'static [(&'static str, &'static str)]) -> String {
     let port = serve(move |mut stream| {
         let mut preface = [0; 24];
@@ -107,7 +107,7 @@ pub fn catalog(headers: &'static [(&'static str, &'static str)]) -> String {
     format!("127.0.0.1:{port}")
 }
 
-/// Reads a frame of HTTP/2, and answers it where it wants an answer.
+/// Reads an HTTP/2 frame and responds if required.
 fn answer_frame(stream: &mut TcpStream, headers: &[(&str, &str)]) -> std::io::Result<()> {
     let mut head = [0; 9];
     stream.read_exact(&mut head)?;
@@ -115,15 +115,15 @@ fn answer_frame(stream: &mut TcpStream, headers: &[(&str, &str)]) -> std::io::Re
     let mut body = vec![0; usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c)];
     stream.read_exact(&mut body)?;
     match (kind, flags & 1) {
-        // The settings and pings of the other side.
+        // SETTINGS and PING frames of the client.
         (4, 0) => frame(stream, 4, 1, 0, &[]),
         (6, 0) => frame(stream, 6, 1, 0, &body),
-        // The headers of a call: the answer has the flags "these are all headers" and "nothing follows".
+        // HEADERS frame of a call. The response has the flags END_HEADERS and END_STREAM.
         (1, _) => {
             // :status 200.
             let mut block = vec![0x88];
             for (name, value) in [("content-type", "application/grpc")].iter().chain(headers) {
-                // One that is not to be remembered, and not compressed.
+                // A literal header without indexing or compression.
                 block.push(0);
                 for text in [name, value] {
                     block.push(u8::try_from(text.len()).unwrap());

@@ -1,7 +1,8 @@
-//! `cargo xtask bench catalogs`: what `opm` needs for the corpus catalog, beside what upstream's needs (targets P9 to P13).
+//! `cargo xtask bench catalogs`: compares the resources that `opm` and upstream's program need for the corpus catalog (targets P9
+//! to P13).
 //!
-//! Upstream's figures were recorded on a machine of two cores; with `--upstream` its `opm` is measured in the same run.
-//! Memory comes from `/proc`, polled while the program runs. A miss is printed and fails nothing.
+//! Upstream's figures were recorded on a machine with two cores; with `--upstream` its `opm` is measured in the same run. Memory
+//! comes from `/proc`, polled while the program runs. A missed target is printed and is no error.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::progress::Progress;
 use crate::test::shared_folder;
 use crate::workspace;
 
-/// How long each load lasts.
+/// Duration of each load, in seconds.
 const LOAD: u64 = 4;
 const PORT: &str = "50971";
 
@@ -39,24 +40,24 @@ struct Figures {
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
     took: Duration,
-    /// Peak of resident memory in MiB.
+    /// Peak of resident memory, in MiB.
     peak: f64,
 }
 
-/// Builds, measures and prints.
+/// Builds the programs, measures them and prints the table.
 ///
 /// # Errors
-/// A program cannot be built or does not do what is measured.
+/// A program cannot be built, or a measured operation fails.
 pub(super) fn run(options: &CatalogBenchOptions) -> anyhow::Result<ExitCode> {
     let progress = Progress::start();
-    // Not there yet where cargo builds elsewhere.
+    // The folder is missing if cargo builds into another one.
     fs::create_dir_all(workspace::root().join("target")).context("cannot make target/")?;
     let catalog = match &options.catalog {
         Some(catalog) => catalog.clone(),
         None => corpus()?,
     };
     let (opm, load) = progress.stage("build opm and its load, optimised", || build(options))?;
-    // What was never read comes from the disk; that would be measured otherwise.
+    // Reads the files into the page cache, so that disk reads are not measured.
     read_all(&catalog)?;
     let ours = progress.stage("measure opm", || measure(&opm, &load, &catalog, options.runs))?;
     let theirs = match &options.upstream {
@@ -172,7 +173,7 @@ fn measure(opm: &Path, load: &Path, catalog: &Path, runs: usize) -> anyhow::Resu
     Ok(figures)
 }
 
-/// A server, ended when dropped.
+/// A server process that is killed when dropped.
 struct Server(Child);
 
 impl Server {
@@ -199,7 +200,7 @@ impl Drop for Server {
     }
 }
 
-/// A field of a process's status in MiB, 0 when the process is gone.
+/// Returns a field of a process's status in MiB; 0 if the process has exited.
 fn memory(process: u32, name: &str) -> f64 {
     field(Path::new(&format!("/proc/{process}")), name).unwrap_or_default()
 }
@@ -226,7 +227,7 @@ fn first_answer(opm: &Path, load: &Path, arguments: &[&str]) -> anyhow::Result<R
     })
 }
 
-/// Runs to the end; memory is polled, as the kernel forgets it with the process.
+/// Runs a program to its end. Memory is polled, because the kernel drops the figures when a process exits.
 fn complete(opm: &Path, arguments: &[&str]) -> anyhow::Result<Run> {
     let out = File::create(workspace::root().join("target/bench-output"))?;
     let started = Instant::now();
@@ -272,12 +273,12 @@ fn rate(load: &Path, method: &str, clients: usize) -> anyhow::Result<f64> {
         .with_context(|| format!("load {method} printed {text:?}"))
 }
 
-/// Starts take tens of milliseconds; seconds would hide a miss.
+/// Formats milliseconds: starts take tens of them, so seconds would hide a missed target.
 fn milliseconds(took: Duration) -> String {
     format!("{} ms", took.as_millis())
 }
 
-/// Of what upstream answered in this run, or on the machine of the baselines.
+/// Returns true if our rates are at least three times upstream's, measured in this run or recorded.
 fn is_three_times(ours: &Figures, theirs: Option<&Figures>) -> bool {
     let recorded = [13_900.0, 950.0, 930.0];
     let theirs = theirs.map_or(recorded, |theirs| {

@@ -1,8 +1,8 @@
-//! `cargo xtask bench churn`: whether memory comes back after many installs and removals.
+//! `cargo xtask bench churn`: measures whether memory is released after many installs and removals.
 //!
-//! The packages are made here: each with a CustomResourceDefinition and a ClusterServiceVersion of a size of its own, as in
-//! catalogs of others, and with a Deployment of no pods, so that what is measured is OLM's work alone. Between before and
-//! after nothing stays in the cluster but the catalog and what every namespace has.
+//! The packages are generated. Each has a CustomResourceDefinition and a ClusterServiceVersion of a different size, as in real
+//! catalogs, and a Deployment without pods. Thus only the work of OLM is measured. Before and after, the cluster contains only
+//! the catalog and the default objects of each namespace.
 
 use std::fs;
 use std::path::Path;
@@ -25,11 +25,11 @@ use crate::{images, manifest, workspace};
 const NAMESPACE: &str = "bench-churn";
 const CATALOG: &str = "olm.local/churn-catalog:latest";
 const PATIENCE: Duration = Duration::from_secs(180);
-/// What may be kept, as a multiple of what was there before.
+/// Maximum of the memory afterwards, as a multiple of the memory before.
 const GOAL: f64 = 1.3;
-/// Before the first look: what a start leaves behind has been given back.
+/// Delay before the first measurement, in which memory of the start is released.
 const SETTLE: Duration = Duration::from_secs(10);
-/// Rest before the last look.
+/// Delay before the last measurement.
 const REST: Duration = Duration::from_secs(60);
 
 /// Anonymous memory of one operator, in MiB.
@@ -41,10 +41,10 @@ struct Row {
     after: f64,
 }
 
-/// Installs and removes, and prints the table. A miss is printed and fails nothing.
+/// Installs and removes packages, and prints the table. A missed target is printed and is no error.
 ///
 /// # Errors
-/// When a package is not installed or not removed in time.
+/// A package is not installed or removed in time.
 pub(super) fn run(options: &ChurnOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
@@ -67,7 +67,7 @@ pub(super) fn run(options: &ChurnOptions) -> anyhow::Result<ExitCode> {
     })?;
     progress.stage("operators started anew", || deployed.restart(&progress))?;
     progress.stage("catalog READY", || subscribe_catalog(destination))?;
-    // What is used once for all belongs to before: code that was mapped, connections, the catalog's content.
+    // The first use allocates memory that stays: mapped code, connections, the catalog's content. It counts as memory before.
     progress.stage("one package installed and removed", || {
         turn(destination, &names[..1])
     })?;
@@ -172,7 +172,7 @@ fn subscribe_catalog(destination: &Destination) -> anyhow::Result<()> {
     })
 }
 
-/// Installs `packages` at once, waits until they have succeeded, and removes all that came of it.
+/// Installs `packages` concurrently, waits until they have succeeded, and removes everything that they created.
 fn turn(destination: &Destination, packages: &[String]) -> anyhow::Result<()> {
     let subscriptions: Vec<Value> = packages
         .iter()
@@ -186,7 +186,7 @@ fn turn(destination: &Destination, packages: &[String]) -> anyhow::Result<()> {
         .collect();
     destination.apply(&subscriptions)?;
     destination.wait(&format!("{packages:?} to succeed"), PATIENCE, |destination| {
-        // Phases alone: the ClusterServiceVersions are large.
+        // Only the phases are read, because ClusterServiceVersions are large.
         let phases = destination.run(&[
             "get",
             "csv",
@@ -204,8 +204,8 @@ fn turn(destination: &Destination, packages: &[String]) -> anyhow::Result<()> {
     let kinds = "subscription,csv,installplan";
     destination.run(&["delete", kinds, "--all", "-n", NAMESPACE, "--wait=true"])?;
     let definitions: Vec<String> = packages.iter().map(|name| definition(name)).collect();
-    // No definition comes twice, and the API server sometimes takes minutes for one: its clean-up runs into a storage that is
-    // only just being made, and waits long before it tries again.
+    // Deletion is not awaited, because no definition is used twice. The API server may take minutes for one: cleanup fails while
+    // the storage is still being set up, and its retry comes late.
     let mut arguments = vec!["delete", "crd", "--wait=false"];
     arguments.extend(definitions.iter().map(String::as_str));
     destination.run(&arguments)?;
@@ -251,7 +251,7 @@ fn definition(name: &str) -> String {
     format!("things.{name}.example.com")
 }
 
-/// A bundle folder. Sizes go from 10 to 200 KiB and never repeat in a row, as the blocks that were freed must not always fit.
+/// Writes a bundle folder. Sizes range from 10 to 200 KiB and vary from one to the next, so that freed blocks do not always fit.
 fn write_bundle(folder: &Path, name: &str, number: usize) -> anyhow::Result<()> {
     let size = (number * 7919) % 190;
     let write = |file: &str, value: &Value| {
@@ -278,7 +278,7 @@ fn write_bundle(folder: &Path, name: &str, number: usize) -> anyhow::Result<()> 
     )
 }
 
-/// A definition with so many fields, about 120 bytes each.
+/// Returns a definition with this number of fields, each of about 120 bytes.
 fn crd(name: &str, fields: usize) -> Value {
     let properties: serde_json::Map<String, Value> = (0..fields)
         .map(|number| {
@@ -303,7 +303,7 @@ fn crd(name: &str, fields: usize) -> Value {
     })
 }
 
-/// A ClusterServiceVersion with a description of so many KiB and an operator of no pods.
+/// Returns a ClusterServiceVersion with a description of this many KiB and an operator without pods.
 fn csv(name: &str, kib: usize) -> Value {
     let line = format!("{name} looks after things, so that nobody else has to do it every day.\n");
     let rule = |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": ["*"]});

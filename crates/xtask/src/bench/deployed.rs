@@ -1,4 +1,4 @@
-//! A cluster with OLM on it, as benches begin.
+//! A cluster with OLM deployed, as the start of a benchmark.
 
 use crate::cluster::{Cluster, UpOptions};
 use crate::deploy;
@@ -6,20 +6,20 @@ use crate::images::Built;
 use crate::kubectl::Destination;
 use crate::progress::Progress;
 
-/// The embedded cluster with OLM's programs on it.
+/// The embedded cluster with OLM's programs.
 pub(super) struct Deployed {
     pub(super) cluster: Cluster,
-    /// kubectl on it.
+    /// kubectl for the cluster.
     pub(super) destination: Destination,
-    /// The images that run.
+    /// The deployed images.
     pub(super) built: Built,
 }
 
 impl Deployed {
-    /// Starts the cluster `name` if need be and deploys the `images`.
+    /// Starts the cluster `name` if necessary and deploys the `images`.
     ///
     /// # Errors
-    /// When it cannot be started, or the images or the deployment fail.
+    /// The cluster cannot be started, or the images or the deployment fail.
     pub(super) fn on(
         name: &str,
         images: fn(&Progress) -> anyhow::Result<Built>,
@@ -37,10 +37,10 @@ impl Deployed {
         })
     }
 
-    /// Gives the operators pods with memory that is new.
+    /// Replaces the operators' pods, so that their processes start with fresh memory.
     ///
     /// # Errors
-    /// When they do not become ready again.
+    /// The operators do not become ready again.
     pub(super) fn restart(&self, progress: &Progress) -> anyhow::Result<()> {
         self.destination
             .run(&["delete", "pods", "-n", "olm", "--all", "--wait=true"])?;

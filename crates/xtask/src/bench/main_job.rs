@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: the figures of the main job, beside what upstream needs for the same.
+//! `cargo xtask bench`: prints the figures of the main job next to upstream's.
 //!
-//! Times come from watches, so they include the way to this process. Requests come from the API server's
-//! audit log. A miss is printed and fails nothing.
+//! Times come from watches, so they include the delivery to this process. Requests come from the API server's audit log. A missed
+//! target is printed and is no error.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::watch::{Sighting, Sightings};
 use crate::{demo, images};
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Accounts whose requests count.
+/// Accounts whose requests are counted.
 const ACCOUNTS: [&str; 2] = [
     "system:serviceaccount:olm:catalog-operator",
     "system:serviceaccount:olm:olm-operator",
@@ -44,7 +44,7 @@ struct Run {
 /// Runs the main job several times and prints the medians.
 ///
 /// # Errors
-/// When the main job does not come about.
+/// The main job fails.
 pub(super) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
@@ -63,7 +63,7 @@ pub(super) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
 
     let mut runs = Vec::new();
     let mut memory = Vec::new();
-    // The first run pulls images; it warms up and does not count.
+    // The first run pulls images and is not counted.
     for number in 0..=options.runs {
         let run = progress.stage(&format!("run {number} of {}", options.runs), || {
             let namespace = format!("bench-{number}");
@@ -87,7 +87,7 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
         .apply(&[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})])?;
     let kinds = ["catalogsource", "pod", "subscription", "installplan", "csv"];
     let sightings = Sightings::start(destination, namespace, &kinds)?;
-    // Watches need a moment to stand before what they are to see happens.
+    // Watches must be established before the events that they observe.
     std::thread::sleep(Duration::from_secs(2));
     let mut log = AuditTail::of_olm(&cluster.audit_log())?;
 
@@ -106,7 +106,7 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
         })
         .collect();
     let mut subscription = objects.pop().context("the demo has no Subscription")?;
-    // One bundle, as the baseline has it: the newest.
+    // Installs one bundle, the newest, as in the baseline.
     if let Some(spec) = subscription["spec"].as_object_mut() {
         spec.remove("startingCSV");
     }
@@ -136,7 +136,7 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
                 .get("olm.catalogSource")
                 .is_none()
     })?;
-    // What follows Succeeded (the Subscription's last status) belongs to the job.
+    // Requests after Succeeded, such as the Subscription's last status, belong to the job.
     std::thread::sleep(Duration::from_secs(3));
     let ours: Vec<_> = log.read()?.into_iter().filter(counts).collect();
     std::thread::sleep(Duration::from_secs(10));
@@ -165,7 +165,7 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
     })
 }
 
-/// Requests of other accounts, Events, lease renewals and watches are left out.
+/// Returns true for requests that count. Other accounts, Events, lease renewals and watches are excluded.
 fn counts(event: &AuditEvent) -> bool {
     let resource = event
         .object_ref
@@ -227,7 +227,7 @@ fn print_table(runs: &[Run], memory: &[Memory]) {
         "{:<4} {:<52} {:>16} {:>12} {:>9}",
         "", "medians", "upstream", "target", "ours"
     );
-    // How soon a pod is Ready is not OLM's doing: such rows have no target.
+    // The time until a pod is Ready does not depend on OLM, so such rows have no target.
     let row = |id: &str, what: &str, upstream: &str, target: Option<f64>, ours: f64| {
         let mark = if target.is_some_and(|target| ours > target) {
             "  MISS"

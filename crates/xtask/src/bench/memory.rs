@@ -11,10 +11,10 @@ use anyhow::Context as _;
 
 use crate::kubectl::{Destination, text};
 
-/// Time between two looks of a [`Peak`].
+/// Polling interval of [`Peak`].
 const POLL: Duration = Duration::from_millis(100);
 
-/// The process named `program` whose cgroup belongs to the pod.
+/// Returns the process named `program` whose cgroup belongs to the pod.
 pub fn find_process(program: &str, pod: &str) -> Option<PathBuf> {
     let processes = fs::read_dir("/proc").ok()?;
     processes
@@ -26,10 +26,10 @@ pub fn find_process(program: &str, pod: &str) -> Option<PathBuf> {
         })
 }
 
-/// The process of `program` in the first pod that `selector` finds.
+/// Returns the process of `program` in the first pod that `selector` matches.
 ///
 /// # Errors
-/// When there is none.
+/// There is no such process.
 pub(super) fn process_of(
     destination: &Destination,
     program: &str,
@@ -43,10 +43,10 @@ pub(super) fn process_of(
     find_process(program, pod).with_context(|| format!("no process of {program} in pod {pod}"))
 }
 
-/// A field of a process's `status` that is given in kB, in MiB.
+/// Returns a field of a process's `status` that is in kB, converted to MiB.
 ///
 /// # Errors
-/// When the process has ended.
+/// The process has exited.
 pub(super) fn field(process: &Path, name: &str) -> anyhow::Result<f64> {
     let status = fs::read_to_string(process.join("status"))
         .with_context(|| format!("{} has ended", process.display()))?;
@@ -59,7 +59,7 @@ fn kib(status: &str, name: &str) -> u64 {
     digits.parse().unwrap_or_default()
 }
 
-/// Follows the anonymous memory of a process and remembers the most it had.
+/// Polls the anonymous memory of a process and records the maximum.
 #[derive(Debug)]
 pub(super) struct Peak {
     most: Arc<AtomicU64>,
@@ -68,7 +68,7 @@ pub(super) struct Peak {
 }
 
 impl Peak {
-    /// Begins to look.
+    /// Starts polling.
     pub(super) fn of(process: PathBuf) -> Self {
         let (most, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (seen, ended) = (Arc::clone(&most), Arc::clone(&over));
@@ -86,7 +86,7 @@ impl Peak {
         }
     }
 
-    /// The most so far, in MiB.
+    /// Returns the maximum so far, in MiB.
     pub(super) fn mib(&self) -> f64 {
         self.most.load(Ordering::Relaxed) as f64 / 1024.0
     }
@@ -96,7 +96,7 @@ impl Drop for Peak {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It only reads; that it has ended is all there is to know.
+            // The thread only reads, so its result does not matter.
             let _ = thread.join();
         }
     }

@@ -14,10 +14,10 @@ mod upgrade;
 mod upstream;
 mod values;
 
-/// What the annotations of an object may have together; `kubectl apply` puts the object into one.
+/// Maximum bytes of an object's annotations; `kubectl apply` stores the object in one.
 const ANNOTATIONS: usize = 256 << 10;
 
-/// Helm, built once for all tests; `None`, after saying so, where there is no Go, which only a developer's machine may lack.
+/// Returns Helm, built once for all tests. `None`, with a note, without Go; only a developer's machine may lack it.
 fn helm() -> Option<&'static Path> {
     static HELM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = HELM.get_or_init(|| {
@@ -31,7 +31,7 @@ fn helm() -> Option<&'static Path> {
     built.as_deref()
 }
 
-/// Helm's answer to a file of values and further arguments.
+/// Returns the objects that helm renders for a file of values and further arguments, or its error.
 fn try_render(values: &str, arguments: &[&str]) -> Option<anyhow::Result<Vec<Value>>> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("values.yaml");
@@ -51,7 +51,7 @@ fn rendered(values: &str) -> Option<Vec<Value>> {
     try_render(values, &[]).map(|rendered| rendered.unwrap_or_else(|error| panic!("{values}: {error:#}")))
 }
 
-/// `Kind/name`, which is all that tells objects of the chart apart.
+/// Returns `Kind/name`, which is unique in the chart.
 fn name(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]))
@@ -73,10 +73,10 @@ const CATALOG: &str = "Deployment/catalog-operator";
 const OLM: &str = "Deployment/olm-operator";
 const PACKAGES: &str = "ClusterServiceVersion/packageserver";
 
-/// The spec of its Deployment.
+/// Path of the spec of the CSV's Deployment.
 const IN_CSV: &str = "/spec/install/spec/deployments/0/spec";
 
-/// The pod template of a program.
+/// Returns the pod template of a program.
 #[track_caller]
 fn pod<'a>(objects: &'a [Value], program: &str) -> &'a Value {
     let object = find(objects, program);
@@ -87,7 +87,7 @@ fn pod<'a>(objects: &'a [Value], program: &str) -> &'a Value {
     object.pointer(&deployment).unwrap()
 }
 
-/// On OpenShift it is called otherwise.
+/// OpenShift uses another name.
 #[test]
 fn mt_010_the_namespace_for_global_operators_has_the_name_that_is_said() {
     for (values, namespace) in [
@@ -164,7 +164,7 @@ fn the_version_of_the_chart_is_that_of_the_programs() {
     assert_eq!(chart["appVersion"], images::VERSION);
 }
 
-/// One row of `promises.yaml`.
+/// A row of `promises.yaml`.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Promise {
@@ -204,7 +204,7 @@ fn each_value_does_what_it_says() {
     }
 }
 
-/// What all programs have is said for each of them, and reaches its pods.
+/// Settings are made per program, and reach only its pods.
 #[test]
 fn settings_of_pods_reach_the_pods_of_their_program_alone() {
     let programs = [("olm", OLM), ("catalog", CATALOG), ("package", PACKAGES)];
@@ -276,8 +276,8 @@ fn settings_of_pods_reach_the_pods_of_their_program_alone() {
     }
 }
 
-/// Names and rights are those of the manifests, whatever the values say, but for names of ClusterOperators: what reads them finds them on
-/// every cluster.
+/// Values change neither names nor permissions of objects, except for the names of ClusterOperators, because readers expect them
+/// on every cluster.
 #[test]
 fn rights_and_names_do_not_depend_on_values() {
     let Some(usual) = rendered("{}") else { return };
@@ -328,7 +328,7 @@ fn rights_and_names_do_not_depend_on_values() {
     );
 }
 
-/// The namespace enforces it: pods that do not are refused.
+/// The namespace enforces the profile and rejects other pods.
 #[test]
 fn pods_keep_to_the_restricted_profile() {
     let Some(objects) = rendered("{}") else { return };
@@ -356,7 +356,7 @@ fn pods_keep_to_the_restricted_profile() {
     );
 }
 
-/// A namespace that the release is in was made before it, and is not helm's to adopt.
+/// The namespace of the release exists before the release, and helm cannot adopt it.
 #[test]
 fn the_namespace_of_the_release_itself_is_left_out() {
     for (release, left) in [("olm", "Namespace/operators"), ("operators", "Namespace/olm")] {
@@ -371,7 +371,7 @@ fn the_namespace_of_the_release_itself_is_left_out() {
     }
 }
 
-/// What is selected is there: pods by their labels, ports by their names.
+/// Selectors match existing pods by label and ports by name.
 #[test]
 fn met_001_policies_and_services_select_the_programs_by_the_labels_and_ports_they_have() {
     let Some(objects) = rendered("monitoring: {enabled: true}") else {
@@ -407,7 +407,8 @@ fn met_001_policies_and_services_select_the_programs_by_the_labels_and_ports_the
     );
 }
 
-/// What users installed lives under groups, settings and namespaces; package-server goes before who takes its APIService back.
+/// Operators of users depend on groups, settings and namespaces. package-server is deleted before the operator that removes its
+/// APIService.
 #[test]
 fn an_uninstall_leaves_what_users_depend_on() {
     let Some(helm) = helm() else { return };
@@ -439,7 +440,8 @@ fn an_uninstall_leaves_what_users_depend_on() {
         hook["metadata"]["annotations"],
         json!({"helm.sh/hook": "pre-delete", "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
     );
-    // Who renders the chart with its hooks has package-server once, or in the place of it that empty one.
+    // A rendering with hooks also contains the hook's empty package-server, which replaces the real one if applied.
+    // `uninstallHook=false` omits it.
     for (value, times) in [("true", 2), ("false", 1)] {
         let mut command = Command::new(helm);
         command.args(["template", RELEASE]).arg(folder());
@@ -466,7 +468,7 @@ fn every_object_fits_the_annotation_of_kubectl_apply() {
     assert_eq!(definitions, 8);
 }
 
-/// Dotted names of all values that are no maps of the user's.
+/// Collects the dotted names of all values, without the fields of maps that users fill.
 fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields)
@@ -497,7 +499,8 @@ fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The reference has a row for each value, and no other rows. `olm.x`, `catalog.x` and `package.x` may share one, `PROGRAM.x`.
+/// The reference has one row for each value, and no other rows. `olm.x`, `catalog.x` and `package.x` may share the row
+/// `PROGRAM.x`.
 #[test]
 fn each_value_stands_in_the_reference() {
     let text = fs::read_to_string(folder().join("values.yaml")).unwrap();

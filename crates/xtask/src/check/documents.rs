@@ -1,4 +1,4 @@
-//! Links in Markdown.
+//! Checks of links in Markdown.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,13 @@ use anyhow::{Context as _, bail};
 
 use crate::workspace;
 
-/// Where code begins and ends.
+/// Beginning and end of a code block.
 const FENCE: &str = "```";
 
-/// Relative links of the workspace's Markdown that lead nowhere: `file:line: link`.
+/// Returns broken relative links in the workspace's Markdown as `file:line: link`.
 ///
 /// # Errors
-/// When git does not answer or a file cannot be read.
+/// git fails, or a file cannot be read.
 pub(super) fn dead_links() -> anyhow::Result<Vec<String>> {
     let root = workspace::root();
     let listed = Command::new("git")
@@ -28,7 +28,7 @@ pub(super) fn dead_links() -> anyhow::Result<Vec<String>> {
     }
     let mut found = Vec::new();
     for name in String::from_utf8_lossy(&listed.stdout).lines() {
-        // A deleted file is listed until that is committed.
+        // git lists a deleted file until the deletion is committed.
         if root.join(name).is_file() {
             let dead = dead_in(&root.join(name)).with_context(|| format!("links of {name}"))?;
             found.extend(dead.iter().map(|fault| format!("{name}:{fault}")));
@@ -55,7 +55,7 @@ fn dead_in(file: &Path) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The lines outside of code blocks with their numbers.
+/// Returns the lines outside of code blocks with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -65,7 +65,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Relative links with their lines: `[text](link)` and `[name]: link`.
+/// Returns relative links with their lines: `[text](link)` and `[name]: link`.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -89,7 +89,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The anchors of a document's headings, as GitHub makes them.
+/// Returns the anchors of a document's headings, as GitHub generates them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (_, line) in prose(text) {
@@ -99,7 +99,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         if !line.starts_with('#') {
             continue;
         }
-        // Of a link in a heading only the text counts.
+        // A link in a heading contributes only its text.
         let visible: String = heading
             .split("](")
             .enumerate()

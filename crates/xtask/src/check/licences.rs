@@ -1,4 +1,4 @@
-//! Licences and origin of the packages that are built in. Asks no server and no tool.
+//! Checks licences and origin of dependencies, without a server or another tool.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,11 +9,11 @@ use spdx::{Expression, ParseMode};
 
 use crate::{process, workspace};
 
-/// The allowed licences; cargo-deny reads it, too.
+/// File with the permitted licences, which cargo-deny also reads.
 const RULES: &str = "deny.toml";
-/// What is built in where we build; what other systems need is neither fetched nor looked at.
+/// Targets that we build for. Dependencies of other systems are neither fetched nor checked.
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
-/// The only registry.
+/// The only permitted registry.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 #[derive(Debug, Deserialize)]
@@ -39,10 +39,10 @@ struct Licences {
     allow: BTreeSet<String>,
 }
 
-/// Packages under licences that are not allowed, and those that are not of crates.io.
+/// Returns packages with a licence that is not permitted, and those that are not from crates.io.
 ///
 /// # Errors
-/// When cargo cannot tell, or the rules cannot be read.
+/// cargo fails, or the rules cannot be read.
 pub(super) fn faults() -> anyhow::Result<Vec<String>> {
     let mut command = workspace::cargo();
     command.args(["metadata", "--format-version=1", "--locked"]);

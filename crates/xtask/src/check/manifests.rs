@@ -1,4 +1,4 @@
-//! What the packages' manifests say: who depends on whom.
+//! Dependencies between packages, from their manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use crate::workspace;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Package {
     pub(super) name: String,
-    /// Packages of this workspace that it is built with, tests left out.
+    /// Packages of this workspace that it is built with, except for its tests.
     pub(super) needs: BTreeSet<String>,
 }
 
-/// All packages, by name.
+/// Returns all packages, by name.
 ///
 /// # Errors
-/// When cargo cannot tell.
+/// cargo fails.
 pub(super) fn packages() -> anyhow::Result<Vec<Package>> {
     let output = workspace::cargo()
         .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -60,7 +60,7 @@ fn parse(metadata: &[u8]) -> anyhow::Result<Vec<Package>> {
         .collect())
 }
 
-/// What is not as the table says: dependencies it does not have, and lines of it that nobody needs.
+/// Returns differences from the table: dependencies that it does not permit, and entries without use.
 pub(super) fn against_the_table(
     packages: &[Package],
     table: &BTreeMap<String, BTreeSet<String>>,
@@ -91,23 +91,23 @@ pub(super) fn against_the_table(
     faults
 }
 
-/// What a package may not be built with, through whatever dependency.
+/// Packages that must not be dependencies, even indirect ones.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ban {
-    /// What it holds up, for whoever runs into it.
+    /// Reason of the rule, for the error.
     why: String,
-    /// Every one of this workspace when empty.
+    /// Packages to which the rule applies; all of the workspace if empty.
     #[serde(default)]
     packages: BTreeSet<String>,
-    /// Names of packages.
+    /// Names of forbidden packages.
     without: BTreeSet<String>,
 }
 
-/// What is built in all the same; what only tests and build scripts need is left out.
+/// Returns forbidden packages that are built in. Dependencies of tests and build scripts are excluded.
 ///
 /// # Errors
-/// When cargo cannot tell.
+/// cargo fails.
 pub(super) fn banned(bans: &[Ban]) -> anyhow::Result<Vec<String>> {
     let mut faults = Vec::new();
     for ban in bans {
@@ -191,7 +191,7 @@ mod tests {
             let ban = format!("{{why: small, packages: [{packages}], without: [{without}]}}");
             banned(&[serde_saphyr::from_str(&ban).unwrap()]).unwrap()
         };
-        // insta is for tests alone, and serde brings its macros.
+        // Only tests use insta, and serde includes its macros.
         assert_eq!(
             ban("xtask", "serde_derive, insta"),
             ["xtask is built with serde_derive (small); cargo tree --invert serde_derive tells by whom"]

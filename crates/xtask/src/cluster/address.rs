@@ -1,56 +1,56 @@
-//! The addresses of a cluster.
+//! Network addresses of a cluster.
 
 use std::net::Ipv4Addr;
 
-/// The pods' network; the same in every cluster, because no cluster can see another's.
+/// Network of the pods, the same in every cluster, because clusters cannot see each other.
 pub(super) const POD_NETWORK: &str = "10.244.0.0/16";
-/// The node's address on the pods' bridge.
+/// Address of the node on the pods' bridge.
 pub(super) const POD_GATEWAY: &str = "10.244.0.1/16";
 pub(super) const SERVICE_NETWORK: &str = "10.96.0.0/16";
-/// The API server's Service, first address of [`SERVICE_NETWORK`] as Kubernetes has it.
+/// Address of the API server's Service: the first one of [`SERVICE_NETWORK`], as in Kubernetes.
 pub(super) const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
-/// The cluster DNS Service.
+/// Address of the cluster DNS Service.
 pub(super) const DNS_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 
-/// How many clusters of one checkout can exist at the same time.
+/// Maximum number of clusters of one checkout.
 pub(super) const SLOTS: u8 = 100;
 
-/// The addresses of one cluster.
+/// Network addresses of one cluster.
 ///
-/// Clusters have network namespaces of their own, so equal addresses would not clash; they differ all the same so that
-/// a kubeconfig used in the wrong namespace reaches nothing instead of a stranger.
+/// Clusters have their own network namespaces, so equal addresses would not conflict. They differ so that a kubeconfig in the
+/// wrong namespace reaches nothing instead of another cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Addresses {
     slot: u8,
 }
 
 impl Addresses {
-    /// The addresses that belong to a slot below [`SLOTS`].
+    /// Returns the addresses of a slot below [`SLOTS`].
     pub(super) fn of_slot(slot: u8) -> Self {
         Self { slot }
     }
 
-    /// The lowest slot not in use, or nothing when all are.
+    /// Returns the lowest free slot; `None` if all are in use.
     pub(super) fn free_slot(in_use: &[u8]) -> Option<u8> {
         (0..SLOTS).find(|slot| !in_use.contains(slot))
     }
 
-    /// The node's own address; the API server and the registry listen there.
+    /// Returns the node's address, on which the API server and the registry listen.
     pub(super) fn node(self) -> Ipv4Addr {
         Ipv4Addr::new(192, 168, 77 + self.slot, 1)
     }
 
-    /// [`Addresses::node`] with its network's prefix length.
+    /// Returns [`Addresses::node`] with the prefix length of its network.
     pub(super) fn node_with_prefix(self) -> String {
         format!("{}/24", self.node())
     }
 
-    /// URL of the API server.
+    /// Returns the URL of the API server.
     pub(super) fn api_server(self) -> String {
         format!("https://{}:6443", self.node())
     }
 
-    /// `host:port` of the registry.
+    /// Returns `host:port` of the registry.
     pub(super) fn registry(self) -> String {
         format!("{}:5000", self.node())
     }

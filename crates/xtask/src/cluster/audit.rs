@@ -1,4 +1,4 @@
-//! The API server's audit log, read as events.
+//! Events of the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,14 +8,14 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-/// Start of the user names of OLM's programs.
+/// Prefix of the user names of OLM's programs.
 pub const OLM_ACCOUNTS: &str = "system:serviceaccount:olm:";
 
-/// One finished request (or the start of a watch) as the API server logged it, reduced to what tests ask about.
+/// A completed request (or the start of a watch) in the API server's log, reduced to the fields that tests use.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
-    /// Id of the request; a watch logs two events under one id.
+    /// Id of the request; a watch logs two events with one id.
     #[serde(rename = "auditID")]
     pub audit_id: String,
     /// `ResponseStarted`, `ResponseComplete` or `Panic`.
@@ -25,24 +25,24 @@ pub struct AuditEvent {
     /// Path and query.
     #[serde(rename = "requestURI")]
     pub request_uri: String,
-    /// Who asked.
+    /// User who sent the request.
     pub user: AuditUser,
-    /// On whose behalf, when that is someone else (`kubectl --as`).
+    /// Impersonated user, if there is one (`kubectl --as`).
     #[serde(default)]
     pub impersonated_user: Option<AuditUser>,
-    /// The program's own name for itself.
+    /// User agent of the program.
     #[serde(default)]
     pub user_agent: String,
-    /// What it was about; nothing for discovery and health.
+    /// Object of the request; `None` for discovery and health.
     #[serde(default)]
     pub object_ref: Option<AuditObject>,
-    /// How it was answered.
+    /// Status of the response.
     #[serde(default)]
     pub response_status: Option<AuditStatus>,
-    /// What was noted on its way, for example whether RBAC allowed it (`authorization.k8s.io/decision`).
+    /// Annotations of the API server, for example the decision of RBAC (`authorization.k8s.io/decision`).
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
-    /// When the request arrived, RFC 3339 with microseconds.
+    /// Time of arrival, RFC 3339 with microseconds.
     pub request_received_timestamp: String,
 }
 
@@ -52,13 +52,13 @@ pub struct AuditUser {
     /// User name, for example `system:serviceaccount:olm:olm-operator`.
     #[serde(default)]
     pub username: String,
-    /// What else its token says.
+    /// Further attributes from its token.
     #[serde(default)]
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl AuditUser {
-    /// The pod whose token it is; empty where it is no pod's.
+    /// Returns the pod to which the token belongs; empty for other tokens.
     pub fn pod(&self) -> &str {
         let pods = self.extra.get("authentication.kubernetes.io/pod-name");
         pods.and_then(|pods| pods.first()).map_or("", String::as_str)
@@ -90,13 +90,13 @@ pub struct AuditStatus {
     /// HTTP status code.
     #[serde(default)]
     pub code: u16,
-    /// Why it was refused; empty where it was not.
+    /// Reason of a rejection; empty otherwise.
     #[serde(default)]
     pub message: String,
 }
 
 impl AuditEvent {
-    /// A finished request that changed something: a create, update, patch or delete answered with 2xx.
+    /// Returns true for a completed request that changed an object: create, update, patch or delete with status 2xx.
     pub fn is_write(&self) -> bool {
         self.is_write_request()
             && self
@@ -105,18 +105,17 @@ impl AuditEvent {
                 .is_some_and(|status| (200..300).contains(&status.code))
     }
 
-    /// The same, however it was answered.
+    /// Returns the same, regardless of the status.
     pub fn is_write_request(&self) -> bool {
         self.stage == "ResponseComplete"
             && ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
     }
 }
 
-/// All events of the log, in the order the API server finished the requests. A line that is still being written is left
-/// out.
+/// Returns all events of the log, in the order in which requests completed. An incomplete last line is ignored.
 ///
 /// # Errors
-/// When the log cannot be read or a complete line of it is not an event.
+/// The log cannot be read, or a complete line is no event.
 pub fn read(log: &Path) -> anyhow::Result<Vec<AuditEvent>> {
     let text = fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
     parse(&text).with_context(|| format!("cannot understand {}", log.display()))
@@ -131,19 +130,19 @@ fn parse(text: &str) -> anyhow::Result<Vec<AuditEvent>> {
         .collect()
 }
 
-/// The log from some moment on, read while it grows.
+/// Reads new events of a growing log.
 #[derive(Debug)]
 pub struct AuditTail {
     log: File,
-    /// The start of a line that is still being written.
+    /// Beginning of an incomplete line.
     partial: Vec<u8>,
 }
 
 impl AuditTail {
-    /// Begins at the log's end; from there on the requests of OLM's programs count.
+    /// Starts at the end of the log and reads the requests of OLM's programs.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// The log cannot be read.
     pub fn of_olm(log: &Path) -> anyhow::Result<Self> {
         let mut file = File::open(log).with_context(|| format!("cannot open {}", log.display()))?;
         file.seek(SeekFrom::End(0))?;
@@ -153,10 +152,10 @@ impl AuditTail {
         })
     }
 
-    /// What was asked since the last look. A line that is still being written comes with the next.
+    /// Returns the events since the last call. An incomplete line is returned by the next call.
     ///
     /// # Errors
-    /// When the log cannot be read or a line that counts is not an event.
+    /// The log cannot be read, or a line of OLM's programs is no event.
     pub fn read(&mut self) -> anyhow::Result<Vec<AuditEvent>> {
         self.log
             .read_to_end(&mut self.partial)
@@ -170,7 +169,7 @@ impl AuditTail {
         let text = std::mem::replace(&mut self.partial, rest);
         String::from_utf8_lossy(&text)
             .lines()
-            // Others are not even parsed, so that the reader is quick.
+            // Other lines are not parsed, to save time.
             .filter(|line| line.contains(OLM_ACCOUNTS))
             .map(|line| serde_json::from_str(line).with_context(|| format!("not an audit event: {line}")))
             .collect()

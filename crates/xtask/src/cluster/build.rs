@@ -1,4 +1,4 @@
-//! Builds the cluster's programs from the Go modules under `e2e/cluster`, and the images the cluster itself needs.
+//! Builds the cluster's programs from the Go modules under `e2e/cluster`, and the images that the cluster itself needs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use crate::oci_layout::{self, ImageConfig, LayerFile};
 use crate::progress::Progress;
 use crate::{interrupt, workspace};
 
-/// Reference under which the pause image is loaded and named to containerd.
+/// Reference of the pause image in the registry and in containerd's configuration.
 pub(super) const PAUSE_IMAGE: &str = "registry.k8s.io/pause:embedded";
-/// Reference under which the CoreDNS image is loaded and deployed.
+/// Reference of the CoreDNS image in the registry and in its Deployment.
 pub(super) const DNS_IMAGE: &str = "registry.k8s.io/coredns:embedded";
 
 const REPORT_EVERY: Duration = Duration::from_secs(15);
 
-/// One program to build.
+/// A program to build.
 struct Target {
-    /// File in the folder of binaries.
+    /// File name in the folder of binaries.
     binary: &'static str,
     /// Module folder, below `e2e/cluster`.
     module: &'static str,
     package: &'static str,
-    /// Whether it runs in a container and is packed into an image.
+    /// True if it runs in a container and is packed into an image.
     is_image: bool,
-    /// What it costs when Go's cache is empty, for the progress line.
+    /// Build time with an empty Go cache, for progress messages.
     cold: &'static str,
 }
 
@@ -57,7 +57,7 @@ const TARGETS: [Target; 3] = [
     },
 ];
 
-/// Not part of a cluster: what renders the chart, and what it is tested with.
+/// Renders the chart. It is no part of a cluster.
 const HELM: Target = Target {
     binary: "helm",
     is_image: false,
@@ -66,7 +66,7 @@ const HELM: Target = Target {
     cold: "about 2 minutes",
 };
 
-/// The same: what evaluates alerts.
+/// Evaluates alerts. It is no part of a cluster, either.
 const ALERTS: Target = Target {
     binary: "alerts",
     is_image: false,
@@ -75,32 +75,33 @@ const ALERTS: Target = Target {
     cold: "about 2 minutes",
 };
 
-/// Path of the image tar with the given program, in the form `cluster load` takes.
+/// Returns the path of the image tar with the program, for `cluster load`.
 pub(super) fn image(program: &str) -> PathBuf {
     layout::binaries().join(format!("{program}.tar"))
 }
 
-/// Builds what is missing or older than its sources. Does not need root.
+/// Builds programs that are missing or older than their sources. Does not need root.
 ///
 /// # Errors
-/// When Go is missing or a build fails; the compiler's own words have then been printed.
+/// Go is missing, or a build fails; the compiler's messages were printed before.
 pub fn build(progress: &Progress) -> anyhow::Result<()> {
     build_all(&TARGETS, progress)
 }
 
-/// The program `helm`, built if it is missing or older than its module. Does not need root.
+/// Returns the program `helm`, built if it is missing or older than its module. Does not need root.
 ///
 /// # Errors
-/// Those of [`build`].
+/// The errors of [`build`].
 pub fn helm(progress: &Progress) -> anyhow::Result<PathBuf> {
     build_all(&[HELM], progress)?;
     Ok(HELM.path())
 }
 
-/// The program that evaluates alerts (`e2e/cluster/alerts`), built if it is missing or older than its module. Does not need root.
+/// Returns the program that evaluates alerts (`e2e/cluster/alerts`), built if it is missing or older than its module. Does not
+/// need root.
 ///
 /// # Errors
-/// Those of [`build`].
+/// The errors of [`build`].
 pub fn alerts(progress: &Progress) -> anyhow::Result<PathBuf> {
     build_all(&[ALERTS], progress)?;
     Ok(ALERTS.path())
@@ -109,7 +110,7 @@ pub fn alerts(progress: &Progress) -> anyhow::Result<PathBuf> {
 fn build_all(targets: &[Target], progress: &Progress) -> anyhow::Result<()> {
     let sources = workspace::root().join("e2e/cluster");
     let version = kubernetes_version(&fs::read_to_string(sources.join("go.mod"))?)?;
-    // Asked first without the lock, which only who may write here can take.
+    // Checked first without the lock, because taking it requires write permission here.
     if targets
         .iter()
         .map(|target| target.is_current(&sources, &version))
@@ -151,7 +152,7 @@ impl Target {
         layout::binaries().join(self.binary)
     }
 
-    /// Holds the fingerprint of the sources the binary was built from.
+    /// Returns the file with the fingerprint of the sources from which the binary was built.
     fn stamp(&self) -> PathBuf {
         layout::binaries().join(format!(".{}.stamp", self.binary))
     }
@@ -168,7 +169,7 @@ fn go_build(target: &Target, sources: &Path, version: &Version, progress: &Progr
     let mut go = Command::new("go");
     go.current_dir(sources.join(target.module))
         .env("CGO_ENABLED", "0")
-        // Without debug information a tenth of the compiler's time is saved.
+        // Omitting debug information saves a tenth of the compile time.
         .args([
             "build",
             "-trimpath",
@@ -181,7 +182,7 @@ fn go_build(target: &Target, sources: &Path, version: &Version, progress: &Progr
         .arg(target.path())
         .arg(target.package)
         .stdin(Stdio::null())
-        // stdout is for data of ours
+        // Stdout is reserved for our own data.
         .stdout(Stdio::null());
     let mut child = go.spawn().context(
         "cannot run `go`: the cluster's programs are built with Go 1.25 or later (https://go.dev/dl)",
@@ -235,7 +236,7 @@ struct Version {
 }
 
 impl Version {
-    /// Without these the API server calls itself 0.0.0, and every check of a minimum version fails.
+    /// Without these flags the API server reports version 0.0.0, and every check of a minimum version fails.
     fn linker_flags(&self) -> String {
         let mut flags = "-s -w".to_owned();
         for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
@@ -269,7 +270,7 @@ fn kubernetes_version(go_mod: &str) -> anyhow::Result<Version> {
     }
 }
 
-/// A hash over a module's sources and what is stamped into its binaries.
+/// Returns a hash of a module's sources and of the linker flags.
 fn fingerprint(module: &Path, version: &Version) -> anyhow::Result<String> {
     let mut files = Vec::new();
     collect(module, &mut files)?;
@@ -285,7 +286,7 @@ fn fingerprint(module: &Path, version: &Version) -> anyhow::Result<String> {
     Ok(hex::encode(hash.finalize()))
 }
 
-/// The files of the Go module in `folder`, those of modules nested in it left out.
+/// Collects the files of the Go module in `folder`, without nested modules.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();

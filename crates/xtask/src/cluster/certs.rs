@@ -1,4 +1,4 @@
-//! The cluster's certificates, made once per cluster and kept with its state.
+//! Certificates of the cluster, created once and kept with its state.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,15 +17,15 @@ use rcgen::{
 
 use super::address::{API_SERVICE, Addresses};
 
-/// Written last: while it is missing, everything is made anew.
+/// File that is written last; without it, everything is created again.
 const COMPLETE: &str = "complete";
 
-/// One certificate to make: file name without ending, and who it is for.
+/// A certificate to create: file name without extension, and its subject.
 struct Identity {
     file: &'static str,
     common_name: String,
     organisation: Option<&'static str>,
-    /// Names and addresses it serves under; none for a client certificate.
+    /// Names and addresses of a server certificate; empty for a client certificate.
     serves: Vec<SanType>,
 }
 
@@ -44,10 +44,10 @@ impl Identity {
     }
 }
 
-/// Makes all certificates and keys in `folder` unless they are there.
+/// Creates all certificates and keys in `folder` unless they exist.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// A file cannot be written.
 pub(super) fn create(folder: &Path, node: &str, addresses: Addresses) -> anyhow::Result<()> {
     if folder.join(COMPLETE).exists() {
         return Ok(());
@@ -57,7 +57,7 @@ pub(super) fn create(folder: &Path, node: &str, addresses: Addresses) -> anyhow:
     for identity in identities(node, addresses)? {
         issue(folder, &identity, &authority)?;
     }
-    // Aggregated API servers trust this authority for user names in headers; it must not be the clients' one.
+    // Aggregated API servers trust this authority for user names in headers, so it must differ from that of clients.
     let front_proxy = create_authority(folder, "front-proxy-ca", "front-proxy-ca")?;
     issue(
         folder,
@@ -174,7 +174,7 @@ fn params(common_name: &str, organisation: Option<&str>) -> CertificateParams {
             .distinguished_name
             .push(DnType::OrganizationName, organisation);
     }
-    // Wide on both sides: a cluster for tests must not care about this machine's clock.
+    // A long validity, so that the machine's clock does not matter for a test cluster.
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2120, 1, 1);
     params
@@ -192,10 +192,10 @@ fn write_key(path: &Path, pem: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The kubeconfig of one of the client certificates in `pki`, certificates included, as JSON (which YAML readers take).
+/// Returns a kubeconfig with a client certificate in `pki`, as JSON, which YAML parsers accept.
 ///
 /// # Errors
-/// When a certificate cannot be read.
+/// A certificate cannot be read.
 pub(super) fn kubeconfig(pki: &Path, cluster: &str, identity: &str, server: &str) -> anyhow::Result<String> {
     let read = |file: String| {
         let path = pki.join(file);

@@ -1,18 +1,18 @@
-//! The cgroup under which all pods of a cluster live, in every hierarchy the kernel has.
+//! The cgroup of all pods of a cluster, in every hierarchy of the kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// What all pods together get of a busy processor, as the kernel's two versions count it: eight times what a session of other
-/// programs gets, so that a compiler at work beside the cluster does not starve them.
+/// CPU weight of all pods together, for both versions of cgroups. It is eight times the default, so that compilers on the machine
+/// do not starve the cluster.
 const WEIGHTS: [(&str, &str); 2] = [("cpu.shares", "8192"), ("cpu.weight", "800")];
 
-/// Makes the cluster's cgroup in each hierarchy. Needs root.
+/// Creates the cluster's cgroup in each hierarchy. Needs root.
 ///
 /// # Errors
-/// When a hierarchy refuses.
+/// The cgroup cannot be created in a hierarchy.
 pub(super) fn create(key: &str) -> anyhow::Result<()> {
     for folder in folders(key)? {
         fs::create_dir_all(&folder)
@@ -22,7 +22,7 @@ pub(super) fn create(key: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A machine that does not let itself be told has a slower cluster, and no other harm.
+/// Sets the weights. A failure is ignored, because it only makes the cluster slower.
 fn weigh(folder: &Path) {
     for (file, weight) in WEIGHTS {
         let file = folder.join(file);
@@ -32,10 +32,10 @@ fn weigh(folder: &Path) {
     }
 }
 
-/// Ids of the processes in the cluster's cgroup and below, each once.
+/// Returns the ids of processes in the cluster's cgroup and below, without duplicates.
 ///
 /// # Errors
-/// When the mounts cannot be read.
+/// The mounts cannot be read.
 pub(super) fn processes(key: &str) -> anyhow::Result<Vec<u32>> {
     let mut found = Vec::new();
     for folder in folders(key)? {
@@ -49,10 +49,10 @@ pub(super) fn processes(key: &str) -> anyhow::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Removes the cluster's cgroup; what still holds a process stays.
+/// Deletes the cluster's cgroup, except for parts that still contain a process.
 ///
 /// # Errors
-/// When the mounts cannot be read.
+/// The mounts cannot be read.
 pub(super) fn delete(key: &str) -> anyhow::Result<()> {
     for folder in folders(key)? {
         walk(&folder, &mut |cgroup| {
@@ -62,12 +62,12 @@ pub(super) fn delete(key: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether any part of the cluster's cgroup is left.
+/// Returns true if any part of the cluster's cgroup exists.
 pub(super) fn exists(key: &str) -> bool {
     folders(key).is_ok_and(|folders| folders.iter().any(|folder| folder.exists()))
 }
 
-/// Calls `visit` for every folder below and including `folder`, deepest first.
+/// Calls `visit` for `folder` and every folder below, deepest first.
 fn walk(folder: &Path, visit: &mut dyn FnMut(&Path)) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -87,7 +87,7 @@ fn folders(key: &str) -> anyhow::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Mount points of all cgroup file systems below `/sys/fs/cgroup`, from the text of a mountinfo file.
+/// Returns the mount points of all cgroup file systems below `/sys/fs/cgroup`, from the text of a mountinfo file.
 fn hierarchies(mounts: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = mounts
         .lines()

@@ -1,4 +1,4 @@
-//! `cargo xtask cluster …`.
+//! The commands `cargo xtask cluster …`.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
@@ -10,10 +10,10 @@ use crate::args::{ClusterCommand, ClusterName, Output};
 use crate::interrupt;
 use crate::progress::{Progress, seconds};
 
-/// Runs one of the cluster commands.
+/// Runs a cluster command.
 ///
 /// # Errors
-/// Those of the command.
+/// The errors of the command.
 pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
     match command {
         ClusterCommand::Up { cluster, no_node } => up(&cluster, no_node)?,
@@ -43,7 +43,7 @@ pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
                 &format!("exec{} -- {}", flag(&cluster.name), words.join(" ")),
             )?;
             let (program, arguments) = command.split_first().context("no command given")?;
-            // Only returns when it failed.
+            // `exec` only returns if it fails.
             return Err(Cluster::open(&cluster.name)?
                 .command(program)
                 .args(arguments)

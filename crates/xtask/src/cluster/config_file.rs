@@ -1,4 +1,4 @@
-//! Writes the programs' configuration.
+//! Writes configuration files of the cluster's programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,19 +6,19 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-/// Writes `text` to `path`, with the folders it needs, unless that is its content already: kube-proxy ends itself when
-/// its configuration is touched.
+/// Writes `text` to `path` and creates missing folders, unless the content is unchanged. kube-proxy exits if its configuration is
+/// modified.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write_with_mode(path, text, 0o644)
 }
 
-/// Like [`write()`], with the given permission bits.
+/// Does the same as [`write()`], with the given permission bits.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub(super) fn write_with_mode(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     if fs::read_to_string(path).is_ok_and(|found| found == text) {
         return Ok(());
@@ -27,7 +27,7 @@ pub(super) fn write_with_mode(path: &Path, text: &str, mode: u32) -> anyhow::Res
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(cannot)?;
     }
-    // In one step, so that nobody reads half of it.
+    // Renamed into place, so that no program reads a partial file.
     let partial = path.with_added_extension("partial");
     fs::write(&partial, text).with_context(cannot)?;
     fs::set_permissions(&partial, fs::Permissions::from_mode(mode)).with_context(cannot)?;

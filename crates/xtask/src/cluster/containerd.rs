@@ -1,4 +1,4 @@
-//! containerd and the CNI network it gives to pods.
+//! containerd and its CNI network for pods.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use super::layout::Layout;
 use super::packages::CNI_PLUGINS;
 use super::processes::Program;
 
-/// Writes containerd's, CNI's and the registry hosts' configuration.
+/// Writes the configuration of containerd, CNI and the registry hosts.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// A file cannot be written.
 pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
     config_file::write(&config_path(layout), &render_config(layout))?;
     config_file::write(
@@ -27,7 +27,7 @@ pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result
     )
 }
 
-/// containerd with sockets and state of its own.
+/// Returns containerd with its own sockets and state.
 pub(super) fn program(layout: &Layout) -> Program {
     Program::new(
         "containerd",
@@ -99,7 +99,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
     )
 }
 
-/// Every registry name, quay.io and docker.io alike, is answered by the cluster's own registry and by nothing else.
+/// Renders the hosts configuration, which redirects every registry name, such as quay.io and docker.io, to the cluster's
+/// registry.
 fn render_hosts(addresses: Addresses) -> String {
     let registry = addresses.registry();
     format!(
@@ -119,7 +120,7 @@ fn render_network(layout: &Layout) -> anyhow::Result<String> {
                 "hairpinMode": true,
                 "ipam": {
                     "type": "host-local",
-                    // Gone with the containers: no address stays taken by a pod of an earlier run.
+                    // Removed with the containers, so that pods of an earlier run occupy no addresses.
                     "dataDir": layout.run().join("addresses"),
                     "ranges": [[{ "subnet": POD_NETWORK }]],
                     "routes": [{ "dst": "0.0.0.0/0" }],
@@ -131,7 +132,7 @@ fn render_network(layout: &Layout) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&network)?)
 }
 
-/// A path as a TOML string.
+/// Returns a path as a TOML string.
 fn quoted(path: &Path) -> String {
     format!("{:?}", path.display().to_string())
 }

@@ -1,4 +1,4 @@
-//! etcd, kube-apiserver, kube-controller-manager and kube-scheduler: their configuration and command lines.
+//! Configuration and command lines of etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use super::{certs, config_file};
 /// Writes the kubeconfigs and the audit policy.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// A file cannot be written.
 pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
     for identity in ["admin", "controller-manager", "scheduler", "proxy", "kubelet"] {
         let text = certs::kubeconfig(&layout.pki(), layout.name(), identity, &addresses.api_server())?;
@@ -24,7 +24,7 @@ pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result
         config_file::write_with_mode(&path, &text, 0o600)?;
     }
     fs::create_dir_all(layout.audit_log().with_file_name(""))?;
-    // RequestReceived would count every request twice.
+    // With RequestReceived, every request would be logged twice.
     let policy = json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
@@ -37,12 +37,12 @@ pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result
     )
 }
 
-/// Path of the kubeconfig of one of the cluster's own programs.
+/// Returns the path of the kubeconfig of one of the cluster's programs.
 pub(super) fn kubeconfig(layout: &Layout, identity: &str) -> std::path::PathBuf {
     layout.config().join(format!("{identity}.kubeconfig"))
 }
 
-/// etcd, listening on the namespace's loopback only.
+/// Returns etcd, listening only on the loopback address of the namespace.
 pub(super) fn etcd(layout: &Layout) -> Program {
     kubernetes(
         "etcd",
@@ -54,7 +54,7 @@ pub(super) fn etcd(layout: &Layout) -> Program {
             "--listen-peer-urls=http://127.0.0.1:2380".into(),
             "--initial-advertise-peer-urls=http://127.0.0.1:2380".into(),
             format!("--initial-cluster={}=http://127.0.0.1:2380", layout.name()),
-            // A test cluster need not survive a power cut.
+            // A test cluster need not survive a power failure.
             "--unsafe-no-fsync".into(),
             "--quota-backend-bytes=8589934592".into(),
             "--auto-compaction-mode=periodic".into(),
@@ -64,7 +64,7 @@ pub(super) fn etcd(layout: &Layout) -> Program {
     )
 }
 
-/// kube-apiserver with its default admission plugins, RBAC and an audit log.
+/// Returns kube-apiserver with its default admission plugins, RBAC and an audit log.
 pub(super) fn api_server(layout: &Layout, addresses: Addresses) -> Program {
     let pki = layout.pki();
     let file = |name: &str| pki.join(name).display().to_string();
@@ -77,7 +77,7 @@ pub(super) fn api_server(layout: &Layout, addresses: Addresses) -> Program {
             format!("--service-cluster-ip-range={SERVICE_NETWORK}"),
             "--authorization-mode=Node,RBAC".into(),
             "--allow-privileged=true".into(),
-            // A test has a policy that changes what others apply; beta, and off by default.
+            // One test changes applied objects by such a policy, which is beta and disabled by default.
             "--feature-gates=MutatingAdmissionPolicy=true".into(),
             "--runtime-config=admissionregistration.k8s.io/v1beta1=true".into(),
             format!("--client-ca-file={}", file("ca.crt")),
@@ -89,7 +89,7 @@ pub(super) fn api_server(layout: &Layout, addresses: Addresses) -> Program {
                 file("apiserver-kubelet-client.crt")
             ),
             format!("--kubelet-client-key={}", file("apiserver-kubelet-client.key")),
-            // By name it would ask a DNS server that does not exist here.
+            // Host names would require a DNS server, which does not exist here.
             "--kubelet-preferred-address-types=InternalIP".into(),
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local".into(),
             format!("--service-account-key-file={}", file("service-accounts.pub")),
@@ -109,13 +109,13 @@ pub(super) fn api_server(layout: &Layout, addresses: Addresses) -> Program {
                 layout.config().join("audit-policy.json").display()
             ),
             format!("--audit-log-path={}", layout.audit_log().display()),
-            // In megabytes: no rotation, or readers would lose their place.
+            // In megabytes. There must be no rotation, because readers would lose their position.
             "--audit-log-maxsize=1000000".into(),
         ],
     )
 }
 
-/// kube-controller-manager, each controller under its own ServiceAccount as in a cluster made by kubeadm.
+/// Returns kube-controller-manager, with each controller under its own ServiceAccount as in kubeadm clusters.
 pub(super) fn controller_manager(layout: &Layout) -> Program {
     let pki = layout.pki();
     let file = |name: &str| pki.join(name).display().to_string();
@@ -135,7 +135,7 @@ pub(super) fn controller_manager(layout: &Layout) -> Program {
             ),
             format!("--cluster-signing-cert-file={}", file("ca.crt")),
             format!("--cluster-signing-key-file={}", file("ca.key")),
-            // The defaults (20, 30) would be the bottleneck of every measurement at scale.
+            // The defaults (20, 30) would limit every measurement at scale.
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
         ],
@@ -154,7 +154,7 @@ pub(super) fn scheduler(layout: &Layout) -> Program {
     )
 }
 
-/// One of the programs in the Kubernetes binary.
+/// Returns one of the programs in the Kubernetes binary.
 pub(super) fn kubernetes(name: &'static str, arguments: impl IntoIterator<Item = String>) -> Program {
     let mut command = vec![kubernetes_binary().display().to_string(), name.to_owned()];
     command.extend(arguments);

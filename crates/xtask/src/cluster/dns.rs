@@ -1,12 +1,12 @@
-//! Cluster DNS.
+//! DNS of the cluster.
 
 use super::address::DNS_SERVICE;
 use super::build::DNS_IMAGE;
 
-/// Path, on the API server, that answers once DNS does.
+/// Path on the API server that responds when DNS is ready.
 pub(super) const READY_PATH: &str = "/api/v1/namespaces/kube-system/services/kube-dns:ready/proxy/ready";
 
-/// The objects that run CoreDNS.
+/// Returns the objects that run CoreDNS.
 pub(super) fn manifest() -> String {
     include_str!("../../../../e2e/cluster/coredns/manifest.yaml")
         .replace("image: IMAGE", &format!("image: {DNS_IMAGE}"))

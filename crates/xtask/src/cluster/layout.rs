@@ -1,4 +1,4 @@
-//! Where a cluster keeps what: its state in `target/cluster/NAME`, sockets and mounts in a short folder under `/run`.
+//! Paths of a cluster: state in `target/cluster/NAME`, sockets and mounts in a short folder under `/run`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::workspace;
 
-/// Longest path a Unix socket can have, without the closing zero byte.
+/// Maximum length of a Unix socket's path, without the final zero byte.
 const SOCKET_PATH_LIMIT: usize = 107;
-/// Longest cluster name: it becomes a folder, a network namespace and a node name.
+/// Maximum length of a cluster name, which is also the name of a folder, a network namespace and a node.
 const NAME_LIMIT: usize = 30;
-/// Names of `target/cluster` that are not clusters.
+/// Names in `target/cluster` that are no clusters.
 const RESERVED: [&str; 1] = ["bin"];
 
-/// Paths and names of one cluster. Holds no state and touches no disk.
+/// Paths and names of one cluster. Has no state and does no I/O.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     name: String,
@@ -23,10 +23,10 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a cluster of this checkout.
+    /// Returns the layout of a cluster of this checkout.
     ///
     /// # Errors
-    /// When the name could not be a folder, node and namespace name.
+    /// The name is invalid for a folder, node or namespace.
     pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
         Self::under(&workspace::clusters(), name)
     }
@@ -45,7 +45,7 @@ impl Layout {
             );
         }
         let state = clusters.join(name);
-        // Two checkouts may each have a cluster `default`: what is named machine-wide carries the path's hash too.
+        // Two checkouts may each have a cluster `default`, so machine-wide names include a hash of the path.
         let hash = hex::encode(Sha256::digest(state.as_os_str().as_encoded_bytes()));
         Ok(Self {
             name: name.to_owned(),
@@ -54,42 +54,42 @@ impl Layout {
         })
     }
 
-    /// The cluster's name, which is also its node's name.
+    /// Returns the cluster's name, which is also the node's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Name of what is shared by the whole machine: network namespace, cgroup, folder in `/run`.
+    /// Returns the name of machine-wide objects: network namespace, cgroup, folder in `/run`.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Everything that outlives a stop.
+    /// Returns the folder of everything that is kept after a stop.
     pub(crate) fn state(&self) -> &Path {
         &self.state
     }
 
-    /// Sockets, process records and mounts: gone after a stop.
+    /// Returns the folder of sockets, process records and mounts, which is deleted at a stop.
     pub(crate) fn run(&self) -> PathBuf {
         Path::new("/run").join(&self.key)
     }
 
-    /// The network namespace's file.
+    /// Returns the file of the network namespace.
     pub(crate) fn network_namespace(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.key)
     }
 
-    /// What is needed to start the cluster again; its presence makes the cluster exist.
+    /// Returns the file with the data for a restart. The cluster exists if the file does.
     pub(crate) fn record(&self) -> PathBuf {
         self.state.join("cluster.json")
     }
 
-    /// Certificates and keys.
+    /// Returns the folder of certificates and keys.
     pub(crate) fn pki(&self) -> PathBuf {
         self.state.join("pki")
     }
 
-    /// Configuration files of the programs.
+    /// Returns the folder of the programs' configuration files.
     pub(crate) fn config(&self) -> PathBuf {
         self.state.join("config")
     }
@@ -98,25 +98,24 @@ impl Layout {
         self.state.join("kubeconfig")
     }
 
-    /// Log of one program.
+    /// Returns the log of a program.
     pub(crate) fn log(&self, program: &str) -> PathBuf {
         self.state.join("logs").join(format!("{program}.log"))
     }
 
-    /// The API server's audit log: one JSON event a line, level Metadata, stage RequestReceived left out.
+    /// Returns the API server's audit log: one JSON event per line, level Metadata, without stage RequestReceived.
     pub(crate) fn audit_log(&self) -> PathBuf {
         self.state.join("audit/audit.log")
     }
 
-    /// Folder of `hosts.toml` files that sends every registry name to the cluster's own registry.
+    /// Returns the folder of `hosts.toml` files that redirect every registry name to the cluster's registry.
     ///
-    /// containerd reads it, and it is meant to be mounted into pods that pull by themselves (`--registry-config`), so
-    /// its place does not change.
+    /// containerd reads it, and pods that pull images themselves can mount it (`--registry-config`). So its path is constant.
     pub(crate) fn registry_config(&self) -> PathBuf {
         self.state.join("registry-config")
     }
 
-    /// Folder with a `kubectl` that talks to this cluster.
+    /// Returns the folder with a `kubectl` for this cluster.
     pub(crate) fn wrappers(&self) -> PathBuf {
         self.state.join("bin")
     }
@@ -125,12 +124,12 @@ impl Layout {
         self.run().join("containerd.sock")
     }
 
-    /// containerd's volatile state, with the containers' root file systems mounted below.
+    /// Returns containerd's volatile state, with the containers' root file systems mounted below.
     pub(crate) fn containerd_state(&self) -> PathBuf {
         self.run().join("containerd")
     }
 
-    /// kubelet's folder: with the state, unless its sockets' paths would be too long there.
+    /// Returns kubelet's folder: part of the state, unless the paths of its sockets would be too long.
     pub(crate) fn kubelet(&self) -> PathBuf {
         let folder = self.state.join("kubelet");
         // kubelet appends a random suffix to this name before it renames the socket.
@@ -142,18 +141,18 @@ impl Layout {
         }
     }
 
-    /// Folders under which any mount belongs to this cluster.
+    /// Returns the folders whose mounts all belong to this cluster.
     pub(crate) fn mount_roots(&self) -> [PathBuf; 2] {
         [self.state.clone(), self.run()]
     }
 }
 
-/// The binary with all Kubernetes programs, shared by all clusters of the checkout.
+/// Returns the binary with all Kubernetes programs, which the clusters of a checkout share.
 pub(crate) fn kubernetes_binary() -> PathBuf {
     binaries().join("kube-all")
 }
 
-/// Folder of built programs and of the cluster's own images.
+/// Returns the folder of built programs and of the cluster's own images.
 pub fn binaries() -> PathBuf {
     workspace::clusters().join("bin")
 }

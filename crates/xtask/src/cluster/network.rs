@@ -1,4 +1,4 @@
-//! The cluster's network namespace: the only place its addresses exist, with no way out of it.
+//! Network namespace of the cluster. The cluster's addresses only exist there, and no route leads out of it.
 
 use std::process::{Command, Stdio};
 
@@ -7,17 +7,17 @@ use anyhow::{Context as _, bail};
 use super::address::{Addresses, POD_GATEWAY, SERVICE_NETWORK};
 use super::layout::Layout;
 
-/// Makes the namespace with its two bridges, unless it is there. Needs root.
+/// Creates the namespace with its two bridges, unless it exists. Needs root.
 ///
 /// # Errors
-/// When `ip` or a kernel setting fails; the message carries what it said.
+/// `ip` or a kernel setting fails; the error includes the output.
 pub(super) fn create(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
     if layout.network_namespace().exists() {
         return Ok(());
     }
     let created = run("ip", &["netns", "add", layout.key()]).and_then(|()| fill(layout.key(), addresses));
     if created.is_err() {
-        // A half-made namespace would pass for a finished one next time.
+        // The next start would take an incomplete namespace for a finished one.
         let _ = delete(layout);
     }
     created
@@ -25,7 +25,7 @@ pub(super) fn create(layout: &Layout, addresses: Addresses) -> anyhow::Result<()
 
 fn fill(namespace: &str, addresses: Addresses) -> anyhow::Result<()> {
     let node = addresses.node_with_prefix();
-    // `node0` is a bridge without ports because it can be had on every kernel, which a dummy device cannot.
+    // `node0` is a bridge without ports, because every kernel has bridges but not every one has dummy devices.
     for command in [
         "link set lo up".to_owned(),
         "link add node0 type bridge".to_owned(),
@@ -34,16 +34,16 @@ fn fill(namespace: &str, addresses: Addresses) -> anyhow::Result<()> {
         "link add cni0 type bridge".to_owned(),
         format!("addr add {POD_GATEWAY} dev cni0"),
         "link set cni0 up".to_owned(),
-        // kube-proxy rewrites these only after the kernel has found them a route.
+        // kube-proxy only rewrites packets for which the kernel has a route.
         format!("route add {SERVICE_NETWORK} dev node0"),
-        // Whatever else is asked for fails at once instead of after a timeout.
+        // Connections to all other addresses fail at once instead of after a timeout.
         "route add unreachable default".to_owned(),
     ] {
         let mut arguments = vec!["-n", namespace];
         arguments.extend(command.split(' '));
         run("ip", &arguments)?;
     }
-    // The second lets kube-proxy see what pods send each other through the bridge; kernels without the module lack it.
+    // The second setting lets kube-proxy see packets between pods on the bridge. Kernels without the module lack it.
     let settings = "echo 1 > /proc/sys/net/ipv4/ip_forward && \
                     { test ! -e /proc/sys/net/bridge/bridge-nf-call-iptables || \
                     echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables; }";
@@ -59,10 +59,10 @@ fn fill(namespace: &str, addresses: Addresses) -> anyhow::Result<()> {
     )
 }
 
-/// Deletes the namespace and every device in it; nothing happens when it is not there.
+/// Deletes the namespace and every device in it. Does nothing if it does not exist.
 ///
 /// # Errors
-/// When `ip` fails.
+/// `ip` fails.
 pub(super) fn delete(layout: &Layout) -> anyhow::Result<()> {
     if !layout.network_namespace().exists() {
         return Ok(());
@@ -70,9 +70,9 @@ pub(super) fn delete(layout: &Layout) -> anyhow::Result<()> {
     run("ip", &["netns", "delete", layout.key()])
 }
 
-/// A command that will run `program` inside the namespace, under the pid it is started with.
+/// Returns a command that runs `program` inside the namespace. The process id stays that of the started command.
 ///
-/// `ip netns exec` would also give it a mount namespace of its own, in which mounts no longer reach the containers.
+/// `ip netns exec` would also create a mount namespace, whose mounts containers cannot see.
 pub(super) fn enter(layout: &Layout, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("nsenter");
     command

@@ -1,4 +1,4 @@
-//! kubelet and kube-proxy: their configuration and command lines.
+//! Configuration and command lines of kubelet and kube-proxy.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use super::control_plane::{kubeconfig, kubernetes};
 use super::layout::Layout;
 use super::processes::Program;
 
-/// Writes both programs' configuration and the node's resolv.conf.
+/// Writes the configuration of both programs, and the node's resolv.conf.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// A file cannot be written.
 pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
     for (file, content) in [
         ("kubelet.json", kubelet_config(layout)),
@@ -20,14 +20,14 @@ pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
         let path = layout.config().join(file);
         config_file::write(&path, &serde_json::to_string_pretty(&content)?)?;
     }
-    // For pods with dnsPolicy Default: the machine's own servers cannot be reached from here.
+    // Used by pods with dnsPolicy Default, because the machine's own servers are unreachable.
     config_file::write(
         &layout.config().join("resolv.conf"),
         &format!("nameserver {DNS_SERVICE}\n"),
     )
 }
 
-/// kubelet; containerd must be answering before it starts.
+/// Returns kubelet; it requires a running containerd.
 pub(super) fn kubelet(layout: &Layout, addresses: Addresses) -> Program {
     kubernetes(
         "kubelet",
@@ -41,7 +41,7 @@ pub(super) fn kubelet(layout: &Layout, addresses: Addresses) -> Program {
     )
 }
 
-/// kube-proxy in iptables mode.
+/// Returns kube-proxy in iptables mode.
 pub(super) fn proxy(layout: &Layout) -> Program {
     kubernetes(
         "kube-proxy",
@@ -69,15 +69,15 @@ fn kubelet_config(layout: &Layout) -> Value {
         "clusterDNS": [DNS_SERVICE],
         "clusterDomain": "cluster.local",
         "resolvConf": layout.config().join("resolv.conf"),
-        // Machines without systemd as init have only this driver; pods live under a cgroup of the cluster's own, or the
-        // kubelets of two clusters would clear away each other's pods.
+        // This is the only driver without systemd as init. Pods have a cgroup of their cluster, because otherwise two kubelets
+        // would remove each other's pods.
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": format!("/{}", layout.key()),
         "failCgroupV1": false,
         "enforceNodeAllocatable": [],
         "failSwapOn": false,
         "localStorageCapacityIsolation": false,
-        // The machine is shared: how full its disk is must decide neither about pods nor about images.
+        // The machine is shared, so its disk usage must not evict pods or images.
         "evictionHard": {
             "memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%",
         },
@@ -90,8 +90,8 @@ fn kubelet_config(layout: &Layout) -> Value {
         "registryPullQPS": 0,
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,
-        // A program that a test kills is to start again at once, however often; five minutes of back-off would be tested
-        // instead of the program.
+        // A program that a test kills must restart at once, any number of times. With a back-off of five minutes, tests would
+        // measure the back-off.
         "featureGates": { "KubeletCrashLoopBackOffMax": true },
         "crashLoopBackOff": { "maxContainerRestartPeriod": "1s" },
     })
@@ -104,7 +104,7 @@ fn proxy_config(layout: &Layout) -> Value {
         "mode": "iptables",
         "clusterCIDR": POD_NETWORK,
         "clientConnection": { "kubeconfig": kubeconfig(layout, "proxy") },
-        // These settings are the machine's, not the namespace's: leave them alone.
+        // These settings affect the whole machine and must not be changed.
         "conntrack": { "maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s" },
         "iptables": { "minSyncPeriod": "100ms" },
     })

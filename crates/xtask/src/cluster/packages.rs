@@ -1,4 +1,4 @@
-//! The programs a cluster takes from the machine, and how to get them.
+//! Programs of the machine that a cluster uses, and their installation.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use crate::progress::Progress;
 
-/// A program or folder that must be there, the Debian package that brings it, and whether only nodes need it.
+/// A required program or folder, its Debian package, and whether only nodes need it.
 struct Need {
     file: &'static str,
     package: &'static str,
@@ -72,17 +72,17 @@ const NEEDS: [Need; 11] = [
     },
 ];
 
-/// Where Debian's package puts the CNI plugins.
+/// Folder of the CNI plugins in Debian's package.
 pub(super) const CNI_PLUGINS: &str = "/usr/lib/cni";
 
-/// Search path given to everything the cluster starts.
+/// Search path of all programs that the cluster starts.
 pub(super) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Installs what is missing when it may, that is as root on a machine with apt, after saying so. Tests that need no cluster
-/// want what is there without `with_node`.
+/// Installs missing packages if possible, as root on a machine with apt, and prints them before. Tests without a cluster need
+/// only the packages without `with_node`.
 ///
 /// # Errors
-/// Names the missing packages and the command that installs them, when they cannot be installed from here.
+/// Packages are missing and cannot be installed; the error names them and the command that installs them.
 pub fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()> {
     let missing = missing(with_node, is_present);
     if missing.is_empty() {
@@ -110,11 +110,11 @@ pub fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()> {
 
 fn apt(arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new("apt-get")
-        // Another apt may be at work, and a mirror may be busy for a moment.
+        // Another apt may be running, and a mirror may be busy.
         .args(["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"])
         .args(arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")
-        // Debian starts a package's service on installation; we run our own instances.
+        // Debian starts a package's service on installation; the cluster runs its own instances.
         .env("RUNLEVEL", "1")
         .stdin(Stdio::null())
         .output()

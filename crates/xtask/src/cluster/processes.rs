@@ -1,4 +1,4 @@
-//! The cluster's long-running programs: started apart from this process, found again by a record, ended by a signal.
+//! Long-running programs of the cluster. They are detached from this process, identified by a record, and ended by a signal.
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -15,9 +15,9 @@ use super::packages::SEARCH_PATH;
 use crate::interrupt;
 
 const POLL: Duration = Duration::from_millis(100);
-/// Lines of its log that go with the news of a program's end.
+/// Number of log lines in an error about a program that exited.
 const LAST_LINES: usize = 15;
-/// Longest line shown of them; containerd logs its whole configuration in one.
+/// Maximum length of these lines; containerd logs its whole configuration in one.
 const LINE_WIDTH: usize = 300;
 
 /// A program and its command line.
@@ -25,12 +25,12 @@ const LINE_WIDTH: usize = 300;
 pub(super) struct Program {
     /// Name of its record and log.
     pub name: &'static str,
-    /// Executable, then arguments.
+    /// Executable and arguments.
     pub command: Vec<String>,
 }
 
 impl Program {
-    /// A program from anything that reads as text.
+    /// Returns a program with the given command line.
     pub(super) fn new(name: &'static str, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             name,
@@ -39,11 +39,11 @@ impl Program {
     }
 }
 
-/// What identifies a started process even after its id was given to another one.
+/// Identifies a started process, even if another process has its id later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     pid: u32,
-    /// In clock ticks since the machine started, from `/proc/PID/stat`.
+    /// Start time in clock ticks since boot, from `/proc/PID/stat`.
     started: u64,
 }
 
@@ -52,22 +52,22 @@ impl Record {
         serde_json::from_str(&fs::read_to_string(record_path(layout, name)).ok()?).ok()
     }
 
-    /// What the kernel says about the process, if the id still is that process's.
+    /// Returns the kernel's data on the process, if it still runs.
     fn stat(self) -> Option<Stat> {
         stat(self.pid).filter(|stat| stat.started == self.started && !stat.is_dead())
     }
 }
 
-/// Starts a program inside the cluster's network namespace, in a session of its own, with its output in its log; does
-/// nothing when it runs already.
+/// Starts a program in the cluster's network namespace, in a session of its own, with output to its log. Does nothing if it runs
+/// already.
 ///
 /// # Errors
-/// When it cannot be started.
+/// The program cannot be started.
 pub(super) fn start(layout: &Layout, program: &Program) -> anyhow::Result<()> {
     if find(layout, program.name).is_some() {
         return Ok(());
     }
-    // One that is still dying holds its ports and locks.
+    // A process that is still exiting holds its ports and locks.
     if let Some(record) = Record::read(layout, program.name).filter(|record| record.stat().is_some()) {
         kill_pids(&[record.pid])?;
     }
@@ -78,7 +78,7 @@ pub(super) fn start(layout: &Layout, program: &Program) -> anyhow::Result<()> {
         .append(true)
         .open(&path)
         .with_context(|| format!("cannot open the log {}", path.display()))?;
-    // The environment is ours: a proxy or KUBECONFIG of the caller's must not reach the cluster's programs.
+    // The environment is cleared, because the caller's proxy or KUBECONFIG must not affect the cluster's programs.
     let child = Command::new("setsid")
         .arg("nsenter")
         .arg(format!("--net={}", layout.network_namespace().display()))
@@ -105,7 +105,7 @@ pub(super) fn start(layout: &Layout, program: &Program) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The process id of a program that runs.
+/// Returns the process id of a running program.
 pub(super) fn find(layout: &Layout, name: &str) -> Option<u32> {
     let record = Record::read(layout, name)?;
     record
@@ -114,7 +114,7 @@ pub(super) fn find(layout: &Layout, name: &str) -> Option<u32> {
         .then_some(record.pid)
 }
 
-/// Names of all programs that were started since the last stop, whether they still run or not.
+/// Returns the names of all programs started since the last stop, running or not.
 pub(super) fn started(layout: &Layout) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(layout.run().join("processes"))
         .into_iter()
@@ -126,10 +126,10 @@ pub(super) fn started(layout: &Layout) -> Vec<String> {
     names
 }
 
-/// Ends a program with SIGKILL and waits until it is gone. etcd and the API server take a minute to end politely.
+/// Ends a program with SIGKILL and waits until it has exited. A graceful exit of etcd and the API server takes a minute.
 ///
 /// # Errors
-/// When it is still there after some seconds.
+/// The program still runs after some seconds.
 pub(super) fn kill(layout: &Layout, name: &str) -> anyhow::Result<()> {
     if let Some(pid) = find(layout, name) {
         kill_pids(&[pid]).with_context(|| format!("cannot end {name}"))?;
@@ -138,10 +138,10 @@ pub(super) fn kill(layout: &Layout, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends SIGKILL to processes and waits until none is left.
+/// Sends SIGKILL to processes and waits until all have exited.
 ///
 /// # Errors
-/// Names those that are still there after ten seconds.
+/// Processes still run after ten seconds; the error names them.
 pub(super) fn kill_pids(pids: &[u32]) -> anyhow::Result<()> {
     for pid in pids {
         signal(*pid, Signal::KILL);
@@ -159,10 +159,10 @@ pub(super) fn kill_pids(pids: &[u32]) -> anyhow::Result<()> {
     }
 }
 
-/// Polls until `ready` gives a value.
+/// Polls until `ready` returns a value.
 ///
 /// # Errors
-/// When one of the `programs` ends meanwhile (with its last log lines), on Ctrl-C, after `timeout`, or when `ready` fails.
+/// One of the `programs` exits (the error has its last log lines), the user presses Ctrl-C, `timeout` passes, or `ready` fails.
 pub(super) fn wait<T>(
     layout: &Layout,
     what: &str,
@@ -190,7 +190,7 @@ pub(super) fn wait<T>(
     }
 }
 
-/// A program's log path and the last lines in it.
+/// Returns the path of a program's log and its last lines.
 pub(super) fn last_words(layout: &Layout, name: &str) -> String {
     let path = layout.log(name);
     let mut lines = tail(&path, LAST_LINES);
@@ -223,7 +223,7 @@ fn tail(path: &Path, lines: usize) -> String {
 
 fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // The only failure is that it has ended already, which is what was wanted.
+        // The only possible error is that the process has exited already.
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
@@ -231,13 +231,13 @@ fn signal(pid: u32, signal: Signal) {
 fn is_gone(pid: u32) -> bool {
     let gone = stat(pid).is_none_or(|stat| stat.is_dead());
     if let (true, Some(pid)) = (gone, i32::try_from(pid).ok().and_then(Pid::from_raw)) {
-        // Reaps it when this very process had started it; otherwise init does.
+        // Reaps a child of this process; init reaps others.
         let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
     }
     gone
 }
 
-/// The part of `/proc/PID/stat` that matters here.
+/// Selected fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     state: char,
@@ -246,12 +246,12 @@ struct Stat {
 }
 
 impl Stat {
-    /// Ended, even if nobody has asked for its exit status yet.
+    /// Returns true if the process has exited, even if it was not reaped yet.
     fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 
-    /// Ended or about to: a killed process with much memory stays visible for a while.
+    /// Returns true if the process has exited or is exiting. A killed process with much memory remains visible for a while.
     fn is_ending(&self) -> bool {
         const PF_EXITING: u32 = 0x4;
         self.is_dead() || self.flags & PF_EXITING != 0
@@ -263,7 +263,7 @@ fn stat(pid: u32) -> Option<Stat> {
 }
 
 fn parse_stat(text: &str) -> Option<Stat> {
-    // The second field is the program's name in parentheses, in which anything can stand.
+    // The second field is the program's name in parentheses, which may contain any characters.
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_whitespace();
     let state = fields.next()?.chars().next()?;
     let flags = fields.nth(5)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The cluster's OCI registry: plain http on the node's address, without users.
+//! OCI registry of the cluster: plain HTTP on the node's address, without authentication.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,13 +13,13 @@ use super::layout::Layout;
 use super::processes::Program;
 use super::{config_file, network};
 
-/// How often an image is sent before it counts as refused.
+/// Maximum number of attempts to push an image.
 const PUSHES: usize = 3;
 
 /// Writes the registry's configuration.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// The file cannot be written.
 pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(&render_config(layout, addresses))?;
     config_file::write(&config_path(layout), &text)
@@ -37,7 +37,7 @@ pub(super) fn program(layout: &Layout) -> Program {
 }
 
 fn config_path(layout: &Layout) -> PathBuf {
-    // JSON is YAML, which is what the registry reads.
+    // The registry reads YAML, and JSON is valid YAML.
     layout.config().join("registry.yml")
 }
 
@@ -53,11 +53,11 @@ fn render_config(layout: &Layout, addresses: Addresses) -> Value {
     })
 }
 
-/// Pushes an image tar (OCI layout or `docker save`) under each of `references`, or under the names it carries itself.
-/// Returns the references pushed.
+/// Pushes an image tar (OCI layout or `docker save`) under each of `references`, or under its own names. Returns the pushed
+/// references.
 ///
 /// # Errors
-/// When the tar is neither kind, has no name and none is given, a reference is malformed, or the push fails.
+/// The tar is of neither kind, has no name and none is given, a reference is malformed, or the push fails.
 pub(super) fn push(
     layout: &Layout,
     addresses: Addresses,
@@ -92,8 +92,8 @@ pub(super) fn push(
     Ok(images.into_iter().map(|(_, reference)| reference).collect())
 }
 
-/// Runs skopeo, and again where it fails: with several pushes at a time the registry now and then does not know a blob that
-/// it has just been sent for another repository.
+/// Runs skopeo and retries failures. With concurrent pushes the registry sometimes does not find a blob that was just pushed to
+/// another repository.
 fn pushed(skopeo: &mut Command) -> anyhow::Result<()> {
     for tries_left in (0..PUSHES).rev() {
         let output = skopeo.output().context("cannot run skopeo")?;
@@ -107,13 +107,13 @@ fn pushed(skopeo: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What an image tar says about itself.
+/// Contents of an image tar.
 #[derive(Debug, Default)]
 struct Archive {
     is_oci: bool,
-    /// Names of the images inside.
+    /// Names of the images.
     names: Vec<String>,
-    /// How many images are inside.
+    /// Number of images.
     count: usize,
 }
 
@@ -192,12 +192,12 @@ impl Archive {
         }
     }
 
-    /// What `docker save` writes has no manifest, so there is no digest to keep.
+    /// Returns true if a push keeps the digests. `docker save` writes no manifest, so it has none.
     fn keeps_digests(&self) -> bool {
         self.is_oci
     }
 
-    /// Pairs of skopeo's selector inside the tar and the reference to push to.
+    /// Returns pairs of skopeo's selector in the tar and the reference to push to.
     fn select(&self, references: &[String], tar: &Path) -> anyhow::Result<Vec<(String, String)>> {
         if !references.is_empty() {
             if self.count != 1 {
@@ -226,11 +226,11 @@ impl Archive {
     }
 }
 
-/// Where the cluster's registry keeps what pods ask for as `reference`: the same path without the registry's name, by
-/// the rules Docker has for short names.
+/// Returns the path in the cluster's registry of an image that pods request as `reference`. It is the path without the registry's
+/// name, with Docker's rules for short names.
 ///
 /// # Errors
-/// When there is no repository in it.
+/// The reference has no repository.
 pub(super) fn repository_path(reference: &str) -> anyhow::Result<String> {
     let (first, rest) = reference.split_once('/').unwrap_or(("", reference));
     let is_registry = first.contains(['.', ':']) || first == "localhost";

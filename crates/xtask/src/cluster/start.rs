@@ -16,7 +16,7 @@ use super::{
 use crate::progress::Progress;
 use crate::{interrupt, process, workspace};
 
-/// Generous, because the machine may be busy compiling; a program that ends is noticed at once.
+/// Generous timeout, because the machine may be compiling. A program that exits is detected at once.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(super) fn up(layout: Layout, options: UpOptions, progress: &Progress) -> anyhow::Result<Cluster> {
@@ -55,8 +55,8 @@ fn running(cluster: &Cluster) -> Vec<&'static str> {
     names
 }
 
-/// Ends what a failed start has started; what was `running` before goes on. Logs stay, unless the user pressed Ctrl-C on
-/// a cluster that was new.
+/// Ends the programs that a failed start has started, and keeps those that were `running` before. Logs are kept, except after
+/// Ctrl-C on a new cluster.
 fn clean_up(cluster: &Cluster, is_new: bool, running: &[&str], error: anyhow::Error) -> anyhow::Error {
     let Cluster { layout, record } = cluster;
     let interrupted = interrupt::is_requested();
@@ -75,7 +75,7 @@ fn clean_up(cluster: &Cluster, is_new: bool, running: &[&str], error: anyhow::Er
             .filter(|name| !running.contains(name));
         started.try_for_each(|name| processes::kill(layout, name))
     };
-    // Ctrl-C reaches the programs we wait for as well, and what they say then is not the reason.
+    // Ctrl-C also reaches child processes, whose errors are not the cause.
     let error = if interrupted {
         anyhow!("interrupted")
     } else {
@@ -87,7 +87,7 @@ fn clean_up(cluster: &Cluster, is_new: bool, running: &[&str], error: anyhow::Er
     }
 }
 
-/// Holds off other starts and stops of the same cluster until it is dropped.
+/// Locks the cluster against other starts and stops until the result is dropped.
 pub(super) fn lock(layout: &Layout) -> anyhow::Result<File> {
     locked(&format!(".{}.lock", layout.name()))
 }
@@ -101,7 +101,7 @@ fn locked(name: &str) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// Takes the lowest slot that no other cluster of this checkout has, and writes the record.
+/// Allocates the lowest slot that no other cluster of this checkout uses, and writes the record.
 fn allocate(layout: &Layout, options: UpOptions) -> anyhow::Result<Record> {
     let _guard = locked(".slots.lock")?;
     let mut in_use = Vec::new();
@@ -131,7 +131,7 @@ fn start(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
         .iter()
         .all(|name| processes::find(layout, name).is_none())
     {
-        // A crash or a reboot may have left parts that would be in the way.
+        // Parts left by a crash or a reboot would conflict.
         teardown::stop(layout)?;
     }
     progress.stage("network namespace, certificates, configuration", || {
@@ -173,10 +173,10 @@ fn configure(layout: &Layout, record: Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A `kubectl` for this cluster that works inside its namespace and, for root, outside.
+/// Writes a `kubectl` for this cluster, which works inside its namespace and, for root, outside.
 fn write_kubectl(layout: &Layout) -> anyhow::Result<()> {
     let path = layout.wrappers().join("kubectl");
-    // A KUBECONFIG from outside is somebody else's cluster; inside, it is a test that acts as another user.
+    // Outside, KUBECONFIG is for another cluster. Inside, a test sets it to act as another user.
     let script = format!(
         "#!/bin/sh\n\
          if [ \"${CLUSTER_VARIABLE}\" != '{name}' ]; then KUBECONFIG='{kubeconfig}'; export KUBECONFIG; fi\n\
@@ -189,7 +189,7 @@ fn write_kubectl(layout: &Layout) -> anyhow::Result<()> {
     config_file::write_with_mode(&path, &script, 0o755)
 }
 
-/// etcd, API server, registry and containerd start together; the cluster's own images are pushed while they do.
+/// Starts etcd, API server, registry and containerd concurrently, and pushes the cluster's own images meanwhile.
 fn start_control_plane(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
     let Cluster { layout, record } = cluster;
     let addresses = record.addresses();
@@ -228,7 +228,7 @@ fn start_control_plane(cluster: &Cluster, progress: &Progress) -> anyhow::Result
     Ok(())
 }
 
-/// Waits for the registry by pushing to it what the cluster itself needs.
+/// Waits for the registry by pushing the cluster's own images.
 fn wait_for_registry(cluster: &Cluster) -> anyhow::Result<()> {
     let Cluster { layout, record } = cluster;
     let images: &[(&str, &str)] = if record.node {
@@ -270,7 +270,7 @@ fn start_node(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
             )
         })
     })?;
-    // Kept state says Ready until somebody notices; only a heartbeat after this one counts.
+    // A kept state may still be Ready without a running kubelet, so only a newer heartbeat counts.
     let heartbeat = ["get", "node", layout.name(), "--ignore-not-found", HEARTBEAT];
     let before = match processes::find(layout, "kubelet") {
         Some(_) => String::new(),
@@ -302,7 +302,7 @@ fn start_node(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
     })
 }
 
-/// `True` or `False`, then the time kubelet last said so.
+/// Selects `True` or `False`, and the time of kubelet's last report.
 const HEARTBEAT: &str =
     r#"--output=jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}"#;
 
@@ -319,7 +319,7 @@ fn wait_for(
     })
 }
 
-/// Output of a kubectl command, or nothing when it failed.
+/// Returns the output of a kubectl command; `None` if it fails.
 fn query(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<Option<String>> {
     let output = cluster
         .kubectl(["--request-timeout=5s"].iter().chain(arguments))

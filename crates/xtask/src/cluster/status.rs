@@ -1,4 +1,4 @@
-//! What a cluster is doing, for people and as JSON.
+//! Status of a cluster, as text and JSON.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::layout::Layout;
 use super::{Record, processes};
 
-/// A cluster as `cluster status` shows it.
+/// A cluster as printed by `cluster status`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -16,9 +16,9 @@ pub struct Status {
     pub name: String,
     /// `running`, `degraded` (some program has ended), `stopped` (state without processes) or `absent`.
     pub state: State,
-    /// Every program and its process id, none when it has ended.
+    /// All programs with their process ids.
     pub programs: Vec<ProgramStatus>,
-    /// Whether pods can run, or nothing when absent.
+    /// True if pods can run; `None` if the cluster is absent.
     pub has_node: Option<bool>,
     /// URL of the API server, inside the cluster's network namespace.
     pub api_server: Option<String>,
@@ -26,13 +26,13 @@ pub struct Status {
     pub registry: Option<String>,
     /// Name of the network namespace.
     pub network_namespace: String,
-    /// The administrator's kubeconfig.
+    /// Path of the administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     /// Folder with all state and logs.
     pub folder: PathBuf,
 }
 
-/// The sum of a cluster's parts.
+/// Overall state of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -40,20 +40,20 @@ pub enum State {
     Running,
     /// Some programs run.
     Degraded,
-    /// There is state but nothing runs.
+    /// State exists, but no program runs.
     Stopped,
-    /// There is nothing.
+    /// The cluster does not exist.
     Absent,
 }
 
-/// One program of a cluster.
+/// A program of a cluster.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProgramStatus {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
-    /// Its process id while it runs.
+    /// Process id; `None` if it does not run.
     pub pid: Option<u32>,
-    /// Its log.
+    /// Path of its log.
     pub log: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Takes a cluster down: processes, containers, mounts, cgroups and the network namespace.
+//! Stops a cluster: processes, containers, mounts, cgroups and the network namespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use rustix::mount::UnmountFlags;
 use super::layout::Layout;
 use super::{cgroup, network, processes};
 
-/// Ends everything that belongs to the cluster and leaves only its state folder. Works on a half-started cluster too.
+/// Ends and removes everything of the cluster except for its state folder. This also works after an incomplete start.
 ///
 /// # Errors
-/// When something cannot be ended or removed; calling it again continues.
+/// A process cannot be ended or an object not be removed. Another call continues.
 pub(super) fn stop(layout: &Layout) -> anyhow::Result<()> {
-    // kubelet and containerd first, so that nobody starts again what is ended next.
+    // kubelet and containerd are ended first, because they would restart the others.
     let mut names = processes::started(layout);
     names.sort_by_key(|name| !["kubelet", "containerd"].contains(&name.as_str()));
     for name in &names {
@@ -32,17 +32,17 @@ pub(super) fn stop(layout: &Layout) -> anyhow::Result<()> {
 /// Removes the state folder of a stopped cluster.
 ///
 /// # Errors
-/// When the folder cannot be removed.
+/// The folder cannot be removed.
 pub(super) fn forget(layout: &Layout) -> anyhow::Result<()> {
-    // A mount left inside would have its content deleted.
+    // Otherwise the content of a remaining mount would be deleted.
     unmount(layout)?;
     remove(layout.state())
 }
 
-/// What a stopped cluster should not have left on this machine; empty is good.
+/// Returns everything that a stopped cluster left on the machine; normally empty.
 ///
 /// # Errors
-/// When the machine cannot be asked.
+/// The state of the machine cannot be read.
 pub(super) fn leftovers(layout: &Layout) -> anyhow::Result<Vec<String>> {
     let mut found: Vec<String> = processes::started(layout)
         .into_iter()
@@ -76,7 +76,8 @@ pub(super) fn leftovers(layout: &Layout) -> anyhow::Result<Vec<String>> {
 }
 
 fn kill_containers(layout: &Layout) -> anyhow::Result<()> {
-    // Shims first: they would report and reap. A container may fork while it is being killed, hence the repetition.
+    // Shims are killed first, because they would report and reap containers. The loop repeats because a container may fork while
+    // it is killed.
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let mut pids = shims(layout);
@@ -91,7 +92,7 @@ fn kill_containers(layout: &Layout) -> anyhow::Result<()> {
     }
 }
 
-/// The processes that keep this cluster's containers: they carry containerd's address on their command line.
+/// Returns the shim processes of this cluster's containers, which have containerd's address in their command line.
 fn shims(layout: &Layout) -> Vec<u32> {
     let socket = layout.containerd_socket();
     let socket = socket.as_os_str().as_encoded_bytes();
@@ -111,7 +112,7 @@ fn shims(layout: &Layout) -> Vec<u32> {
         .collect()
 }
 
-/// Shims put their sockets into a folder all containerds share and name them in their bundle.
+/// Removes sockets of shims. They are in a folder that all containerds share, and the bundle names them.
 fn remove_shim_sockets(layout: &Layout) {
     let bundles = layout
         .containerd_state()
@@ -132,7 +133,7 @@ fn unmount(layout: &Layout) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cluster's mounts, innermost first.
+/// Returns the cluster's mounts, innermost first.
 fn mounts(layout: &Layout) -> anyhow::Result<Vec<PathBuf>> {
     let text = fs::read_to_string("/proc/self/mountinfo").context("cannot read /proc/self/mountinfo")?;
     Ok(mounts_below(&text, &layout.mount_roots()))
@@ -145,12 +146,12 @@ fn mounts_below(mountinfo: &str, roots: &[PathBuf]) -> Vec<PathBuf> {
         .map(|mount| PathBuf::from(unescape(mount)))
         .filter(|mount| roots.iter().any(|root| mount.starts_with(root)))
         .collect();
-    // Later mounts can only lie on or inside earlier ones.
+    // Later mounts can only be on or inside earlier ones.
     found.reverse();
     found
 }
 
-/// The kernel writes blanks, tabs, newlines and backslashes as three octal digits.
+/// Unescapes a path. The kernel writes blanks, tabs, newlines and backslashes as three octal digits.
 fn unescape(text: &str) -> String {
     let mut out = text.to_owned();
     for (code, character) in [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")] {

@@ -1,4 +1,4 @@
-//! Archives in one form: whatever the machine, the user and the order in which files were found, the same content gives the same bytes.
+//! Reproducible archives: equal content results in equal bytes, regardless of machine, user and the order of files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,14 +9,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::oci_layout::gzip;
 
-/// Content and permission bits of files by their path in the archive, which is relative.
+/// Content and permission bits of files by their relative path in the archive.
 pub(super) type Entries = BTreeMap<String, (Vec<u8>, u32)>;
 
-/// A gzipped tar: sorted by path, owned by root without names, all of the time `time` (seconds since 1970). The gzip header has neither name
-/// nor time. `small` packs as small as can be, which takes longer.
+/// Returns a gzipped tar, sorted by path, owned by root without names, with all times `time` (seconds since 1970). The gzip
+/// header has neither name nor time. `small` selects the best compression, which takes longer.
 ///
 /// # Errors
-/// When a path is too long for a tar.
+/// A path is too long for a tar.
 pub(super) fn tar_gz(entries: &Entries, time: u64, small: bool) -> anyhow::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, (content, mode)) in entries {
@@ -31,15 +31,15 @@ pub(super) fn tar_gz(entries: &Entries, time: u64, small: bool) -> anyhow::Resul
     Ok(gzip(&archive.into_inner()?, small)?)
 }
 
-/// SHA-256 in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal digits.
 pub(super) fn sha256(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
 }
 
-/// The sums of the files of a folder, as `sha256sum --check` reads them, sorted by name.
+/// Returns the checksums of the files in a folder, in the format of `sha256sum --check`, sorted by name.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// A file cannot be read.
 pub(super) fn sums(folder: &Path) -> anyhow::Result<String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {

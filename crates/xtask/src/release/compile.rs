@@ -1,4 +1,4 @@
-//! Compiles the programs of a release so that the place where that is done leaves no trace in them.
+//! Compiles the programs of a release without any trace of the place of the build.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,21 +11,21 @@ use super::{PROGRAMS, packages};
 use crate::progress::Progress;
 use crate::{images, workspace};
 
-/// Of the caller's environment: how to find tools. Nothing else may change what is compiled.
+/// Variables of the caller's environment that locate tools. No others may affect the compilation.
 const KEPT: [&str; 5] = ["PATH", "HOME", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME"];
 
-/// What jemalloc's configure would ask the processor, the kernel and the page size of the machine that builds: 48 bits of addresses, which is all
-/// that kernels give programs that ask for no more; huge pages of 2 MiB, pages of 4 KiB (but see [`images::allocator_settings`]).
+/// Settings that jemalloc would otherwise detect on the building machine: address space of 48 bits, huge pages of 2 MiB, pages of
+/// 4 KiB (but see [`images::allocator_settings`]). Kernels give programs 48 bits unless they request more.
 const ALLOCATOR: [(&str, &str); 3] = [
     ("JEMALLOC_SYS_WITH_LG_VADDR", "48"),
     ("JEMALLOC_SYS_WITH_LG_HUGEPAGE", "21"),
     ("JEMALLOC_SYS_WITH_LG_PAGE", "12"),
 ];
 
-/// Compiles [`PROGRAMS`] of the sources in `sources`, below `folder`, and returns the folder of the programs.
+/// Compiles [`PROGRAMS`] from `sources`, below `folder`, and returns the folder of the programs.
 ///
 /// # Errors
-/// When something does not compile, or a program has a path of this machine in it.
+/// The compilation fails, or a program contains a path of this machine.
 pub(super) fn compile(
     folder: &Path,
     sources: &Path,
@@ -67,7 +67,7 @@ pub(super) fn compile(
     Ok(programs)
 }
 
-/// All that the compilers see of the environment.
+/// Returns the complete environment of the compilers.
 fn environment(
     places: &[(PathBuf, &str)],
     source: &Source,
@@ -89,11 +89,11 @@ fn environment(
         ("SOURCE_DATE_EPOCH", &source.time.to_string()),
         ("OLM_GIT_COMMIT", &source.commit),
         ("CARGO_INCREMENTAL", "0"),
-        // A cache of compilers' results could not be told from compiling.
+        // A compiler cache would make the result of a compilation uncertain.
         ("RUSTC_WRAPPER", ""),
         ("LC_ALL", "C"),
     ];
-    // The last of a name counts.
+    // The last value of a variable counts.
     let set = set
         .into_iter()
         .chain(ALLOCATOR)

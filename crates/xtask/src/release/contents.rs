@@ -1,4 +1,4 @@
-//! The files of a release, made of the programs and the sources.
+//! Files of a release, made from the programs and the sources.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,33 +19,33 @@ use crate::{images, process};
 
 const LICENCE: &str = "LICENSE";
 const NOTICES: &str = "THIRD-PARTY-NOTICES.txt";
-/// With [`LICENCE`] the only file of a release that is the same for all architectures; names of all others say which they are for.
+/// Besides [`LICENCE`], the only file that is the same for all architectures. The names of all others include the architecture.
 const DEFINITIONS: &str = "crds.yaml";
-/// Where licences are in an image.
+/// Folder of licences in an image.
 const LICENCES: &str = "licenses";
-/// Largest image of all controllers, in bytes before packing (target P15).
+/// Maximum size of the image of all controllers, in uncompressed bytes (target P15).
 const MAX_IMAGE: u64 = 45_000_000;
 
-/// What a release is made with, wherever that is done.
+/// Input of a release, besides the programs.
 #[derive(Debug)]
 pub(super) struct Setting {
     pub(super) source: Source,
-    /// Renders the chart.
+    /// Program that renders the chart.
     pub(super) helm: PathBuf,
-    /// Where the images will be, if not at the prefix of the checkout's chart.
+    /// Registry of the images, if it differs from the default of the chart.
     pub(super) registry: Option<String>,
-    /// Where the sources are, for the images' labels.
+    /// URL of the sources, for the images' labels.
     pub(super) source_url: Option<String>,
-    /// Whether the programs were not compiled for it: then images may be of any size, and archives are packed quickly.
+    /// True if the programs were not compiled for the release. Then images may have any size, and compression is fast.
     pub(super) is_trial: bool,
 }
 
-/// What the files of a release are for, as their names have it.
+/// Returns the system and architecture in file names.
 pub(super) fn system() -> String {
     format!("linux-{}", go_compat::platform::architecture())
 }
 
-/// The summary of a release, by which a folder is known to hold one.
+/// Returns the name of a release's summary, by which a folder is recognized as a release.
 pub(super) fn summary_file() -> String {
     format!("release-{}.json", system())
 }
@@ -58,10 +58,10 @@ fn notices_file() -> String {
     format!("THIRD-PARTY-NOTICES-{}.txt", system())
 }
 
-/// Writes the release of the programs in `programs`, compiled of `sources`, to the empty folder `out`.
+/// Writes the release with the programs in `programs`, compiled from `sources`, to the empty folder `out`.
 ///
 /// # Errors
-/// When a file cannot be read or written, the chart cannot be rendered, or the image of the controllers is too large.
+/// A file cannot be read or written, the chart cannot be rendered, or the image of the controllers is too large.
 pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Path) -> anyhow::Result<()> {
     let Setting { source, is_trial, .. } = setting;
     let put = |name: &str, content: &[u8]| {
@@ -120,7 +120,7 @@ pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Pa
     put(&sums_file(), archive::sums(out)?.as_bytes())
 }
 
-/// The first line that a tool of this machine prints.
+/// Returns the first line that a tool of this machine prints.
 fn ask(sources: &Path, program: &str, argument: &str) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.arg(argument).current_dir(sources).env("LC_ALL", "C");
@@ -128,7 +128,7 @@ fn ask(sources: &Path, program: &str, argument: &str) -> anyhow::Result<String> 
     Ok(output.lines().next().unwrap_or_default().to_owned())
 }
 
-/// What is linked in besides packages, and where its copyright is on this machine: Debian's files, and the toolchain's.
+/// Returns linked libraries besides packages, with the paths of their copyright: Debian's files and the toolchain's.
 fn libraries(sources: &Path) -> anyhow::Result<Vec<(Package, PathBuf)>> {
     let sysroot = PathBuf::from(ask(sources, "rustc", "--print=sysroot")?);
     let documents = Path::new("/usr/share/doc");
@@ -157,12 +157,12 @@ fn libraries(sources: &Path) -> anyhow::Result<Vec<(Package, PathBuf)>> {
     ])
 }
 
-/// The version in `NAME VERSION …`.
+/// Returns the version in `NAME VERSION …`.
 fn second(text: &str) -> &str {
     text.split(' ').nth(1).unwrap_or(text)
 }
 
-/// What another machine needs in the same versions to make the same bytes.
+/// Returns the versions that another machine needs to build the same bytes.
 fn built_with(sources: &Path) -> anyhow::Result<Value> {
     let sum = |file: &str| {
         anyhow::Ok(sha256(
@@ -181,7 +181,7 @@ fn built_with(sources: &Path) -> anyhow::Result<Value> {
     }))
 }
 
-/// Writes the images, and returns their digests and what the summary says of them.
+/// Writes the images. Returns their digests and their entries in the summary.
 fn write_images(
     setting: &Setting,
     programs: &Path,
@@ -247,7 +247,7 @@ mod tests {
     use crate::images::VERSION;
     use crate::workspace;
 
-    /// Helm, or `None` after saying so where there is no Go, which only a developer's machine may lack.
+    /// Returns Helm; `None`, with a note, without Go, which only a developer's machine may lack.
     fn helm() -> Option<PathBuf> {
         let go = Command::new("go")
             .arg("version")
@@ -260,7 +260,8 @@ mod tests {
         Some(crate::cluster::helm(&crate::progress::Progress::start()).unwrap())
     }
 
-    /// The whole release of small programs. That real ones make the same release twice is tried by `cargo xtask test`, which calls the command.
+    /// Builds a whole release from small programs. `cargo xtask test` runs the command to test that real programs result in the
+    /// same release twice.
     #[test]
     fn arch_002_a_release_is_whole_and_its_parts_agree() {
         let Some(helm) = helm() else { return };
@@ -291,7 +292,7 @@ mod tests {
 
         let sums = read(&sums_file());
         assert_eq!(sums.lines().count(), fs::read_dir(&out).unwrap().count() - 1);
-        // The files of two architectures may lie in one folder.
+        // The files of two architectures may be in one folder.
         let names = sums.lines().filter_map(|line| line.split("  ").nth(1));
         assert_eq!(
             names.filter(|name| !name.contains(&system())).collect::<Vec<_>>(),

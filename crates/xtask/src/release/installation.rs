@@ -1,4 +1,4 @@
-//! The chart and the manifests of a release: those of the sources with the release's version, and images by digest.
+//! Chart and manifests of a release: those of the sources, with the release's version and images by digest.
 
 use std::fs;
 use std::path::Path;
@@ -10,25 +10,25 @@ use crate::chart;
 use crate::images::VERSION;
 use crate::manifest::IMAGE_PREFIX;
 
-/// The chart below the workspace's root, and where it is in its archive.
+/// Path of the chart below the workspace's root, and in its archive.
 const CHART: &str = "charts/olm";
 const IN_ARCHIVE: &str = "olm";
-/// Its definitions.
+/// Path of its definitions.
 const DEFINITIONS: &str = "olm/crds/";
 const MODE: u32 = 0o644;
 
-/// An image and the digest under which it is released.
+/// An image and its released digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pinned {
-    /// Its key below `image` in the chart's values.
+    /// Key below `image` in the chart's values.
     pub(super) name: String,
     pub(super) digest: String,
 }
 
-/// The files of the chart of the sources at `root`, with the version `version`, its images at `registry` and each by digest.
+/// Returns the files of the chart below `root`, with the version `version` and its images at `registry` by digest.
 ///
 /// # Errors
-/// When a file cannot be read, or does not hold what is to be replaced.
+/// A file cannot be read, or a text to replace is missing.
 pub(super) fn chart(
     root: &Path,
     version: &str,
@@ -83,7 +83,7 @@ fn add(folder: &Path, below: &str, files: &mut Entries) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The CustomResourceDefinitions in one text, for `kubectl apply --server-side`.
+/// Returns the CustomResourceDefinitions as one text, for `kubectl apply --server-side`.
 pub(super) fn definitions(chart: &Entries) -> String {
     let mut all = "# The CustomResourceDefinitions of OLM. They go before an upgrade by helm, which does not change them.\n".to_owned();
     for (path, (content, _)) in chart {
@@ -94,11 +94,11 @@ pub(super) fn definitions(chart: &Entries) -> String {
     all
 }
 
-/// Everything in one text, for `kubectl apply`: the chart as helm renders it with its values, after the definitions. `scratch` is an empty
-/// folder.
+/// Returns everything as one text for `kubectl apply`: the definitions, then the chart rendered by helm with its default values.
+/// `scratch` is an empty folder.
 ///
 /// # Errors
-/// When helm refuses the chart.
+/// Helm rejects the chart.
 pub(super) fn manifest(helm: &Path, chart: &Entries, scratch: &Path) -> anyhow::Result<String> {
     for (path, (content, _)) in chart {
         let file = scratch.join(path);

@@ -1,4 +1,4 @@
-//! The licences of what is in the programs: the notices that most of them ask to be handed on.
+//! Licence notices of the packages in programs. Most licences require their distribution.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use spdx::{Expression, ParseMode};
 
 use super::packages::Package;
 
-/// How the names of such files begin, in capitals.
+/// Prefixes of the names of such files, in capitals.
 const NAMES: [&str; 6] = [
     "LICENSE",
     "LICENCE",
@@ -18,14 +18,14 @@ const NAMES: [&str; 6] = [
     "NOTICE",
     "UNLICENSE",
 ];
-/// Folders below a package's that are looked into: C libraries bring their licences one or two levels down.
+/// Depth of subfolders that are searched. C libraries have their licences one or two levels down.
 const MAX_DEPTH: usize = 2;
 
-/// One text for all packages of others, which lie in one of `folders`, and for `libraries`, which no registry has; a text that many share
-/// stands there once.
+/// Returns one text for all packages of other authors, which are in one of `folders`, and for `libraries`, which are in no
+/// registry. A licence text that several share is included once.
 ///
 /// # Errors
-/// When a file cannot be read, or a package has neither a text of its licence nor one that SPDX knows.
+/// A file cannot be read, or a package has neither a licence text nor a licence known to SPDX.
 pub(super) fn notices(
     packages: &BTreeSet<Package>,
     folders: &[PathBuf],
@@ -70,7 +70,7 @@ pub(super) fn notices(
     Ok(notices)
 }
 
-/// Adds the licence files of a folder, if it is there, and of those in it.
+/// Adds the licence files in a folder and its subfolders, if it exists.
 fn look(folder: &Path, depth: usize, found: &mut Vec<String>) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry?.path();
@@ -95,7 +95,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).replace("\r\n", "\n"))
 }
 
-/// The texts by SPDX of the licences and exceptions of an expression.
+/// Returns SPDX's texts of the licences and exceptions in an expression.
 fn standard(licence: &str) -> anyhow::Result<Vec<String>> {
     let expression =
         Expression::parse_mode(licence, ParseMode::LAX).with_context(|| format!("{licence:?}"))?;

@@ -1,4 +1,4 @@
-//! The packages that are linked into a program.
+//! Packages that are linked into a program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,21 +8,21 @@ use anyhow::Context as _;
 
 use crate::{images, process, workspace};
 
-/// A package that is linked in.
+/// A linked package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Package {
     pub(super) name: String,
     pub(super) version: String,
-    /// SPDX expression as its author wrote it; empty where there is none.
+    /// SPDX expression of the author; empty if there is none.
     pub(super) licence: String,
-    /// Comes from no registry of crates: a package of this workspace, or a library of this machine.
+    /// True for packages of this workspace and libraries of this machine, which are in no registry of crates.
     pub(super) is_without_registry: bool,
 }
 
-/// Has cargo download the packages that are missing, with the user's settings.
+/// Downloads missing packages with cargo and the user's settings.
 ///
 /// # Errors
-/// When cargo cannot.
+/// cargo fails.
 pub(super) fn fetch(sources: &Path) -> anyhow::Result<()> {
     let mut command = workspace::cargo();
     command
@@ -31,13 +31,13 @@ pub(super) fn fetch(sources: &Path) -> anyhow::Result<()> {
     process::output(command, None, "cargo fetch").map(drop)
 }
 
-/// The packages of `program`, itself and procedural macros among them.
+/// Returns the packages of `program`, including itself and procedural macros.
 ///
 /// # Errors
-/// When cargo cannot tell.
+/// cargo fails.
 pub(super) fn of_program(sources: &Path, program: &str) -> anyhow::Result<BTreeSet<Package>> {
     let mut command = workspace::cargo();
-    // Unlike `cargo metadata` it leaves out what only features of others in the workspace need.
+    // Unlike `cargo metadata` it omits packages that only features of other workspace members need.
     command
         .args(["tree", "--locked", "--edges=normal", "--prefix=none"])
         .args(["--format={p}|{l}", "--target", &images::target()])
@@ -47,7 +47,7 @@ pub(super) fn of_program(sources: &Path, program: &str) -> anyhow::Result<BTreeS
     Ok(listed.lines().filter_map(parse).collect())
 }
 
-/// Reads `NAME vVERSION (PATH)|LICENCE (*)`, where the last says that what it needs is listed above.
+/// Parses `NAME vVERSION (PATH)|LICENCE (*)`, in which `(*)` means that the dependencies were listed before.
 fn parse(line: &str) -> Option<Package> {
     let (package, licence) = line.split_once('|')?;
     let (name, rest) = package.split_once(" v")?;
@@ -59,10 +59,10 @@ fn parse(line: &str) -> Option<Package> {
     })
 }
 
-/// Where cargo unpacks packages, one folder for each registry or mirror.
+/// Returns the folders in which cargo unpacks packages, one for each registry or mirror.
 ///
 /// # Errors
-/// When there is none.
+/// There is none.
 pub(super) fn folders() -> anyhow::Result<Vec<PathBuf>> {
     let folder = workspace::cargo_home()?.join("registry/src");
     fs::read_dir(&folder)

@@ -1,4 +1,4 @@
-//! The bill of materials of a program, as CycloneDX 1.6 in JSON (<https://cyclonedx.org/docs/1.6/json/>).
+//! Bills of materials of programs, as CycloneDX 1.6 in JSON (<https://cyclonedx.org/docs/1.6/json/>).
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::packages::Package;
 use super::source::Source;
 
-/// The bill of `program` with the SHA-256 `sha256`, made of `packages`.
+/// Returns the bill of `program` with the SHA-256 `sha256`, built from `packages`.
 ///
 /// # Errors
-/// When the time of the release is too large.
+/// The time of the release is too large.
 pub(super) fn bill(
     program: &str,
     source: &Source,
@@ -41,18 +41,18 @@ pub(super) fn bill(
 
 fn described(package: &Package) -> Value {
     let Package { name, version, .. } = package;
-    // Packages of this workspace are in no registry, where somebody else may have one of the name.
+    // Packages of this workspace are in no registry, where another package may have the same name.
     let kind = if package.is_without_registry {
         "generic"
     } else {
         "cargo"
     };
-    // Of what versions have only `+` has to be escaped.
+    // The only letter in versions that has to be escaped is `+`.
     let purl = format!("pkg:{kind}/{name}@{}", version.replace('+', "%2B"));
     let mut described =
         json!({"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl});
     if !package.licence.is_empty() {
-        // As SPDX has it today: some authors write `MIT/Apache-2.0`.
+        // The current SPDX syntax; some authors write `MIT/Apache-2.0`.
         described["licenses"] = json!([{"expression": package.licence.replace('/', " OR ")}]);
     }
     described

@@ -1,4 +1,4 @@
-//! What is released: the commit, its time, its files, and the version under which it goes out.
+//! Sources of a release: the commit, its time, its files, and the released version.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,24 +8,24 @@ use anyhow::{Context as _, bail};
 use crate::images::VERSION;
 use crate::process;
 
-/// What is released.
+/// Sources of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Source {
-    /// The commit, in full.
+    /// Full hash of the commit.
     pub(super) commit: String,
-    /// What git calls the files: the commit or, where files differ from it, a commit of these on no branch.
+    /// Git object with the files: the commit or, if files differ, a commit of these on no branch.
     pub(super) files: String,
-    /// Seconds since 1970 that stand for the time of everything in the release: the commit's.
+    /// Time of all files in the release, in seconds since 1970: that of the commit.
     pub(super) time: u64,
-    /// The version, without `v`.
+    /// Version, without `v`.
     pub(super) version: String,
 }
 
 impl Source {
-    /// Its time as RFC 3339.
+    /// Returns the time as RFC 3339.
     ///
     /// # Errors
-    /// When it lies beyond the year 9999.
+    /// The time is after the year 9999.
     pub(super) fn date(&self) -> anyhow::Result<String> {
         let seconds = i64::try_from(self.time).context("the time of the release is too large")?;
         Ok(jiff::Timestamp::from_second(seconds)
@@ -41,10 +41,10 @@ fn git(root: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     Ok(output.trim().to_owned())
 }
 
-/// Asks git about the checkout at `root`. `is_trial` marks a release of programs that were not compiled for it.
+/// Reads the checkout at `root` with git. `is_trial` marks a release of programs that were not compiled for it.
 ///
 /// # Errors
-/// When `root` is no checkout, when files differ from the commit and that is not allowed, or when `version` is not that of `Cargo.toml` nor a
+/// `root` is no checkout, files differ from the commit without permission, or `version` is neither that of `Cargo.toml` nor a
 /// pre-release of it.
 pub(super) fn read(
     root: &Path,
@@ -65,7 +65,7 @@ pub(super) fn read(
     if is_dirty {
         let identity = ["-c", "user.name=xtask", "-c", "user.email=xtask@localhost"];
         let stash = git(root, &[&identity[..], &["stash", "create"]].concat())?;
-        // Nothing where only files differ that git does not know.
+        // Empty if only files differ that git does not track.
         if !stash.is_empty() {
             files = stash;
         }
@@ -79,7 +79,7 @@ pub(super) fn read(
     })
 }
 
-/// The version with marks for what is no release.
+/// Returns the version, with suffixes for everything that is no real release.
 fn full_version(wanted: &str, is_dirty: bool, is_trial: bool) -> anyhow::Result<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     let pre_release = wanted
@@ -104,7 +104,7 @@ fn full_version(wanted: &str, is_dirty: bool, is_trial: bool) -> anyhow::Result<
 /// Writes the files of the release to the new folder `to`.
 ///
 /// # Errors
-/// When git or the disk fails.
+/// git fails, or a file cannot be written.
 pub(super) fn export(root: &Path, source: &Source, to: &Path) -> anyhow::Result<()> {
     let mut child = Command::new("git")
         .arg("-C")

@@ -1,4 +1,4 @@
-//! What OLM's accounts asked of the API server, and with which of their rights.
+//! Requests of OLM's accounts to the API server, and the permissions that allowed them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -10,34 +10,34 @@ use anyhow::{Context as _, bail, ensure};
 use super::rule::{Request, Right, Subject};
 use crate::cluster::audit::{AuditEvent, AuditUser, OLM_ACCOUNTS};
 
-/// A line may have so many bytes; the longest of our tests have some thousands.
+/// Maximum bytes of a line; the longest in our tests have a few thousand.
 const LINE: u64 = 4 << 20;
-/// So many different requests are named; more are counted.
+/// Maximum number of different requests that are listed.
 const NAMED: usize = 200;
-/// Whether RBAC allowed it: `allow` or `forbid`. Missing where a request did not come that far.
+/// Annotation with the decision of RBAC: `allow` or `forbid`. It is missing if a request did not reach authorization.
 const DECISION: &str = "authorization.k8s.io/decision";
-/// Start of the user name of every ServiceAccount, before namespace and name.
+/// Prefix of the user name of every ServiceAccount, before namespace and name.
 const ACCOUNT: &str = "system:serviceaccount:";
 
-/// What was asked, held against rights.
+/// Requests, matched with permissions.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// How many requests were for each right, by its place among the rights.
+    /// Number of requests for each permission, by its index.
     pub(super) used: BTreeMap<usize, u64>,
-    /// What rights with wildcards were used for, by their place.
+    /// Uses of permissions with wildcards, by their index.
     pub(super) wide: BTreeMap<usize, BTreeSet<String>>,
-    /// Requests that were refused for want of a right: `account: request`, and how often.
+    /// Requests denied due to missing permission: `account: request`, and their number.
     pub(super) refused: BTreeMap<String, u64>,
-    /// How many of OLM's requests there were.
+    /// Number of requests by OLM.
     pub(super) requests: u64,
 }
 
 impl Asked {
-    /// Reads a log, line by line.
+    /// Reads a log line by line.
     ///
     /// # Errors
-    /// It cannot be read, a line of OLM's is no audit event or has no end, or the log was begun anew by the API server, so that a part of it
-    /// is missing here.
+    /// The log cannot be read, or a line of OLM is no audit event or too long. The API server rotated the log, so that a part is
+    /// missing.
     pub(super) fn read(&mut self, log: &Path, rights: &[Right]) -> anyhow::Result<()> {
         whole(log)?;
         let file = File::open(log).with_context(|| format!("cannot open {}", log.display()))?;
@@ -59,7 +59,7 @@ impl Asked {
                     "{}, line {number}: longer than {LINE} bytes",
                     log.display()
                 );
-                // Still being written.
+                // The line is incomplete.
                 break;
             }
             let text = String::from_utf8_lossy(&line);
@@ -72,14 +72,14 @@ impl Asked {
         Ok(())
     }
 
-    /// Takes in one event; those of others than OLM's accounts say nothing.
+    /// Records an event; those of other accounts are ignored.
     pub(super) fn note(&mut self, event: &AuditEvent, rights: &[Right]) {
         let Some(account) = event.user.username.strip_prefix(OLM_ACCOUNTS) else {
             return;
         };
         self.requests += 1;
         if let Some(user) = &event.impersonated_user {
-            // What that user may is nothing of ours.
+            // The permissions of the impersonated user do not concern us.
             self.allowed(account, &impersonation(user), rights);
             for request in impersonation_extras(user) {
                 self.allowed(account, &request, rights);
@@ -94,7 +94,7 @@ impl Asked {
                     self.allowed(account, &request, rights);
                 }
             }
-            // To act as somebody else is refused before anything is decided about the request itself.
+            // Impersonation is denied before the request itself is authorized.
             Some(_) => self.refuse(account, event),
             None if code == 403 => self.refuse(account, event),
             None => {}
@@ -107,7 +107,7 @@ impl Asked {
             ours.filter(|(_, right)| right.account == account && right.allows(request))
         };
         let Some(narrowest) = allowing().map(|(_, right)| right.width()).min() else {
-            // By a role that is not the chart's: discovery, or what OLM makes for servers of APIs.
+            // A role outside the chart allows it: discovery, or a role that OLM creates for API servers.
             return;
         };
         for (place, right) in allowing().filter(|(_, right)| right.width() == narrowest) {
@@ -132,7 +132,7 @@ impl Asked {
     }
 }
 
-/// The API server begins a new file when one is full, and renames the other.
+/// Fails if the log was rotated: the API server renames a full file and starts a new one.
 fn whole(log: &Path) -> anyhow::Result<()> {
     let (Some(folder), Some(stem)) = (log.parent(), log.file_stem()) else {
         bail!("{} is no file", log.display());
@@ -155,8 +155,8 @@ fn whole(log: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a request that was allowed as such needed one more right, which was missing: to create what an apply does not find, or to give
-/// what the account does not have. Admission refuses in other words.
+/// Returns true if an allowed request lacked a further permission: to create the object that an apply does not find, or to grant
+/// permissions that the account lacks. Admission denies with other messages.
 fn lacks_another(event: &AuditEvent) -> bool {
     let refusal = event.response_status.as_ref().filter(|status| status.code == 403);
     let cannot = format!("User \"{}\" cannot ", event.user.username);
@@ -165,7 +165,7 @@ fn lacks_another(event: &AuditEvent) -> bool {
     })
 }
 
-/// What RBAC was asked for an event, the request itself first.
+/// Returns the permissions that RBAC checked for an event, that of the request first.
 fn requests(event: &AuditEvent, code: u16) -> Vec<Request> {
     let Some(object) = &event.object_ref else {
         let path = event.request_uri.split('?').next().unwrap_or_default();
@@ -190,7 +190,7 @@ fn requests(event: &AuditEvent, code: u16) -> Vec<Request> {
         namespace: object.namespace.clone(),
         name: object.name.clone(),
     };
-    // Server-side apply, and an update, of what is not there need the right to create it, too.
+    // Server-side apply and update of a missing object also require permission to create it.
     let creates = code == 201 && ["patch", "update"].contains(&event.verb.as_str());
     let creation = creates.then(|| Request {
         verb: "create".to_owned(),
@@ -199,7 +199,8 @@ fn requests(event: &AuditEvent, code: u16) -> Vec<Request> {
     [Some(request), creation].into_iter().flatten().collect()
 }
 
-/// What it needs to act as `user`. Groups need no right where none are named: those of a ServiceAccount come with it.
+/// Returns the request to impersonate `user`. Without explicit groups no permission for groups is needed, because a
+/// ServiceAccount implies its own.
 fn impersonation(user: &AuditUser) -> Request {
     let account = user
         .username
@@ -220,7 +221,7 @@ fn impersonation(user: &AuditUser) -> Request {
     }
 }
 
-/// Rights that it needs besides to say more of `user`: one for each value.
+/// Returns the further requests for extra attributes of `user`: one for each value.
 fn impersonation_extras(user: &AuditUser) -> impl Iterator<Item = Request> {
     let extras = user.extra.iter();
     let values = extras.flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
@@ -321,9 +322,9 @@ mod tests {
         assert!(asked.refused.is_empty());
         note(&mut asked, &rights, event("delete", 403, Some("forbid")));
         note(&mut asked, &rights, event("delete", 403, Some("forbid")));
-        // Refused to act as somebody else.
+        // The impersonation is denied.
         note(&mut asked, &rights, event("create", 403, None));
-        // Allowed to patch, and not to create what is not there; allowed to create, and not to give what is in it.
+        // A patch is allowed but not the creation of the missing object; a creation is allowed but not to grant its permissions.
         for message in [
             r#"pods "p" is forbidden: User "system:serviceaccount:olm:a" cannot create resource "pods""#,
             "roles is forbidden: user is attempting to grant RBAC permissions not currently held",

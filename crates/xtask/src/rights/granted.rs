@@ -1,4 +1,4 @@
-//! Which rights the chart gives to OLM's accounts.
+//! Permissions of OLM's accounts in the chart.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::rule::{Right, Subject};
 use crate::kubectl::text;
 
-/// The rights that `objects` give to ServiceAccounts of `namespace`, each once, in order.
+/// Returns the permissions that `objects` grant to ServiceAccounts of `namespace`, without duplicates, in order.
 ///
 /// # Errors
-/// A binding names a role that is not among them: what it gives is not known.
+/// A binding names a role that is not among the objects, so its permissions are unknown.
 pub(super) fn rights(objects: &[Value], namespace: &str) -> anyhow::Result<Vec<Right>> {
     let mut rights = BTreeSet::new();
     for binding in objects {
@@ -133,7 +133,7 @@ mod tests {
         let found = rights(&[role("Role", &rules), bound.clone()], "olm").unwrap();
         assert_eq!(found[0].namespace.as_deref(), Some("olm"));
         assert_eq!(found[0].names, BTreeSet::from(["n".to_owned()]));
-        // A Role of another namespace is not the one that is bound.
+        // A Role of another namespace is not the bound one.
         let elsewhere = binding("RoleBinding", "Role", "elsewhere", &accounts);
         assert!(rights(&[role("Role", &rules), elsewhere], "olm").is_err());
     }

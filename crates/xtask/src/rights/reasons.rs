@@ -1,4 +1,4 @@
-//! Why OLM's accounts have rights that no test uses, or that are wide: `reasons.yaml`.
+//! Reasons for permissions of OLM's accounts that no test uses, or that are wide: `reasons.yaml`.
 
 use std::collections::BTreeSet;
 
@@ -7,20 +7,20 @@ use serde::Deserialize;
 
 use super::rule::{Right, Subject};
 
-/// Verbs that give, or take on, rights of others; the first two are in no log of requests.
+/// Verbs that grant or assume permissions of others. The first two never appear in a log of requests.
 const OF_OTHERS: [&str; 3] = ["bind", "escalate", "impersonate"];
 
-/// The reasons, as they are written down.
+/// The content of `reasons.yaml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reasons {
-    /// Rights that the tests do not use, and need not.
+    /// Permissions that the tests do not use, for a reason.
     pub(super) unused: Vec<Reason>,
-    /// Rights with wildcards, and those to give or take on rights of others. `docs/security.md` has the same words.
+    /// Permissions with wildcards, and those to grant or assume permissions of others. `docs/security.md` has the same texts.
     pub(super) wide: Vec<Reason>,
 }
 
-/// A reason for the rights of one account that are each of `groups`, `resources` and `verbs`, as the chart writes them.
+/// A reason for the permissions of one account that match `groups`, `resources` and `verbs`, as written in the chart.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reason {
@@ -29,23 +29,23 @@ pub(super) struct Reason {
     resources: BTreeSet<String>,
     verbs: BTreeSet<String>,
     pub(super) why: String,
-    /// Some runs of the tests use them all the same.
+    /// True if some test runs use them.
     #[serde(default)]
     pub(super) sometimes: bool,
 }
 
 impl Reasons {
-    /// Those of this checkout.
+    /// Returns the reasons of this checkout.
     ///
     /// # Errors
-    /// The file says something else.
+    /// The file has another format.
     pub(super) fn read() -> anyhow::Result<Self> {
         serde_saphyr::from_str(include_str!("reasons.yaml")).context("crates/xtask/src/rights/reasons.yaml")
     }
 }
 
 impl Reason {
-    /// Whether it is about this right.
+    /// Returns true if it is for this permission.
     pub(super) fn is_about(&self, right: &Right) -> bool {
         let Subject::Resource { group, resource } = &right.subject else {
             return false;
@@ -57,12 +57,12 @@ impl Reason {
     }
 }
 
-/// Whether there must be a reason for a right, however often it is used.
+/// Returns true if a permission requires a reason even if it is used.
 pub(super) fn is_wide(right: &Right) -> bool {
     right.has_wildcard() || OF_OTHERS.contains(&right.verb.as_str())
 }
 
-/// What of the lists is about nothing that the chart gives, and which wide rights have no reason.
+/// Returns reasons for permissions that the chart does not grant, and wide permissions without a reason.
 pub(super) fn faults(reasons: &Reasons, rights: &[Right]) -> Vec<String> {
     let stale = |list: &'static str, reasons: &[Reason]| -> Vec<String> {
         let stale = reasons
@@ -145,7 +145,8 @@ mod tests {
         }
     }
 
-    /// What the ClusterServiceVersion asks for is what the ClusterRole gives: the first is checked, the second counts.
+    /// The ClusterServiceVersion requests the permissions that the ClusterRole grants: OLM checks the former, and the latter is
+    /// effective.
     #[test]
     fn the_package_servers_version_asks_for_the_rights_that_its_role_gives() {
         let objects = manifest::read_folder(&workspace::root().join("manifests/olm")).unwrap();

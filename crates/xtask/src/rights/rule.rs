@@ -1,22 +1,22 @@
-//! Rules of RBAC as single rights, and whether one of them allows a request.
+//! Rules of RBAC as single permissions, matched with requests.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Stands for every group, resource or verb.
+/// Matches every group, resource or verb.
 const ALL: &str = "*";
 
-/// What a right, or a request, is about.
+/// Subject of a permission or a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// Objects of a kind.
     Resource {
-        /// Empty for the core group.
+        /// API group; empty for the core group.
         group: String,
-        /// Plural, with `/` and the subresource where it is one.
+        /// Plural, with `/` and the subresource if there is one.
         resource: String,
     },
-    /// A path that is no object's, such as `/version`.
+    /// A path of no resource, such as `/version`.
     Path(String),
 }
 
@@ -30,17 +30,17 @@ impl fmt::Display for Subject {
     }
 }
 
-/// One verb on one subject, as a role gives it to an account.
+/// One verb on one subject, granted to an account by a role.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Right {
     /// Name of the ServiceAccount in OLM's namespace.
     pub(super) account: String,
-    /// The role that says so.
+    /// The role that grants it.
     pub(super) role: String,
-    /// Where it holds; everywhere if there is none.
+    /// Namespace to which it applies; `None` for all.
     pub(super) namespace: Option<String>,
     pub(super) subject: Subject,
-    /// The objects it is for; all if it is empty.
+    /// Names to which it applies; empty for all.
     pub(super) names: BTreeSet<String>,
     pub(super) verb: String,
 }
@@ -48,12 +48,12 @@ pub(super) struct Right {
 /// A request as the API server authorizes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
-    /// As RBAC has it: `watch` for a watch, `impersonate` for one in somebody's name.
+    /// Verb of RBAC, such as `watch` or `impersonate`.
     pub(super) verb: String,
     pub(super) subject: Subject,
-    /// Empty for what is in no namespace.
+    /// Empty for cluster-scoped objects.
     pub(super) namespace: String,
-    /// Empty where none is named, as in lists.
+    /// Empty for requests without name, such as lists.
     pub(super) name: String,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Request {
 }
 
 impl Right {
-    /// Whether it allows a request of its account.
+    /// Returns true if it allows a request of its account.
     pub(super) fn allows(&self, request: &Request) -> bool {
         let verb = self.verb == ALL || self.verb == request.verb;
         let place = self
@@ -81,14 +81,14 @@ impl Right {
         verb && place && name && self.subject.covers(&request.subject)
     }
 
-    /// How much more it allows than one verb on named objects of one namespace: of several rights that allow a request the narrowest
-    /// is what it was for.
+    /// Returns how much more it allows than one verb on named objects of one namespace. If several permissions allow a request,
+    /// the narrowest counts as used.
     pub(super) fn width(&self) -> (usize, bool, bool) {
         let wildcards = usize::from(self.verb == ALL) + self.subject.wildcards();
         (wildcards, self.names.is_empty(), self.namespace.is_none())
     }
 
-    /// Whether some part of it stands for all there are.
+    /// Returns true if any part of it is a wildcard.
     pub(super) fn has_wildcard(&self) -> bool {
         self.width().0 > 0
     }
@@ -122,7 +122,8 @@ impl Subject {
     }
 }
 
-/// A resource does not stand for its subresources; `*/status` stands for that subresource of every resource.
+/// Returns true if a resource in a rule covers another. It does not cover its subresources; `*/status` covers that subresource of
+/// every resource.
 fn resource_covers(resource: &str, asked: &str) -> bool {
     let of_any = resource.strip_prefix(ALL).filter(|rest| rest.starts_with('/'));
     resource == ALL

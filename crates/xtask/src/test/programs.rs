@@ -1,4 +1,4 @@
-//! The test programs of e2e, as its manifest has them.
+//! Test programs of e2e, from its manifest.
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
@@ -6,16 +6,16 @@ use serde::Deserialize;
 use super::E2E;
 use crate::workspace;
 
-/// What `e2e/Cargo.toml` says of its test programs.
+/// The test programs in `e2e/Cargo.toml`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) tests: Vec<String>,
-    /// Those that want the cluster for themselves, in order.
+    /// Test programs that need the cluster alone, in order.
     pub(super) alone: Vec<String>,
 }
 
 impl Manifest {
-    /// The tests called `names`, or all if none is.
+    /// Returns the tests `names`, or all if it is empty.
     pub(super) fn chosen(self, names: &[String]) -> anyhow::Result<Vec<String>> {
         if let Some(name) = names.iter().find(|name| !self.tests.contains(name)) {
             bail!("e2e has no test program {name}; it has {}", self.tests.join(", "));

@@ -1,4 +1,4 @@
-//! Runs test programs one after the other or side by side, shows what they say and takes it in.
+//! Runs test programs one by one or concurrently, prints their output and records the results.
 
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::path::Path;
@@ -15,32 +15,32 @@ use super::timing::{Part, Timing};
 use crate::binaries::TestBinary;
 use crate::results::Results;
 
-/// How the lines begin that are repeated at the end, because they tell how much was tried: those of fuzzing and of
-/// tests that do a share of what they could.
+/// Prefixes of lines that are repeated at the end, because they state how much was tested: those of fuzzing and of tests in their
+/// short form.
 const REPEATED: [&str; 2] = ["fuzz ", "short form:"];
 
-/// Runs what follows with what the others leave of the processor. A session is scheduled as one where the kernel groups tasks so,
-/// and each program of the cluster is in one of its own: the niceness of a task alone would count among its own kind only.
+/// Runs a command at low priority. The kernel may schedule each session as a group, and each program of the cluster has its own.
+/// The niceness of a process alone would only apply within its session.
 const FROM_BEHIND: &str = r#"{ echo 19 > /proc/self/autogroup; } 2> /dev/null; exec nice -n 19 "$@""#;
-/// How often it is looked whether Ctrl-C was pressed, of which a session of its own does not learn.
+/// Interval of checks for Ctrl-C, which does not reach a separate session.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What all test programs of a run share.
+/// State shared by all test programs of a run.
 #[derive(Debug)]
 pub(super) struct Runner<'a> {
-    /// Where the time goes.
+    /// Durations of the parts.
     pub timing: &'a Timing,
-    /// What tests said.
+    /// Results of the tests.
     pub results: Mutex<Results>,
 }
 
-/// One program of tests and how it is to be run.
+/// A test program and its arguments.
 #[derive(Debug)]
 pub(super) struct Job<'a> {
     pub binary: &'a TestBinary,
     /// Arguments for the test harness.
     pub arguments: Vec<String>,
-    /// Environment beyond what it inherits.
+    /// Environment in addition to the inherited one.
     pub environment: Vec<(&'static str, String)>,
 }
 
@@ -55,10 +55,10 @@ impl Job<'_> {
 }
 
 impl Runner<'_> {
-    /// Runs one after the other, showing lines as they come. False when one failed.
+    /// Runs jobs one by one and prints lines at once. Returns false if one failed.
     ///
     /// # Errors
-    /// When a program cannot be run.
+    /// A program cannot be run.
     pub(super) fn in_turn(&self, jobs: &[Job<'_>]) -> anyhow::Result<bool> {
         let mut passed = true;
         for job in jobs {
@@ -69,10 +69,10 @@ impl Runner<'_> {
         Ok(passed)
     }
 
-    /// Runs up to `width` at a time; what one says is shown when it is through. False when one failed.
+    /// Runs up to `width` jobs concurrently and prints the output of each at its end. Returns false if one failed.
     ///
     /// # Errors
-    /// When a program cannot be run.
+    /// A program cannot be run.
     pub(super) fn side_by_side(&self, width: usize, jobs: Vec<Job<'_>>) -> anyhow::Result<bool> {
         let queue = Mutex::new(jobs.into_iter());
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -97,10 +97,10 @@ impl Runner<'_> {
         })
     }
 
-    /// Runs `command` and shows what it says when it is through. False when it failed.
+    /// Runs `command` and prints its output at its end. Returns false if it failed.
     ///
     /// # Errors
-    /// When it cannot be run.
+    /// The command cannot be run.
     pub(super) fn told_at_once(&self, name: &str, command: Command) -> anyhow::Result<bool> {
         let said = Mutex::new(format!("\n     Running {name}\n"));
         let outcome = self.run(name, command, &|line| {
@@ -116,10 +116,10 @@ impl Runner<'_> {
         outcome
     }
 
-    /// The same of a program that takes the processor when nobody else wants it.
+    /// Does the same with a program at low priority.
     ///
     /// # Errors
-    /// When it cannot be run.
+    /// The program cannot be run.
     pub(super) fn told_from_behind(
         &self,
         name: &str,
@@ -134,10 +134,10 @@ impl Runner<'_> {
         self.told_at_once(name, command)
     }
 
-    /// Runs `command`, gives `shown` each line of it, and takes the lines in. False when it failed.
+    /// Runs `command`, passes each line to `shown`, and records the lines. Returns false if it failed.
     ///
     /// # Errors
-    /// When it cannot be run.
+    /// The command cannot be run.
     pub(super) fn run(
         &self,
         name: &str,
@@ -166,7 +166,7 @@ impl Runner<'_> {
         Ok(passed)
     }
 
-    /// Tests may print anything, so what is no text is shown as well as it can be.
+    /// Tests may print any bytes, so invalid UTF-8 is replaced.
     fn read(&self, output: impl Read, shown: &impl Fn(&str)) {
         let mut reader = BufReader::new(output);
         let mut bytes = Vec::new();
@@ -184,7 +184,7 @@ impl Runner<'_> {
     }
 }
 
-/// Ends a child that leads a session of its own when Ctrl-C was pressed here. The others get that from the terminal.
+/// Sends SIGINT to a child with its own session after Ctrl-C here. Other children receive it from the terminal.
 fn hand_on_interrupts(child: &Child, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         if crate::interrupt::is_requested() {
@@ -197,7 +197,7 @@ fn hand_on_interrupts(child: &Child, is_over: &AtomicBool) {
     }
 }
 
-/// Prints a line. A closed stdout is no reason to stop testing.
+/// Prints a line. A closed stdout does not end the tests.
 pub(super) fn show(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Where the time of a test run went.
+//! Durations of the parts of a test run.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use crate::progress;
 
-/// Rows that took less are counted together.
+/// Shorter rows are summed up.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// What a row is about.
+/// The part of a run that a row belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
-    /// Compilers.
+    /// Compilation.
     Compile,
-    /// Getting a cluster ready.
+    /// Preparation of a cluster.
     SetUp,
-    /// Tests at work.
+    /// Tests.
     Run,
 }
 
@@ -28,7 +28,7 @@ struct Row {
     passed: bool,
 }
 
-/// Collects rows while the run goes on, from several threads.
+/// Collects rows during the run, from several threads.
 #[derive(Debug)]
 pub(super) struct Timing {
     started: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    /// Starts the clock of the whole.
+    /// Starts the clock of the run.
     pub(super) fn start() -> Self {
         Self {
             started: Instant::now(),
@@ -44,10 +44,10 @@ impl Timing {
         }
     }
 
-    /// Does `work` and notes how long it took, whether it succeeds or not.
+    /// Runs `work` and records its duration, whether it succeeds or not.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// The errors of `work`.
     pub(super) fn measure<T>(
         &self,
         part: Part,
@@ -60,7 +60,7 @@ impl Timing {
         outcome
     }
 
-    /// Notes that `name` took so long.
+    /// Records the duration of `name`.
     pub(super) fn add(&self, part: Part, name: &str, took: Duration, passed: bool) {
         let row = Row {
             part,
@@ -72,8 +72,7 @@ impl Timing {
     }
 }
 
-/// A table, longest first within each part. Rows of one part may have gone on side by side, so that their sum is more than
-/// the whole took.
+/// Prints a table, longest first within each part. Rows may have run concurrently, so their sum may exceed the total.
 impl fmt::Display for Timing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -105,7 +104,7 @@ impl fmt::Display for Timing {
 }
 
 impl Row {
-    /// A failure is told however short it was.
+    /// A failure is always listed.
     fn is_short(&self) -> bool {
         self.took < SHORT && self.passed
     }

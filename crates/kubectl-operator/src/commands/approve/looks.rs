@@ -1,5 +1,5 @@
-//! Whether what the preview of a plan tells is still so, looked at with the rights of whoever approves: plans of an OLM that marks none
-//! are told of as well, and what changed after the mark.
+//! Checks with the user's own permissions whether the preview of a plan is still true. This covers plans that OLM did not mark as
+//! outdated, and changes after the mark.
 
 use std::time::Duration;
 
@@ -17,21 +17,22 @@ use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 use crate::preview::{name, outdated_text, outdated_then_text};
 use crate::reader::answer;
 
-/// Looks under way at a time.
+/// Maximum number of concurrent requests.
 const PARALLEL: usize = 8;
-/// Longest time for all of them.
+/// Timeout for all requests together.
 const TIME: Duration = Duration::from_secs(10);
 
-/// What the preview says and is not so any more, and what could not be found out, for people.
+/// Outdated parts of a preview, and parts that could not be checked, as texts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Doubts {
-    /// What OLM has marked the plan with, and what is found now.
+    /// Differences that OLM's mark lists, and those found now.
     pub outdated: Vec<String>,
-    /// How many objects could not be looked at: it may be others each time.
+    /// Number of objects that could not be checked, as text. It may differ each time.
     pub unseen: Vec<String>,
 }
 
-/// What is doubtful of the preview of a plan. Of one that does not wait for approval nothing, as what it creates is there because of it.
+/// Returns the differences between a plan's preview and the cluster. Empty for a plan that does not wait for approval, because
+/// its objects may exist due to the plan.
 pub(super) async fn doubts(client: &Client, plan: &InstallPlan) -> Doubts {
     if plan.phase() != InstallPlanPhase::RequiresApproval || plan.spec.approved {
         return Doubts::default();
@@ -58,7 +59,7 @@ pub(super) async fn doubts(client: &Client, plan: &InstallPlan) -> Doubts {
     }
 }
 
-/// What a mark tells, which is of the moment when it was made.
+/// Describes the differences of a mark, and those that no longer exist.
 fn marked_texts(mark: &PreviewOutdated, found: &Found) -> Vec<String> {
     let since = name(&mark.since);
     let text = |object: &OutdatedObject| match found.as_told.iter().any(|told| is_same(told, object)) {
@@ -85,10 +86,10 @@ fn is_same(one: &OutdatedObject, other: &OutdatedObject) -> bool {
     (&one.kind, &one.name, one.change) == (&other.kind, &other.name, other.change)
 }
 
-/// What the objects of a preview were found to be.
+/// Results for the objects of a preview.
 #[derive(Default)]
 struct Found {
-    /// Those that are as it says, with what they would be otherwise.
+    /// Objects that match the preview, with the change that they would otherwise be reported as.
     as_told: Vec<OutdatedObject>,
     others: Vec<OutdatedObject>,
     unseen: Vec<String>,
@@ -102,14 +103,14 @@ async fn look_at(client: &Client, preview: &PlanPreview) -> Found {
     let beyond = all - count;
     let looks = expected.into_iter().take(MAX_FOLLOWED).enumerate();
     let looks = looks.map(|(at, object)| async move { (at, look(client, object).await) });
-    // One that is not answered keeps back no other.
+    // A request without a response must not block the others.
     let looks = futures::stream::iter(looks).buffer_unordered(PARALLEL);
     let mut seen = Vec::new();
     let looking = looks.for_each(|look| {
         seen.push(look);
         std::future::ready(())
     });
-    // What was found by then is found.
+    // After the timeout, the results so far are used.
     let _ = tokio::time::timeout(TIME, looking).await;
     seen.sort_by_key(|(at, _)| *at);
     let unanswered = count - seen.len();
@@ -136,7 +137,7 @@ async fn look_at(client: &Client, preview: &PlanPreview) -> Found {
     found
 }
 
-/// An object of a preview, and whether it is there as the preview has it.
+/// An object of a preview, and whether the preview expects it to exist.
 struct Expected {
     kind: String,
     name: String,
@@ -176,7 +177,7 @@ async fn look(client: &Client, object: Expected) -> Look {
         _ => return Look::NotLookedAt,
     };
     let what = || format!("read {} {}", object.kind, object.name);
-    // Refused or not answered: what is approved without a look is said, and is no reason to show nothing.
+    // Denied or failed: the number is reported, and the rest of the plan is still shown.
     let Ok(found) = answer(what, api.get_metadata_opt(&object.name)).await else {
         return Look::NotLookedAt;
     };
@@ -197,7 +198,8 @@ async fn look(client: &Client, object: Expected) -> Look {
     }
 }
 
-/// Kinds that a look asks nothing else for. Secrets are none of them: approving needs no right to read any.
+/// Returns the API of a kind that can be checked with one request. Secrets are excluded: approving requires no permission to read
+/// them.
 pub(super) fn api(kind: &str) -> Option<ApiResource> {
     Some(match kind {
         "Subscription" => ApiResource::erase::<Subscription>(&()),
@@ -213,7 +215,7 @@ pub(super) fn api(kind: &str) -> Option<ApiResource> {
     })
 }
 
-/// Whether a name stays what it is in a path. Those of RBAC may have colons.
+/// Returns true if the name is safe as a path segment. Names of RBAC objects may have colons.
 fn is_segment(name: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-._:".contains(letter);
     !name.is_empty() && name != "." && name != ".." && name.len() <= 253 && name.chars().all(is_plain)

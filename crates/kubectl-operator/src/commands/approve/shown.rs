@@ -1,4 +1,4 @@
-//! What is told of a plan before it is approved. Pure.
+//! The summary of a plan that is shown before approval. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -13,38 +13,38 @@ use super::looks::Doubts;
 use crate::preview::{definition_text, kind_and_name, name, names, object_text, rule_texts};
 use crate::terminal::line as one_line;
 
-/// Objects that are named, of each kind of change; permissions are told whole.
+/// Maximum number of objects named per kind of change. Permissions are always complete.
 const MAX_NAMED: usize = 50;
 
-/// A plan, and what approving it changes.
+/// A plan, and the changes that its approval causes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::commands) struct Shown {
     /// Name of the InstallPlan.
     pub plan: String,
-    /// Its namespace.
+    /// Namespace of the InstallPlan.
     pub namespace: String,
-    /// Subscriptions that refer to it: approving it is for all of them.
+    /// Subscriptions that refer to it. One approval is for all of them.
     pub subscriptions: Vec<String>,
     /// ClusterServiceVersions that it installs.
     pub operators: Vec<String>,
-    /// When the plan was made, and its preview with it.
+    /// Time at which the plan and its preview were created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made: Option<String>,
-    /// What it changes; none where nobody has said.
+    /// Preview of its changes; `None` if the plan has none.
     pub preview: Option<PlanPreview>,
-    /// Why the preview does not tell all of it.
+    /// Reasons why the preview is incomplete or outdated.
     pub doubts: Vec<String>,
-    /// What could not be looked at, which may be something else each time: no part of what is approved.
+    /// Objects that could not be checked. They may differ each time and are no part of the approval.
     pub unseen: Vec<String>,
-    /// What its steps are about, where there is no preview.
+    /// Objects of its steps, if there is no preview.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     /// Hash of the steps that are approved.
     pub hash: String,
-    /// Whether it is approved.
+    /// True if the plan is approved.
     pub approved: bool,
-    /// Whether it was approved just now.
+    /// True if this command approved the plan.
     #[serde(skip)]
     pub is_new: bool,
 }
@@ -52,16 +52,16 @@ pub(in crate::commands) struct Shown {
 /// The Subscriptions of a plan.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Served {
-    /// Those that refer to it.
+    /// Subscriptions that refer to the plan.
     pub names: Vec<String>,
-    /// How many own it, as all do that were there when it was made.
+    /// Number of Subscriptions that own it: all that existed when the plan was created.
     pub owners: usize,
-    /// Those of them that cannot be read.
+    /// Owners that cannot be read.
     pub unread: Vec<String>,
 }
 
 impl Served {
-    /// Why the names do not say whom the plan is for.
+    /// Returns the reasons why the names may be incomplete.
     fn doubts(&self) -> impl Iterator<Item = String> {
         let of_nobody = self.names.is_empty() && self.owners > 0 && self.unread.is_empty();
         let nobody = of_nobody
@@ -75,8 +75,8 @@ impl Served {
 }
 
 impl Shown {
-    /// What is known of a plan for these Subscriptions in a namespace with these ClusterServiceVersions; `found` is what its preview
-    /// says and is not so any more.
+    /// Builds the summary from a plan, its Subscriptions, and the ClusterServiceVersions in its namespace. `found` are the
+    /// differences between its preview and the cluster.
     pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served, found: Doubts) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
@@ -112,7 +112,7 @@ impl Shown {
         }
     }
 
-    /// What is approved: the same as long as nothing changes, whatever looks fail.
+    /// Returns the part that the user approves. Failed requests do not affect it.
     pub(in crate::commands) fn seen(&self) -> Self {
         Self {
             unseen: Vec::new(),
@@ -122,7 +122,7 @@ impl Shown {
         }
     }
 
-    /// What came of it.
+    /// Returns the outcome as one line.
     pub(super) fn outcome_text(&self) -> String {
         let plan = name(&self.plan);
         match (self.approved, self.is_new) {
@@ -133,7 +133,7 @@ impl Shown {
     }
 }
 
-/// Why a preview does not say what will happen now.
+/// Returns the reasons why a preview does not match what the plan will do now.
 fn doubts(preview: &PlanPreview, operators: &[String], installed: &[String]) -> Vec<String> {
     let mut doubts = Vec::new();
     let told: BTreeSet<&String> = preview.operators.iter().map(|operator| &operator.name).collect();

@@ -47,7 +47,7 @@ fn cluster(plan: Value) -> FakeCluster {
         &json!({"spec": spec, "status": status}),
     ));
     cluster.put(object("ClusterServiceVersion", "etcd.v1", &json!({"spec": {}})));
-    // What the preview says is there.
+    // The objects that the preview expects to exist.
     cluster.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "settings"}}));
     cluster.put(definition());
     cluster
@@ -63,7 +63,7 @@ fn account() -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "shop", "name": "etcd"}})
 }
 
-/// The plan as it is then, what was shown, and what came of it.
+/// Returns the plan afterwards, the text that was shown, and the result.
 async fn approved(
     cluster: &FakeCluster,
     name: &str,
@@ -120,7 +120,7 @@ async fn a_no_leaves_the_plan_as_it_is() {
     assert_eq!(Some(plan), before);
 }
 
-/// Somebody changes the steps while somebody else reads what is shown.
+/// One user changes the steps while another reads the summary.
 #[tokio::test]
 async fn a_plan_that_changes_meanwhile_is_not_approved() {
     let before = cluster(plan());
@@ -136,7 +136,7 @@ async fn a_plan_that_changes_meanwhile_is_not_approved() {
     assert!(error.contains("changed since it was shown"), "{error}");
     assert_eq!(plan_after["spec"]["approved"], false);
 
-    // A change beside what was shown is none.
+    // A change to a label does not affect what was shown.
     let touched = cluster(plan());
     let other = touched.clone();
     let touch = move || {
@@ -149,7 +149,7 @@ async fn a_plan_that_changes_meanwhile_is_not_approved() {
     assert_eq!(plan_after["spec"]["approved"], true);
 }
 
-/// Also of plans of an OLM that marks none.
+/// Covers plans of an OLM that marks no previews as outdated.
 #[tokio::test]
 async fn what_a_preview_says_and_is_not_so_is_told() {
     let notes = |text: &str| -> Vec<String> {
@@ -189,7 +189,7 @@ async fn what_a_preview_says_and_is_not_so_is_told() {
         ],
         "what is marked is told once"
     );
-    // What is over is no more than that.
+    // A difference that no longer exists is reported as past.
     cluster.delete("ServiceAccount", "shop", "etcd");
     let (_, text, _) = approved(&cluster, "db", || false).await;
     assert_eq!(
@@ -200,7 +200,7 @@ async fn what_a_preview_says_and_is_not_so_is_told() {
     assert!(cluster.edit("InstallPlan", "shop", "install-1", &unreadable));
     let (_, text, _) = approved(&cluster, "db", || false).await;
     assert_eq!(notes(&text)[0], "note: its preview is outdated: how is not known");
-    // It is not asked again, and what it made is there because of it.
+    // No confirmation is asked, and objects may exist due to the plan.
     assert!(cluster.edit(
         "InstallPlan",
         "shop",
@@ -214,13 +214,13 @@ async fn what_a_preview_says_and_is_not_so_is_told() {
     assert_eq!(shown.doubts, ["left out of its preview: 2 fields"]);
 }
 
-/// Whoever approves need not be allowed to see all that the plan is about.
+/// Users may approve without permission to read every object of the plan.
 #[tokio::test]
 async fn what_cannot_be_looked_at_is_counted_and_few_looks_are_made() {
     let mut many = preview();
     let object = |number: usize| json!({"verb": "create", "kind": "Role", "name": format!("role-{number}"), "namespace": "shop"});
     let secret = |number: usize| json!({"verb": "create", "kind": "Secret", "name": format!("key-{number}"), "namespace": "shop"});
-    // What is not looked at takes the place of nothing that is.
+    // Kinds that cannot be checked do not count towards the limit.
     many["objects"] = (0..30).map(secret).chain((0..70).map(object)).collect();
     let mut plan = plan();
     plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(many.to_string());
@@ -253,7 +253,7 @@ async fn what_cannot_be_looked_at_is_counted_and_few_looks_are_made() {
     );
 }
 
-/// A look that fails is no change, and neither is one that does not.
+/// A request that fails, and one that succeeds again, count as no change.
 #[tokio::test]
 async fn what_cannot_be_looked_at_meanwhile_stops_no_approval() {
     for fails_at_first in [false, true] {
@@ -281,7 +281,7 @@ async fn what_cannot_be_looked_at_meanwhile_stops_no_approval() {
     }
 }
 
-/// One look that is never answered takes nothing away from what the others find.
+/// One request without a response does not hide the results of the others.
 #[tokio::test(start_paused = true)]
 async fn what_was_found_is_told_though_not_all_answers_come() {
     let cluster = cluster(plan());
@@ -299,7 +299,7 @@ async fn what_was_found_is_told_though_not_all_answers_come() {
     }
 }
 
-/// Who is second with the same is told so, and not that nothing is approved.
+/// The second user to approve the same steps is informed that the plan is approved.
 #[tokio::test]
 async fn what_somebody_else_approves_meanwhile_is_approved() {
     let approval = json!({"spec": {"approved": true}});
@@ -316,7 +316,7 @@ async fn what_somebody_else_approves_meanwhile_is_approved() {
         let shown = result.unwrap();
         assert!(shown.approved && !shown.is_new, "{phase}");
     }
-    // But not of other steps.
+    // An approval of other steps does not count.
     let cluster = cluster(plan());
     let other = cluster.clone();
     let quicker = move || {
@@ -330,7 +330,7 @@ async fn what_somebody_else_approves_meanwhile_is_approved() {
     assert!(error.contains("changed since it was shown"), "{error}");
 }
 
-/// What somebody says yes to is what he was shown, also where the plan itself stays the same: he is shown that, and asked again.
+/// The user approves what was shown. If an object changes meanwhile, it is shown and the question is asked again.
 #[tokio::test]
 async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
     for second in [false, true] {
@@ -351,7 +351,7 @@ async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
         assert_eq!(result.unwrap().approved, second);
         assert_eq!(plan["spec"]["approved"], second);
     }
-    // What never stays is not approved.
+    // A plan whose objects change at each attempt is not approved.
     let cluster = cluster(plan());
     let (other, mut is_there) = (cluster.clone(), false);
     let come_and_go = move || {
@@ -455,7 +455,7 @@ async fn only_what_waits_can_be_approved() {
     );
 }
 
-/// What was approved with another hash does not run, however far it is, and is approved again.
+/// A plan approved with another hash does not run in any phase, and is approved again.
 #[tokio::test]
 async fn an_approval_of_other_steps_is_made_good() {
     for phase in ["RequiresApproval", "Installing"] {
@@ -470,7 +470,7 @@ async fn an_approval_of_other_steps_is_made_good() {
             plan["metadata"]["annotations"][labels::APPROVED_HASH],
             json!(shown.hash)
         );
-        // Once is enough.
+        // A plan that is approved with the right hash is not approved again.
         let (_, _, result) = approved(&cluster(plan), "db", || panic!("nothing is asked")).await;
         assert!(
             result.is_ok_and(|shown| shown.approved && !shown.is_new),
@@ -502,7 +502,7 @@ async fn a_plan_is_for_those_who_refer_to_it() {
         (of_one.subscriptions, of_one.doubts.len()),
         (vec!["db".to_owned()], 1)
     );
-    // One of that name was there before.
+    // The reference is to an earlier plan of the same name.
     let of_nobody = shown(vec![owner("idle"), owner("db")], |cluster| {
         let status = json!({"status": {"installPlanRef": {"name": "install-1", "uid": "another"}}});
         assert!(cluster.edit("Subscription", "shop", "db", &status));
@@ -512,11 +512,11 @@ async fn a_plan_is_for_those_who_refer_to_it() {
         !of_nobody.contains("for        ") && of_nobody.contains("note: no Subscription refers to it"),
         "{of_nobody}"
     );
-    // Whoever may write plans may note any number of owners.
+    // Users who may write plans can add any number of owners.
     let mut many: Vec<Value> = (0..1000).map(|number| owner(&number.to_string())).collect();
     many.push(owner("db"));
     assert_eq!(shown(many, |_| {}).await.subscriptions, ["db"]);
-    // One that cannot be read may wait for it.
+    // A Subscription that cannot be read may refer to the plan.
     let unread = shown(vec![owner("db"), owner("odd")], |cluster| {
         cluster.put(object("Subscription", "odd", &json!({"spec": {"name": 1}})));
         cluster.put(object("Subscription", "other", &json!({"spec": {"name": 1}})));
@@ -528,12 +528,12 @@ async fn a_plan_is_for_those_who_refer_to_it() {
         "{:?}",
         unread.doubts
     );
-    // Who makes a plan by hand need have none.
+    // A plan created by hand may have no owner.
     let of_none = shown(Vec::new(), |_| {}).await.to_string();
     assert!(!of_none.contains("refers to it"), "{of_none}");
 }
 
-/// With JSON the document comes last, which is too late for who is asked.
+/// JSON and YAML print the document only after the question.
 #[test]
 fn what_is_asked_about_has_been_shown() {
     let found: InstallPlan = serde_json::from_value(plan()).unwrap();
@@ -542,7 +542,7 @@ fn what_is_asked_about_has_been_shown() {
     for output in [Output::Json, Output::Yaml] {
         assert_eq!(question(output, &shown), format!("{shown}{asked}"));
     }
-    // The text is on stdout by then.
+    // The text is already on stdout.
     assert_eq!(question(Output::Text, &shown), asked);
 }
 
@@ -571,7 +571,7 @@ fn every_kind_that_is_followed_can_be_looked_at() {
     }
 }
 
-/// Else nobody hears of it before the ClusterServiceVersion is Failed.
+/// Otherwise the first report of it is that the ClusterServiceVersion is Failed.
 #[tokio::test(start_paused = true)]
 async fn an_operator_that_cannot_work_with_the_group_is_told_before_it_is_approved() {
     let cluster = crate::packages::tests::served();

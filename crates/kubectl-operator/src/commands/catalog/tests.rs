@@ -23,7 +23,7 @@ fn add_args(more: &[&str]) -> AddArgs {
     }
 }
 
-/// A cluster with the namespace `shop`.
+/// Returns a cluster with the namespace `shop`.
 fn cluster() -> FakeCluster {
     let cluster = FakeCluster::new();
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
@@ -123,7 +123,7 @@ async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
     ");
 }
 
-/// As upstream's plugin cleans up.
+/// Upstream's plugin cleans up in the same way.
 #[tokio::test(start_paused = true)]
 async fn a_catalog_that_does_not_get_ready_goes_again_unless_it_is_to_be_kept() {
     for (flags, stays) in [
@@ -229,7 +229,7 @@ async fn users_that_may_not_be_seen_are_told_as_not_known() {
     );
 }
 
-/// One object of whoever may write Subscriptions keeps nobody from removing a catalog.
+/// A malformed Subscription must not prevent the removal of a catalog.
 #[tokio::test(start_paused = true)]
 async fn users_that_cannot_be_read_are_told() {
     let cluster = used();
@@ -252,7 +252,7 @@ async fn users_that_cannot_be_read_are_told() {
     );
     assert_eq!(told.matches("\nnote: Subscription").count(), MAX_USERS, "{told}");
     assert!(told.ends_with("\nnote: and 5 more\n"), "{told}");
-    // Nor do CatalogSources, where there is none of this name.
+    // Malformed CatalogSources do not prevent it, either.
     cluster.put(object(
         "CatalogSource",
         "odd",
@@ -263,7 +263,7 @@ async fn users_that_cannot_be_read_are_told() {
     assert!(error.ends_with("has no CatalogSource cat: it has odd"), "{error}");
 }
 
-/// Somebody makes another while the question is read.
+/// Another user replaces the catalog while the question waits for an answer.
 #[tokio::test(start_paused = true)]
 async fn a_catalog_made_anew_is_not_removed() {
     let cluster = used();

@@ -1,8 +1,8 @@
-//! How long ago something was, for people. Pure.
+//! Ages of objects as text. Pure.
 
 use jiff::Timestamp;
 
-/// In the largest unit that fits; nothing is in the future.
+/// Returns the age in the largest unit that fits; zero for a time in the future.
 pub(super) fn age(now: Timestamp, then: Timestamp) -> String {
     let seconds = seconds(now, then);
     match seconds {
@@ -13,7 +13,7 @@ pub(super) fn age(now: Timestamp, then: Timestamp) -> String {
     }
 }
 
-/// Seconds from one to the other; none if the clock of whoever wrote the one is ahead.
+/// Returns the seconds between two times; zero if `then` is later, which a wrong clock can cause.
 pub(super) fn seconds(now: Timestamp, then: Timestamp) -> i64 {
     now.as_second().saturating_sub(then.as_second()).max(0)
 }

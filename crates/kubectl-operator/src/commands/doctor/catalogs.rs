@@ -1,4 +1,4 @@
-//! Catalogs that do not answer. Pure.
+//! Checks that catalogs respond. Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 use olm_api::condition::catalog_source as condition;
@@ -10,14 +10,14 @@ use super::observed::{Observed, Unread};
 use crate::operators::pod_node;
 use crate::terminal::Mark;
 
-/// Whether it answered when it was last asked.
+/// Returns true if the catalog responded to the last request.
 pub(super) fn is_ready(catalog: &CatalogSource) -> bool {
     let status = catalog.status.as_ref();
     let connection = status.and_then(|status| status.connection_state.as_ref());
     connection.is_some_and(|connection| connection.last_observed_state == condition::READY)
 }
 
-/// Catalogs answer.
+/// Checks that catalogs are ready.
 pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings: Vec<Finding> = observed
         .unlisted_catalogs
@@ -60,7 +60,7 @@ pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// What it says itself, and what its pods say.
+/// Describes the cause from the catalog's status and its pods.
 fn cause(catalog: &CatalogSource, pods: Option<&[Pod]>) -> String {
     let status = catalog.status.as_ref();
     let state = status.and_then(|status| status.connection_state.as_ref());

@@ -1,4 +1,4 @@
-//! OLM itself, what it unpacks, and definitions whose objects cannot be read. Pure.
+//! Checks of OLM itself, its unpack Jobs, and definitions whose objects cannot be read. Pure.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::terminal::plain;
 
 /// Deployments without which nothing is installed.
 const NEEDED: [&str; 2] = ["catalog-operator", "olm-operator"];
-/// Namespaces that are named in one finding.
+/// Maximum number of namespaces named in one finding.
 const MAX_NAMED: usize = 3;
 
-/// OLM runs.
+/// Checks that OLM runs.
 pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let (programs, elsewhere): (Vec<&Deployment>, Vec<&Deployment>) = observed
         .programs
@@ -55,7 +55,7 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         let olm = plain(&observed.olm);
         let cause = match named.is_empty() {
             true => format!("no Deployment with this label app was found in namespace {olm}: OLM is not installed, or runs elsewhere"),
-            // Whoever may make Deployments may label them so.
+            // Any user who may create Deployments can set this label.
             false => format!(
                 "no Deployment with this label app was found in namespace {olm}: OLM is not installed, or runs elsewhere, as the label says in {} other namespaces: {}",
                 others.len(),
@@ -71,7 +71,7 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(unwell.chain(missing).collect())
 }
 
-/// Labels on Roles that OLM trusts are guarded.
+/// Checks that the policy that protects labels trusted by OLM exists.
 pub(super) fn guarded(guard: &Read<bool>) -> Result<Vec<Finding>, &Unread> {
     if *guard.as_ref()? {
         return Ok(Vec::new());
@@ -102,7 +102,7 @@ fn replicas(deployment: &Deployment) -> (i32, i32) {
     (wanted, available)
 }
 
-/// How a Job failed, if it did.
+/// Returns the Failed condition of a Job, if it has one.
 pub(super) fn failure(job: &Job) -> Option<&JobCondition> {
     let mut conditions = job
         .status
@@ -111,18 +111,18 @@ pub(super) fn failure(job: &Job) -> Option<&JobCondition> {
     conditions.find(|found| found.type_ == "Failed" && found.status == condition::TRUE)
 }
 
-/// Objects are what their kinds should be: of others nothing else is checked.
+/// Checks that objects match their schemas. Unreadable objects get no other check.
 pub(super) fn readable(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let findings = unreadable(&observed.unreadable);
     if findings.is_empty() {
-        // Nothing is known of what was not read.
+        // Without these objects nothing can be reported.
         observed.subscriptions.as_ref()?;
         observed.csvs.as_ref()?;
     }
     Ok(findings)
 }
 
-/// Objects that are not what their kinds should be.
+/// Returns a finding for each unreadable object.
 pub(super) fn unreadable(unreadable: &[Unreadable]) -> Vec<Finding> {
     let findings = unreadable.iter().map(|found| {
         Finding::error(
@@ -142,7 +142,7 @@ pub(super) fn unreadable(unreadable: &[Unreadable]) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Bundles were unpacked.
+/// Checks that bundles were unpacked.
 pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for job in observed.jobs.as_ref()? {
@@ -162,7 +162,7 @@ pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
                 "kubectl logs job/{0} -n {1} --all-containers; then kubectl delete {2} {0} -n {1}, and it is unpacked anew",
                 word(&name),
                 word(&namespace),
-                // A Job is called as somebody likes, and so may be what others need.
+                // Users can give a Job any name, so the ConfigMap of that name may be unrelated.
                 match observed.unpacked.contains(&(namespace.clone(), name.clone())) {
                     true => "job,configmap",
                     false => "job",
@@ -173,7 +173,7 @@ pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// Versions in which objects are stored are served.
+/// Checks that versions in which objects are stored are served.
 pub(super) fn stored_versions(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for definition in observed.definitions.as_ref()? {
@@ -186,7 +186,7 @@ pub(super) fn stored_versions(observed: &Observed) -> Result<Vec<Finding>, &Unre
         if unserved.is_empty() {
             continue;
         }
-        // What it still names can be read, in another version.
+        // A version that is still defined keeps its objects readable in another version.
         let is_lost = definition
             .stored
             .iter()

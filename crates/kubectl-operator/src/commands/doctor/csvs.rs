@@ -1,4 +1,4 @@
-//! ClusterServiceVersions that do not go, and what outlived them. Pure.
+//! Checks of ClusterServiceVersions that are not deleted in time, and of objects that outlived theirs. Pure.
 
 use kube::ResourceExt as _;
 use olm_api::labels::OWNER_KIND_CSV;
@@ -8,10 +8,10 @@ use super::finding::{Finding, object, word};
 use super::observed::{Observed, Unread};
 use crate::terminal::plain;
 
-/// Finalizers of OLM and of operators are done by then, in seconds.
+/// Time, in seconds, that finalizers of OLM and of operators may take.
 const PATIENCE: i64 = 5 * 60;
 
-/// ClusterServiceVersions that are deleted go.
+/// Checks that deleted ClusterServiceVersions do not remain.
 pub(super) fn deleted(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for csv in observed.csvs.as_ref()? {
@@ -36,7 +36,7 @@ pub(super) fn deleted(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// Copies have their originals.
+/// Checks that copies of ClusterServiceVersions have an original.
 pub(super) fn copies(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for copy in observed.copies.as_ref()? {
@@ -65,7 +65,7 @@ pub(super) fn copies(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// Cluster-wide rights belong to a ClusterServiceVersion that is there.
+/// Checks that cluster-wide permissions belong to an existing ClusterServiceVersion.
 pub(super) fn rights(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for (kind, read) in &observed.roles {
@@ -80,7 +80,7 @@ pub(super) fn rights(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// What is left of a ClusterServiceVersion that is gone.
+/// Returns the finding for an object whose ClusterServiceVersion does not exist.
 pub(super) fn leftover(kind: &str, name: &str, (namespace, csv): &crate::operators::Key) -> Finding {
     Finding::error(
         object(kind, "", name),
@@ -93,7 +93,7 @@ pub(super) fn leftover(kind: &str, name: &str, (namespace, csv): &crate::operato
     )
 }
 
-/// Names of RBAC may have colons.
+/// Returns a name of an RBAC object for a command. Such names may have colons.
 fn word_of_rbac(name: &str) -> &str {
     match word(&name.replace(':', "-")) == "NAME" {
         true => "NAME",

@@ -1,4 +1,4 @@
-//! What checks find, put together. Pure.
+//! Combines the results of all checks. Pure.
 
 use serde::Serialize;
 
@@ -7,19 +7,19 @@ use super::observed::Unread;
 use crate::terminal::{Colours, Mark};
 use crate::turns::in_turn;
 
-/// What all checks say.
+/// The results of all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Diagnosis {
-    /// Whether all was checked and is fine.
+    /// True if every check ran and found nothing.
     pub healthy: bool,
-    /// The worst first.
+    /// Findings, the most severe first.
     pub findings: Vec<Finding>,
     /// Checks that found nothing.
     pub fine: Vec<&'static str>,
 }
 
-/// What checks say, each with what is so if it finds nothing.
+/// Combines the results of checks, each with the statement that is true if it finds nothing.
 pub(super) fn assemble<'a>(
     checks: impl IntoIterator<Item = (&'static str, Result<Vec<Finding>, &'a Unread>)>,
 ) -> Diagnosis {
@@ -37,7 +37,7 @@ pub(super) fn assemble<'a>(
         found.dedup();
         let more = found.len().saturating_sub(MAX_FINDINGS);
         let worst = found.first().map_or(Severity::NotChecked, |first| first.severity);
-        // Those of the worst first, and of these not all of whose namespace comes first.
+        // The limit keeps the most severe findings, taken from each namespace in turn.
         let mut found: Vec<Finding> = found
             .chunk_by(|one, other| one.severity == other.severity)
             .flat_map(|same| in_turn(same.iter().cloned(), |finding| finding.namespace().to_owned()))
@@ -64,14 +64,14 @@ pub(super) fn assemble<'a>(
 }
 
 impl Diagnosis {
-    /// Why nothing is known, if nothing is.
+    /// Returns the first cause if no check could run.
     pub(super) fn no_answer(&self) -> Option<&str> {
         let unknown = |finding: &Finding| finding.severity == Severity::NotChecked;
         let first = self.findings.first()?;
         (self.fine.is_empty() && self.findings.iter().all(unknown)).then_some(&first.cause)
     }
 
-    /// Lines for people: what is wrong, below it what mends it, last how much there is of what.
+    /// Returns the text: each finding with its remedy, then the counts.
     pub(crate) fn text(&self, is_wide: bool, colours: Colours) -> String {
         let mut text = String::new();
         for finding in &self.findings {

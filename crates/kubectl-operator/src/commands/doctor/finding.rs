@@ -1,26 +1,26 @@
-//! What a check says.
+//! A finding of a check.
 
 use serde::Serialize;
 
 use crate::terminal::{first_line, plain};
 
-/// Findings of one check that are told; more of them are counted.
+/// Maximum number of findings per check; the rest is counted.
 pub(super) const MAX_FINDINGS: usize = 200;
 
-/// How bad it is, the worst first.
+/// Severity of a finding, the most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Severity {
     /// Something does not work.
     Error,
-    /// Something waits for somebody, or will not work for long.
+    /// Something waits for a user, or will stop working soon.
     Warning,
-    /// Nobody knows, which is not to be taken for fine.
+    /// Unknown, because the check could not run.
     NotChecked,
 }
 
 impl Severity {
-    /// Its word.
+    /// Returns the severity as text.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -30,18 +30,18 @@ impl Severity {
     }
 }
 
-/// Something that is not well, and how it is mended.
+/// A problem and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Finding {
     pub severity: Severity,
     /// Name of the check.
     pub check: &'static str,
-    /// `Kind namespace/name`, or what a check is about where it could not be made.
+    /// `Kind namespace/name`, or the subject of a check that could not run.
     pub object: String,
-    /// Why it is not well, in a line.
+    /// Cause of the problem, in one line.
     pub cause: String,
-    /// The command or the edit that mends it.
+    /// Command or edit that fixes it.
     pub remedy: String,
 }
 
@@ -74,7 +74,7 @@ impl Finding {
         }
     }
 
-    /// Namespace of what it is about; empty where it has none.
+    /// Returns the namespace of the object; empty if it has none.
     pub(super) fn namespace(&self) -> &str {
         let of_object = self
             .object
@@ -84,7 +84,7 @@ impl Finding {
     }
 }
 
-/// `Kind namespace/name`, in which nothing is obeyed by a terminal.
+/// Returns `Kind namespace/name` without control characters for the terminal.
 pub(super) fn object(kind: &str, namespace: &str, name: &str) -> String {
     match namespace {
         "" => format!("{kind} {}", plain(name)),
@@ -92,8 +92,8 @@ pub(super) fn object(kind: &str, namespace: &str, name: &str) -> String {
     }
 }
 
-/// A name for a command that somebody pastes into a shell. What is no name of Kubernetes' was written by whoever, and is left for
-/// the reader to fill in.
+/// Returns a name for a suggested command. A text that is no Kubernetes name becomes `NAME`, because it may be made up to run in
+/// a shell.
 pub(super) fn word(name: &str) -> &str {
     match is_name(name) {
         true => name,
@@ -101,7 +101,8 @@ pub(super) fn word(name: &str) -> &str {
     }
 }
 
-/// Whether an object can be called so. Others are not asked for: they would be a part of a path.
+/// Returns true if an object can have this name. Other texts are never requested, because they could change the path of a
+/// request.
 pub(super) fn is_name(name: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(fits)

@@ -1,4 +1,5 @@
-//! OperatorGroups: one a namespace, that selects something, with an account that has rights, and that shares no API. Pure.
+//! Checks of OperatorGroups: one per namespace, with targets, with a ServiceAccount that has permissions, and without API
+//! conflicts. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +13,14 @@ use super::observed::{Observed, Unread};
 use crate::terminal::plain;
 
 const KIND: &str = "OperatorGroup";
-/// Things that are named in one finding.
+/// Maximum number of names in one finding.
 const MAX_NAMED: usize = 3;
-/// Groups of one API that are held against each other.
+/// Maximum number of groups that are compared per API.
 const MAX_RIVALS: usize = 100;
-/// Pairs that are compared.
+/// Maximum number of comparisons.
 const MAX_PAIRS: usize = 100_000;
 
-/// Namespaces with operators have one OperatorGroup.
+/// Checks that namespaces with operators have exactly one OperatorGroup.
 pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let groups = observed.groups.as_ref()?;
     let subscriptions = observed.subscriptions.as_ref()?;
@@ -65,7 +66,7 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// OperatorGroups select namespaces.
+/// Checks that OperatorGroups select namespaces.
 pub(super) fn select_something(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for group in observed.groups.as_ref()? {
@@ -101,7 +102,7 @@ pub(super) fn select_something(observed: &Observed) -> Result<Vec<Finding>, &Unr
     Ok(findings)
 }
 
-/// Namespaces that a group names and that are not there: OLM takes them as they are, and its operators run for nobody.
+/// Returns findings for target namespaces that do not exist. OLM accepts them, and the operators then watch nothing.
 fn targets(observed: &Observed, group: &OperatorGroup) -> Vec<Finding> {
     let (namespace, name) = (group.namespace().unwrap_or_default(), group.name_any());
     let about = || object(KIND, &namespace, &name);
@@ -131,7 +132,7 @@ fn targets(observed: &Observed, group: &OperatorGroup) -> Vec<Finding> {
     told.into_iter().chain(unread).collect()
 }
 
-/// ServiceAccounts of OperatorGroups are there and have rights.
+/// Checks that ServiceAccounts of OperatorGroups exist and have permissions.
 pub(super) fn accounts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for group in observed.groups.as_ref()? {
@@ -172,13 +173,13 @@ pub(super) fn accounts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// No two OperatorGroups of one namespace provide the same API.
+/// Checks that OperatorGroups with a common target namespace do not provide the same API.
 pub(super) fn conflicts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let groups = observed.all_groups.as_ref()?;
     let csvs = observed.csvs.as_ref()?;
     let mut of_csvs: BTreeMap<String, ApiSet> = BTreeMap::new();
     for csv in csvs {
-        // One that cannot be read provides nothing.
+        // A ClusterServiceVersion that cannot be read provides nothing.
         let apis = provided_apis(&csv.spec).unwrap_or_default();
         of_csvs
             .entry(csv.namespace().unwrap_or_default())
@@ -231,7 +232,8 @@ pub(super) fn conflicts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// OperatorGroups with what is compared of them. Whoever may annotate theirs can have each compared with each.
+/// OperatorGroups with their target namespaces. The number of comparisons is limited, because users can annotate groups with any
+/// APIs.
 struct Rivals<'a> {
     groups: Vec<(&'a OperatorGroup, BTreeSet<&'a str>)>,
 }
@@ -251,7 +253,8 @@ impl<'a> Rivals<'a> {
         self.groups.get(at)?.0.metadata.namespace.as_deref()
     }
 
-    /// Whether two have a namespace in common; the empty one is all. Two of one namespace are wrong whatever they provide.
+    /// Returns true if two groups have a common target namespace; the empty name means all. Two groups in one namespace are
+    /// reported by [`one_each`].
     fn meet(&self, one: usize, other: usize) -> bool {
         let (Some((_, one_targets)), Some((_, other_targets))) =
             (self.groups.get(one), self.groups.get(other))
@@ -287,7 +290,7 @@ impl<'a> Rivals<'a> {
     }
 }
 
-/// The first few, and how many more.
+/// Returns the first few names and the number of the others.
 fn listed(names: &[String]) -> String {
     let more = names.len().saturating_sub(MAX_NAMED);
     let named = names.get(..MAX_NAMED).unwrap_or(names).join(", ");

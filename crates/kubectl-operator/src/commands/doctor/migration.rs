@@ -1,5 +1,5 @@
-//! `kubectl operator doctor --migration`: whether this OLM can take the place of upstream's, and what would happen. Reading is above,
-//! what is said of it below and pure.
+//! `kubectl operator doctor --migration`: reports whether this OLM can replace upstream's, and the effects of the move. The first
+//! part reads the cluster; the checks after it are pure.
 
 mod accounts;
 mod deployments;
@@ -28,11 +28,11 @@ use crate::gather::originals;
 use crate::reader::Unreadable;
 use crate::terminal::plain;
 
-/// Deployments that are asked for at once: each is whole, and may be large.
+/// Page size for Deployments, which are read whole and may be large.
 const PAGE: u32 = 100;
-/// Certificates that end sooner are told.
+/// Certificates that expire sooner are reported.
 const SOON: SignedDuration = SignedDuration::from_hours(24);
-/// Versions that our CustomResourceDefinitions have, by plural.
+/// Versions of our CustomResourceDefinitions, by plural.
 const VERSIONS: [(&str, &[&str]); 8] = [
     ("catalogsources", &[olm_api::v1alpha1::VERSION]),
     ("clusterserviceversions", &[olm_api::v1alpha1::VERSION]),
@@ -43,12 +43,12 @@ const VERSIONS: [(&str, &[&str]); 8] = [
     ("operators", &["v1"]),
     ("subscriptions", &[olm_api::v1alpha1::VERSION]),
 ];
-/// The namespace of upstream's releases, and of the chart.
+/// Namespace of upstream's releases and of the chart.
 const DEFAULT_NAMESPACE: &str = "olm";
-/// Variable by which upstream's catalog-operator is told where global catalogs are.
+/// Variable with the namespace of global catalogs for upstream's catalog-operator.
 const GLOBAL_CATALOG_NAMESPACE: &str = "GLOBAL_CATALOG_NAMESPACE";
 
-/// What was read.
+/// The state of the cluster that the checks need.
 #[derive(Debug)]
 pub(crate) struct Migration {
     now: Timestamp,
@@ -56,12 +56,12 @@ pub(crate) struct Migration {
     csvs: Read<Vec<ClusterServiceVersion>>,
     plans: Read<Vec<InstallPlan>>,
     catalogs: Read<Vec<CatalogSource>>,
-    /// By name the versions in which objects are stored.
+    /// Versions in which objects are stored, by name of the CustomResourceDefinition.
     definitions: Read<Vec<(String, Vec<String>)>>,
     edits: Read<Vec<Edit>>,
-    /// Of groups whose operators run.
+    /// ServiceAccounts of OperatorGroups that have operators.
     accounts: Read<Vec<Account>>,
-    /// What stood among it and is not what its kind should be.
+    /// Objects that do not match their schema.
     unreadable: Vec<Unreadable>,
 }
 
@@ -94,7 +94,7 @@ fn stored(definition: CustomResourceDefinition) -> Option<(String, Vec<String>)>
     is_ours.then_some((definition.metadata.name?, stored.unwrap_or_default()))
 }
 
-/// Makes all checks of a move.
+/// Runs all checks for a move.
 pub(crate) fn diagnose(observed: &Migration) -> Diagnosis {
     assemble([
         ("one OLM runs, and it is upstream's", programs(observed)),
@@ -119,7 +119,7 @@ pub(crate) fn diagnose(observed: &Migration) -> Diagnosis {
     ])
 }
 
-/// The last line for people.
+/// Returns the verdict, the last line of the text.
 pub(crate) fn verdict(diagnosis: &Diagnosis) -> &'static str {
     let has = |severity| {
         diagnosis
@@ -140,7 +140,7 @@ pub(crate) fn verdict(diagnosis: &Diagnosis) -> &'static str {
 
 type Found<'a> = Result<Vec<Finding>, &'a String>;
 
-/// Arguments of the first container, those of an entry point included.
+/// Returns the command and arguments of the first container.
 fn arguments(program: &Deployment) -> Vec<String> {
     let pod = program.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let container = pod.and_then(|pod| pod.containers.first());
@@ -148,8 +148,8 @@ fn arguments(program: &Deployment) -> Vec<String> {
     words.into_iter().flatten().flatten().flatten().cloned().collect()
 }
 
-/// Where the catalogs are that all namespaces see: upstream's catalog-operator is told by a flag, or by a variable before it, and takes
-/// `olm` otherwise. `None` for the other program, and where the variable's value is somewhere else.
+/// Returns the namespace of global catalogs. Upstream's catalog-operator takes it from a variable, else from a flag, else `olm`.
+/// `None` for the other program, and for a variable whose value is elsewhere.
 fn global_namespace<'a>(program: &'a Deployment, words: &'a [String]) -> Option<&'a str> {
     if !words.first().is_some_and(|word| word.ends_with("/catalog")) {
         return None;
@@ -165,7 +165,7 @@ fn global_namespace<'a>(program: &'a Deployment, words: &'a [String]) -> Option<
     }
 }
 
-/// Upstream's programs are called otherwise than ours.
+/// Upstream's programs have other names than ours.
 fn is_upstream(program: &Deployment) -> bool {
     let words = arguments(program);
     let is_named = |name: &str| words.first().is_some_and(|word| word.ends_with(name));
@@ -232,7 +232,7 @@ fn programs(observed: &Migration) -> Found<'_> {
     Ok(findings)
 }
 
-/// The value of a flag, in one word or in two.
+/// Returns the value of a flag, given as `--flag=value` or `--flag value`.
 fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     let at = words
         .iter()
@@ -400,7 +400,7 @@ fn catalogs(observed: &Migration) -> Found<'_> {
 
 fn definitions(observed: &Migration) -> Found<'_> {
     let lost = observed.definitions.as_ref()?.iter().filter_map(|(name, stored)| {
-        // All of them are of OLM's group.
+        // All of them belong to OLM's API group.
         let plural = name.split('.').next().unwrap_or_default();
         let known = VERSIONS.iter().find(|(known, _)| *known == plural);
         let known = known.map_or(&[][..], |(_, versions)| *versions);

@@ -1,4 +1,4 @@
-//! What was read of a cluster, as checks take it: each part is there, or why it is not.
+//! The state of a cluster as input of the checks. Each part is a value or the error of its read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,76 +12,78 @@ use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subsc
 use crate::operators::Key;
 use crate::reader::Unreadable;
 
-/// Why something was not read.
+/// Reason why a part was not read.
 pub(super) type Unread = String;
 
-/// What was read.
+/// A part of the state, or the reason why it was not read.
 pub(super) type Read<T> = Result<T, Unread>;
 
-/// What was read of one namespace or all. Pure values; `read` makes them.
+/// The state of one namespace or of all. The module `read` fills it in.
 #[derive(Debug)]
 pub(crate) struct Observed {
-    /// None for all namespaces.
+    /// The namespace; `None` for all namespaces.
     pub(super) namespace: Option<String>,
-    /// Whose catalogs every namespace may use.
+    /// Namespace whose catalogs every namespace may use.
     pub(super) global: String,
-    /// Where OLM itself runs.
+    /// Namespace in which OLM runs.
     pub(super) olm: String,
     pub(super) now: Timestamp,
-    /// Deployments of OLM itself, in its namespace; elsewhere only if there is none.
+    /// Deployments of OLM in its namespace; if there are none, those of all namespaces.
     pub(super) programs: Read<Vec<Deployment>>,
-    /// True if an admission policy guards the labels that OLM trusts; `None` for one namespace alone, whose users may not read policies.
+    /// True if an admission policy guards the labels that OLM trusts. `None` for a single namespace, whose users may lack
+    /// permission to read policies.
     pub(super) guard: Option<Read<bool>>,
-    /// Objects that are not what their kinds should be.
+    /// Objects that do not match their schemas.
     pub(super) unreadable: Vec<Unreadable>,
     pub(super) subscriptions: Read<Vec<Subscription>>,
-    /// Those of the namespaces, the global ones, and those that Subscriptions name.
+    /// Catalogs of the namespaces, the global ones, and those that Subscriptions name.
     pub(super) catalogs: BTreeMap<Key, Read<Option<CatalogSource>>>,
-    /// Where lists of catalogs could not be had: namespace, and why.
+    /// Namespaces whose catalogs could not be listed, with the reason.
     pub(super) unlisted_catalogs: Vec<(String, Unread)>,
-    /// Pods of catalogs that are not well; missing where they may not be read.
+    /// Pods of catalogs that are not ready; missing if they may not be read.
     pub(super) catalog_pods: BTreeMap<Key, Vec<Pod>>,
     pub(super) groups: Read<Vec<OperatorGroup>>,
     /// OperatorGroups of all namespaces.
     pub(super) all_groups: Read<Vec<OperatorGroup>>,
-    /// Whether ServiceAccounts that OperatorGroups name are there.
+    /// ServiceAccounts that OperatorGroups name, and whether they exist.
     pub(super) accounts: BTreeMap<Key, Read<bool>>,
-    /// Whether namespaces are there that OperatorGroups name beside their own, by the namespace of the group.
+    /// Target namespaces other than the group's own, by namespace of the group, and whether they exist.
     pub(super) group_targets: BTreeMap<Key, Read<bool>>,
-    /// Who has any right at all; not read where no OperatorGroup names a ServiceAccount.
+    /// Accounts with any permission; read only if an OperatorGroup names a ServiceAccount.
     pub(super) bound: Read<Bound>,
-    /// InstallPlans that Subscriptions refer to and that may not be done.
+    /// InstallPlans that Subscriptions refer to and that may be incomplete.
     pub(super) plans: BTreeMap<Key, Read<Option<InstallPlan>>>,
-    /// Those that are no copies.
+    /// ClusterServiceVersions without copies.
     pub(super) csvs: Read<Vec<ClusterServiceVersion>>,
     pub(super) copies: Read<Vec<Copied>>,
-    /// Whether ClusterServiceVersions are there that no list had: they were asked for again, after what depends on them was read.
+    /// ClusterServiceVersions that were in no list, and whether they exist. They are requested again after their dependents were
+    /// read.
     pub(super) asked_again: BTreeMap<Key, Read<bool>>,
-    /// What Subscriptions that seemed to lack their ClusterServiceVersion had installed afterwards.
+    /// Later values of `installedCSV` of Subscriptions whose ClusterServiceVersion seemed to be missing.
     pub(super) installed_since: BTreeMap<Key, Read<Option<String>>>,
-    /// Names of ClusterServiceVersions that are no copies, of namespaces that are not looked at themselves.
+    /// Names of original ClusterServiceVersions in other namespaces.
     pub(super) originals: BTreeMap<String, Read<BTreeSet<String>>>,
     /// Webhook configurations, by kind.
     pub(super) webhooks: Vec<(&'static str, Read<Vec<Caller>>)>,
     pub(super) api_services: Read<Vec<Caller>>,
-    /// Cluster-wide rights that a ClusterServiceVersion left behind or has, by kind.
+    /// Cluster-wide roles and bindings that belong to a ClusterServiceVersion, by kind.
     pub(super) roles: Vec<(&'static str, Read<Vec<Owned>>)>,
     pub(super) services: BTreeMap<Key, Read<ServiceState>>,
-    /// Those that OLM made for a ClusterServiceVersion: their certificates are in a Secret of theirs.
+    /// Services that OLM created for a ClusterServiceVersion. Their certificates are in a Secret of their own.
     pub(super) own_services: BTreeSet<Key>,
     pub(super) definitions: Read<Vec<Definition>>,
     /// Jobs that unpack bundles.
     pub(super) jobs: Read<Vec<Job>>,
-    /// ConfigMaps of Jobs that failed, as far as they are known to be of unpacking, too.
+    /// ConfigMaps of failed Jobs that are known to belong to unpacking.
     pub(super) unpacked: BTreeSet<Key>,
 }
 
 /// Subjects of bindings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Bound {
-    /// ServiceAccounts.
+    /// ServiceAccounts that are bound by name.
     pub(super) accounts: BTreeSet<Key>,
-    /// Namespaces all of whose ServiceAccounts are meant.
+    /// Namespaces whose ServiceAccounts are all bound.
     pub(super) namespaces: BTreeSet<String>,
 }
 
@@ -95,38 +97,38 @@ pub(super) struct Copied {
     pub(super) is_going: bool,
 }
 
-/// An object of the cluster that a ClusterServiceVersion owns by labels.
+/// A cluster-wide object that a ClusterServiceVersion owns by labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owned {
     pub(super) name: String,
     pub(super) owner: Key,
 }
 
-/// What has the API server call a service.
+/// A configuration that makes the API server call a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Caller {
     pub(super) name: String,
-    /// The ClusterServiceVersion that it is of.
+    /// The ClusterServiceVersion that owns it.
     pub(super) owner: Key,
     pub(super) targets: Vec<Target>,
-    /// What the API server says is wrong with it.
+    /// Problem that the API server reports for it.
     pub(super) trouble: Option<String>,
 }
 
-/// Whom it calls.
+/// A Service that the API server calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Target {
-    /// Namespace and name of the service.
+    /// Namespace and name of the Service.
     pub(super) service: Key,
-    /// Certificates that it trusts, as PEM; empty for those of the system.
+    /// Trusted certificates, as PEM; empty for those of the system.
     pub(super) ca: Vec<u8>,
 }
 
-/// A service as far as calls depend on it.
+/// The state of a Service as far as calls depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServiceState {
     Gone,
-    /// So many endpoints take calls.
+    /// Number of endpoints that are ready.
     Ready(usize),
 }
 
@@ -134,25 +136,25 @@ pub(super) enum ServiceState {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Definition {
     pub(super) name: String,
-    /// Versions and whether they are served.
+    /// Versions, and whether they are served.
     pub(super) versions: BTreeMap<String, bool>,
-    /// The version that new objects are stored in.
+    /// Version in which new objects are stored.
     pub(super) storage: String,
-    /// Versions in which there are objects.
+    /// Versions in which objects are stored.
     pub(super) stored: Vec<String>,
-    /// Who converts them.
+    /// The conversion webhook.
     pub(super) conversion: Option<Target>,
 }
 
 impl Observed {
-    /// Whether there is nothing that OLM would look after.
+    /// Returns true if there is nothing for OLM to manage.
     pub(crate) fn has_no_operators(&self) -> bool {
         self.subscriptions.as_ref().is_ok_and(Vec::is_empty)
             && self.csvs.as_ref().is_ok_and(Vec::is_empty)
             && self.copies.as_ref().is_ok_and(Vec::is_empty)
     }
 
-    /// Whether there is such a ClusterServiceVersion that is no copy. One that no list had may have come since.
+    /// Returns true if this ClusterServiceVersion exists and is no copy. It may have been created after the list was read.
     pub(super) fn has_csv(&self, key: &Key) -> Read<bool> {
         if self.is_listed(key)? {
             return Ok(true);
@@ -163,7 +165,7 @@ impl Observed {
         }
     }
 
-    /// Whether a list had it.
+    /// Returns true if a list contained it.
     pub(super) fn is_listed(&self, (namespace, name): &Key) -> Read<bool> {
         let is_looked_at = self.namespace.as_ref().is_none_or(|own| own == namespace);
         if is_looked_at {

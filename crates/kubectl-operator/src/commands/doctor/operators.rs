@@ -1,4 +1,4 @@
-//! Operators that are not ready, by the model of `status`. Pure.
+//! Checks of operators that are not ready, by the model of `status`. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::observed::{Observed, Unread};
 use crate::operators::{Operator, State, operators};
 use crate::terminal::Mark;
 
-/// Operators are ready.
+/// Checks that operators are ready.
 pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let subscriptions = observed.subscriptions.as_ref()?;
     let csvs = observed.csvs.as_ref()?.iter();
@@ -29,7 +29,7 @@ pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
 }
 
 fn of_operator(operator: &Operator<'_>) -> Option<Finding> {
-    // Whether its version is gone, or was upgraded while lists were read, is another check's.
+    // Another check reports ClusterServiceVersions that were deleted, or upgraded between two lists.
     let status = operator
         .subscription
         .and_then(|subscription| subscription.status.as_ref());

@@ -1,4 +1,5 @@
-//! Reads what the checks need: lists in pages, metadata where that is enough, until the time is over. Nothing is written.
+//! Reads the state for the checks, until the time limit. Lists are paged, and only metadata is read if that is enough. Nothing is
+//! written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -34,25 +35,25 @@ use crate::turns::{in_turn, keys_in_turn};
 mod again;
 mod serving;
 
-/// Objects that are asked for at once.
+/// Page size of lists.
 const PAGE: u32 = 500;
-/// Pages of one list. A server that has more has no end.
+/// Maximum number of pages per list, in case a server never ends one.
 const MAX_PAGES: usize = 200;
-/// Objects of one sort that are asked for one by one.
+/// Maximum number of objects of one sort that are requested one by one.
 const MAX_ASKED: usize = 200;
-/// Names by which OLM's own Deployments are labelled, here and upstream.
+/// Selects OLM's own Deployments, here and upstream.
 pub(crate) const PROGRAMS: &str = "app in (catalog-operator,olm-operator,packageserver,package-server)";
 
-/// Who reads, and until when.
+/// A client with a time limit.
 pub(crate) struct Reader<'a> {
     client: &'a Client,
     deadline: Option<Instant>,
-    /// Objects that stood among what was read and are not what their kinds should be.
+    /// Objects that do not match their schemas.
     unreadable: Mutex<Vec<Unreadable>>,
 }
 
-/// Reads one namespace, or all, and of OLM's own namespaces what these depend on. What cannot be read stands in its place with the
-/// cause.
+/// Reads one namespace or all, and the parts of OLM's namespaces that these depend on. A part that cannot be read holds the
+/// reason.
 pub(crate) async fn observe(
     reader: &Reader<'_>,
     namespace: Option<&str>,
@@ -81,7 +82,7 @@ pub(crate) async fn observe(
         false => reader.bound().await,
     };
     let plans = reader.plans(known).await;
-    // What depends on ClusterServiceVersions comes before these: one that comes meanwhile is not missed.
+    // Dependents are read before ClusterServiceVersions, so that one created meanwhile is not missed.
     let copies = reader.copies(namespace).await;
     let webhooks = reader.webhooks(namespace).await;
     let api_services = reader.api_services(namespace).await;
@@ -90,7 +91,7 @@ pub(crate) async fn observe(
     let originals = reader
         .originals(namespace, copies.as_deref().unwrap_or_default())
         .await;
-    // What ClusterServiceVersions own is not known without them, and Jobs are where the catalogs of Subscriptions are.
+    // Owned definitions depend on the ClusterServiceVersions. Jobs are in the namespaces of the Subscriptions' catalogs.
     let definitions = match &csvs {
         Ok(csvs) => reader.definitions(namespace, csvs).await,
         Err(cause) => Err(cause.clone()),
@@ -153,7 +154,7 @@ pub(super) fn now() -> Timestamp {
 }
 
 impl<'a> Reader<'a> {
-    /// One that reads for so long; for ever if that is no time.
+    /// Returns a reader with a time limit; zero means none.
     pub(crate) fn new(client: &'a Client, timeout: Duration) -> Self {
         Self {
             client,
@@ -162,7 +163,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One that has half of the time that is left.
+    /// Returns a reader with half of the remaining time.
     pub(crate) fn half(&self) -> Self {
         let now = Instant::now();
         Self {
@@ -174,14 +175,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whom it asks.
+    /// Returns the client.
     pub(crate) fn client(&self) -> &'a Client {
         self.client
     }
 }
 
 impl Reader<'_> {
-    /// One read, as long as there is time.
+    /// Awaits a read until the time limit.
     pub(crate) async fn within<T>(&self, read: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
         let answer = match self.deadline {
             None => read.await,
@@ -211,7 +212,7 @@ impl Reader<'_> {
         std::mem::take(&mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Metadata of all objects of a kind that labels select, as far as they are of use.
+    /// Returns the metadata of all objects that the selector matches and `keep` accepts.
     async fn metadata<K, T>(
         &self,
         api: &Api<K>,
@@ -239,7 +240,7 @@ impl Reader<'_> {
         .await
     }
 
-    /// All objects of a kind of the cluster, as far as they are of use.
+    /// Returns the parts that `keep` takes from all objects of a kind in the cluster.
     pub(super) async fn projected<K, T>(
         &self,
         selector: &str,
@@ -267,7 +268,7 @@ impl Reader<'_> {
         .await
     }
 
-    /// A server that knows no such policies guards nothing.
+    /// A server without such policies guards nothing.
     async fn guard(&self) -> Read<bool> {
         let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
         let name = labels::GUARD_POLICY;
@@ -276,11 +277,11 @@ impl Reader<'_> {
         Ok(found.is_some())
     }
 
-    /// Whoever may make Deployments may label them so: those of other namespaces count where OLM's has none.
+    /// Users who may create Deployments can set these labels. Other namespaces count only if OLM's namespace has none.
     async fn programs(&self, olm: &str) -> Read<Vec<Deployment>> {
         let own: Vec<Deployment> = self.all(Some(olm), PROGRAMS).await?;
         match own.is_empty() {
-            // Not everybody may see all namespaces.
+            // Not every user may read all namespaces.
             true => Ok(self.all(None, PROGRAMS).await.unwrap_or_default()),
             false => Ok(own),
         }
@@ -323,7 +324,7 @@ impl Reader<'_> {
             if is_unnamed || found.contains_key(&key) || !asked.insert(key.clone()) {
                 continue;
             }
-            // A list that was had knows all there are.
+            // A complete list contains every existing catalog.
             let is_known = unlisted.is_empty()
                 && (namespace.is_none() || [namespace, Some(global)].contains(&Some(&key.0)));
             let read = match at {
@@ -339,7 +340,7 @@ impl Reader<'_> {
         (found, unlisted)
     }
 
-    /// Pods tell why a catalog does not answer. Not everybody may see them, and the catalog is unwell without them, too.
+    /// Pods show why a catalog does not respond. Users without permission to read them still see that the catalog is not ready.
     async fn catalog_pods(
         &self,
         catalogs: &BTreeMap<Key, Read<Option<CatalogSource>>>,
@@ -380,7 +381,7 @@ impl Reader<'_> {
         found
     }
 
-    /// Whether namespaces are there that OperatorGroups of others name.
+    /// Returns whether target namespaces exist, other than the group's own.
     async fn group_targets(&self, groups: &[OperatorGroup]) -> BTreeMap<Key, Read<bool>> {
         let named = groups.iter().flat_map(|group| {
             let own = group.namespace().unwrap_or_default();
@@ -450,7 +451,7 @@ impl Reader<'_> {
         .await
     }
 
-    /// Names of the originals that copies in a namespace may have elsewhere.
+    /// Returns the names of originals in other namespaces that copies in this namespace may have.
     async fn originals(
         &self,
         namespace: Option<&str>,
@@ -545,7 +546,7 @@ impl Bound {
     }
 }
 
-/// Selects what ClusterServiceVersions of a namespace, or of all, own.
+/// Returns the selector for objects that ClusterServiceVersions of a namespace, or of all, own.
 fn owned_by(namespace: Option<&str>) -> String {
     let all = format!("{}={}", labels::OWNER_KIND, labels::OWNER_KIND_CSV);
     match namespace {
@@ -554,7 +555,7 @@ fn owned_by(namespace: Option<&str>) -> String {
     }
 }
 
-/// The ClusterServiceVersion that labels name.
+/// Returns the ClusterServiceVersion that the labels name.
 fn owner(metadata: &ObjectMeta) -> Option<Key> {
     let labels = metadata.labels.as_ref()?;
     Some((

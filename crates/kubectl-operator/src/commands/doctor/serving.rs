@@ -1,4 +1,4 @@
-//! Webhooks, APIServices and conversions that call nobody, or do not trust whom they call. Pure.
+//! Checks that webhooks, APIServices and conversions reach a Service, and trust it. Pure.
 
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
@@ -8,12 +8,12 @@ use super::finding::{Finding, Severity, object, word};
 use super::observed::{Caller, Observed, ServiceState, Target, Unread};
 use crate::terminal::plain;
 
-/// A certificate that ends sooner is told, in seconds.
+/// Certificates that expire within this time, in seconds, are reported.
 const SOON: i64 = 7 * 24 * 60 * 60;
 
 const API_SERVICE: &str = "APIService";
 
-/// Webhooks reach their services, which they trust, and belong to a ClusterServiceVersion.
+/// Checks that webhooks reach and trust their Services, and belong to a ClusterServiceVersion.
 pub(super) fn webhooks(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for (kind, read) in &observed.webhooks {
@@ -24,7 +24,7 @@ pub(super) fn webhooks(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// APIServices do.
+/// Checks the same for APIServices.
 pub(super) fn api_services(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let callers = observed.api_services.as_ref()?.iter();
     Ok(callers
@@ -32,7 +32,7 @@ pub(super) fn api_services(observed: &Observed) -> Result<Vec<Finding>, &Unread>
         .collect())
 }
 
-/// Conversions of CustomResourceDefinitions do.
+/// Checks the same for conversions of CustomResourceDefinitions.
 pub(super) fn conversions(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for definition in observed.definitions.as_ref()? {
@@ -84,7 +84,7 @@ fn of_caller(observed: &Observed, kind: &str, caller: &Caller) -> Vec<Finding> {
     findings
 }
 
-/// A service that does not take calls.
+/// Returns a finding if the Service is missing or none of its endpoints is ready.
 fn reach(observed: &Observed, about: String, target: &Target, effect: &str) -> Option<Finding> {
     let (namespace, name) = &target.service;
     let service = format!("{}/{}", plain(namespace), plain(name));
@@ -106,13 +106,14 @@ fn reach(observed: &Observed, about: String, target: &Target, effect: &str) -> O
     }
 }
 
-/// Certificates that end, or have ended. Of several the last counts: while they change there are two.
+/// Returns a finding for a certificate that expires soon or has expired. The last one counts, because there are two during a
+/// rotation.
 fn trust(observed: &Observed, about: String, target: &Target) -> Option<Finding> {
     if target.ca.is_empty() {
         return None;
     }
     let (namespace, name) = &target.service;
-    // Of others' services a Secret of that name is others', too.
+    // Only for Services of OLM does the Secret of this name belong to OLM.
     let remedy = match observed.own_services.contains(&target.service) {
         true => format!(
             "OLM renews it when its Secret is gone: kubectl delete secret {}-cert -n {}",
@@ -147,7 +148,7 @@ fn trust(observed: &Observed, about: String, target: &Target) -> Option<Finding>
     Some(Finding::new(severity, about, cause, remedy))
 }
 
-/// When the last of the certificates ends; none if none can be read.
+/// Returns when the last certificate expires; `None` if none can be parsed.
 fn last_end(pem: &[u8]) -> Option<Timestamp> {
     let certificates = Pem::iter_from_buffer(pem).take_while(Result::is_ok).flatten();
     let ends = certificates.filter_map(|pem| {

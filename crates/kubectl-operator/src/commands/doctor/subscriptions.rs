@@ -1,4 +1,4 @@
-//! Subscriptions that nothing comes of. Pure.
+//! Checks of Subscriptions that have no effect. Pure.
 
 use kube::ResourceExt as _;
 use olm_api::v1alpha1::Subscription;
@@ -17,7 +17,7 @@ fn about(subscription: &Subscription) -> String {
     )
 }
 
-/// `NAME -n NAMESPACE`
+/// Returns `NAME -n NAMESPACE`.
 fn named(subscription: &Subscription) -> String {
     let (namespace, name) = (
         subscription.namespace().unwrap_or_default(),
@@ -26,7 +26,7 @@ fn named(subscription: &Subscription) -> String {
     format!("{} -n {}", word(&name), word(&namespace))
 }
 
-/// Subscriptions name a catalog that exists.
+/// Checks that Subscriptions name a catalog that exists.
 pub(super) fn catalogs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for subscription in observed.subscriptions.as_ref()? {
@@ -61,7 +61,7 @@ pub(super) fn catalogs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// What is installed by Subscriptions is there.
+/// Checks that the ClusterServiceVersions that Subscriptions installed exist.
 pub(super) fn installed(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     observed.csvs.as_ref()?;
     let mut findings = Vec::new();

@@ -12,17 +12,17 @@ use super::{finding::*, *};
 use crate::args::doctor::OlmNamespaces;
 use crate::operators::tests::{csv, plan, subscription};
 
-/// A change and what is found then.
+/// A change of the cluster and the expected finding.
 type Row = (fn(&FakeCluster), &'static str);
 
 const NOW: &str = "2026-01-01T00:00:00Z";
-/// Its programs, and the catalogs that everyone may use, in one namespace.
+/// OLM and the global catalogs in one namespace.
 pub(crate) const OLM: OlmNamespaces<'_> = OlmNamespaces {
     olm: "olm",
     catalogs: "olm",
 };
 
-/// A certificate that is valid until this day, as a bundle of a CA.
+/// Returns a CA bundle with a certificate that is valid until this day.
 fn ca(year: i32, month: u8, day: u8) -> Value {
     let mut params = rcgen::CertificateParams::default();
     params.not_after = rcgen::date_time_ymd(year, month, day);
@@ -43,7 +43,7 @@ fn kind(group: &str, kind: &str, plural: &str) -> Kind {
     }
 }
 
-/// A cluster with the operator etcd, in which nothing is wrong.
+/// Returns a cluster with the operator etcd and without problems.
 pub(crate) fn cluster() -> FakeCluster {
     let cluster = FakeCluster::new();
     cluster.serve(kind("discovery.k8s.io", "EndpointSlice", "endpointslices"));
@@ -128,7 +128,7 @@ fn group(namespace: &str, spec: &Value, targets: &[&str]) -> Value {
         "spec": spec, "status": {"namespaces": targets, "lastUpdated": NOW}})
 }
 
-/// What a test changes is there.
+/// Asserts that the object of a change existed.
 fn was(there: bool) {
     assert!(there);
 }
@@ -149,7 +149,7 @@ async fn diagnosed(cluster: &FakeCluster) -> Diagnosis {
     diagnosed_in(cluster, None).await
 }
 
-/// What is found after a change of the cluster in which nothing is wrong, without what mends it.
+/// Returns the findings after a change of the healthy cluster, without remedies.
 async fn found(change: impl Fn(&FakeCluster)) -> Vec<String> {
     let cluster = cluster();
     change(&cluster);
@@ -174,7 +174,7 @@ async fn a_cluster_in_which_nothing_is_wrong_is_fine_and_nothing_is_written() {
         let diagnosis = diagnosed_in(&cluster, namespace).await;
         assert_eq!(diagnosis.findings, [], "{namespace:?}");
         assert!(diagnosis.healthy);
-        // Policies are the cluster's.
+        // Policies are only checked for the whole cluster.
         let checks = CHECKS.len() + usize::from(namespace.is_none());
         assert_eq!(diagnosis.fine.len(), checks);
     }
@@ -301,7 +301,7 @@ async fn operator_groups_that_hold_everything_up_are_told() {
     for (change, expected) in rows {
         assert_eq!(found(change).await, [expected]);
     }
-    // They provide the same, and have no namespace in common.
+    // They provide the same API but have no common target namespace.
     let apart = |cluster: &FakeCluster| {
         let mut other = group("other", &json!({}), &["other"]);
         other["metadata"]["annotations"] = json!({labels::PROVIDED_APIS: "Etcd.v1.example.com"});
@@ -400,7 +400,7 @@ async fn what_failed_or_waits_is_told_with_its_cause() {
     }
 }
 
-/// Who may read little is told what was not read, and nothing of it is fine.
+/// Users with few permissions are informed of what was not read, and none of it counts as fine.
 #[tokio::test(start_paused = true)]
 async fn what_may_not_be_read_is_not_fine() {
     for kind in [
@@ -455,7 +455,7 @@ async fn a_cluster_that_does_not_answer_holds_nobody_up_and_is_no_answer() {
     );
 }
 
-/// Commands are for a shell, and names of catalogs and accounts are whoever's who may make a Subscription.
+/// Commands are pasted into a shell, and users choose the names of catalogs and accounts.
 #[tokio::test(start_paused = true)]
 async fn no_command_is_written_by_who_made_the_object() {
     let cluster = cluster();
@@ -490,7 +490,7 @@ async fn a_namespace_without_operators_is_told_so() {
     }
 }
 
-/// Whoever may annotate OperatorGroups can have each compared with each, for every API they make up.
+/// Users who may annotate OperatorGroups can have each compared with each, for any number of invented APIs.
 #[tokio::test(start_paused = true)]
 async fn made_up_apis_hold_nobody_up() {
     let cluster = cluster();
@@ -509,7 +509,7 @@ async fn made_up_apis_hold_nobody_up() {
     );
 }
 
-/// A name is a part of a path: one that leads elsewhere would have somebody else's rights read something else.
+/// A name is part of a request's path. A crafted one could read other objects with the permissions of the user who runs `doctor`.
 #[tokio::test(start_paused = true)]
 async fn only_names_are_asked_for() {
     let elsewhere = "../../../../api/v1/namespaces/kube-system/secrets/x?y";
@@ -537,7 +537,7 @@ async fn only_names_are_asked_for() {
     ));
     for namespace in [None, Some("shop")] {
         let findings = diagnosed_in(&cluster, namespace).await.findings;
-        // An answer to something else would be no answer to this.
+        // No other object is requested in its place.
         assert!(
             findings
                 .iter()
@@ -581,7 +581,7 @@ fn the_worst_comes_first() {
     assert_eq!(all, [Severity::Error, Severity::Warning, Severity::NotChecked]);
 }
 
-/// Programs in `system`, catalogs for all in `olm`: neither is looked for where the other is.
+/// Programs are in `system`, global catalogs in `olm`. Neither is searched for in the other namespace.
 #[tokio::test(start_paused = true)]
 async fn olm_may_run_elsewhere_than_where_the_global_catalogs_are() {
     let cluster = cluster();
@@ -594,7 +594,7 @@ async fn olm_may_run_elsewhere_than_where_the_global_catalogs_are() {
         was(cluster.delete("Deployment", "olm", name));
         program("system", name);
     }
-    // Were it looked for here, others would not be looked at.
+    // This program in `olm` must not replace the search in other namespaces.
     program("olm", "packageserver");
     for namespace in [None, Some("shop")] {
         let found = diagnosed_in(&cluster, namespace).await;

@@ -6,7 +6,7 @@ use olm_testing::samples::ETCD_CATALOG as CATALOG;
 use super::*;
 use crate::catalogs::from_directory;
 
-/// What the newer version needs and nobody provides.
+/// A dependency of the newer version that no bundle provides.
 const REQUIREMENT: &str =
     "- {type: olm.gvk.required, value: {group: example.com, version: v1, kind: Disk}}\n";
 

@@ -1,7 +1,7 @@
-//! The upgrades of a package as they are drawn: one lane a channel, the newest version first. Pure.
+//! Upgrade graph of a package for drawing: one lane per channel, the newest version first. Pure.
 //!
-//! The pages of `ui` have lanes of their own: they show a part of a package to whoever asks again each minute, hold the texts of the catalog
-//! instead of copies, and mark the way the resolver goes. Here all of it is told once, as JSON, too.
+//! The pages of `ui` have their own lanes. These pages refresh each minute and show only a part of a package. They share the
+//! catalog's strings and mark the resolver's path. Here the graph is complete and also available as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use serde::Serialize;
 
 use crate::terminal::plain;
 
-/// Entries of a package that are drawn: those of larger ones are cut.
+/// Maximum number of entries of a package; the rest is omitted.
 pub(super) const MAX_ENTRIES: usize = 10_000;
-/// Names in their lists of what they skip. A catalog has one long list in many places at no cost; here each is a copy.
+/// Maximum number of names in all `skips` lists. A catalog shares one long list between entries at no cost; here each is a copy.
 const MAX_SKIPS: usize = 1_000_000;
 
-/// Channels of one package.
+/// The channels of one package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PackageLanes {
@@ -27,15 +27,15 @@ pub(super) struct PackageLanes {
     pub catalog: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
-    /// The default first, then by name.
+    /// The default channel first, then by name.
     pub channels: Vec<Lane>,
-    /// What is installed and is in none of the channels.
+    /// Installed versions that are in none of the channels.
     pub elsewhere: Vec<Installed>,
-    /// Entries that are left out.
+    /// Number of omitted entries.
     pub left_out: usize,
 }
 
-/// What is installed.
+/// An installed version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Installed {
@@ -52,10 +52,10 @@ pub(super) struct Lane {
     pub is_default: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
-    /// Why it has no head.
+    /// Reason why the channel has no head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
-    /// Newest first; what has no version last.
+    /// Newest first; entries without version last.
     pub entries: Vec<Stop>,
 }
 
@@ -63,11 +63,11 @@ pub(super) struct Lane {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Stop {
-    /// Its ClusterServiceVersion.
+    /// Name of the ClusterServiceVersion.
     pub name: String,
     pub version: String,
     pub is_head: bool,
-    /// Something skips it, so that it is not installed anew.
+    /// True if another entry skips it, so that it is not newly installed.
     pub is_skipped: bool,
     /// NAMESPACE/NAME of Subscriptions that have it installed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -85,7 +85,7 @@ pub(super) struct Stop {
 }
 
 impl PackageLanes {
-    /// The lanes of entries of one package. Of those of one name in a channel the first counts.
+    /// Builds the lanes from the entries of one package. If a channel has several entries of one name, the first counts.
     pub(super) fn new<'a>(
         package: &str,
         catalog: &str,
@@ -140,7 +140,7 @@ impl PackageLanes {
         }
     }
 
-    /// What a drawing does not show.
+    /// Returns notes on what the drawing omits.
     pub(super) fn notes(&self) -> Vec<String> {
         let elsewhere = self.elsewhere.iter().map(|found| {
             format!(

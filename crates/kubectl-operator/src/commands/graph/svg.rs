@@ -1,4 +1,4 @@
-//! A graph as a picture that needs no other file: a lane a channel, versions from left to right, upgrades as arcs. Pure.
+//! Upgrade graph as a self-contained SVG: one lane per channel, versions from left to right, upgrades as arcs. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,13 +8,13 @@ use go_compat::semver::Range;
 use super::lanes::{Lane, PackageLanes, Stop};
 use crate::terminal::plain;
 
-/// Versions that are drawn, the newest: a picture of thousands shows nothing.
+/// Maximum number of versions; older ones are omitted.
 const MAX_COLUMNS: usize = 300;
-/// Channels that are drawn.
+/// Maximum number of channels.
 const MAX_LANES: usize = 100;
-/// Arcs of one channel that are drawn.
+/// Maximum number of arcs per channel.
 const MAX_ARCS: usize = 2000;
-/// Letters of a name that are drawn; the rest is in its title.
+/// Maximum number of letters of a name; its title is complete.
 const MAX_LETTERS: usize = 22;
 
 const COLUMN: usize = 190;
@@ -23,14 +23,14 @@ const BOX_HEIGHT: usize = 40;
 const LANE: usize = 190;
 const MARGIN: usize = 24;
 const TOP: usize = 70;
-/// Where the boxes of a lane begin, below its name and above the arcs of what replaces.
+/// Offset of the boxes in a lane, below its name and above the arcs for `replaces`.
 const ROW: usize = 80;
 const LEGEND: &str = "solid: replaces · dashed: skips · dotted: skipRange · blue: installed · green: head · yellow: deprecated · gray: skipped";
 
-/// Columns by version and name, so that one version stands in one place in all lanes.
+/// Columns by name, so that a version has the same column in all lanes.
 type Columns<'a> = BTreeMap<&'a str, usize>;
 
-/// The picture.
+/// Returns the SVG.
 pub(super) fn svg(lanes: &PackageLanes) -> String {
     let (columns, older) = columns(lanes);
     let shown = lanes.channels.get(..MAX_LANES).unwrap_or(&lanes.channels);
@@ -79,7 +79,7 @@ pub(super) fn svg(lanes: &PackageLanes) -> String {
     )
 }
 
-/// Places of the newest versions, oldest first, and how many are older.
+/// Returns the columns of the newest versions, oldest first, and the number of older ones.
 fn columns(lanes: &PackageLanes) -> (Columns<'_>, usize) {
     let stops = lanes.channels.iter().flat_map(|lane| &lane.entries);
     let all: BTreeSet<_> = stops.map(|stop| (&stop.semver, stop.name.as_str())).collect();
@@ -233,7 +233,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// A text of a catalog, in which nothing is markup, moves or hides.
+/// Escapes a catalog text and removes control characters.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for letter in plain(text).chars() {

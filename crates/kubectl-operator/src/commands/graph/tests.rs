@@ -116,12 +116,13 @@ fn a_picture_shows_lanes_arcs_and_marks() {
         assert!(picture.contains(part), "{part}: {picture}");
     }
     let arcs = |dash: &str| picture.matches(dash).count();
-    // 1.0.1 and 1.1.0 replace 1.0.0, 1.2.0 replaces 1.1.0, 2.0.0 replaces 1.2.0; one is skipped; the range has two that are not named.
+    // 1.0.1 and 1.1.0 replace 1.0.0, 1.2.0 replaces 1.1.0, 2.0.0 replaces 1.2.0; one is skipped; the range has two that are not
+    // named.
     assert_eq!(arcs("marker-end"), 7);
     assert_eq!((arcs("\"6 3\""), arcs("\"1 4\"")), (1, 2));
 }
 
-/// Names of a catalog are whoever's who publishes it.
+/// The publisher of a catalog chooses the names.
 #[test]
 fn nothing_of_a_catalog_is_markup_or_moves_a_cursor() {
     let evil = "</text><script href='http://x'>\u{1b}[2J\u{202e}&\"";
@@ -144,7 +145,7 @@ fn nothing_of_a_catalog_is_markup_or_moves_a_cursor() {
         let moves = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
         assert!(!drawing.chars().any(moves), "{drawing:?}");
     }
-    // It fetches nothing.
+    // The SVG loads no other file.
     assert!(
         !picture.contains("href=\"") && !picture.contains("url(http"),
         "{picture}"
@@ -184,7 +185,7 @@ fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
     assert!(text.contains("and 9000 older ones"));
 }
 
-/// A few letters in thousands of places cost a catalog nothing.
+/// Repeated entries cost a catalog only a few bytes each.
 #[test]
 fn what_a_catalog_repeats_is_drawn_once_and_counts_once() {
     let mut repeated = entries();

@@ -1,16 +1,16 @@
-//! A graph for a terminal. Pure.
+//! Upgrade graph as text. Pure.
 
 use super::lanes::{Lane, PackageLanes, Stop};
 use crate::terminal::{Colours, Mark, cut, plain};
 
-/// Versions of one channel that are told.
+/// Maximum number of versions shown per channel.
 const MAX_STOPS: usize = 1000;
-/// Names that one version skips and that are told.
+/// Maximum number of skipped names shown per version.
 const MAX_SKIPS: usize = 5;
-/// Widest column.
+/// Maximum width of a column.
 const MAX_WIDTH: usize = 60;
 
-/// Lines, cut where a terminal ends.
+/// Returns the lines, cut at the width of the terminal.
 pub(super) fn text(lanes: &PackageLanes, colours: Colours, columns: Option<usize>) -> String {
     let mut lines = vec![head(
         "package",
@@ -88,7 +88,7 @@ fn of_lane(lane: &Lane, colours: Colours) -> Vec<String> {
     lines
 }
 
-/// What stands out is seen at the beginning of its line.
+/// Returns the sign at the beginning of a line; it marks special versions.
 fn sign(stop: &Stop) -> char {
     match stop {
         stop if !stop.installed_by.is_empty() => '@',

@@ -1,4 +1,4 @@
-//! What is written to have a package installed. Pure.
+//! Decides which objects to write to install a package. Pure.
 
 use std::collections::BTreeSet;
 
@@ -11,45 +11,45 @@ use crate::command_line::CommandLine;
 use crate::groups::{ALL, Group};
 use crate::packages::{Channel, Package};
 
-/// Versions that are named where one is not found.
+/// Maximum number of versions named in an error about a missing one.
 const MAX_NAMED: usize = 10;
-/// Letters of a label's value. OLM notes a ClusterServiceVersion by its name on whatever belongs to it.
+/// Maximum length of a label's value. OLM labels the objects of a ClusterServiceVersion with its name.
 const MAX_LABEL: usize = 63;
 
-/// What is written.
+/// The objects to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Wanted {
-    /// None where there is one.
+    /// OperatorGroup to create; `None` if the namespace has one.
     pub group: Option<OperatorGroup>,
     pub subscription: Subscription,
-    /// What who installs should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// A Subscription that is there.
+/// An existing Subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Subscribed {
     pub name: String,
-    /// Empty where it cannot be read.
+    /// Package of the Subscription; empty if it cannot be read.
     pub package: String,
 }
 
-/// What is there in the namespace and the catalogs.
+/// Existing objects of the namespace, and the offered packages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct There<'a> {
     pub namespace: &'a str,
-    /// Of the name that is wanted.
+    /// Packages of the requested name.
     pub packages: &'a [Package],
-    /// NAMESPACE/NAME of the catalog that the package-server takes where several have the package.
+    /// NAMESPACE/NAME of the catalog that package-server prefers if several have the package.
     pub preferred: Option<&'a str>,
     pub groups: &'a [Group],
     pub subscriptions: &'a [Subscribed],
 }
 
-/// Decides it.
+/// Decides which objects to write.
 ///
 /// # Errors
-/// For people: it cannot become what is asked for, why, and what to do.
+/// The installation is impossible; the text says why, and what to do.
 pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wanted> {
     let namespace = there.namespace;
     let mut notes = Vec::new();
@@ -114,7 +114,7 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
     })
 }
 
-/// The package: of several catalogs the one that package-server takes, as upstream's plugin does.
+/// Returns the package. If several catalogs have it, package-server's preferred one is used, as in upstream's plugin.
 fn package<'a>(args: &InstallArgs, there: There<'a>, notes: &mut Vec<String>) -> anyhow::Result<&'a Package> {
     if let [package] = there.packages {
         return Ok(package);
@@ -140,7 +140,7 @@ fn package<'a>(args: &InstallArgs, there: There<'a>, notes: &mut Vec<String>) ->
     Ok(package)
 }
 
-/// OLM installs a package once in a namespace; a second Subscription would keep it from resolving the others.
+/// OLM installs a package once per namespace. A second Subscription would block the resolution of the others.
 fn not_subscribed(
     name: &str,
     args: &InstallArgs,
@@ -191,7 +191,7 @@ fn channel<'a>(package: &'a Package, wanted: Option<&str>) -> anyhow::Result<&'a
     Ok(channel)
 }
 
-/// The ClusterServiceVersion of a version, which may be named itself.
+/// Returns the ClusterServiceVersion of a version, given by number or by name.
 fn starting_csv(channel: &Channel, wanted: &str) -> anyhow::Result<String> {
     let number = wanted.strip_prefix('v').unwrap_or(wanted);
     let is_wanted = |version: &&crate::packages::Version| version.name == wanted || version.version == number;
@@ -212,8 +212,8 @@ fn starting_csv(channel: &Channel, wanted: &str) -> anyhow::Result<String> {
     )
 }
 
-/// The OperatorGroup to make, if there is none and it is asked for. What cannot work with the one that is there, or as it is asked for, is
-/// refused as upstream's plugin refuses it; where the modes are those of another version it is only said.
+/// Returns the OperatorGroup to create, if there is none and the flags request it. A package that does not support the group or
+/// the flags is rejected, as in upstream's plugin. If the install modes are those of another version, there is only a note.
 fn group(
     args: &InstallArgs,
     there: There<'_>,
@@ -239,7 +239,7 @@ fn group(
     let fits = |mode: &&Mode| !is_known || supported.contains(mode.as_str());
     let mut possible = desired.iter().filter(fits);
     let mode = possible.next();
-    // With the group that is there it may fit all the same.
+    // The package may still support the existing group.
     if mode.is_none() && (there.groups.is_empty() || !watched.is_empty()) {
         let asked = match watched.is_empty() {
             true => "without --watch it would need",
@@ -280,7 +280,7 @@ fn group(
         );
     }
     let targets = match mode.or(desired.first()) {
-        // Of what nobody knows the namespace itself is what most can do.
+        // If the install modes are unknown, the own namespace is the most widely supported target.
         Some(Mode::AllNamespaces) if is_known || desired.len() == 1 => Vec::new(),
         Some(Mode::AllNamespaces | Mode::OwnNamespace) => vec![namespace.to_owned()],
         _ => watched,
@@ -310,13 +310,13 @@ fn group(
         target_namespaces: targets.into(),
         ..OperatorGroupSpec::default()
     };
-    // Its name is that of the namespace, as with upstream's plugin.
+    // The group has the namespace's name, as in upstream's plugin.
     let mut group = OperatorGroup::new(namespace, spec);
     group.metadata.namespace = Some(namespace.to_owned());
     Ok(Some(group))
 }
 
-/// Modes that an operator may have that watches these namespaces, the preferred one first.
+/// Returns the install modes that allow these namespaces, the preferred one first.
 fn modes_of(watched: &[String], namespace: &str) -> Vec<Mode> {
     match watched {
         [] => vec![Mode::AllNamespaces, Mode::OwnNamespace],
@@ -332,7 +332,7 @@ fn words(modes: &[Mode]) -> String {
     words.join(" or ")
 }
 
-/// Why the operator, or what it is to watch, does not go with an OperatorGroup, and what would.
+/// Returns why the operator or `--watch` does not match the OperatorGroup, and a remedy.
 fn misfit(
     args: &InstallArgs,
     there: There<'_>,

@@ -17,7 +17,7 @@ fn install_args(more: &[&str]) -> InstallArgs {
     }
 }
 
-/// An OperatorGroup with these targets.
+/// Returns an OperatorGroup with these targets.
 fn group_for(targets: &[&str]) -> Group {
     Group {
         name: "og".to_owned(),
@@ -25,7 +25,7 @@ fn group_for(targets: &[&str]) -> Group {
     }
 }
 
-/// What is decided for packages in the namespace shop.
+/// Decides for packages in the namespace shop.
 fn decided_of(
     more: &[&str],
     packages: &[Package],
@@ -42,7 +42,7 @@ fn decided_of(
     decide(&install_args(more), there)
 }
 
-/// What is decided for the package etcd in a namespace with an OperatorGroup, without what it needs.
+/// Decides for the package etcd, without dependencies, in a namespace with an OperatorGroup.
 fn decided(more: &[&str]) -> anyhow::Result<Wanted> {
     let mut package = package("etcd", "cat");
     for channel in &mut package.channels {
@@ -51,7 +51,7 @@ fn decided(more: &[&str]) -> anyhow::Result<Wanted> {
     decided_of(more, &[package], &[group_for(&["shop"])], &[])
 }
 
-/// What is decided where there is no OperatorGroup.
+/// Returns the group that is created in a namespace without OperatorGroup.
 fn group_of(more: &[&str], modes: &[&str]) -> Result<Value, String> {
     let mut package = package("etcd", "cat");
     for channel in &mut package.channels {
@@ -144,7 +144,7 @@ fn what_cannot_be_installed_is_told_with_the_way_out() {
     assert!(error(several).contains("more than one OperatorGroup (og, og)"));
 }
 
-/// As package-server answers who asks for one, and upstream's plugin takes it.
+/// package-server returns this one to a request by name, and upstream's plugin uses it.
 #[test]
 fn of_several_catalogs_the_preferred_one_is_taken_and_that_is_said() {
     let two = [package("etcd", "cat"), package("etcd", "other")];
@@ -164,7 +164,7 @@ fn of_several_catalogs_the_preferred_one_is_taken_and_that_is_said() {
     );
 }
 
-/// What upstream's plugin makes of the same flags.
+/// Upstream's plugin creates the same groups for these flags.
 #[test]
 fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
     let all = [
@@ -180,7 +180,7 @@ fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
         (&["-C"][..], &all[..], Value::Null),
         (&["--create-operator-group"], &["AllNamespaces"], Value::Null),
         (&["--create-operator-group=true"], &own, json!(["shop"])),
-        // Where the modes are not known.
+        // The install modes are unknown.
         (&["-C"], &[], json!(["shop"])),
         (&["-C", "-w", ""], &own, json!(["shop"])),
         (&["-C", "-w", "\"\""], &all, Value::Null),
@@ -208,7 +208,7 @@ fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
         let error = targets(more, modes).unwrap_err();
         assert!(error.contains(part), "{more:?}: {error}");
     }
-    // One that is there stays.
+    // An existing group is kept.
     let wanted = decided(&["-C"]).unwrap();
     assert_eq!(wanted.group, None);
     assert_eq!(
@@ -217,7 +217,7 @@ fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
     );
 }
 
-/// Else the ClusterServiceVersion would be Failed after all is installed, with nobody knowing which object to change.
+/// Otherwise the ClusterServiceVersion would fail after the installation, without a hint which object to change.
 #[test]
 fn what_cannot_work_with_the_operator_group_is_not_installed() {
     let decided = |more: &[&str], modes: &[&str], group: Group| {
@@ -262,7 +262,7 @@ fn what_cannot_work_with_the_operator_group_is_not_installed() {
         other.contains("--watch asks for install mode SingleNamespace"),
         "{other}"
     );
-    // The modes of an older version are not known.
+    // The install modes of an older version are unknown.
     let older = decided(&["-v", "1.0.0"], &["AllNamespaces"], group_for(&["shop"])).unwrap();
     assert!(
         older
@@ -297,7 +297,7 @@ fn what_else_will_be_met_is_said_before() {
             .len(),
         1
     );
-    // Each labelled object would be refused.
+    // The API server would reject each labelled object.
     for (letters, fits) in [(63, true), (64, false)] {
         long.channels[1].head = "n".repeat(letters);
         let result = decided_of(&[], std::slice::from_ref(&long), &og, &[]);
@@ -350,14 +350,14 @@ async fn namespace_group_and_subscription_are_made_in_this_order() {
     assert_eq!(group["spec"]["targetNamespaces"], json!(["shop"]));
     let subscription = cluster.get("Subscription", "shop", "etcd").unwrap();
     assert_eq!(subscription["spec"]["source"], "cat");
-    // What is there is not written again.
+    // Existing objects are not written again.
     cluster.take_log();
     let (_, result) = installed(&cluster, &both).await;
     assert!(result.unwrap_err().to_string().contains("already"));
     assert!(cluster.log().writes.is_empty());
 }
 
-/// Whoever may write in a namespace would else keep everybody from installing something there.
+/// Otherwise one malformed object could block every installation in the namespace.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_keeps_nobody_from_installing() {
     let cluster = served();
@@ -385,7 +385,7 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
     );
     let (_, result) = installed(&cluster, &[]).await;
     result.unwrap();
-    // What it is of is known, or it has the name that is wanted.
+    // Its package is readable, or it has the requested name.
     assert!(cluster.delete("Subscription", "shop", "etcd"));
     odd("Subscription", "db", json!({"name": "etcd", "source": 7}));
     let (_, result) = installed(&cluster, &[]).await;
@@ -398,7 +398,7 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
     let (_, result) = installed(&cluster, &["--name", "odd"]).await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains("has Subscription odd"), "{error}");
-    // A catalog is asked, whatever its CatalogSource says.
+    // The catalog is read even if its CatalogSource is malformed.
     let (_, result) = installed(&cluster, &["--catalog", "shop/odd"]).await;
     let error = result.unwrap_err().to_string();
     assert!(error.starts_with("catalog shop/odd cannot be read: "), "{error}");
@@ -439,7 +439,7 @@ async fn without_a_package_server_the_catalogs_are_asked() {
     let (_, result) = installed(&cluster, &["--catalog", "other"]).await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains("there is no catalog other"), "{error}");
-    // One that the package-server has not heard of.
+    // A catalog that package-server has not read yet.
     let (_, result) = installed(&served(), &["--catalog", "other"]).await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains("there is no catalog other"), "{error}");
@@ -451,7 +451,7 @@ async fn without_a_package_server_the_catalogs_are_asked() {
     );
 }
 
-/// It may have a package of that name, too, which would be for somebody to choose.
+/// The unreadable catalog may have the package, too, and the choice is the user's.
 #[tokio::test(start_paused = true)]
 async fn a_catalog_that_cannot_be_read_leaves_no_choice() {
     let cluster = FakeCluster::new();
@@ -496,7 +496,7 @@ fn a_group_for_the_whole_cluster_is_told_before_it_is_made() {
     assert!(notes(&["-C", "-w", "shop"]).is_empty());
 }
 
-/// What is read of a catalog where no package-server tells it.
+/// Returns the packages read from a catalog without package-server.
 fn packages_of(catalog: &str) -> Vec<Package> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("catalog.yaml"), catalog).unwrap();
@@ -544,7 +544,7 @@ fn a_catalog_tells_its_packages_itself() {
     assert_eq!(packages[0].head_channel().unwrap().head, "etcd.v1.1.0", "{text}");
 }
 
-/// A typo would have an operator that is ready and works for nobody.
+/// A typo would result in an operator that is ready but watches nothing.
 #[tokio::test(start_paused = true)]
 async fn a_target_namespace_that_is_not_there_is_warned_of() {
     let cluster = served();

@@ -89,7 +89,7 @@ async fn what_does_not_get_ready_in_time_is_not_fine() {
     );
 }
 
-/// Nobody is to sit before a plan that waits for themselves.
+/// Watching must end if a plan waits for the user's own approval.
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_needs_somebody_ends_the_watch() {
     let cluster = cluster(2);
@@ -105,7 +105,7 @@ async fn a_plan_that_needs_somebody_ends_the_watch() {
         text.contains("waits for approval, see kubectl operator approve"),
         "{text}"
     );
-    // One that is approved is on its way.
+    // An approved plan is still running.
     cluster.put(plan("install-1", "RequiresApproval", true));
     let start = tokio::time::Instant::now();
     let (result, _) = watched(&client, 600).await;
@@ -113,7 +113,7 @@ async fn a_plan_that_needs_somebody_ends_the_watch() {
     assert!(start.elapsed() > Duration::from_secs(500));
 }
 
-/// What was started has come to its end: a warning beside exit code 0 says two things at once.
+/// The started operation is done, and a warning would contradict exit code 0.
 #[test]
 fn who_started_something_is_not_warned_of_the_next_approval() {
     let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "installPlanRef": {"name": "install-1"}});
@@ -164,7 +164,7 @@ async fn pods_that_may_not_be_read_hold_nothing_up_and_operators_that_may_not_ar
     let text = lines(&nodes, Colours(false)).join("\n");
     assert!(text.contains("pods is forbidden"), "{text}");
 
-    // What is wrong for another reason is not taken for well.
+    // Failures for another reason do not count as ready.
     for kind in ["Pod", "Deployment"] {
         cluster.clear_hooks();
         cluster.on_request(move |request| {
@@ -199,7 +199,7 @@ fn an_operator_that_is_not_there_is_told_with_those_that_are() {
     assert!(error.to_string().contains("list -A"), "{error}");
 }
 
-/// What does not resolve has a tree for its reason.
+/// A failed resolution has a tree as its reason.
 #[test]
 fn a_message_of_several_lines_is_told_below_and_in_one_line_with_what_tells_it_whole() {
     let conditions = serde_json::json!([{"type": "ResolutionFailed", "status": "True",

@@ -1,4 +1,4 @@
-//! The file: parts as they come, a list of them, and the one write.
+//! The archive: its parts, the list of them, and the file.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -11,32 +11,32 @@ use serde_json::{Value, json};
 use super::redact::{NOTE, redact};
 use crate::terminal::{escape, escape_json};
 
-/// Bytes of all parts together, before they are packed.
+/// Maximum bytes of all parts together, uncompressed.
 pub(super) const MAX_BYTES: usize = 256 * 1024 * 1024;
-/// Bytes of a log or a report.
+/// Maximum bytes of a log or a report.
 pub(super) const MAX_LINES: usize = 8 * 1024 * 1024;
-/// Folder that everything is in.
+/// Folder that contains all parts.
 const FOLDER: &str = "olm-support-bundle";
 /// Name of the list of parts.
 const MANIFEST: &str = "manifest.json";
 
-/// What goes into the file.
+/// The content of the file.
 #[derive(Default)]
 pub(super) struct Archive {
     parts: Vec<(String, Vec<u8>)>,
     bytes: usize,
     unread: Vec<(String, String)>,
-    /// Whether anything was read.
+    /// True if any read succeeded.
     has_read: bool,
 }
 
 impl Archive {
-    /// Something was read, even if it was nothing.
+    /// Records that a read succeeded, even if it returned nothing.
     pub(super) fn answered(&mut self) {
         self.has_read = true;
     }
 
-    /// Adds objects without the values that are removed.
+    /// Adds objects, with the values removed that [`redact`] removes.
     pub(super) fn objects(&mut self, path: &str, mut objects: Vec<Value>) {
         if objects.is_empty() {
             return;
@@ -54,7 +54,7 @@ impl Archive {
         self.part(path, escape_json(&text));
     }
 
-    /// Adds a log or a report as it is, with control characters escaped: somebody will print it on a terminal.
+    /// Adds a log or a report with control characters escaped, because it may be printed on a terminal.
     pub(super) fn lines(&mut self, path: &str, text: &str) {
         let mut text = escape(text);
         if text.len() > MAX_LINES {
@@ -69,7 +69,7 @@ impl Archive {
         self.part(path, text);
     }
 
-    /// A text as it is.
+    /// Adds a text unchanged.
     pub(super) fn part(&mut self, path: &str, text: String) {
         if self.bytes.saturating_add(text.len()) > MAX_BYTES {
             return self.unread(
@@ -81,26 +81,26 @@ impl Archive {
         self.parts.push((safe(path), text.into_bytes()));
     }
 
-    /// Something that is missing.
+    /// Records a missing part.
     pub(super) fn unread(&mut self, what: &str, cause: &str) {
         self.unread.push((what.to_owned(), cause.to_owned()));
     }
 
-    /// Why there is nothing, if there is nothing.
+    /// Returns the first reason for a missing part if no read succeeded.
     pub(super) fn no_answer(&self) -> Option<&str> {
         let (_, cause) = self.unread.first()?;
         (!self.has_read).then_some(cause)
     }
 
-    /// Whether nothing is missing.
+    /// Returns true if no part is missing.
     pub(super) fn is_whole(&self) -> bool {
         self.unread.is_empty()
     }
 
-    /// Adds the list of parts, and tells in short what there is, for people.
+    /// Adds the list of parts and returns a summary.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// The list cannot be written as JSON.
     pub(super) fn finish(&mut self) -> anyhow::Result<String> {
         let files: Vec<Value> = self
             .parts
@@ -123,10 +123,10 @@ impl Archive {
         Ok(summary)
     }
 
-    /// The packed parts.
+    /// Returns the compressed archive.
     ///
     /// # Errors
-    /// They cannot be packed.
+    /// A part cannot be packed.
     pub(super) fn packed(&self) -> anyhow::Result<Vec<u8>> {
         let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
         for (path, bytes) in &self.parts {
@@ -139,10 +139,10 @@ impl Archive {
         Ok(tar.into_inner()?.finish()?)
     }
 
-    /// Writes the file under another name, for its owner alone, and gives it its name when it is whole.
+    /// Writes a temporary file that only its owner may read, and renames it when it is complete.
     ///
     /// # Errors
-    /// It cannot be written, or there is one already.
+    /// The file cannot be written, or exists already.
     pub(super) fn write(&self, path: &Path, force: bool) -> anyhow::Result<()> {
         let folder = path
             .parent()
@@ -156,7 +156,7 @@ impl Archive {
             .with_context(cannot)?;
         file.write_all(&self.packed()?).with_context(cannot)?;
         file.as_file().sync_all().with_context(cannot)?;
-        // What came there meanwhile is not written over, either.
+        // A file created in the meantime is not overwritten, either.
         let named = match force {
             true => file.persist(path),
             false => file.persist_noclobber(path),
@@ -166,10 +166,10 @@ impl Archive {
     }
 }
 
-/// Whether a file may be written there.
+/// Checks that a file may be written at this path.
 ///
 /// # Errors
-/// There is one.
+/// The file exists.
 pub(super) fn is_free(path: &Path, force: bool) -> anyhow::Result<()> {
     if !force && path.symlink_metadata().is_ok() {
         bail!(
@@ -180,7 +180,7 @@ pub(super) fn is_free(path: &Path, force: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A path in the archive that leads nowhere else, whatever an object is called.
+/// Returns a path that stays within the archive, regardless of object names.
 fn safe(path: &str) -> String {
     let parts = path.split('/').map(|part| {
         let part: String = part

@@ -1,4 +1,4 @@
-//! Reads what goes into a bundle. No Secret is ever asked for.
+//! Reads the content of a bundle. Secrets are never requested.
 
 use std::fmt::Debug;
 
@@ -30,18 +30,18 @@ use crate::reader::{answer, get, place};
 use crate::terminal::Colours;
 use crate::turns::in_turn;
 
-/// Objects that are asked for at once. Each may have 1.5 MB.
+/// Page size of lists. Each object may have 1.5 MB.
 const PAGE: u32 = 50;
-/// Pages of one list.
+/// Maximum number of pages per list.
 const MAX_PAGES: usize = 400;
-/// Objects of one kind.
+/// Maximum number of objects per kind.
 const MAX_OBJECTS: usize = 5000;
-/// Namespaces that are named of those that had too many.
+/// Maximum number of namespaces named whose objects were dropped.
 const MAX_NAMED: usize = 10;
-/// Deployments whose pods are read, and ConfigMaps that are.
+/// Maximum number of Deployments whose pods are read, and of ConfigMaps.
 const MAX_ASKED: usize = 200;
 
-/// The places of one list: everywhere, or the namespace and those of OLM, each once.
+/// Returns the places to list: all namespaces, or the given one and those of OLM, each once.
 fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<&'a str>> {
     let mut places = vec![namespace];
     if namespace.is_some() {
@@ -54,8 +54,8 @@ fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<
     places
 }
 
-/// Reads everything into the archive; what cannot be read is noted there. What tells most comes first: who fills a namespace with objects
-/// has less of these told.
+/// Reads all parts into the archive and records those that cannot be read. The most useful parts come first, because space is
+/// limited. A namespace with too many objects only loses objects of its own.
 pub(super) async fn collect(
     reader: &Reader<'_>,
     namespace: Option<&str>,
@@ -65,7 +65,7 @@ pub(super) async fn collect(
 ) {
     versions(reader, namespace, own, archive).await;
     let mut olm = objects::<Deployment>(reader, archive, &[Some(own.olm)], PROGRAMS).await;
-    // Whoever may make Deployments may label them so. They count where there are no others.
+    // Users who may create Deployments can set these labels, so other namespaces count only if OLM's has none.
     if olm.is_empty() && namespace.is_none() {
         olm = objects::<Deployment>(reader, archive, &[None], PROGRAMS).await;
     }
@@ -99,7 +99,7 @@ pub(super) async fn collect(
     archive.objects("objects/pods.json", unique(all_pods));
 }
 
-/// One kind as a part.
+/// Adds one kind as a part.
 async fn kind<K>(reader: &Reader<'_>, archive: &mut Archive, places: &[Option<&str>], selector: &str)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -108,7 +108,7 @@ where
     archive.objects(&format!("objects/{}.json", K::plural(&())), found);
 }
 
-/// Bytes of one kind that are kept, as they are written. Plans and ClusterServiceVersions are large.
+/// Returns the maximum bytes of one kind in the archive. Plans and ClusterServiceVersions are large.
 fn share(plural: &str) -> usize {
     match plural {
         "installplans" => 48 * 1024 * 1024,
@@ -117,15 +117,15 @@ fn share(plural: &str) -> usize {
     }
 }
 
-/// What an object takes of the share of its kind.
+/// Returns the bytes that count for an object.
 fn cost(object: &Value, share: usize) -> usize {
     let text = format!("{object:#}");
     let lines = text.bytes().filter(|byte| *byte == b'\n').count();
-    // It is written as an item of a list.
+    // As an item of a list, each line is indented by four more characters.
     (text.len() + 4 * lines).max(share / MAX_OBJECTS)
 }
 
-/// Objects of a kind as they stand, of several places.
+/// Returns the unmodified objects of a kind in several places.
 async fn objects<K>(
     reader: &Reader<'_>,
     archive: &mut Archive,
@@ -146,7 +146,7 @@ where
         };
         let what = format!("{plural} in {}", place(*at));
         let keep = |mut object: Value| {
-            // Items of a list come without them.
+            // Items of a list have no kind and API version.
             object["kind"] = K::kind(&()).as_ref().into();
             object["apiVersion"] = K::api_version(&()).as_ref().into();
             let cost = cost(&object, share);
@@ -174,7 +174,7 @@ where
     shares.into_objects()
 }
 
-/// Whether these were all.
+/// Reads a list page by page. Returns false if it has too many pages.
 async fn listed(
     api: &Api<DynamicObject>,
     what: &str,
@@ -193,7 +193,7 @@ async fn listed(
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             None => return Ok(true),
-            // A page without objects leads nowhere.
+            // An empty page ends the list, as its token may never lead to more objects.
             Some(_) if is_empty => return Ok(false),
             Some(token) => params.continue_token = Some(token),
         }
@@ -208,7 +208,7 @@ fn namespace_of(object: &Value) -> String {
         .to_owned()
 }
 
-/// Keys of the ConfigMaps that bundles were unpacked into: their Jobs have the same names.
+/// Adds the keys of the ConfigMaps that bundles were unpacked into. Their Jobs have the same names.
 async fn config_maps(reader: &Reader<'_>, archive: &mut Archive, jobs: &[Value]) {
     let share = share("configmaps");
     let mut shares = Shares::new(share);
@@ -222,7 +222,7 @@ async fn config_maps(reader: &Reader<'_>, archive: &mut Archive, jobs: &[Value])
             Ok(Some(map)) => {
                 let mut map = serde_json::to_value(map).unwrap_or_default();
                 map["kind"] = "ConfigMap".into();
-                // Contents are not kept in memory until all are read.
+                // Redacted at once, so that the contents are not kept in memory.
                 redact(&mut map);
                 let cost = cost(&map, share);
                 shares.push(map, cost);
@@ -234,7 +234,7 @@ async fn config_maps(reader: &Reader<'_>, archive: &mut Archive, jobs: &[Value])
     archive.redacted("objects/configmaps.json", &shares.into_objects());
 }
 
-/// Pods that Deployments select.
+/// Returns the pods that Deployments select.
 async fn pods(reader: &Reader<'_>, archive: &mut Archive, deployments: &[Value]) -> Vec<Value> {
     let mut found = Vec::new();
     for deployment in in_turn(deployments, |deployment| namespace_of(deployment))
@@ -248,7 +248,7 @@ async fn pods(reader: &Reader<'_>, archive: &mut Archive, deployments: &[Value])
                 Selector::try_from(selector).ok()
             },
         );
-        // An empty selector is of all pods.
+        // An empty selector matches all pods.
         if let Some(selector) = selector.filter(|selector| !selector.selects_all()) {
             found.extend(objects::<Pod>(reader, archive, &[namespace], &selector.to_string()).await);
         }
@@ -256,7 +256,7 @@ async fn pods(reader: &Reader<'_>, archive: &mut Archive, deployments: &[Value])
     found
 }
 
-/// The same object is found by several ways.
+/// Removes objects that were found more than once.
 fn unique(objects: Vec<Value>) -> Vec<Value> {
     let mut known = std::collections::BTreeSet::new();
     let key = |object: &Value| {
@@ -306,7 +306,7 @@ async fn logs(reader: &Reader<'_>, archive: &mut Archive, pods: &[Value]) {
                 }
                 let mut tail = Tail::default();
                 let read = reader.within(log(&api, &name, &params, &mut tail)).await;
-                // What was read up to there is told, too.
+                // A log that failed midway is kept up to that point.
                 let text = tail.text();
                 bytes += text.len();
                 if read.is_ok() || !text.is_empty() {
@@ -328,7 +328,7 @@ async fn log(api: &Api<Pod>, name: &str, params: &LogParams, tail: &mut Tail) ->
     fill(&mut stream, tail, MAX_READ).await.with_context(what)
 }
 
-/// Reads to the end, if it comes within so many bytes.
+/// Reads a stream to its end. Fails after `most` bytes.
 pub(super) async fn fill(
     stream: &mut (impl AsyncRead + Unpin),
     tail: &mut Tail,
@@ -373,7 +373,7 @@ async fn versions(
     archive.lines("versions.json", &format!("{versions:#}\n"));
 }
 
-/// Adds what `doctor` and `status` say.
+/// Adds the output of `doctor` and `status`.
 async fn reports(
     reader: &Reader<'_>,
     namespace: Option<&str>,
@@ -397,7 +397,7 @@ async fn reports(
     {
         Ok(gathered) => {
             let operators = gathered.operators();
-            // Who reads it is elsewhere.
+            // The reader has another kubeconfig, so commands get no flags.
             let line = CommandLine::default();
             let trees: Vec<Node> = operators
                 .iter()

@@ -1,17 +1,17 @@
-//! Logs, of which the end counts.
+//! Logs, of which the last lines are kept.
 
 use std::collections::VecDeque;
 
-/// Bytes of one log that are kept, the last.
+/// Maximum bytes kept of one log, from its end.
 pub(super) const MAX_LOG: usize = 2 * 1024 * 1024;
-/// Bytes of one log that are read at most: a server that sends more has no end.
+/// Maximum bytes read of one log, in case a server never ends one.
 pub(super) const MAX_READ: usize = 256 * 1024 * 1024;
-/// Bytes of all logs together, after which no other is read.
+/// Maximum bytes of all logs together; later logs are not read.
 pub(super) const MAX_LOGS: usize = 48 * 1024 * 1024;
-/// Lines that are asked for.
+/// Maximum number of lines requested.
 pub(super) const LINES: i64 = 50_000;
 
-/// The end of something of whatever length.
+/// The last [`MAX_LOG`] bytes of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     kept: VecDeque<u8>,
@@ -19,7 +19,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// More of it.
+    /// Appends bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.kept.extend(bytes);
         let over = self.kept.len().saturating_sub(MAX_LOG);
@@ -29,7 +29,7 @@ impl Tail {
         }
     }
 
-    /// Returns the whole lines of it.
+    /// Returns the complete lines.
     pub(super) fn text(self) -> String {
         let bytes: Vec<u8> = self.kept.into();
         let text = String::from_utf8_lossy(&bytes);

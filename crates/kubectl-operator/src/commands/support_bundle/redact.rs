@@ -1,14 +1,14 @@
-//! Removes values from objects by their place, never by what they look like. Pure.
+//! Removes values from objects by field name, never by the look of a value. Pure.
 
 use olm_api::labels;
 use serde_json::{Map, Value};
 
-/// Replaces every removed value.
+/// Text in place of each removed value.
 pub(super) const REDACTED: &str = "REDACTED";
-/// What is removed and what is not, as the summary and the manifest say it.
+/// Summary of removed and kept values, for the output and the manifest.
 pub(super) const NOTE: &str = "removed: values below data, stringData, binaryData, env, httpHeaders, args and command; managedFields; \
     last applied configurations. Secrets are not read. Everything else is as it stands in the cluster: names, specs, messages, events and logs";
-/// JSON in a text may have JSON in its texts, up to this depth; deeper ones are removed.
+/// Maximum depth of JSON texts within JSON texts; deeper ones are removed.
 const MAX_NESTED: usize = 3;
 
 /// Removes the values from an object.
@@ -61,7 +61,7 @@ fn redact_json(text: &mut String, nested: usize) {
     *text = value.to_string();
 }
 
-/// Replaces all values, and leaves the names of the fields.
+/// Replaces all values and keeps the names of the fields.
 fn remove_values(value: &mut Value) {
     match value {
         Value::Null => {}

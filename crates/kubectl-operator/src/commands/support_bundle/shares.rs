@@ -1,10 +1,11 @@
-//! Which objects of a kind are kept where there are too many: each namespace has its share, and loses its largest first. Pure.
+//! Selects the objects of a kind to keep if there are too many. The namespace with the most bytes loses its largest objects
+//! first. Pure.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Objects of a kind as they come, of which so many bytes are kept.
+/// Objects of a kind, up to a maximum of bytes.
 pub(super) struct Shares {
     most: usize,
     bytes: usize,
@@ -12,17 +13,17 @@ pub(super) struct Shares {
     dropped: BTreeMap<String, usize>,
 }
 
-/// What is kept of one namespace.
+/// The objects of one namespace.
 #[derive(Default)]
 struct Namespace {
     bytes: usize,
-    /// By size, then in the order in which they came.
+    /// Objects by size and arrival.
     objects: BTreeMap<(usize, usize), Value>,
     count: usize,
 }
 
 impl Shares {
-    /// None yet, and never more than so many bytes.
+    /// Returns an empty selection for at most `most` bytes.
     pub(super) fn new(most: usize) -> Self {
         Self {
             most,
@@ -32,7 +33,7 @@ impl Shares {
         }
     }
 
-    /// One more, and how much it counts. It may take the place of others, or be left out itself.
+    /// Adds an object with its number of bytes. It may replace others, or be dropped itself.
     pub(super) fn push(&mut self, object: Value, cost: usize) {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let of = self.namespaces.entry(namespace.to_owned()).or_default();
@@ -54,12 +55,12 @@ impl Shares {
         }
     }
 
-    /// How many were left out, by namespace.
+    /// Returns the number of dropped objects by namespace.
     pub(super) fn dropped(&self) -> &BTreeMap<String, usize> {
         &self.dropped
     }
 
-    /// What is kept, by namespace, in the order in which it came.
+    /// Returns the kept objects by namespace, in order of arrival.
     pub(super) fn into_objects(self) -> Vec<Value> {
         let mut all = Vec::new();
         for of in self.namespaces.into_values() {
@@ -105,7 +106,7 @@ mod tests {
             .collect();
         assert_eq!(kept.iter().filter(|name| name.starts_with("olm/")).count(), 3);
         assert!(kept.contains(&"zzz/0".to_owned()));
-        // The largest goes first.
+        // The largest object is dropped first.
         assert!(!kept.contains(&"aaa/100".to_owned()), "{kept:?}");
         assert_eq!(kept[0], "aaa/0");
     }

@@ -14,7 +14,7 @@ use crate::args::doctor::OlmNamespaces;
 use crate::commands::doctor::tests::{OLM, cluster};
 use crate::operators::tests::plan;
 
-/// The parts of a packed bundle by name.
+/// Returns the parts of a packed bundle by name.
 fn unpacked(bytes: &[u8]) -> Vec<(String, String)> {
     let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(bytes));
     let parts = tar.entries().unwrap().map(|entry| {
@@ -63,13 +63,13 @@ fn part<'a>(parts: &'a [(String, String)], name: &str) -> &'a str {
         .1
 }
 
-/// A pod of a program of OLM. The cluster in memory answers with the pod where its log is asked for.
+/// Returns a pod of an OLM program. The in-memory cluster returns the pod when its log is requested.
 fn pod(namespace: &str, name: &str, app: &str, said: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "labels": {"app": app},
         "annotations": {"said": said}}, "spec": {"containers": [{"name": app, "image": "i"}]}, "status": {"phase": "Running"}})
 }
 
-/// The same of a program that is labelled as one of OLM's.
+/// Returns a Deployment with the label of an OLM program.
 fn program(namespace: &str, name: &str, app: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name, "labels": {"app": app}},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": app}}, "template": {}}, "status": {"availableReplicas": 1}})
@@ -113,7 +113,7 @@ async fn a_bundle_has_what_a_maintainer_needs_and_asks_for_no_secret() {
             assert!(!text.contains(hidden), "{hidden:?}: {text}");
         }
         assert_eq!(archive.no_answer(), None);
-        // Of what it knows, the cluster in memory has no Events alone.
+        // Only Events cannot be read, because the in-memory cluster does not serve them.
         let manifest: Value = serde_json::from_str(part(&parts, "manifest.json")).unwrap();
         let unread = manifest["notRead"].as_array().unwrap();
         assert!(
@@ -170,7 +170,7 @@ async fn logs_are_read_only_on_request() {
     }
 }
 
-/// What tells most is read first, and of OLM itself: whoever may make Deployments may label theirs as OLM's.
+/// The most useful parts are read first. Users who may create Deployments can set OLM's labels on their own.
 #[tokio::test(start_paused = true)]
 async fn no_log_of_a_tenant_takes_the_place_of_olms() {
     let cluster = cluster();
@@ -193,7 +193,7 @@ async fn no_log_of_a_tenant_takes_the_place_of_olms() {
     }
 }
 
-/// Whoever fills a namespace with large objects takes no place of others, nor of the memory of whoever collects.
+/// A namespace full of large objects must not displace those of others, or fill memory.
 #[tokio::test(start_paused = true)]
 async fn one_namespace_leaves_place_for_others() {
     let cluster = cluster();
@@ -320,14 +320,14 @@ fn the_file_is_its_owners_whole_and_never_written_over_unasked() {
     std::fs::write(&path, "mine").unwrap();
     let error = is_free(&path, false).unwrap_err().to_string();
     assert!(error.contains("--force"), "{error}");
-    // One that came after that was looked at stays, too.
+    // A file that was created after the check is kept, too.
     assert!(archive.write(&path, false).is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     is_free(&path, true).unwrap();
     archive.write(&path, true).unwrap();
     assert_ne!(std::fs::read(&path).unwrap(), b"mine");
     assert!(archive.write(&folder.path().join("no/bundle"), false).is_err());
-    // Nothing is left behind.
+    // No temporary file remains.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 

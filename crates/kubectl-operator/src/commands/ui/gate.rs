@@ -1,10 +1,10 @@
-//! Who may ask. Pure but for the randomness that is handed in.
+//! Access control for requests. Pure, with random values as input.
 //!
-//! Any page of any site can make a browser send requests to the loopback address, any name can be made to point there, and other users of
-//! the machine reach it as well. So a request has to name this address, bear the cookie of whoever had the link, and come from a page of
-//! this server; what writes also bears a token of the form that was shown.
+//! Any web page can make a browser send requests to the loopback address, and any host name can point there. Other users of the
+//! machine can reach it as well. So a request must name this address, carry the session cookie, and come from a page of this
+//! server. A write also needs the token of the form that was shown.
 //!
-//! Cookies know no ports: another server on 127.0.0.1 would be sent ours. So it is for a path that is random, too.
+//! Cookies ignore ports, so another server on 127.0.0.1 would receive ours. Therefore the cookie is limited to a random path.
 
 use std::cell::Cell;
 
@@ -12,19 +12,19 @@ use anyhow::anyhow;
 use blake3::Hash;
 use hyper::{Method, StatusCode};
 
-/// Where the token is exchanged for a cookie.
+/// Path at which the token is exchanged for a cookie.
 pub(super) const LOGIN: &str = "/login";
 const COOKIE: &str = "kubectl-operator-ui";
-/// The port that browsers do not name.
+/// Port that browsers omit in `Host`.
 const USUAL_PORT: u16 = 80;
 
-/// 32 bytes nobody can guess.
+/// 32 random bytes.
 pub(super) type Secret = [u8; 32];
 
-/// A secret.
+/// Returns a new secret.
 ///
 /// # Errors
-/// The system has no randomness.
+/// The system provides no randomness.
 pub(super) fn random() -> anyhow::Result<Secret> {
     let mut secret = Secret::default();
     let source = rustls::crypto::ring::default_provider().secure_random;
@@ -38,28 +38,28 @@ fn hex(secret: Secret) -> String {
     Hash::from_bytes(secret).to_hex().to_string()
 }
 
-/// As long whatever differs.
+/// Compares in constant time.
 fn is_same(given: &str, secret: Secret) -> bool {
     // Hashes compare in constant time.
     blake3::hash(given.as_bytes()) == blake3::hash(hex(secret).as_bytes())
 }
 
-/// What a request says of itself.
+/// The parts of a request that access depends on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked<'a> {
     pub method: Method,
     pub path: &'a str,
     pub host: Option<&'a str>,
     pub origin: Option<&'a str>,
-    /// `Sec-Fetch-Site`: what the browser says of the page that asks. No page can set it.
+    /// `Sec-Fetch-Site`: the browser's relation between the requesting page and this server. No page can set it.
     pub fetch_site: Option<&'a str>,
-    /// `Sec-Purpose`: that nobody has asked yet.
+    /// `Sec-Purpose`: set if the browser prefetches a page.
     pub purpose: Option<&'a str>,
     pub cookie: Option<&'a str>,
     pub content_type: Option<&'a str>,
 }
 
-/// Why a request is not answered.
+/// Error response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub status: StatusCode,
@@ -89,15 +89,15 @@ pub(super) const FORGED: Refusal = refused(
     "This form is not of a page that was shown; open the page again.",
 );
 
-/// Lets in whoever has the link, and then whoever has the cookie. It has no `Debug`, which would print both.
+/// Admits the user who has the link, and afterwards the session with the cookie. There is no `Debug`, which would print both.
 pub(super) struct Gate {
     port: u16,
-    /// Once it is used there is none.
+    /// Token of the link; `None` once it is used.
     token: Cell<Option<Secret>>,
     session: Secret,
-    /// Part of every path.
+    /// Random part of every path.
     place: Secret,
-    /// What forms are signed with.
+    /// Key that signs forms.
     key: Secret,
 }
 
@@ -112,24 +112,24 @@ impl Gate {
         }
     }
 
-    /// What to open; empty once it was.
+    /// Returns the link to open. Its token is empty after use.
     pub(super) fn link(&self) -> String {
         let token = self.token.get().map(hex).unwrap_or_default();
         format!("http://127.0.0.1:{}{LOGIN}?token={token}", self.port)
     }
 
-    /// Path below which all pages are.
+    /// Returns the path prefix of all pages.
     pub(super) fn base(&self) -> String {
         format!("/{}/", &hex(self.place)[..32])
     }
 
-    /// The cookie of whoever has the link, for the first who has it.
+    /// Returns the session cookie for the first request with the link's token.
     ///
     /// # Errors
-    /// It is another, or was used.
+    /// The token is wrong or was used.
     pub(super) fn log_in(&self, asked: &Asked<'_>, token: &str) -> Result<String, Refusal> {
         self.check_host(asked)?;
-        // A browser that looks ahead would use it up.
+        // A prefetch by the browser must not use up the token.
         if asked.method != Method::GET || asked.purpose.is_some() {
             return Err(NO_METHOD);
         }
@@ -145,14 +145,14 @@ impl Gate {
         }
     }
 
-    /// The page that is asked for, by its path below the base.
+    /// Returns the requested page as a path below the base.
     ///
     /// # Errors
-    /// Who asks may not.
+    /// The request is not allowed.
     pub(super) fn admit<'a>(&self, asked: &Asked<'a>) -> Result<&'a str, Refusal> {
         self.check_host(asked)?;
         let is_ours = |site: &str| site == "same-origin";
-        // Typed, or a bookmark: of nobody else.
+        // A typed address or a bookmark, which comes from no site.
         let is_nobodys = |site: &str| site == "none" && asked.method == Method::GET;
         if !asked
             .fetch_site
@@ -185,7 +185,8 @@ impl Gate {
         }
     }
 
-    /// Browsers that send no `Sec-Fetch-Site` send `Origin`. Those that do say `null` there, as pages ask for no referrer.
+    /// Checks that a write comes from our own page. Browsers without `Sec-Fetch-Site` send `Origin`. Others send `null` there,
+    /// because pages disable the referrer.
     fn check_write(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
         let is_own = asked
             .host
@@ -202,19 +203,19 @@ impl Gate {
         }
     }
 
-    /// What pages are known by as those of this server, by whoever was shown one of them: once it has ended, another program may have its
-    /// port, and is sent the cookie and the path by pages that are still open.
+    /// Returns the value by which open pages recognize this server. After it ends, another program may use its port and receive
+    /// the cookie and the path from open pages.
     pub(super) fn seal(&self) -> String {
         self.signed(&["seal"]).to_hex().to_string()
     }
 
-    /// What a form bears that was made by this server for this session, about these texts.
+    /// Returns the token of a form that this server created for this session and these texts.
     pub(super) fn form_token(&self, about: &[&str]) -> String {
         self.signed(about).to_hex().to_string()
     }
 
     /// # Errors
-    /// The token is of another form, or of none.
+    /// The token is malformed or belongs to another form.
     pub(super) fn check_form(&self, about: &[&str], token: &str) -> Result<(), Refusal> {
         let given = Hash::from_hex(token).map_err(|_| FORGED)?;
         match given == self.signed(about) {
@@ -227,7 +228,7 @@ impl Gate {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&self.session);
         for text in about {
-            // With their lengths, so that no two lists read the same.
+            // Lengths are included, so that no two lists have the same hash input.
             hasher.update(&text.len().to_le_bytes());
             hasher.update(text.as_bytes());
         }
@@ -258,7 +259,7 @@ mod tests {
         }
     }
 
-    /// A request of whoever is logged in, and what comes of it.
+    /// Returns the result of a request with a valid session.
     fn admitted(change: impl Fn(&mut Asked<'_>)) -> Result<String, u16> {
         let gate = gate();
         let login = asked(Method::GET, LOGIN);
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(cookie, expected);
         assert_eq!(gate.log_in(&request, &token()), Err(NO_SESSION), "it was used");
         assert!(gate.link().ends_with("?token="));
-        // Nothing is no token, either.
+        // An empty token is invalid, too.
         assert_eq!(gate.log_in(&request, ""), Err(NO_SESSION));
     }
 
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(admitted(|asked| asked.host = None), Err(421));
     }
 
-    /// Browsers leave out the port that is usual.
+    /// Browsers omit the default port.
     #[test]
     fn port_80_is_answered_without_its_name() {
         let of = |port: u16, host: &str| {
@@ -363,7 +364,7 @@ mod tests {
         assert_eq!(of(80, "evil.example"), Err(OTHER_HOST));
     }
 
-    /// Whether a type has `Debug`: what is of the type itself goes before what is of a trait.
+    /// Detects whether a type has `Debug`: inherent constants take precedence over those of a trait.
     struct Probe<T>(std::marker::PhantomData<T>);
     trait Silent {
         const IS_PRINTED: bool = false;
@@ -437,7 +438,7 @@ mod tests {
                 change(asked);
             })
         };
-        // As browsers say it to whom asks for no referrer.
+        // Browsers send this for pages that disable the referrer.
         assert!(changed(|asked| asked.origin = Some("null")).is_ok());
         assert!(changed(|asked| asked.origin = None).is_ok());
         assert!(changed(|asked| asked.fetch_site = None).is_ok());
@@ -460,7 +461,7 @@ mod tests {
             };
             assert_eq!(admitted(with), Err(403), "{site}");
         }
-        // Who says nothing of where it comes from is not one of our pages.
+        // A request without any origin does not come from our pages.
         for origin in [None, Some("null")] {
             let with = |asked: &mut Asked<'_>| {
                 write(asked);

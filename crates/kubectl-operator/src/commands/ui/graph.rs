@@ -1,4 +1,4 @@
-//! The upgrade graph of a package as a drawing: channels as lanes, versions from left to right. Pure.
+//! Upgrade graph of a package as a drawing: channels as lanes, versions from left to right. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use olm_resolver::Snapshot;
 
 use crate::terminal::plain;
 
-/// Versions that are drawn, the newest, and as many again of those that are installed or on the way.
+/// Maximum number of the newest versions, and the maximum of additional ones that are installed or on the path.
 const MAX_COLUMNS: usize = 40;
-/// Channels that are drawn, the default first.
+/// Maximum number of channels, the default first.
 const MAX_LANES: usize = 40;
-/// Lines of one kind that are drawn.
+/// Maximum number of lines per kind.
 const MAX_EDGES: usize = 2_000;
-/// Letters of a label; all of it is in the list below the drawing.
+/// Maximum letters of a label; the list below the drawing has the full text.
 const MAX_LABEL: usize = 14;
-/// Bytes of a name. No longer one can be a ClusterServiceVersion's.
+/// Maximum bytes of a name, the limit for a ClusterServiceVersion.
 const MAX_NAME: usize = 253;
-/// Names of one list of what is skipped that are looked at.
+/// Maximum number of names examined per `skips` list.
 const MAX_SKIPS: usize = 10_000;
-/// Names of it that are told.
+/// Maximum number of names shown per `skips` list.
 pub(super) const MAX_TOLD: usize = 20;
-/// Bytes of a range that is looked through.
+/// Maximum bytes of a range that is evaluated.
 const MAX_RANGE: usize = 4_096;
 
 const COLUMN: usize = 120;
@@ -32,16 +32,16 @@ const LANE: usize = 110;
 const LEFT: usize = 150;
 const RADIUS: usize = 9;
 
-/// A package as it is drawn.
+/// A package as drawn.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Graph {
     /// Channels, the default one first.
     pub lanes: Vec<Lane>,
     /// Versions, the oldest first, by ClusterServiceVersion.
     columns: Vec<Arc<str>>,
-    /// Versions and channels for which there is no room.
+    /// Number of versions and channels that are omitted.
     pub left_out: usize,
-    /// Where the resolver goes from what is installed: channels and ClusterServiceVersions.
+    /// Path of the resolver from the installed version: channels and ClusterServiceVersions.
     pub path: Vec<(String, String)>,
 }
 
@@ -51,45 +51,46 @@ pub(super) struct Lane {
     pub name: Arc<str>,
     pub is_default: bool,
     pub deprecated: Option<Arc<str>>,
-    /// The newest first.
+    /// Versions, the newest first.
     pub nodes: Vec<Node>,
 }
 
-/// A version in a channel. Texts are those of the catalog, not copies: what is short there may be in each of thousands of places here.
+/// A version in a channel. Texts are shared with the catalog, because a short catalog can repeat one text thousands of times
+/// here.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Node {
     pub name: Arc<str>,
     pub version: Arc<str>,
     pub is_installed: bool,
-    /// Nothing follows it.
+    /// True if no drawn version replaces or skips it.
     pub is_head: bool,
     pub deprecated: Option<Arc<str>>,
     pub replaces: Option<Arc<str>>,
-    /// The first [`MAX_TOLD`] of what it skips.
+    /// The first [`MAX_TOLD`] names that it skips.
     pub skips: Vec<Arc<str>>,
-    /// How many there are beside those.
+    /// Number of further names that it skips.
     pub more_skips: usize,
     pub skip_range: Option<Arc<Range>>,
-    /// What is drawn of the channel and skipped by name.
+    /// Drawn versions of the channel that it skips by name.
     skipped: Vec<Arc<str>>,
-    /// The same by that range, of a head. Of all others it would be the same web again.
+    /// Drawn versions in the range of a head. Other ranges are not drawn, because they would repeat the same lines.
     ranged: Vec<Arc<str>>,
-    /// Whether another says that nobody needs it on the way.
+    /// True if another version skips it.
     pub is_skipped: bool,
 }
 
-/// What a catalog says of a channel, each name once.
+/// Entries of a channel in the catalog, each name once.
 struct Offered<'a> {
     name: &'a Arc<str>,
     entries: Vec<&'a BundleEntry>,
 }
 
-/// A place for each version that is drawn, and its number.
+/// Column and version number for each drawn version.
 type Columns<'a> = BTreeMap<&'a str, (usize, Arc<str>)>;
 
 impl Graph {
-    /// The graph of a package; without lanes if the catalog has none of that name. What there is no room for is left out before anything
-    /// is made of the rest: a catalog is whoever's who publishes it, and says a few words in thousands of places at no cost.
+    /// Returns the graph of a package; without lanes if the catalog has no such package. Anything beyond the limits is omitted
+    /// before the rest is built. The publisher of a catalog can repeat a short text in thousands of places at no cost.
     pub(super) fn of(
         snapshot: &Snapshot,
         package: &str,
@@ -133,7 +134,7 @@ impl Graph {
     }
 }
 
-/// The channels of a package that are drawn, and how many others and names that are none there are.
+/// Returns the channels to draw, and the number of omitted channels and of invalid names.
 fn offered<'a>(snapshot: &'a Snapshot, package: &str) -> (Vec<Offered<'a>>, usize) {
     let (mut offered, mut more) = (Vec::<Offered<'a>>::new(), 0);
     let (mut channel, mut names) = (None, BTreeSet::new());
@@ -142,7 +143,7 @@ fn offered<'a>(snapshot: &'a Snapshot, package: &str) -> (Vec<Offered<'a>>, usiz
         if &*entry.package != package {
             continue;
         }
-        // Entries of a channel stand together.
+        // Entries of a channel are consecutive.
         if channel != Some(&entry.channel) {
             channel = Some(&entry.channel);
             names.clear();
@@ -166,7 +167,7 @@ fn offered<'a>(snapshot: &'a Snapshot, package: &str) -> (Vec<Offered<'a>>, usiz
     (offered, more)
 }
 
-/// A channel with what each is to the others, as far as they are drawn.
+/// Returns a channel with the edges between its drawn versions.
 fn lane(channel: &Offered<'_>, columns: &Columns<'_>, installed: &BTreeSet<String>) -> Lane {
     let shown = channel.entries.iter().filter_map(|entry| {
         let (at, version) = columns.get(&*entry.name)?;
@@ -225,7 +226,7 @@ fn lane(channel: &Offered<'_>, columns: &Columns<'_>, installed: &BTreeSet<Strin
 }
 
 impl Node {
-    /// What it is, in words.
+    /// Returns the properties as words.
     pub(super) fn marks(&self) -> Vec<String> {
         let marks = [
             (self.is_head, "head".to_owned()),
@@ -244,10 +245,10 @@ impl Node {
     }
 }
 
-/// A place in the drawing.
+/// Coordinates in the drawing.
 type Point = (usize, usize);
 
-/// The drawing.
+/// Returns the drawing.
 pub(super) fn svg(graph: &Graph, label: &str) -> Markup {
     let column: BTreeMap<&str, usize> = graph
         .columns
@@ -280,7 +281,7 @@ pub(super) fn svg(graph: &Graph, label: &str) -> Markup {
     let way = graph.path.windows(2).filter_map(|pair| {
         let lane = |channel: &str| graph.lanes.iter().position(|lane| &*lane.name == channel);
         let to = point(lane(&pair[1].0)?, &pair[1].1)?;
-        // What is installed has no channel of its own.
+        // The installed version has no channel of its own in the path.
         let of_step = lane(&pair[0].0)
             .or_else(|| lane(&pair[1].0))
             .and_then(|lane| point(lane, &pair[0].1));
@@ -329,7 +330,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// A line from one to the other: straight to a neighbour, else around what is between, above (-1) or below (1).
+/// Returns a line between two points. It is straight for neighbours, else it bends above (-1) or below (1) the versions between.
 fn curve((x1, y1): Point, (x2, y2): Point, bow: i32) -> String {
     let is_neighbour = x1.abs_diff(x2) <= COLUMN && bow >= 0 || y1 != y2;
     if is_neighbour {
@@ -499,7 +500,7 @@ mod tests {
         assert!(graph.lanes.iter().all(|lane| lane.nodes.len() == 1));
     }
 
-    /// A list, a range or a name that all versions share costs the catalog nothing.
+    /// A list, range or name that all versions share costs the catalog nothing.
     #[test]
     fn what_is_long_is_neither_copied_nor_looked_through() {
         let many = 3 * MAX_SKIPS;
@@ -509,7 +510,7 @@ mod tests {
             name: "x".repeat(MAX_NAME + 1).into(),
             ..entry("stable", 1000)
         };
-        // One less than there is room for.
+        // One less than the maximum.
         let count = MAX_COLUMNS - 1;
         let entries = (0..count).map(|at| BundleEntry {
             skips: Arc::clone(&skips),

@@ -1,5 +1,5 @@
-//! Pages, as HTML. Pure: values in, text out. Every text of a cluster or a catalog is escaped by the templates, and goes through `plain`
-//! first, so that no letter hides, or turns others around.
+//! HTML pages. Pure: values in, text out. Templates escape every text of a cluster or a catalog. `plain` removes letters that
+//! hide or reorder text first.
 
 mod catalog;
 mod explain;
@@ -20,38 +20,38 @@ use super::request::href;
 use crate::command_line::CommandLine;
 use crate::terminal::{Mark, plain};
 
-/// Rows of one table.
+/// Maximum rows per table.
 const MAX_ROWS: usize = 300;
-/// Notes that are told.
+/// Maximum number of notes.
 const MAX_NOTES: usize = 20;
 
-/// What is around a page.
+/// Common parts of a page.
 pub(super) struct Frame<'a> {
     pub title: &'a str,
-    /// The namespace that is looked at; none is all.
+    /// The selected namespace; `None` for all.
     pub namespace: Option<&'a str>,
     pub commands: &'a CommandLine,
-    /// What this server's pages are known by.
+    /// Value by which pages recognize this server.
     pub seal: &'a str,
-    /// What is not known, or left out, of all that is shown.
+    /// Notes on data that is unknown or omitted.
     pub notes: Vec<String>,
 }
 
 impl Frame<'_> {
-    /// An address for the namespace that is looked at.
+    /// Returns a link to a page in the selected namespace.
     fn href(&self, page: &str) -> String {
         href(page, &[("namespace", self.namespace.unwrap_or_default())])
     }
 }
 
-/// How a page goes on.
+/// Update mode of an open page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Live<'a> {
-    /// It does not.
+    /// The page is static.
     No,
-    /// What it shows is renewed.
+    /// The page refreshes its content.
     Renewed,
-    /// It says so when it shows what is not so any more: nothing changes under the hands of who decides.
+    /// The page reports that its content is outdated, and does not change it while the user decides.
     Told(&'a str),
 }
 
@@ -98,7 +98,7 @@ fn page(frame: &Frame<'_>, live: Live<'_>, body: &Markup) -> String {
     .into_string()
 }
 
-/// A page that has nothing of ours, for whoever may not see more.
+/// Returns a page without any data, for requests that are not allowed.
 pub(super) fn bare(text: &str) -> String {
     html! {
         (DOCTYPE)
@@ -110,7 +110,7 @@ pub(super) fn bare(text: &str) -> String {
     .into_string()
 }
 
-/// Leads to the first page.
+/// Returns a page that redirects to the first page.
 pub(super) fn welcome(target: &str) -> String {
     html! {
         (DOCTYPE)
@@ -126,12 +126,12 @@ pub(super) fn welcome(target: &str) -> String {
     .into_string()
 }
 
-/// A page that says one thing.
+/// Returns a page with a message.
 pub(super) fn message(frame: &Frame<'_>, text: &str) -> String {
     page(frame, Live::No, &html! { p.message { (plain(text)) } })
 }
 
-/// A command to copy; nothing where there is none that is safe to.
+/// Renders a command to copy; nothing if no safe command exists.
 fn shell(label: &str, command: Option<String>) -> Markup {
     html! {
         @if let Some(command) = command {
@@ -149,7 +149,7 @@ fn badge(mark: Mark, text: &str) -> Markup {
     html! { span.badge.(class) { (plain(text)) } }
 }
 
-/// What is not there, for the eye.
+/// Renders a text, or a visible "none" if it is empty.
 fn text_or_none(text: &str) -> Markup {
     html! {
         @if text.is_empty() { span.none { "none" } } @else { (plain(text)) }

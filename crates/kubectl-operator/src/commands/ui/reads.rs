@@ -1,4 +1,4 @@
-//! Reads of the cluster that whoever looks at the same thing shares.
+//! Reads of the cluster, shared by all pages that show the same data.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,23 +8,24 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How old what is shown may be. Pages ask again every 3 s.
+/// Maximum age of shown data. Pages refresh every 3 s.
 pub(super) const FRESH: Duration = Duration::from_secs(2);
-/// What is read with whole catalogs is shown longer.
+/// Maximum age of data that requires reading whole catalogs.
 pub(super) const CATALOG_FRESH: Duration = Duration::from_secs(60);
-/// Answers that are kept; the one that was not asked for longest goes.
+/// Maximum number of kept answers. The least recently used one is evicted.
 pub(super) const MAX_KEPT: usize = 16;
 
-/// An answer, or why there is none.
+/// A shared value, or the error of its read.
 pub(super) type Read<V> = Result<Rc<V>, String>;
 
-/// Answers by what was asked. Nothing is read unless somebody asks.
+/// Answers by key. Data is only read for a request.
 pub(super) struct Reads<K, V> {
     fresh: Duration,
     kept: RefCell<BTreeMap<K, Kept<V>>>,
 }
 
-/// An answer since when. Held while it is read: who asks meanwhile waits for the same one. Let go by whoever leaves, so that the next one reads.
+/// An answer and its time. The lock is held during the read, so that concurrent requests share it. If the request is dropped, the
+/// next one reads.
 type Slot<V> = Rc<Mutex<Option<(Instant, Read<V>)>>>;
 
 struct Kept<V> {
@@ -40,7 +41,7 @@ impl<K: Ord + Clone, V> Reads<K, V> {
         }
     }
 
-    /// What is known, or else what is read.
+    /// Returns the kept answer if it is fresh, else reads it.
     pub(super) async fn get(&self, key: &K, read: impl AsyncFnOnce() -> anyhow::Result<V>) -> Read<V> {
         let answer = self.answer(key);
         let mut answer = answer.lock().await;
@@ -59,7 +60,7 @@ impl<K: Ord + Clone, V> Reads<K, V> {
         self.kept.borrow().len()
     }
 
-    /// What was written is seen.
+    /// Drops all answers after a write, so that the next read sees it.
     pub(super) fn forget(&self) {
         self.kept.borrow_mut().clear();
     }
@@ -68,14 +69,14 @@ impl<K: Ord + Clone, V> Reads<K, V> {
         at.elapsed() < self.fresh
     }
 
-    /// What is too old to be shown is not kept, either.
+    /// Drops expired answers.
     pub(super) fn sweep(&self) {
         let is_used = |kept: &Kept<V>| match kept.answer.try_lock() {
             Ok(answer) => match &*answer {
                 Some((at, _)) => self.is_fresh(*at),
                 None => Rc::strong_count(&kept.answer) > 1,
             },
-            // It is being read.
+            // A locked answer is being read.
             Err(_) => true,
         };
         self.kept.borrow_mut().retain(|_, kept| is_used(kept));

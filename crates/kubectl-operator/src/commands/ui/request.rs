@@ -1,20 +1,20 @@
-//! What is asked for, of an address and of a form. Pure.
+//! Fields of requests, from query strings and forms. Pure.
 
 use std::collections::BTreeMap;
 
 use olm_api::names::is_dns1123_subdomain;
 
-/// Fields that are read; more are nobody's.
+/// Maximum number of fields; others are ignored.
 const MAX_FIELDS: usize = 32;
-/// Letters of what is searched for.
+/// Maximum length of a search text.
 const MAX_WORD: usize = 100;
 
-/// Fields by name, the first of each.
+/// Fields by name; the first value of each counts.
 #[derive(Debug, Default)]
 pub(super) struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// Of a query or a form.
+    /// Parses a query string or a form.
     pub(super) fn of(text: &[u8]) -> Self {
         let mut fields = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(text).take(MAX_FIELDS) {
@@ -25,17 +25,18 @@ impl Fields {
         Self(fields)
     }
 
-    /// One of them, empty if it is not there.
+    /// Returns a field; empty if it is missing.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    /// The name of an object. It becomes part of a path of the API server, so it is one or it is none.
+    /// Returns the name of an object; `None` if it is invalid. A name becomes part of a path of the API server.
     pub(super) fn name(&self, field: &str) -> Option<&str> {
         Some(self.text(field)).filter(|name| is_dns1123_subdomain(name))
     }
 
-    /// The namespace that is asked about: the one of the field, all where it is empty, and `default` where there is none.
+    /// Returns the requested namespace: the field's, `Some(None)` for all if it is empty, and `default` if it is missing. `None`
+    /// for an invalid name.
     pub(super) fn namespace(&self, default: Option<&str>) -> Option<Option<String>> {
         match self.0.get("namespace").map(|given| given.trim()) {
             None => Some(default.map(str::to_owned)),
@@ -47,13 +48,13 @@ impl Fields {
         }
     }
 
-    /// What is searched for.
+    /// Returns the search text.
     pub(super) fn word(&self) -> String {
         self.text("q").trim().chars().take(MAX_WORD).collect()
     }
 }
 
-/// An address below the base, with fields.
+/// Returns an address below the base, with fields.
 pub(super) fn href(page: &str, fields: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(fields);

@@ -1,4 +1,4 @@
-//! Which page shows what: reads, and hands the values to the pages.
+//! Routes of the pages: reads the data for each page and renders it.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,10 +30,10 @@ use crate::gather;
 use crate::operators::{Gathered, Key};
 use crate::packages::{self, Package};
 
-/// Catalogs that are read at once.
+/// Maximum number of concurrent catalog reads.
 const CATALOGS_AT_ONCE: usize = 4;
 
-/// An answer to a browser. It has no `Debug`, which would print the cookie.
+/// A response to the browser. There is no `Debug`, which would print the cookie.
 #[derive(Default)]
 pub(super) struct Answer {
     pub status: StatusCode,
@@ -74,40 +74,40 @@ impl Answer {
     }
 }
 
-/// What is served.
+/// State of the server.
 pub(super) struct App {
     cluster: Cluster,
     args: ClusterArgs,
-    /// The namespace of pages that are asked for without one; none is all.
+    /// Default namespace of pages; `None` for all.
     namespace: Option<String>,
     gate: Gate,
     seal: String,
-    /// When somebody who may was last here.
+    /// Time of the last permitted request.
     used: Cell<Instant>,
     operators: Reads<Option<String>, Gathered>,
     operator: Reads<Key, Gathered>,
     plan: Reads<Key, Shown>,
     packages: Reads<String, Vec<Package>>,
     reading: Semaphore,
-    /// Shared by all namespaces that use a catalog.
+    /// Catalog contents, shared by all namespaces.
     contents: Reads<CatalogKey, Content>,
     outlook: Works<String, Outlook>,
     explained: Works<(Of, Option<String>), Explained>,
     graph: Works<(Of, String, String), Graph>,
 }
 
-/// What a catalog has, or why that is not known.
+/// The content of a catalog, or the error of its read.
 type Content = Result<Arc<Snapshot>, String>;
 
-/// The namespace whose outlook something follows from, and when that was had.
+/// Key of derived values: the namespace, and the time of the outlook they are based on.
 type Of = (String, Instant);
 
-/// What is in a namespace with its catalogs, and where that leads.
+/// Input and result of a namespace's resolution.
 struct Outlook {
     question: Arc<Question>,
-    /// None where the namespace as a whole cannot be resolved, for this reason.
+    /// The plan, or the error if the namespace cannot be resolved.
     plan: Result<Plan, String>,
-    /// What is left out of both.
+    /// Notes on objects that are excluded.
     notes: Vec<String>,
     at: Instant,
 }
@@ -134,12 +134,12 @@ impl App {
         }
     }
 
-    /// For how long nobody who may has asked for anything.
+    /// Returns the time since the last permitted request.
     pub(super) fn idle(&self) -> Duration {
         self.used.get().elapsed()
     }
 
-    /// Catalogs and what follows from them, as far as it is kept.
+    /// Returns the number of kept catalogs and derived values.
     #[cfg(test)]
     pub(super) fn kept(&self) -> [usize; 3] {
         [
@@ -149,7 +149,7 @@ impl App {
         ]
     }
 
-    /// What is too old to be shown is not kept, either: whole catalogs are among it.
+    /// Drops expired values, which include whole catalogs.
     pub(super) fn sweep(&self) {
         self.operators.sweep();
         self.operator.sweep();
@@ -161,7 +161,7 @@ impl App {
         self.graph.sweep();
     }
 
-    /// The page that is asked for, or the answer for whoever may not ask, or logs in.
+    /// Returns the requested page, or the response to a login or to a request that is not allowed.
     pub(super) fn admit<'a>(&self, asked: &Asked<'a>, query: &str) -> Result<&'a str, Answer> {
         let refused = |refusal: Refusal| Answer::refused(refusal.status, refusal.text);
         if asked.path != LOGIN {
@@ -173,14 +173,14 @@ impl App {
         let cookie = self.gate.log_in(asked, token.text("token"));
         let cookie = cookie.map_err(refused)?;
         self.used.set(Instant::now());
-        // A redirect would still be of the page that has the link, whose requests get no cookie.
+        // A redirect would count as coming from the page with the link, and browsers would send no cookie with it.
         Err(Answer {
             cookie: Some(cookie),
             ..Answer::html(pages::welcome(&format!("{}operators", self.gate.base())))
         })
     }
 
-    /// Shows a page.
+    /// Renders a page.
     pub(super) async fn show(self: &Rc<Self>, page: &str, query: &str) -> Answer {
         let fields = Fields::of(query.as_bytes());
         let Some(namespace) = fields.namespace(self.namespace.as_deref()) else {
@@ -206,7 +206,7 @@ impl App {
                 (Some(namespace), name) => self.show_explanation(namespace, Some(name)).await,
                 _ => self.nothing(),
             },
-            // Catalogs are asked for a namespace.
+            // Pages about catalogs need one namespace.
             _ => {
                 let namespace = namespace.as_deref().unwrap_or(&self.cluster.namespace);
                 let (catalog, name) = (fields.text("catalog"), fields.text("name"));
@@ -220,7 +220,7 @@ impl App {
         }
     }
 
-    /// Does what a form asks for.
+    /// Runs the action of a form.
     pub(super) async fn write(&self, page: &str, form: &[u8]) -> Answer {
         let form = Fields::of(form);
         let (Some(Some(namespace)), Some(name)) = (form.namespace(None), form.name("name")) else {
@@ -250,7 +250,7 @@ impl App {
         Answer::html(pages::message(&frame, "There is no such page.")).with(StatusCode::NOT_FOUND)
     }
 
-    /// What cannot be read is told on a page.
+    /// Renders a page, or an error page if the read failed.
     fn page<V>(
         &self,
         title: &str,
@@ -261,7 +261,7 @@ impl App {
         self.page_with(Vec::new(), title, namespace, read, shown)
     }
 
-    /// The same with what is not known of it.
+    /// Does the same, with additional notes.
     fn page_with<V>(
         &self,
         notes: Vec<String>,
@@ -306,7 +306,7 @@ impl App {
                 .any(|operator| operator.name() == name)
         };
         if read.as_ref().is_ok_and(|gathered| !is_there(gathered)) {
-            // It may be what cannot be read.
+            // The operator may be an object that cannot be read.
             let frame = Frame {
                 notes: notes(&read),
                 ..self.frame(name, Some(namespace))
@@ -332,7 +332,7 @@ impl App {
         })
     }
 
-    /// The plan as `approve` shows it to who says no.
+    /// Returns the plan as `approve` shows it, without approving.
     async fn look(&self, namespace: &str, name: &str) -> anyhow::Result<Shown> {
         let name = format!("{}{name}", approve::PLAN_PREFIX);
         let cluster = self.cluster.in_namespace(namespace);
@@ -430,7 +430,7 @@ impl App {
             let contents = async |keys: &BTreeSet<CatalogKey>| app.contents(keys).await;
             explain::question_with(&cluster, &app.args, contents).await
         };
-        // Resolution is work, during which other pages are to be answered.
+        // Resolution takes CPU time, during which other pages must be served.
         let work = |(question, notes): (Question, Vec<String>)| {
             let plan = olm_resolver::plan::answer(&question, None, &mut |_| {});
             Ok(Outlook {
@@ -461,7 +461,7 @@ impl App {
         (*read).clone()
     }
 
-    /// Approves a plan if it is what was shown.
+    /// Approves a plan if it is unchanged since it was shown.
     async fn approve(&self, namespace: &str, name: &str, shown: &str, token: &str) -> Answer {
         if let Err(refusal) = self.gate.check_form(&[namespace, name, shown], token) {
             return Answer::refused(refusal.status, refusal.text);
@@ -491,12 +491,12 @@ impl App {
     }
 }
 
-/// What is not known of operators.
+/// Returns notes on operators that could not be read.
 fn notes(read: &Read<Gathered>) -> Vec<String> {
     read.iter().flat_map(|gathered| gathered.notes()).collect()
 }
 
-/// What is installed of a package of a catalog, and where the resolver goes from there.
+/// Returns the installed versions of a package, and the steps that the resolver takes from there.
 fn way(outlook: &Outlook, catalog: &str, package: &str) -> (BTreeSet<String>, Vec<(String, String)>) {
     let subscriptions = outlook.question.problem.subscriptions.iter();
     let own = subscriptions.filter(|own| own.package == package && own.catalog.to_string() == catalog);
@@ -512,9 +512,9 @@ fn way(outlook: &Outlook, catalog: &str, package: &str) -> (BTreeSet<String>, Ve
     (installed, path)
 }
 
-/// All that is shown of a plan, in a word. What is approved has the same.
+/// Returns a hash of everything shown of a plan. An approval is for this hash.
 fn digest(shown: &Shown) -> String {
-    // Texts and numbers: there is nothing that JSON could not have.
+    // Serialization cannot fail for texts and numbers.
     let text = serde_json::to_vec(&shown.seen()).unwrap_or_default();
     blake3::hash(&text).to_hex().to_string()
 }

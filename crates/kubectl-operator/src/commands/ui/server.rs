@@ -1,4 +1,4 @@
-//! The server: HTTP on the loopback address, within bounds.
+//! HTTP server on the loopback address, with limits.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -24,22 +24,22 @@ use super::gate::Asked;
 use super::pages;
 use super::routes::{Answer, App};
 
-/// Connections at a time; others wait to be taken.
+/// Maximum number of connections; others wait in the backlog.
 pub(super) const CONNECTIONS: usize = 64;
-/// The head of a request, in bytes and in time.
+/// Limits for the head of a request: bytes and time.
 const HEAD_BYTES: usize = 16 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// The body of a request, in bytes and in time.
+/// Limits for the body of a request: bytes and time.
 pub(super) const BODY_BYTES: usize = 16 << 10;
 const BODY_TIME: Duration = Duration::from_secs(10);
-/// Until there is an answer. Catalogs are read in up to 120 s each.
+/// Timeout for a response. Reading a catalog may take up to 120 s.
 const ANSWER_TIME: Duration = Duration::from_secs(150);
-/// A connection, which has one request, as a whole.
+/// Timeout for a whole connection, which has one request.
 const CONNECTION_TIME: Duration = Duration::from_secs(180);
 /// Pause after a connection could not be taken, for example because no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Nothing of elsewhere is loaded or run, nothing of this is shown within other pages or kept.
+/// Headers that forbid loading foreign content, embedding in other pages, and caching.
 const HEADERS: [(HeaderName, &str); 8] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -63,10 +63,10 @@ const HEADERS: [(HeaderName, &str); 8] = [
     ),
 ];
 
-/// Serves until `stop`.
+/// Serves until `stop` completes.
 pub(super) async fn serve(listener: TcpListener, app: Rc<App>, stop: impl Future<Output = ()>) {
     let free = Arc::new(Semaphore::new(CONNECTIONS));
-    // What is asked last is left unanswered: an approval is sent, or it is not.
+    // Unfinished connections are dropped at the end; an approval was then either sent or not.
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -99,7 +99,7 @@ async fn connection(stream: TcpStream, app: Rc<App>) {
             Ok::<_, Infallible>(response(answer(&app, &head, body).await))
         }
     });
-    // A browser that ends early is nobody's concern.
+    // A browser that disconnects early is no error.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
@@ -125,7 +125,7 @@ async fn answer(app: &Rc<App>, head: &Parts, body: Incoming) -> Answer {
         Ok(page) => page,
         Err(answer) => return answer,
     };
-    // Of nobody else is a body read.
+    // A body is only read from an admitted request.
     let form = match head.method {
         Method::POST => match timeout(BODY_TIME, Limited::new(body, BODY_BYTES).collect()).await {
             Ok(Ok(form)) => Some(form.to_bytes()),
@@ -171,7 +171,7 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
 }
 
 impl Answer {
-    /// A page that says no.
+    /// Returns an error page.
     pub(super) fn refused(status: StatusCode, text: &str) -> Self {
         Self {
             status,

@@ -1,4 +1,4 @@
-//! The pages over a socket of the loopback address, with a cluster in memory behind them.
+//! Tests of the pages over a loopback socket, with an in-memory cluster.
 
 mod catalogs;
 mod ending;
@@ -27,7 +27,7 @@ struct Browser {
     cookie: String,
 }
 
-/// What it was answered.
+/// A response.
 struct Seen {
     status: u16,
     head: String,
@@ -35,10 +35,10 @@ struct Seen {
 }
 
 impl Browser {
-    /// Sends what is asked for, byte for byte.
+    /// Sends raw bytes and reads the response.
     async fn send(&self, request: &[u8]) -> Seen {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        // One that asks for too much may be refused before it has asked.
+        // The server may reject a request before it is sent completely.
         let _ = stream.write_all(request).await;
         let mut text = Vec::new();
         let _ = stream.read_to_end(&mut text).await;
@@ -78,7 +78,7 @@ impl Browser {
         self.send(request.as_bytes()).await
     }
 
-    /// As a page of ours does.
+    /// Sends a form as our own pages do.
     async fn submit(&self, page: &str, form: &str) -> Seen {
         self.post(page, form, "sec-fetch-site: same-origin\r\norigin: null\r\n")
             .await
@@ -103,7 +103,7 @@ impl Browser {
     }
 }
 
-/// Whatever a test does with a browser before a cluster.
+/// Runs a test with a browser and a served cluster.
 async fn served(cluster: &FakeCluster, flags: &[&str], test: impl AsyncFnOnce(Browser)) {
     let (client, _link) = cluster.connect();
     let args = Args::try_parse_from(["operator", "ui"].iter().chain(flags)).unwrap();
@@ -133,7 +133,7 @@ async fn served(cluster: &FakeCluster, flags: &[&str], test: impl AsyncFnOnce(Br
         .await;
 }
 
-/// The same, logged in.
+/// Runs a test with a logged-in browser.
 async fn logged_in(cluster: &FakeCluster, test: impl AsyncFnOnce(Browser)) {
     served(cluster, &[], async |mut browser| {
         browser.log_in().await;
@@ -142,7 +142,7 @@ async fn logged_in(cluster: &FakeCluster, test: impl AsyncFnOnce(Browser)) {
     .await;
 }
 
-/// An operator that runs, and whose next version waits.
+/// Returns a cluster with a running operator whose next version waits for approval.
 fn cluster() -> FakeCluster {
     let cluster = FakeCluster::new();
     let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
@@ -160,7 +160,7 @@ fn cluster() -> FakeCluster {
     cluster
 }
 
-/// The plan that waits, with a step of this manifest.
+/// Returns the waiting plan, with a step of this manifest.
 fn waiting(manifest: &str) -> Value {
     let preview = json!({"version": 1, "operators": [{"name": "etcd.v2.0.0", "replaces": "etcd.v1.0.0"}],
         "objects": [{"verb": "create", "kind": "ServiceAccount", "name": "etcd", "namespace": "shop"}],
@@ -180,7 +180,7 @@ fn is_approved(cluster: &FakeCluster) -> bool {
     cluster.get("InstallPlan", "shop", "install-1").unwrap()["spec"]["approved"] == true
 }
 
-/// The form of a plan's page, as the button sends it.
+/// Returns the form of a plan's page, as the button sends it.
 fn form(page: &Seen) -> String {
     let fields = page.body.split("<input type=\"hidden\" ").skip(1);
     let fields = fields.map(|field| {
@@ -201,7 +201,7 @@ fn form(page: &Seen) -> String {
         .finish()
 }
 
-/// What is between the tags, line by line, for whoever reads a test.
+/// Returns the text between the tags, line by line, for readable snapshots.
 fn text_of(page: &Seen) -> String {
     let main = page
         .body
@@ -295,7 +295,7 @@ async fn every_answer_forbids_scripts_of_others_frames_and_keeping() {
                 assert!(seen.head.contains(header), "{page}: {header}: {}", seen.head);
             }
             assert!(!seen.head.contains("unsafe"), "{page}");
-            // What the policy would not let run is not written, either.
+            // Pages contain nothing inline that the policy would block.
             for inline in ["<script>", "<style>", " style=", " onclick="] {
                 assert!(!seen.body.contains(inline), "{page}: {inline}");
             }
@@ -406,7 +406,7 @@ async fn a_plan_is_shown_and_approved_as_it_was_shown() {
     .await;
 }
 
-/// Somebody changes the plan between the look and the click.
+/// Another user changes the plan between display and click.
 #[tokio::test]
 async fn a_plan_that_changed_after_it_was_shown_is_not_approved() {
     let cluster = cluster();
@@ -417,7 +417,7 @@ async fn a_plan_that_changed_after_it_was_shown_is_not_approved() {
         assert_eq!(seen.status, 409);
         assert!(seen.body.contains("changed since it was shown"), "{}", seen.body);
         assert!(!is_approved(&cluster));
-        // Nor is one whose steps are the same, but not what is told of them.
+        // The same applies if the steps are unchanged but their summary differs.
         let page = browser.page("plan?namespace=shop&name=install-1").await;
         let mut told = waiting("{\"kind\": \"ClusterRole\"}");
         told["metadata"]["annotations"] = json!({});
@@ -455,7 +455,7 @@ async fn no_other_site_and_no_forged_form_approves() {
         }
         let big = format!("{form}&x={}", "x".repeat(server::BODY_BYTES));
         assert_eq!(browser.submit("approve", &big).await.status, 413);
-        // What only reads does not write.
+        // A read request never writes.
         let read = browser.page(&format!("approve?{form}")).await;
         assert_eq!(read.status, 404);
         assert!(!is_approved(&cluster));
@@ -546,7 +546,7 @@ async fn neither_a_slow_browser_nor_a_silent_cluster_is_waited_for_without_end()
         let mut answer = Vec::new();
         let ends = tokio::time::timeout(Duration::from_secs(60), slow.read_to_end(&mut answer)).await;
         assert!(ends.is_ok(), "the connection is open after a minute");
-        // Each read by itself is in time, but there are several.
+        // Each single read is within its timeout, but the page needs several.
         cluster.on_request(|_| Some(Fault::Delay(Duration::from_secs(50))));
         let page = tokio::time::timeout(Duration::from_secs(3600), browser.page("explain?name=db")).await;
         let page = page.expect("there is no answer after an hour");

@@ -1,5 +1,5 @@
-//! Answers that take work which cannot be stopped once it has begun: whoever leaves finds it done later, or still being done, and
-//! never has it done twice.
+//! Answers that require work that cannot be cancelled. After a disconnect the work continues, later requests share its result,
+//! and it never runs twice at once for one key.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,18 +15,18 @@ use tokio::time::{Instant, timeout};
 
 use super::reads::{CATALOG_FRESH, MAX_KEPT, Read};
 
-/// What is worked at at a time, of all kinds.
+/// Maximum number of concurrent computations of all kinds.
 pub(super) const PLACES: usize = 4;
-/// Until all is there that work is done on. Up to four catalogs are read at once, in up to 120 s each.
+/// Timeout for preparing the input. Up to four catalogs are read concurrently, in up to 120 s each.
 const PREPARE_TIME: Duration = Duration::from_secs(600);
 
-/// Answers by what was asked. Nothing is done unless somebody asks.
+/// Answers by key. Work only starts for a request.
 pub(super) struct Works<K, V> {
     places: Arc<Semaphore>,
     kept: RefCell<BTreeMap<K, Kept<V>>>,
 }
 
-/// None while it is worked at.
+/// The answer; `None` while the work is running.
 type Answer<V> = watch::Receiver<Option<(Instant, Read<V>)>>;
 
 struct Kept<V> {
@@ -36,7 +36,7 @@ struct Kept<V> {
 
 impl<V> Kept<V> {
     fn is_done(&self) -> bool {
-        // Nobody will say more if nobody is left who could.
+        // Without a sender no answer will follow.
         self.answer.borrow().is_some() || self.answer.has_changed().is_err()
     }
 
@@ -49,7 +49,7 @@ impl<V> Kept<V> {
 }
 
 impl<K: Ord + Clone, V: Send + 'static> Works<K, V> {
-    /// The places are shared with others.
+    /// Returns an empty set of answers. `places` limits the work together with others.
     pub(super) fn new(places: &Arc<Semaphore>) -> Self {
         Self {
             places: Arc::clone(places),
@@ -57,7 +57,7 @@ impl<K: Ord + Clone, V: Send + 'static> Works<K, V> {
         }
     }
 
-    /// What is known, or else what comes of the work on what is prepared.
+    /// Returns the kept answer if it is fresh, else prepares the input and runs the work.
     pub(super) async fn get<P: Send + 'static>(
         &self,
         key: &K,
@@ -77,12 +77,12 @@ impl<K: Ord + Clone, V: Send + 'static> Works<K, V> {
         self.kept.borrow().len()
     }
 
-    /// What was written is seen. What is being worked at has its place until it is done.
+    /// Drops all answers after a write. Running work keeps its slot until it ends.
     pub(super) fn forget(&self) {
         self.kept.borrow_mut().clear();
     }
 
-    /// What is too old to be shown is not kept, either.
+    /// Drops expired answers.
     pub(super) fn sweep(&self) {
         self.kept.borrow_mut().retain(|_, kept| kept.is_fresh());
     }
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// Work that goes on until it is let go, and how often and how much at once it was done.
+    /// Work that blocks until released, with counters of its starts and concurrency.
     struct Long {
         begun: AtomicUsize,
         running: AtomicUsize,
@@ -175,7 +175,7 @@ mod tests {
             let begun = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(running, Ordering::SeqCst);
-            // It ends with a message, or with whoever would send one.
+            // It ends with a message, or if the sender is dropped.
             let _ = self.end.lock().unwrap().recv();
             self.running.fetch_sub(1, Ordering::SeqCst);
             Ok(begun)

@@ -1,4 +1,4 @@
-//! What an Operator object lists when its operator is gone, and the object itself.
+//! Deletes the objects that an Operator object still lists after its operator was deleted, and the object itself.
 
 use std::io::Write;
 
@@ -14,10 +14,10 @@ use crate::reader::answer;
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::writer;
 
-/// The Operator object of a name, if there is one.
+/// Returns the Operator object of a name, if it exists.
 ///
 /// # Errors
-/// It cannot be read.
+/// The object cannot be read.
 pub(super) async fn operator(client: &Client, name: &str) -> anyhow::Result<Option<Operator>> {
     if !is_dns1123_subdomain(name) {
         return Ok(None);
@@ -26,11 +26,11 @@ pub(super) async fn operator(client: &Client, name: &str) -> anyhow::Result<Opti
     answer(|| format!("read Operator {name}"), api.get_opt(name)).await
 }
 
-/// Deletes what the object still lists, waits until it lists nothing that goes, and deletes it: OLM makes it anew as long as something belongs
-/// to it.
+/// Deletes the listed objects, waits until none is listed that is to be deleted, and deletes the Operator object. OLM recreates
+/// it as long as an object belongs to it.
 ///
 /// # Errors
-/// The API server refuses, or something does not go in time.
+/// A request to the API server fails, or an object is not deleted in time.
 pub(super) async fn end<W: Write>(
     client: &Client,
     removal: &Removal,
@@ -68,7 +68,7 @@ pub(super) async fn end<W: Write>(
     Ok(())
 }
 
-/// References to what goes: all but definitions that stay, as others own or need them.
+/// Returns the references to objects that are deleted: all but definitions that stay because others own or require them.
 fn going<'a>(operator: &'a Operator, removal: &'a Removal) -> impl Iterator<Item = &'a RichReference> {
     let components = operator.status.iter().flat_map(|status| status.components.iter());
     let refs = components.flat_map(|components| components.refs.iter());
@@ -82,7 +82,7 @@ fn going<'a>(operator: &'a Operator, removal: &'a Removal) -> impl Iterator<Item
     })
 }
 
-/// What a reference leads to; none where it is no reference.
+/// Returns the API and object of a reference; `None` if the reference is invalid.
 fn object(client: &Client, reference: &RichReference) -> Option<(Api<DynamicObject>, DynamicObject)> {
     let (name, kind) = (reference.name.as_deref()?, reference.kind.as_deref()?);
     let version = reference.api_version.as_deref().unwrap_or("v1");
@@ -102,7 +102,7 @@ fn object(client: &Client, reference: &RichReference) -> Option<(Api<DynamicObje
     Some((api, DynamicObject::new(name, &resource)))
 }
 
-/// A name of an object, roles with colons included, and no other path.
+/// Returns true if the text is safe as a name in a path. Names of roles may have colons.
 fn is_path(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%', '?', '#'])
 }

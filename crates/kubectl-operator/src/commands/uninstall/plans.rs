@@ -1,4 +1,4 @@
-//! InstallPlans that are not over and would bring an operator that is uninstalled, or bring it back. Pure.
+//! Incomplete InstallPlans that would install an operator again after its removal. Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use crate::operators::plan_name;
 
-/// A plan of the operator.
+/// An incomplete plan of the operator.
 #[derive(Debug, Clone)]
 pub(super) struct OpenPlan {
     pub plan: InstallPlan,
-    /// Subscriptions of other operators that wait for it, too.
+    /// Subscriptions of other operators that refer to it as well.
     pub others: Vec<String>,
 }
 
 impl OpenPlan {
-    /// Whether OLM carries it out already.
+    /// Returns true if OLM is running it already.
     pub(super) fn is_approved(&self) -> bool {
         self.plan.spec.approved
     }
 }
 
-/// The plans that are not over and that a Subscription waits for, or that install or replace one of these ClusterServiceVersions.
+/// Returns the incomplete plans that the Subscription refers to, or that install or replace one of these ClusterServiceVersions.
 pub(super) fn open_plans(
     plans: &[InstallPlan],
     subscriptions: &[Subscription],
@@ -60,7 +60,7 @@ fn refers(subscription: &Subscription, plan: &InstallPlan) -> bool {
     }
 }
 
-/// Whether a plan installs one of these ClusterServiceVersions, or what replaces one.
+/// Returns true if a plan installs one of these ClusterServiceVersions or a replacement of one.
 fn brings(plan: &InstallPlan, csvs: &BTreeSet<String>) -> bool {
     let status = plan.status.as_ref();
     let lookups = status.into_iter().flat_map(|status| status.bundle_lookups.iter());

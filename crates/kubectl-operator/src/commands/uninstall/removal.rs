@@ -1,4 +1,4 @@
-//! What uninstalling an operator deletes, leaves and loses. Pure.
+//! Decides what the uninstallation of an operator deletes and keeps. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,40 +20,40 @@ use crate::reader::Unreadable;
 use crate::terminal::plain;
 use crate::writer::subject;
 
-/// What is told of another operator that owns a kind.
+/// Suffix for another operator that owns a kind.
 const OWNS_TOO: &str = "owns it, too";
-/// Operands that are named.
+/// Maximum number of operands listed.
 const MAX_OPERANDS: usize = 50;
-/// Objects of one kind that are named.
+/// Maximum number of objects listed per kind.
 pub(super) const MAX_NAMED: usize = 5;
 
-/// What goes and what stays.
+/// Objects to delete and to keep.
 #[derive(Debug, Clone)]
 pub(super) struct Removal {
     pub namespace: String,
-    /// Flags that lead to the same cluster and namespace.
+    /// Flags for the same cluster and namespace.
     pub flags: String,
-    /// None where a ClusterServiceVersion has none.
+    /// The Subscription; `None` for a ClusterServiceVersion without one.
     pub subscription: Option<Subscription>,
-    /// InstallPlans that are not over and are for nobody else.
+    /// Incomplete InstallPlans that are for no other operator.
     pub plans: Vec<OpenPlan>,
-    /// Names of those that stay, as they are for others, too.
+    /// Names of incomplete plans that stay because others need them.
     pub shared: BTreeSet<String>,
-    /// Names of ClusterServiceVersions of the operator, also of those that are not there yet.
+    /// Names of the operator's ClusterServiceVersions, including those that do not exist yet.
     pub names: BTreeSet<String>,
-    /// Those that were not there when it was looked at, and that something still may bring.
+    /// Names that did not exist at the time and that a plan may still create.
     pub coming: BTreeSet<String>,
-    /// What it installed; the older one, too, during an upgrade.
+    /// Installed ClusterServiceVersions, including the older one during an upgrade.
     pub csvs: Vec<ClusterServiceVersion>,
     /// CustomResourceDefinitions of the operator.
     pub definitions: Vec<Definition>,
-    /// Its custom resources, as far as nothing that goes takes them with it.
+    /// Its custom resources, without those that are deleted with their definition.
     pub operands: Vec<Operand>,
-    /// Whether they go.
+    /// True if the operands are deleted.
     pub deletes_operands: bool,
-    /// The Operator object, where all that it lists goes.
+    /// The Operator object, if everything that it lists is deleted.
     pub operator: Option<Operator>,
-    /// OperatorGroups that go if no Subscription is left.
+    /// OperatorGroups to delete if no Subscription is left.
     pub groups: Vec<OperatorGroup>,
     pub notes: Vec<String>,
 }
@@ -62,36 +62,36 @@ pub(super) struct Removal {
 #[derive(Debug, Clone)]
 pub(super) struct Definition {
     pub name: String,
-    /// Whether it is named to be deleted.
+    /// True if it is to be deleted.
     pub is_deleted: bool,
-    /// Whether OLM deletes its objects of itself, as the ClusterServiceVersion says.
+    /// True if OLM deletes its objects, because the ClusterServiceVersion requests cleanup.
     pub is_cleaned: bool,
-    /// Others that own or need it.
+    /// Other operators that own or require it.
     pub others: Vec<String>,
     pub crd: Option<CustomResourceDefinition>,
     pub objects: Objects,
-    /// How many of its objects are deleted with the operator, while it runs.
+    /// Number of its objects that are deleted while the operator runs.
     pub deleted: usize,
 }
 
-/// What there is of a kind.
+/// Objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Objects {
     Unknown(String),
-    /// Not even the kind.
+    /// The definition does not exist.
     NoDefinition,
     Known {
         count: usize,
-        /// There are more.
+        /// True if there are more.
         at_least: bool,
-        /// Of those that were looked at.
+        /// Number with finalizers, among those read.
         with_finalizers: usize,
         names: Vec<String>,
     },
 }
 
 impl Removal {
-    /// What to call to go on, once the Subscription is gone.
+    /// Returns the command to continue with after the Subscription is deleted.
     pub(super) fn again(&self) -> String {
         let Some(csv) = self.csvs.last() else {
             let plans = self.plans.iter().map(|open| quoted(&open.plan.name_any()));
@@ -116,7 +116,7 @@ impl Removal {
         )
     }
 
-    /// Whether OLM deletes custom resources that nobody named, because the operator says so.
+    /// Returns true if OLM's cleanup deletes custom resources whose deletion was not requested.
     pub(super) fn has_cleanup(&self) -> bool {
         let is_lost = |definition: &Definition| match definition.objects {
             Objects::NoDefinition | Objects::Known { count: 0, .. } => false,
@@ -127,10 +127,11 @@ impl Removal {
     }
 }
 
-/// Decides it for the operator of this name, with the InstallPlans of its namespace. `doubt` is why other namespaces are not known.
+/// Decides what to delete for the operator of this name, given the InstallPlans of its namespace. `doubt` is the reason why other
+/// namespaces are unknown.
 ///
 /// # Errors
-/// For people: there is no such operator, a plan for others, too, brings it right now, or a definition may not go.
+/// For the user: there is no such operator, a running plan that others share installs it, or a definition must not be deleted.
 pub(super) fn decide(
     gathered: &Gathered,
     plans: &[InstallPlan],
@@ -156,7 +157,7 @@ pub(super) fn decide(
         let (plan, others) = (open.plan.name_any(), open.others.join(", "));
         match (open.others.is_empty(), open.is_approved()) {
             (true, _) => own_plans.push(open),
-            // What it brings comes after whatever is deleted now, and it is not this operator's alone to be stopped.
+            // Its objects are created after the deletion, and stopping it would affect other operators.
             (false, true) => bail!(
                 "InstallPlan {plan} is on its way for {name} and for {others}, so nothing is uninstalled: wait until it is carried \
                  out (`kubectl operator status {} {flags} --watch`), or stop it for all of them (`kubectl delete installplan {} \
@@ -199,7 +200,7 @@ pub(super) fn decide(
     })
 }
 
-/// Names of the ClusterServiceVersions of an operator, also of those that are not there.
+/// Returns the names of an operator's ClusterServiceVersions, including those that do not exist.
 fn names_of(operator: &Found<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<String> {
     let status = operator
         .subscription
@@ -214,7 +215,7 @@ fn names_of(operator: &Found<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<St
         .collect()
 }
 
-/// The CustomResourceDefinitions of an operator, and which of them go.
+/// Returns the CustomResourceDefinitions of an operator, and whether each is deleted.
 fn definitions(
     gathered: &Gathered,
     namespace: &str,
@@ -249,7 +250,7 @@ fn definitions(
     for crd in names {
         let is_named = args.delete_crd.iter().any(|wanted| wanted == crd);
         let others = others(gathered, namespace, csvs, crd);
-        // Whoever wants all that belongs to the operator does not mean what belongs to others, too.
+        // A request to delete everything of the operator does not include what others share.
         let is_free = others.is_empty() && doubt.is_none();
         let is_deleted = is_named || (args.deletes_operator() && is_free);
         if args.deletes_operator() && !is_deleted {
@@ -281,7 +282,7 @@ fn definitions(
     Ok(definitions)
 }
 
-/// Operators that stay and own or need a kind.
+/// Returns the remaining operators that own or require a kind.
 fn others(gathered: &Gathered, namespace: &str, going: &[ClusterServiceVersion], crd: &str) -> Vec<String> {
     let mut others = Vec::new();
     for ((of, name), csv) in &gathered.csvs {
@@ -300,7 +301,7 @@ fn others(gathered: &Gathered, namespace: &str, going: &[ClusterServiceVersion],
             others.push(format!("{of}/{name} needs it"));
         }
     }
-    // What cannot be read may say so all the same.
+    // An object that cannot be read may also own or require it.
     let is_told = |object: &Unreadable| mentions(&object.object["spec"]["customresourcedefinitions"], crd);
     for object in gathered.unreadable.iter().filter(|object| is_told(object)) {
         others.push(format!(
@@ -311,7 +312,7 @@ fn others(gathered: &Gathered, namespace: &str, going: &[ClusterServiceVersion],
     others
 }
 
-/// Whether a text stands somewhere in a value.
+/// Returns true if a value contains a text as one of its strings.
 fn mentions(value: &Value, text: &str) -> bool {
     match value {
         Value::String(found) => found == text,
@@ -398,7 +399,7 @@ impl fmt::Display for Removal {
 }
 
 impl Definition {
-    /// Whether another operator looks after it, too.
+    /// Returns true if another operator owns it, too.
     fn is_owned(&self) -> bool {
         self.others.iter().any(|other| other.ends_with(OWNS_TOO))
     }

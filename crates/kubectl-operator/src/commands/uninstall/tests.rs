@@ -20,14 +20,14 @@ fn crd() -> Value {
         "status": {"conditions": [{"type": "Established", "status": "True"}]}})
 }
 
-/// An object of the kind in another namespace.
+/// Returns an object of the kind in another namespace.
 pub(in crate::commands) fn etcd_in(namespace: &str, name: &str) -> Value {
     let mut object = etcd(name, &[]);
     object["metadata"]["namespace"] = json!(namespace);
     object
 }
 
-/// The OperatorGroup of the namespace, with what OLM noted of it.
+/// Returns the OperatorGroup of the namespace, with the status that OLM set.
 pub(in crate::commands) fn group(targets: &Value) -> Value {
     json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"namespace": "shop", "name": "og"},
         "spec": {}, "status": {"namespaces": targets, "lastUpdated": "2026-01-01T00:00:00Z"}})
@@ -37,7 +37,7 @@ fn etcd(name: &str, finalizers: &[&str]) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Etcd", "metadata": {"namespace": "shop", "name": name, "finalizers": finalizers}})
 }
 
-/// A ClusterServiceVersion that owns the kind Etcd.
+/// Returns a ClusterServiceVersion that owns the kind Etcd.
 fn owner(version: &str) -> Value {
     let mut csv = csv(version, "Succeeded", "");
     csv["spec"]["customresourcedefinitions"] =
@@ -67,7 +67,7 @@ fn uninstall_args(name: &str, more: &[&str]) -> UninstallArgs {
     }
 }
 
-/// What is seen where operands may stay.
+/// Returns the removal if operands may stay.
 async fn looked(cluster: &FakeCluster, crds: &[&str]) -> anyhow::Result<Removal> {
     let flags = ["--context", "a b", "--kubeconfig", "/k", "-s", "ignore"];
     let mut args = uninstall_args("db", &flags);
@@ -145,7 +145,7 @@ async fn a_definition_goes_only_by_its_name_and_before_the_operator() {
     );
 }
 
-/// Its objects wait for the operator, which is to stay until they are gone.
+/// Its objects need the operator until they are deleted.
 #[tokio::test(start_paused = true)]
 async fn the_operator_stays_while_its_objects_end() {
     let cluster = cluster();
@@ -187,7 +187,7 @@ async fn a_definition_that_others_need_does_not_go() {
     }
 }
 
-/// One object of whoever is no reason to refuse everybody, but it may say what matters.
+/// A single malformed object must not block every removal, but it may contain a relevant name.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_stands_in_the_way_of_what_it_names_alone() {
     let cluster = cluster();
@@ -243,7 +243,7 @@ async fn objects_that_olm_cleans_up_are_told_as_lost() {
     let told = removal.to_string();
     assert!(told.contains("which are LOST all the same"), "{told}");
     assert!(removal.has_cleanup());
-    // Where there are none, or they are named, there is nothing to say.
+    // Without objects, or with their deletion requested, there is no warning.
     let named = looked(&cluster, &[CRD]).await.unwrap();
     assert!(!named.has_cleanup());
     for name in ["a", "b\u{1b}"] {
@@ -253,7 +253,7 @@ async fn objects_that_olm_cleans_up_are_told_as_lost() {
     assert!(!looked(&cluster, &[]).await.unwrap().has_cleanup());
 }
 
-/// Somebody installs it again while the question is read.
+/// Another user installs it again while the question waits for an answer.
 #[tokio::test(start_paused = true)]
 async fn what_was_made_anew_is_not_deleted() {
     let cluster = cluster();
@@ -291,7 +291,7 @@ async fn an_operator_that_is_not_there_is_told_with_those_that_are() {
     );
 }
 
-/// A cluster in which an upgrade of db is on its way or waits.
+/// Returns a cluster with a running or waiting upgrade of db.
 fn upgrading(approved: bool) -> FakeCluster {
     let cluster = cluster();
     let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
@@ -306,7 +306,7 @@ fn upgrading(approved: bool) -> FakeCluster {
     cluster
 }
 
-/// It would bring the operator back, whoever approves it.
+/// Its approval would install the operator again.
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_is_for_nobody_else_goes_with_the_operator() {
     for (approved, state) in [(false, "waits for approval"), (true, "is on its way")] {
@@ -322,11 +322,11 @@ async fn a_plan_that_is_for_nobody_else_goes_with_the_operator() {
         assert_eq!(told[1], "InstallPlan install-1 in namespace shop deleted");
         assert!(cluster.get("InstallPlan", "shop", "install-1").is_none());
     }
-    // One that is over does nothing any more.
+    // A completed plan has no effect.
     let cluster = upgrading(true);
     cluster.put(plan("install-1", "Complete", true));
     assert!(looked(&cluster, &[]).await.unwrap().plans.is_empty());
-    // One that replaces what is installed, though no Subscription refers to it yet.
+    // A plan that replaces the installed version counts even before a Subscription refers to it.
     let cluster = self::cluster();
     let mut next = plan("install-2", "RequiresApproval", false);
     let step = json!({"resolving": "etcd.v2.0.0", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "",
@@ -352,7 +352,7 @@ async fn a_plan_on_its_way_for_others_is_to_be_waited_for() {
     ] {
         assert!(error.contains(part), "{error}");
     }
-    // One that waits stays, and that is told.
+    // A waiting plan stays, and is reported.
     let cluster = upgrading(false);
     cluster.put(other);
     let removal = looked(&cluster, &[]).await.unwrap();
@@ -366,7 +366,7 @@ async fn a_plan_on_its_way_for_others_is_to_be_waited_for() {
     assert!(cluster.get("InstallPlan", "shop", "install-1").is_some());
 }
 
-/// OLM had begun with it when its plan went.
+/// OLM was already running the plan when it was deleted.
 #[tokio::test(start_paused = true)]
 async fn what_comes_meanwhile_is_not_told_as_gone() {
     let replaces = json!({"spec": {"replaces": "etcd.v1.0.0"}});
@@ -388,7 +388,7 @@ async fn what_comes_meanwhile_is_not_told_as_gone() {
             "it was not shown"
         );
     }
-    // A new plan, too.
+    // The same applies to a new plan.
     let cluster = cluster();
     let removal = looked(&cluster, &[]).await.unwrap();
     let mut new = plan("install-2", "Installing", true);
@@ -397,7 +397,7 @@ async fn what_comes_meanwhile_is_not_told_as_gone() {
     assert!(!removed(&cluster, &removal).await.0);
 }
 
-/// Without it nobody would be left who ends its objects.
+/// Otherwise no operator would be left to remove its objects' finalizers.
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_cannot_be_read_keeps_everything() {
     let refuse = |code| {
@@ -416,7 +416,7 @@ async fn a_definition_that_cannot_be_read_keeps_everything() {
             "{error}"
         );
         assert!(cluster.log().writes.is_empty());
-        // One that stays may be unknown.
+        // A definition that stays may be unknown.
         let told = looked(&cluster, &[]).await.unwrap().to_string();
         assert!(told.contains("objects that are not known"), "{told}");
     }
@@ -436,13 +436,13 @@ async fn a_refused_step_tells_how_to_go_on() {
         let error = result.unwrap_err().to_string();
         assert!(error.contains("is forbidden"), "{error}");
         assert!(error.ends_with(&format!("; to go on: `{expected}`")), "{error}");
-        // That is so.
+        // The suggested command works.
         cluster.clear_hooks();
         let (client, _link) = cluster.connect();
         let args = uninstall_args("etcd.v1.0.0", &[]);
         look(&Cluster::of(client, "shop"), &args).await.unwrap();
     }
-    // Where there is no ClusterServiceVersion yet.
+    // No ClusterServiceVersion exists yet.
     let cluster = upgrading(true);
     cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0");
     let removal = looked(&cluster, &[]).await.unwrap();
@@ -452,7 +452,7 @@ async fn a_refused_step_tells_how_to_go_on() {
     );
 }
 
-/// A definition that another operator owns has somebody who looks after it.
+/// A definition that another operator owns is still managed.
 #[tokio::test(start_paused = true)]
 async fn what_others_own_is_not_said_to_be_left_to_nobody() {
     let cluster = cluster();

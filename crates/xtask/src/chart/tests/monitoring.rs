@@ -1,9 +1,9 @@
-//! Alerts and the dashboard.
+//! Tests of alerts and the dashboard.
 
 use super::*;
 
 const PAGE: &str = "docs/reference/metrics.md";
-/// What else than a metric has the look of one in an expression, or in a query of Grafana.
+/// Words in expressions and Grafana queries that look like metrics.
 const OTHERS: [&str; 6] = [
     "catalog_source",
     "histogram_quantile",
@@ -12,10 +12,11 @@ const OTHERS: [&str; 6] = [
     "__all",
     "__name__",
 ];
-/// What the API server tells of an API, and Prometheus of a target: of ours by other labels.
+/// Metrics of the API server about APIs. They have no job label of ours.
 const OTHERS_METRICS: [&str; 1] = ["aggregator_unavailable_apiservice"];
 
-/// Each metric is asked for by its job, which `selector` does: operators of others and a second OLM have some of the same names.
+/// Asserts that each metric is selected by job, as `selector` does. Other operators and a second OLM may have metrics of the same
+/// names.
 #[track_caller]
 fn assert_ours(expression: &str, selector: &str, page: &str) {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -43,7 +44,7 @@ fn of_workspace(path: &str) -> String {
     fs::read_to_string(workspace::root().join(path)).unwrap()
 }
 
-/// The alerts with all else that is in their object's spec.
+/// Returns the spec of the object with the alerts.
 fn alerts() -> Option<Value> {
     let objects = rendered("monitoring: {enabled: true}")?;
     Some(find(&objects, "PrometheusRule/olm-alert-rules")["spec"].clone())
@@ -53,10 +54,10 @@ fn rules(spec: &Value) -> &[Value] {
     spec["groups"][0]["rules"].as_array().unwrap()
 }
 
-/// The metrics that an expression asks for, by the names that the page has: a histogram has one name.
+/// Returns the metrics in an expression, by their names in the reference. A histogram has one name there.
 fn metrics<'a>(expression: &'a str, page: &str) -> Vec<&'a str> {
     let mut bare = String::new();
-    // Values of labels are no metrics, nor are labels.
+    // Labels and their values are no metrics.
     let outside = expression.split('"').step_by(2);
     outside.for_each(|text| bare.push_str(text));
     let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
@@ -73,7 +74,7 @@ fn metrics<'a>(expression: &'a str, page: &str) -> Vec<&'a str> {
     named.collect()
 }
 
-/// An alert on a metric that is not there never fires.
+/// An alert on a metric that does not exist never fires.
 #[test]
 fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
     let Some(spec) = alerts() else { return };
@@ -102,7 +103,7 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
         }
         let alert = rule["alert"].as_str().unwrap();
         assert!(guide.contains(&format!("`{alert}`")), "{rule}");
-        // What it means, and what to do.
+        // Each row has a meaning and a remedy.
         let row = remedies
             .lines()
             .find(|line| line.starts_with(&format!("| `{alert}` |")));
@@ -121,7 +122,7 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
     assert_eq!(rules(&spec).len(), 15);
 }
 
-/// A ServiceMonitor selects Services by labels, and asks a port by name; what does not fit is silence.
+/// A ServiceMonitor selects Services by label and their port by name. A mismatch results in no data and no error.
 #[test]
 fn met_001_service_monitors_find_the_services_of_the_chart() {
     for values in [
@@ -139,7 +140,7 @@ fn met_001_service_monitors_find_the_services_of_the_chart() {
         for monitor in monitors {
             let selector = monitor["spec"]["selector"]["matchLabels"].as_object().unwrap();
             assert!(!selector.is_empty());
-            // Alerts and the dashboard ask by the job, which is the name of the Service where nobody says otherwise.
+            // Alerts and the dashboard select by job, which is the Service's name by default.
             assert!(monitor["spec"]["jobLabel"].is_null(), "{monitor}");
             let namespaces = &monitor["spec"]["namespaceSelector"]["matchNames"];
             let endpoint = &monitor["spec"]["endpoints"][0];
@@ -151,7 +152,7 @@ fn met_001_service_monitors_find_the_services_of_the_chart() {
                     && ports.iter().any(|port| port["name"] == endpoint["port"])
             });
             assert_eq!(found.count(), 1, "{monitor}");
-            // `namespace` is the object's.
+            // The label `namespace` is that of the metric's object.
             assert_eq!(endpoint["honorLabels"], true, "{monitor}");
             assert!(endpoint["path"].is_null(), "{monitor}");
             let is_https = endpoint["port"] == "https-metrics";
@@ -160,7 +161,7 @@ fn met_001_service_monitors_find_the_services_of_the_chart() {
     }
 }
 
-/// Over TLS a token is asked for, and whoever scrapes checks who answers.
+/// Over TLS the server requires a token, and Prometheus verifies the server.
 #[test]
 fn met_001_over_tls_prometheus_shows_its_token_and_knows_whom_to_trust() {
     let of_secret = |name: &str, key: &str| json!({"ca": {"secret": {"name": name, "key": key}}});
@@ -218,7 +219,7 @@ fn met_001_over_tls_prometheus_shows_its_token_and_knows_whom_to_trust() {
     }
 }
 
-/// Its account finds the targets, and may read what is told over TLS.
+/// The account of Prometheus may find the targets, and read the metrics served over TLS.
 #[test]
 fn met_001_prometheus_is_given_the_rights_that_it_needs() {
     let values = "monitoring: {enabled: true, namespace: mon, serviceAccount: prom}";
@@ -253,7 +254,7 @@ fn met_001_prometheus_is_given_the_rights_that_it_needs() {
     assert_eq!(namespace, "olm");
 }
 
-/// Prometheus evaluates them: over `alerts.yaml` each of them fires once, with its texts, and not when all is well.
+/// Prometheus evaluates the alerts on `alerts.yaml`: each fires once, with its texts, and none in a healthy state.
 #[test]
 fn met_005_alerts_fire_when_they_should_and_only_then() {
     let Some(spec) = alerts() else { return };
@@ -273,7 +274,7 @@ fn met_005_alerts_fire_when_they_should_and_only_then() {
     };
     let (is_well, told) = run(&spec);
     assert!(is_well, "{told}");
-    // What is wrong is noticed, whatever it is of whichever rule.
+    // The test detects a change to each field of each rule.
     for (field, value) in [
         ("expr", json!("vector(0) == 1")),
         ("labels", json!({"severity": "other"})),
@@ -310,7 +311,7 @@ fn the_dashboard_shows_metrics_that_the_reference_has() {
     let text = of_workspace("charts/olm/dashboards/olm.json");
     let config_map = find(&objects, "ConfigMap/olm-dashboard");
     assert_eq!(config_map["data"]["olm.json"].as_str(), Some(text.as_str()));
-    // What runs beside it under the same names of metrics is not shown.
+    // Metrics of the same names from other jobs are not shown.
     let ours = r#"job=~\"olm-operator-metrics|catalog-operator-metrics|packageserver-metrics\""#;
     assert!(text.contains(ours));
     let others =

@@ -1,4 +1,4 @@
-//! `package-server` as a plain Deployment, which is to be what OLM makes of its ClusterServiceVersion.
+//! Tests of `package-server` as a plain Deployment, which must equal the one that OLM creates from its ClusterServiceVersion.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use super::*;
 const PLAIN: &str = "Deployment/packageserver";
 const API: &str = "APIService/v1.packages.operators.coreos.com";
 const CERTIFICATE: &str = "Secret/packageserver-serving-cert";
-/// Where the program looks for what it serves with, and where OLM mounts it.
+/// Path from which the program reads its serving certificate, and at which OLM mounts it.
 const MOUNTED_AT: &str = "/apiserver.local.config/certificates";
 
 fn plain(more: &str) -> Option<Vec<Value>> {
@@ -136,7 +136,8 @@ fn what_would_leave_the_api_server_without_trust_is_refused() {
     }
 }
 
-/// As `openssl s_client -showcerts` prints it: what is said around the certificates, and a key that somebody put beside them, reach nobody.
+/// The value may be the output of `openssl s_client -showcerts`. Text around the certificates, and a private key among them, must
+/// not be published.
 #[test]
 fn of_a_bundle_its_certificates_alone_are_used() {
     let one = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n");
@@ -161,7 +162,7 @@ fn of_a_bundle_its_certificates_alone_are_used() {
     }
 }
 
-/// Helm deletes it, and its APIService first; there is no finalizer that somebody has to take off.
+/// Helm deletes it, and its APIService first. No finalizer has to be removed.
 #[test]
 fn a_plain_package_server_needs_no_hook_to_go() {
     let Some(helm) = helm() else { return };

@@ -1,6 +1,6 @@
-//! Values that the chart refuses, by its schema or by its templates.
+//! Values that the chart rejects, by its schema or by its templates.
 
-/// Values, and what stands in the refusal.
+/// Values, and a part of the error.
 pub(super) const REFUSED: &[(&str, &str)] = &[
     ("nonsense: 1", "'nonsense' not allowed"),
     (
@@ -11,7 +11,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "olm: {replicaCount: two}",
         "at '/olm/replicaCount': got string, want integer",
     ),
-    // Nobody would serve its API, for which the whole cluster's discovery and every deletion of a namespace wait.
+    // Its API would be unavailable, and discovery as well as every deletion of a namespace wait for it.
     ("package: {replicaCount: 0}", "at '/package/replicaCount'"),
     ("catalog: {image: {reff: x}}", "at '/catalog/image'"),
     ("debug: \"yes\"", "at '/debug': got string, want boolean"),
@@ -89,7 +89,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "namespace: operators",
         "operator_namespace: must be another than namespace",
     ),
-    // Namespaces that are not OLM's alone.
+    // Namespaces that are not only OLM's.
     (
         "namespace: default",
         "namespace: \"default\": OLM needs one of its own",
@@ -130,7 +130,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "catalog: {commandArgs: [--debug, --util-image, 'quay.io/operator-framework/olm:master']}",
         "catalog.commandArgs: quay.io/operator-framework/olm:master: upstream's",
     ),
-    // What Kubernetes takes for no name.
+    // Invalid names.
     ("olm: {tlsSecret: ' '}", "at '/olm/tlsSecret'"),
     (
         "catalog: {clientCASecret: Foo_Bar}",
@@ -172,7 +172,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "serviceCa: {catalogOperator: {secretName: A}}",
         "at '/serviceCa/catalogOperator/secretName'",
     ),
-    // An API server that would not know whom to trust.
+    // An API server that could not verify the certificate.
     (
         "package: {certificate: {secretName: mine}}",
         "package.certificate: secretName and caBundle go together",
@@ -234,7 +234,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "serviceCa: {enabled: true, catalogOperator: {secretName: ''}}",
         "serviceCa.catalogOperator.secretName: empty",
     ),
-    // What templates read is not taken away.
+    // Values that templates read must not be removed.
     ("networkPolicy: null", "missing property 'networkPolicy'"),
     (
         "catalog: {service: null}",
@@ -257,7 +257,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "catalog: {service: {internalPortHttps: 70000}}",
         "at '/catalog/service/internalPortHttps'",
     ),
-    // Times of an election.
+    // Times of leader election.
     (
         "leaderElection: {leaseDuration: 1.5.5s}",
         "at '/leaderElection/leaseDuration'",
@@ -290,7 +290,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "leaderElection: {retryPeriod: 0s}",
         "leaderElection.retryPeriod: 0s: say how long",
     ),
-    // Arguments, in both forms, that the chart gives itself.
+    // Arguments that the chart sets itself, in both forms.
     (
         "olm: {commandArgs: '--health-addr=0.0.0.0:9090'}",
         "olm.commandArgs: \"--health-addr=0.0.0.0:9090\": say olm.service.internalPort, which",
@@ -371,7 +371,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "catalog: {opmImageArgs: 'quay.io/x/opm:1'}",
         "at '/catalog/opmImageArgs'",
     ),
-    // What the API server, a node or an operator would not take.
+    // Values that the API server, a node or an operator would reject.
     (
         "package: {maxSurge: 0}",
         "package.maxUnavailable, package.maxSurge: both 0",
@@ -404,7 +404,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     ("tracing: {samplingRatio: 2}", "at '/tracing/samplingRatio'"),
     ("tracing: {samplingRatio: '10%'}", "at '/tracing/samplingRatio'"),
-    // What pods have anyway.
+    // Variables, mounts and other parts that the pods always have.
     (
         "olm: {env: [{name: POD_NAME, value: x}]}",
         "olm.env: POD_NAME: the chart has that variable itself; leave it out",

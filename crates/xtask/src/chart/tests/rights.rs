@@ -1,10 +1,10 @@
-//! Who is given which rights by values.
+//! Tests of permissions that values grant.
 
 use super::*;
 
 const EDIT: &str = "ClusterRole/aggregate-olm-edit";
 
-/// Built-in roles take over what is labelled so; whoever has none of them is granted it by an administrator.
+/// Built-in roles aggregate roles with such a label. Users without a built-in role get it from an administrator.
 #[test]
 fn sub_010_those_create_subscriptions_whom_the_values_name() {
     let to = |role: &str| format!("rbac.authorization.k8s.io/aggregate-to-{role}");
@@ -26,7 +26,7 @@ fn sub_010_those_create_subscriptions_whom_the_values_name() {
             }),
             "{values}"
         );
-        // Nothing else makes somebody a subscriber, and nobody is bound to it by the chart.
+        // No other role permits creating Subscriptions, and the chart binds nobody to this one.
         for object in &objects {
             let is_labelled = object["metadata"]["labels"]
                 .to_string()
@@ -39,7 +39,7 @@ fn sub_010_those_create_subscriptions_whom_the_values_name() {
     }
 }
 
-/// A report that cannot be written keeps nobody from an update that breaks an operator.
+/// Without the report, OpenShift would permit an update that breaks an operator.
 #[test]
 fn ocp_005_the_operators_may_write_the_reports_that_they_are_told_to() {
     for (values, of_olm, of_catalog) in [

@@ -1,4 +1,4 @@
-//! What `helm upgrade` makes of values that were said before, and what is done without helm.
+//! Tests of `helm upgrade` with earlier values, and of steps without helm.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ fn page(path: &str) -> String {
     fs::read_to_string(workspace::root().join(path)).unwrap()
 }
 
-/// An API server as far as helm asks one when it keeps releases itself; its address.
+/// Starts the part of an API server that helm needs if it keeps releases itself. Returns its address.
 fn api_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -30,14 +30,14 @@ fn api_server() -> String {
             }
             .to_string();
             let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
-            // Who has gone needs no answer.
+            // The client may have disconnected.
             let _ = write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         }
     });
     format!("http://{address}")
 }
 
-/// Helm, and a folder for what it knows.
+/// Helm, with a folder for its releases.
 struct Installed {
     helm: &'static Path,
     api_server: String,
@@ -56,7 +56,7 @@ impl Installed {
         })
     }
 
-    /// The chart of a release, which names its images by `digest`.
+    /// Returns the chart of a release, which pins its images by `digest`.
     fn pinned(&self, digest: &str) -> PathBuf {
         let chart = self.folder.path().join("olm");
         let mut copy = Command::new("cp");
@@ -70,7 +70,7 @@ impl Installed {
         chart
     }
 
-    /// The images of the operators and of catalogs after an upgrade from `said` to `chart`.
+    /// Returns the images of the operators and of catalogs after an upgrade from the values `said` to `chart`.
     fn images(&self, said: &Value, chart: &Path, arguments: &[&str]) -> [String; 2] {
         let releases = self.folder.path().join("releases.yaml");
         let release = json!([{
@@ -105,7 +105,7 @@ impl Installed {
     }
 }
 
-/// What somebody said once stays theirs; the guide's line has those of the chart of a release count again.
+/// Values of the user are kept by an upgrade. The command in the guide restores those of the released chart.
 #[test]
 fn digests_of_a_released_chart_come_back_by_the_line_of_the_guide() {
     let Some(installed) = Installed::new() else { return };
@@ -126,12 +126,12 @@ fn digests_of_a_released_chart_come_back_by_the_line_of_the_guide() {
     let arguments: Vec<&str> = line.split_whitespace().collect();
     let now = image(images::VERSION, Some(&theirs));
     assert_eq!(installed.images(&said, &chart, &arguments), now, "{line}");
-    // Also after an upgrade that left them empty.
+    // This also works after an upgrade that left them empty.
     let empty =
         json!({"image": {"registry": "reg.example.com", "olm": {"digest": ""}, "opm": {"digest": ""}}});
     assert_eq!(installed.images(&empty, &chart, &arguments), now, "{line}");
 
-    // What the guide warns of: none is left.
+    // The guide warns of this: no digest is left.
     let none = image(images::VERSION, None);
     let registry = json!({"image": {"registry": "reg.example.com"}});
     assert_eq!(installed.images(&registry, &chart, &kept), now);
@@ -141,7 +141,7 @@ fn digests_of_a_released_chart_come_back_by_the_line_of_the_guide() {
     assert_eq!(installed.images(&empty, &chart, &kept), none);
 }
 
-/// The guide's lines that uninstall name files of the checkout, which are parts of the file of a release.
+/// The commands that uninstall name files of the repository, which are parts of a release's single file.
 #[test]
 fn the_file_of_a_release_is_taken_apart_into_the_files_that_an_uninstall_names() {
     let Some(helm) = helm() else { return };
@@ -150,7 +150,7 @@ fn the_file_of_a_release_is_taken_apart_into_the_files_that_an_uninstall_names()
     let mut lines = text.lines().skip_while(|line| *line != "mkdir -p manifests/olm");
     let lines = [lines.next().unwrap(), lines.next().unwrap()].join("\n");
     let name = lines.split_whitespace().last().unwrap();
-    // As a release has it: the definitions, then what helm printed.
+    // The file of a release: the definitions, then helm's output.
     let mut all = "# Definitions.\n".to_owned();
     for text in read(&workspace::root().join(DEFINITIONS)).unwrap().values() {
         all.push_str(&format!("---\n{}\n", text.trim_end()));
@@ -187,7 +187,7 @@ fn the_file_of_a_release_is_taken_apart_into_the_files_that_an_uninstall_names()
     }
 }
 
-/// `kubectl` refuses fields that the cluster does not know.
+/// `kubectl` rejects fields that the cluster does not know.
 #[test]
 fn a_field_that_is_newer_than_the_cluster_is_left_out() {
     for (version, is_known) in [("1.25.0", false), ("1.27.0", true)] {

@@ -1,9 +1,9 @@
-//! Values files that are in use for upstream's chart, on clusters and by OpenShift: each name of theirs does here what it means there, or
-//! does nothing where nothing is lost by it. Names and values are facts of theirs; images are left to each test, as theirs are refused.
+//! Values files written for upstream's chart, on clusters and by OpenShift. Each value has the same effect here, or none if
+//! nothing is lost by that. Names and values are upstream's; each test chooses the images, because upstream's are rejected.
 
 use super::*;
 
-/// What upstream's chart has of its own.
+/// The default values of upstream's chart.
 const OF_CHART: &str = r#"
 rbacApiVersion: rbac.authorization.k8s.io
 namespace: operator-lifecycle-manager
@@ -52,7 +52,7 @@ networkPolicy:
   metrics: {ports: [{protocol: TCP, port: metrics}]}
 "#;
 
-/// What its releases for Kubernetes are rendered with, on top of that.
+/// Additional values with which upstream's releases for Kubernetes are rendered.
 const OF_RELEASES: &str = r#"
 installType: upstream
 rbacApiVersion: rbac.authorization.k8s.io
@@ -76,7 +76,7 @@ package:
 catalog_sources: [rh-operators]
 "#;
 
-/// What OpenShift's manifests are rendered with.
+/// Values with which OpenShift's manifests are rendered.
 const OF_OPENSHIFT: &str = r#"
 installType: ocp
 rbacApiVersion: rbac.authorization.k8s.io
@@ -125,7 +125,7 @@ networkPolicy:
   dns: {ports: [{protocol: TCP, port: 53}, {protocol: UDP, port: 53}]}
 "#;
 
-/// One of them with images from a mirror under upstream's names.
+/// Renders values with images from a mirror under upstream's names.
 fn mirrored(values: &str) -> Option<Vec<Value>> {
     rendered(&values.replace("THEIRS", "reg.example.com/operator-framework"))
 }
@@ -159,7 +159,7 @@ fn upstreams_own_values_render_what_they_say() {
     );
 }
 
-/// Upstream's policy names one port, that of the metrics; with TLS they are told on another one here.
+/// Upstream's policy allows one port, that of the metrics. With TLS, metrics have another port here.
 #[test]
 fn upstreams_values_for_cert_manager_secure_metrics_and_let_them_be_read() {
     let values = OF_CHART
@@ -214,7 +214,7 @@ fn upstreams_values_for_kubernetes_render_what_they_say() {
         pod(&objects, PACKAGES)["spec"]["containers"][0]["imagePullPolicy"],
         "Always"
     );
-    // No catalog comes along, whatever list or type is named.
+    // No catalog is installed, whatever list or type is named.
     assert!(
         !names(&objects)
             .iter()
@@ -222,8 +222,8 @@ fn upstreams_values_for_kubernetes_render_what_they_say() {
     );
 }
 
-/// Certificates are OpenShift's, which makes the Secret for a Service that asks for it; the operators report to ClusterOperators that they
-/// make themselves; and where plain HTTP and TLS are told one port, health has its usual one.
+/// OpenShift creates the Secret of a Service that requests a certificate. The operators create their ClusterOperators themselves.
+/// If plain HTTP and TLS have the same port, health checks use the default one.
 #[test]
 fn openshifts_values_render_what_they_say() {
     let Some(objects) = mirrored(OF_OPENSHIFT) else {
@@ -292,7 +292,7 @@ fn openshifts_values_render_what_they_say() {
     );
 }
 
-/// As they stand they name images with other programs; one look tells of all of them, and what they are left out for is enough.
+/// The files name images with other programs. One error lists all of them, and removing them is sufficient.
 #[test]
 fn upstreams_values_with_its_images_are_refused_with_each_of_them_and_taken_without() {
     for (values, images) in [(OF_CHART, 4), (OF_RELEASES, 3), (OF_OPENSHIFT, 4)] {

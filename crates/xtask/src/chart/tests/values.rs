@@ -1,12 +1,12 @@
-//! Which values are taken, and which are refused.
+//! Tests of accepted and rejected values.
 
 use super::refused::REFUSED;
 use super::*;
 
-/// What is refused for what a cluster says, which is tried with one (`e2e/tests/chart/reach.rs`).
+/// Errors that require a cluster, which are tested with one (`e2e/tests/chart/reach.rs`).
 const ASKS_THE_CLUSTER: [&str; 1] = ["networkPolicy.kubeAPIServer.ports: without %d"];
 
-/// Each by the words of its row; and a refusal of the templates that no row asks for is one that nobody has seen.
+/// Each row has its error. Conversely, each error of the templates must have a row.
 #[test]
 fn values_that_are_unknown_mistyped_or_not_kept_are_refused_by_name() {
     let mut told = String::new();
@@ -24,7 +24,7 @@ fn values_that_are_unknown_mistyped_or_not_kept_are_refused_by_name() {
         refusals += 1;
         let text = line.split('"').nth(1).unwrap();
         let words = text.split(['%', '"']).max_by_key(|words| words.len()).unwrap();
-        // The letter behind `%` is not a part of what is told.
+        // The letter after `%` is not part of the text.
         let words = words.get(1..).unwrap();
         if ASKS_THE_CLUSTER.iter().any(|start| text.starts_with(start)) {
             continue;
@@ -34,19 +34,19 @@ fn values_that_are_unknown_mistyped_or_not_kept_are_refused_by_name() {
     assert!(refusals > 20, "{refusals}");
 }
 
-/// What the patterns are not to refuse.
+/// Values that patterns must not reject.
 #[test]
 fn values_that_are_unusual_and_right_are_taken() {
     for values in [
         "image: {registry: 'localhost:5000'}",
         "image: {registry: 'reg.example.com:5000/a/b/'}",
         "image: {registry: '[::1]:5000/a'}",
-        // Ours, mirrored under upstream's name.
+        // Our images, mirrored under upstream's name.
         "olm: {image: {ref: 'reg.example.com/operator-framework/olm:1'}}",
         "image: {registry: reg.example.com/operator-framework}",
         "image: {registry: reg.example.com/quay.io/operator-framework}",
         "catalog: {opmImageArgs: '--opmImage=reg.example.com/operator-framework/opm:1'}",
-        // It has no effect.
+        // The argument has no effect.
         "catalog: {commandArgs: [--configmapServerImage, 'quay.io/operator-framework/configmap-operator-registry:1']}",
         "package: {certificate: {caBundle: ' '}}",
         "package: {installedAs: Deployment, certificate: {caBundle: null}}",
@@ -78,7 +78,7 @@ fn values_that_are_unusual_and_right_are_taken() {
     }
 }
 
-/// With a newer chart it leaves the new values out, and the templates read them.
+/// With a newer chart this flag omits new values that templates need.
 #[test]
 fn no_page_tells_to_reuse_values_that_are_not_reset() {
     let root = workspace::root();
@@ -99,7 +99,8 @@ fn no_page_tells_to_reuse_values_that_are_not_reset() {
     assert!(pages > 40, "{pages}");
 }
 
-/// What `helm install` and `helm upgrade` are told by the guides is what the chart takes; where a guide shows an error, it does not.
+/// The chart accepts the `helm install` and `helm upgrade` commands in the guides, except for those that are followed by an
+/// error.
 #[test]
 fn each_helm_command_of_the_guides_is_one_that_the_chart_takes() {
     let mut commands = 0;
@@ -129,7 +130,7 @@ fn each_helm_command_of_the_guides_is_one_that_the_chart_takes() {
     assert!(commands > 7, "{commands}");
 }
 
-/// The file of values that the guide offers to begin with.
+/// Covers the file of values that the guide suggests to start with.
 #[test]
 fn the_file_of_values_in_the_guide_renders_what_it_says() {
     let guide = fs::read_to_string(workspace::root().join("docs/guides/install-olm.md")).unwrap();

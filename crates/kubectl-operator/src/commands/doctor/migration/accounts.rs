@@ -1,4 +1,4 @@
-//! Accounts that OperatorGroups name, and whether they may do what this OLM does in their name: it patches, where upstream's updates.
+//! ServiceAccounts of OperatorGroups that lack permissions for this OLM, which sends patches in place of upstream's updates.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,9 @@ use crate::operators::Key;
 use crate::reader::answer;
 use crate::terminal::plain;
 
-/// Accounts that are asked about: up to two questions for each kind.
+/// Maximum number of accounts to check, with up to two requests for each kind.
 const MAX_ASKED: usize = 100;
-/// What an account patches here, as group and plural: Deployments and what stands beside them, and what plans bring. Kinds that a bundle
-/// brings besides are not asked for.
+/// Group and plural of the kinds that OLM patches as the account. Other kinds in bundles are not checked.
 const PATCHED: [(&str, &str); 7] = [
     ("apps", "deployments"),
     ("", "services"),
@@ -33,17 +32,17 @@ const PATCHED: [(&str, &str); 7] = [
     (API_GROUP, "rolebindings"),
 ];
 
-/// An account in whose name operators are installed.
+/// A ServiceAccount that is used to install operators.
 #[derive(Debug)]
 pub(super) struct Account {
-    /// Of the OperatorGroup.
+    /// The OperatorGroup that names it.
     pub(super) group: Key,
     pub(super) name: String,
-    /// What it may update there and not patch, as `plural.group`.
+    /// Kinds that it may update but not patch, as `plural.group`.
     pub(super) lacks: Read<Vec<String>>,
 }
 
-/// Asks about those of groups that have a ClusterServiceVersion.
+/// Checks the ServiceAccounts of groups that have a ClusterServiceVersion.
 pub(super) async fn observe(reader: &Reader<'_>, csvs: &[ClusterServiceVersion]) -> Read<Vec<Account>> {
     let used: BTreeSet<String> = csvs.iter().filter_map(ClusterServiceVersion::namespace).collect();
     let groups: Vec<OperatorGroup> = reader.all(None, "").await?;
@@ -55,7 +54,7 @@ pub(super) async fn observe(reader: &Reader<'_>, csvs: &[ClusterServiceVersion])
         };
         let lacks = match accounts.len() {
             MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked about")),
-            // There is no such account, and nothing that it could do.
+            // An account with an invalid name cannot exist and has no permissions.
             _ if !is_name(account) => Ok(Vec::new()),
             _ => lacks(reader, &namespace, account).await,
         };
@@ -68,7 +67,7 @@ pub(super) async fn observe(reader: &Reader<'_>, csvs: &[ClusterServiceVersion])
     Ok(accounts)
 }
 
-/// What it could not do with upstream's either is no matter of the move.
+/// Returns the kinds that the account may update but not patch. Kinds that it may not update are no effect of the move.
 async fn lacks(reader: &Reader<'_>, namespace: &str, account: &str) -> Read<Vec<String>> {
     let mut lacks = Vec::new();
     for (group, plural) in PATCHED {

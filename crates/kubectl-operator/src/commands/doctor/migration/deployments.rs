@@ -1,4 +1,4 @@
-//! Deployments of operators that are not as their ClusterServiceVersions have them.
+//! Deployments of operators that differ from their ClusterServiceVersions.
 
 use std::collections::BTreeMap;
 
@@ -14,38 +14,38 @@ use super::Found;
 use crate::operators::Key;
 use crate::terminal::plain;
 
-/// Who sets fields of operators' Deployments besides people.
+/// Field managers, other than users, that write operators' Deployments.
 const WRITERS: [&str; 4] = [
     labels::FIELD_MANAGER_PATCH,
     labels::FIELD_MANAGER_CSV,
     "kube-controller-manager",
     "catalog",
 ];
-/// Field of `metadata.managedFields` that is an autoscaler's, or of a rollout by hand: it stays.
+/// Fields in `metadata.managedFields` that autoscalers and manual rollouts set. OLM keeps them.
 const LEFT_ALONE: [&str; 2] = ["f:replicas", "f:paused"];
 
-/// What `spec.config` of a Subscription puts something else into the place of.
+/// Fields that `spec.config` of a Subscription replaces.
 const OF_CONFIG: [&str; 4] = ["resources", "nodeSelector", "affinity", "tolerations"];
-/// What the items of a list are called by, the first that they have.
+/// Keys that identify items of a list, by precedence.
 const NAMES: [&str; 3] = ["name", "mountPath", "containerPort"];
 
-/// The Deployment of an operator is not what it was installed as.
+/// A difference between a Deployment and its ClusterServiceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) deployment: Key,
     pub(super) how: How,
 }
 
-/// What became of it.
+/// The kind of difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum How {
-    /// Somebody set fields, as the field manager calls itself.
+    /// A user set fields; the name of the field manager.
     Set(String),
-    /// A field is gone; its path.
+    /// A field was removed; its path.
     Lost(String),
-    /// There are to be so many, in the place of so many.
+    /// The number of replicas differs: the current number, and that of the ClusterServiceVersion.
     Scaled(i32, i32),
-    /// It lacks the label by which this OLM finds what it manages: releases of upstream's before 0.26 set none.
+    /// The label is missing by which this OLM finds its objects. Upstream's releases before 0.26 set none.
     Unlabelled,
 }
 
@@ -60,12 +60,12 @@ impl<'a> Owners<'a> {
         Self(named.collect())
     }
 
-    /// What somebody made of a Deployment.
+    /// Returns the differences of a Deployment.
     pub(super) fn edits(&self, deployment: &Deployment) -> Vec<Edit> {
         let set = set_by(deployment).map(How::Set);
         let (live, wanted) = (to_value(&deployment.spec), self.wanted(deployment));
         let wanted = wanted.as_ref();
-        // Who set something may have done so in the place of what is gone.
+        // The user who set a field may have replaced the missing one.
         let lost = wanted
             .filter(|_| set.is_none())
             .and_then(|wanted| lost(wanted, &live, ""));
@@ -94,13 +94,13 @@ impl<'a> Owners<'a> {
         .collect()
     }
 
-    /// Its spec as the author wrote it, where its ClusterServiceVersion is known.
+    /// Returns the spec in the ClusterServiceVersion; `None` if that is unknown.
     fn wanted(&self, deployment: &Deployment) -> Option<Value> {
         let owner = deployment.labels().get(labels::OWNER)?;
         let csv = self.0.get(&(deployment.namespace()?, owner.clone()))?;
         let mut entries = csv.spec.install.deployments().iter();
         let entry = entries.find(|entry| entry.name == deployment.name_any())?;
-        // Of fields that Kubernetes does not know nothing is left.
+        // Decoding drops fields that Kubernetes does not know.
         Some(to_value(&entry.spec.decode("").ok()?))
     }
 }
@@ -109,7 +109,7 @@ fn to_value<T: serde::Serialize>(spec: &T) -> Value {
     serde_json::to_value(spec).unwrap_or_default()
 }
 
-/// Who set something of the spec that is not others' to set.
+/// Returns the field manager of a user who set fields of the spec that OLM restores.
 fn set_by(deployment: &Deployment) -> Option<String> {
     let entries = deployment.metadata.managed_fields.iter().flatten();
     let mut foreign = entries.filter(|entry| {
@@ -125,7 +125,7 @@ fn set_by(deployment: &Deployment) -> Option<String> {
     Some(foreign.next()?.manager.clone().unwrap_or_default())
 }
 
-/// Whether a change of this field of the spec is undone. `kubectl rollout restart` sets an annotation of the pods, and that stays.
+/// Returns true if OLM reverts changes of this field. The annotation that `kubectl rollout restart` sets is kept.
 fn is_put_back(field: &str, set: &Value) -> bool {
     let annotations = &set["f:metadata"]["f:annotations"];
     let only_restarted = field == "f:template"
@@ -137,7 +137,8 @@ fn is_put_back(field: &str, set: &Value) -> bool {
     !LEFT_ALONE.contains(&field) && !only_restarted
 }
 
-/// The first field of `wanted` that `live` lacks, as a path. What it is there is not asked: who sets a field is known.
+/// Returns the path of the first field of `wanted` that `live` lacks. Values are not compared, because field managers show who
+/// set a field.
 fn lost(wanted: &Value, live: &Value, path: &str) -> Option<String> {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => wanted.iter().find_map(|(field, value)| {
@@ -174,7 +175,7 @@ fn lost(wanted: &Value, live: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// What the API server leaves out.
+/// Returns true for values that the API server omits.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

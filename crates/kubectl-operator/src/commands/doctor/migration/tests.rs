@@ -28,7 +28,7 @@ fn catalog(name: &str, source: &str, state: &str) -> Value {
         "status": {"connectionState": {"lastObservedState": state}}})
 }
 
-/// A cluster on which upstream's OLM runs, and nothing is on its way.
+/// Returns a cluster with upstream's OLM and no operation in progress.
 fn cluster() -> Migration {
     Migration {
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -70,7 +70,7 @@ fn cluster() -> Migration {
     }
 }
 
-/// Severity, object and cause of all that is found, and the verdict.
+/// Compares severity, object and cause of all findings, and the verdict.
 #[track_caller]
 fn check(change: impl FnOnce(&mut Migration), expected: &[&str], told: &str) {
     let mut observed = cluster();
@@ -137,7 +137,7 @@ fn whose_olm_runs_and_how_often() {
         &["error Deployment olm/olm-operator: it runs beside upstream's"],
         "not yet",
     );
-    // One that is scaled away does nothing.
+    // A Deployment with zero replicas has no effect.
     check(
         |cluster| {
             cluster
@@ -226,7 +226,7 @@ fn where_global_catalogs_are_is_told_if_it_is_elsewhere() {
     ] {
         check(with(args, variables), &[], "OLM can be replaced; no operator");
     }
-    // Of the other program it is where it itself runs.
+    // For olm-operator the flag is its own namespace.
     let other = program("olm", "olm-operator", 1, &["/bin/olm"], &["--namespace=market"]);
     check(
         |cluster| cluster.programs = Ok(read(json!([other]))),
@@ -309,10 +309,10 @@ fn what_would_change_is_told() {
     );
 }
 
-/// What somebody does to a pod template.
+/// A change to a pod template.
 type Change = fn(&mut Value);
 
-/// What is said of a Deployment whose ClusterServiceVersion has `wanted`.
+/// Returns the differences of a Deployment whose ClusterServiceVersion has `wanted`.
 #[allow(clippy::needless_pass_by_value, reason = "each is written where it is given")]
 fn edits(wanted: Value, live: Value, entries: Value) -> Vec<How> {
     let mut csv = csv("a.v1", &json!({}));
@@ -386,7 +386,7 @@ fn edits_that_are_put_back_are_told_and_others_are_not() {
     );
 }
 
-/// Who only takes something away is no field manager of anything.
+/// Removing a field makes nobody its field manager.
 #[test]
 fn what_was_only_taken_away_is_told() {
     let container = json!({"name": "c", "image": "i", "args": ["a", "b"], "env": [{"name": "A", "value": "1"}, {"name": "B"}],
@@ -401,7 +401,7 @@ fn what_was_only_taken_away_is_told() {
         edits(wanted.clone(), live, json!([]))
     };
     assert_eq!(without(|_| ()), []);
-    // By the Subscription's configuration, by the API server, and by whoever sets something else.
+    // Fields that the Subscription's configuration replaces are not lost, and neither are items next to an added one.
     let fine: [Change; 3] = [
         |pod| drop(pod.as_object_mut().unwrap().remove("nodeSelector")),
         |pod| drop(pod["containers"][0].as_object_mut().unwrap().remove("resources")),
@@ -438,7 +438,7 @@ fn what_was_only_taken_away_is_told() {
     for (change, path) in told {
         assert_eq!(without(change), [How::Lost(path.to_owned())]);
     }
-    // One of the two is enough.
+    // One of the two reports is enough.
     let mut live = wanted.clone();
     live["template"]["spec"]["volumes"] = json!([]);
     let edited = json!([{"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {"f:x": {}}}}}}]);
@@ -503,7 +503,7 @@ fn an_account_that_may_not_patch_is_told_and_so_is_one_of_which_nobody_knows() {
     );
 }
 
-/// Nothing is asked of an account in whose name nothing runs.
+/// ServiceAccounts of namespaces without operators are not checked.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_or_asked_is_told() {
     let cluster = olm_testing::cluster::FakeCluster::new();

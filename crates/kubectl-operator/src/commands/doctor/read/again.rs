@@ -1,4 +1,5 @@
-//! Asks again before something is said to be gone. What was read is minutes old by then, and the advice is to delete.
+//! Reads objects again before they are reported as missing. The first reads may be minutes old, and the remedy is to delete
+//! dependents.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -22,13 +23,13 @@ use crate::reader::{answer, api, get, place};
 use crate::turns::keys_in_turn;
 
 impl Reader<'_> {
-    /// ClusterServiceVersions that no list had, what is of those that are gone, and Subscriptions whose version is.
+    /// Requests again: ClusterServiceVersions that were in no list, their dependents, and Subscriptions that installed them.
     pub(super) async fn ask_again(&self, observed: &mut Observed) {
         let installed = installed(observed);
         let of_subscriptions = installed.iter().map(|(_, csv)| csv.clone());
         let keys = owners(observed).chain(of_subscriptions).collect();
         self.ask_for(observed, keys).await;
-        // An upgrade hands over what was of the version before.
+        // An upgrade passes the dependents to the next version.
         if owners(observed).any(|owner| observed.has_csv(&owner) == Ok(false)) {
             self.read_dependents(observed).await;
             let keys = owners(observed).collect();
@@ -53,7 +54,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Asks for those that no list had, each once.
+    /// Requests each ClusterServiceVersion that was in no list, once.
     async fn ask_for(&self, observed: &mut Observed, keys: BTreeSet<Key>) {
         let is_open =
             |key: &Key| observed.is_listed(key) == Ok(false) && !observed.asked_again.contains_key(key);
@@ -61,7 +62,7 @@ impl Reader<'_> {
         for (at, key) in keys_in_turn(missing).into_iter().enumerate() {
             let read = match at {
                 MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
-                // A copy of another one is not the one that is meant.
+                // A copy of another ClusterServiceVersion does not count.
                 _ => self
                     .metadata_of::<ClusterServiceVersion>(&key)
                     .await
@@ -73,7 +74,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what is of ClusterServiceVersions anew.
+    /// Reads the dependents of ClusterServiceVersions again.
     async fn read_dependents(&self, observed: &mut Observed) {
         let namespace = observed.namespace.clone();
         let namespace = namespace.as_deref();
@@ -88,7 +89,8 @@ impl Reader<'_> {
         observed.own_services.extend(own);
     }
 
-    /// ConfigMaps of Jobs that failed that are known to be of unpacking: by our label, or as theirs who have catalogs.
+    /// Returns the ConfigMaps of failed Jobs that are known to belong to unpacking, by our label or by an owner that is a
+    /// catalog.
     pub(super) async fn unpacked(&self, jobs: &[Job]) -> BTreeSet<Key> {
         let failed = jobs.iter().filter(|job| failure(job).is_some());
         let keys: BTreeSet<Key> = failed
@@ -96,7 +98,7 @@ impl Reader<'_> {
             .collect();
         let mut found = BTreeSet::new();
         for key in keys_in_turn(keys).into_iter().take(MAX_ASKED) {
-            // Who may not see it is told of the Job alone.
+            // Without permission to read it, only the Job is reported.
             if let Ok(Some(map)) = self.metadata_of::<ConfigMap>(&key).await
                 && is_of_unpacking(&map)
             {
@@ -125,7 +127,7 @@ fn is_of_unpacking(map: &PartialObjectMeta<ConfigMap>) -> bool {
         || map.owner_references().iter().any(|owner| owner.kind == catalogs)
 }
 
-/// ClusterServiceVersions that something is of.
+/// Returns the ClusterServiceVersions that own something.
 fn owners(observed: &Observed) -> impl Iterator<Item = Key> {
     let callers = observed
         .webhooks
@@ -140,7 +142,7 @@ fn owners(observed: &Observed) -> impl Iterator<Item = Key> {
         .chain(of_copies.map(|copy| (copy.from.clone(), copy.name.clone())))
 }
 
-/// Subscriptions with the ClusterServiceVersion that they installed.
+/// Returns the Subscriptions with the ClusterServiceVersion that they installed.
 fn installed(observed: &Observed) -> Vec<(Key, Key)> {
     let subscriptions = observed.subscriptions.iter().flatten();
     let all = subscriptions.filter_map(|subscription| {

@@ -1,4 +1,4 @@
-//! Reads who has the API server call services, and whether these take calls.
+//! Reads the configurations that make the API server call Services, and the endpoints of these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,11 +23,11 @@ use crate::reader::{answer, get};
 use crate::terminal::plain;
 use crate::turns::keys_in_turn;
 
-/// CustomResourceDefinitions are large.
+/// Page size for CustomResourceDefinitions, which are large.
 const PAGE_OF_DEFINITIONS: u32 = 50;
-/// Up to so many are asked for one by one.
+/// Up to this number, definitions are requested one by one.
 const FEW_DEFINITIONS: usize = 20;
-/// Label of the endpoints of a service: its name.
+/// Label of the endpoints of a Service: its name.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 impl Reader<'_> {
@@ -77,7 +77,7 @@ impl Reader<'_> {
         self.projected(&owned_by(namespace), PAGE, keep).await
     }
 
-    /// Definitions that OLM looks after: those that ClusterServiceVersions own, and of all namespaces OLM's own and labelled ones.
+    /// Returns the definitions that ClusterServiceVersions own. For all namespaces, OLM's own and labelled ones are included.
     pub(super) async fn definitions(
         &self,
         namespace: Option<&str>,
@@ -109,7 +109,7 @@ impl Reader<'_> {
         self.projected("", PAGE_OF_DEFINITIONS, keep).await
     }
 
-    /// Services, and which of them OLM made for a ClusterServiceVersion.
+    /// Returns the state of Services, and those that OLM created for a ClusterServiceVersion.
     pub(super) async fn services(
         &self,
         targets: &BTreeSet<Key>,
@@ -139,7 +139,7 @@ impl Reader<'_> {
             .all(Some(namespace), &format!("{SERVICE_NAME}={name}"))
             .await?;
         let endpoints = slices.into_iter().flat_map(|slice| slice.endpoints);
-        // What does not say so is ready.
+        // An endpoint without this condition counts as ready.
         let is_ready = |conditions: Option<bool>| conditions.unwrap_or(true);
         let ready = endpoints.filter(|endpoint| {
             is_ready(
@@ -200,7 +200,7 @@ fn definition(crd: CustomResourceDefinition) -> Definition {
     }
 }
 
-/// Services that something calls.
+/// Returns the Services that are called.
 pub(super) fn targets(
     webhooks: &[(&'static str, Read<Vec<Caller>>)],
     api_services: &Read<Vec<Caller>>,

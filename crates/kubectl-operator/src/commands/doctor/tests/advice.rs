@@ -1,4 +1,4 @@
-//! What `doctor` tells somebody to do: never to delete what is alive, and nothing of a tenant's choice.
+//! Tests of remedies: they never delete an object in use, and contain no text of a tenant's choice.
 
 use olm_api::labels;
 use olm_testing::cluster::{FakeCluster, Fault, Refusal, Verb};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{MAX_FINDINGS, Severity, cluster, diagnosed, diagnosed_in, owner, was, webhook};
 use crate::operators::tests::{csv, subscription};
 
-/// Does something before the first list of a kind is answered.
+/// Runs a change before the first list of a kind is answered.
 fn at_list_of(cluster: &FakeCluster, kind: &'static str, change: impl Fn(&FakeCluster) + Send + 'static) {
     let (of, mut is_first) = (cluster.clone(), true);
     cluster.on_request(move |request| {
@@ -23,7 +23,7 @@ fn role(csv: &str) -> Value {
         "metadata": {"name": format!("{csv}:y"), "labels": owner(csv)}, "rules": []})
 }
 
-/// All findings with what is to be done.
+/// Returns all findings with their remedies.
 async fn told(cluster: &FakeCluster) -> Vec<String> {
     let findings = diagnosed(cluster).await.findings;
     findings
@@ -41,7 +41,7 @@ async fn what_comes_while_it_is_read_is_not_said_to_be_left_behind() {
             cluster.put(role("etcd.v2.0.0"));
         });
         assert_eq!(told(&cluster).await, [""; 0], "{kind}");
-        // It was there before, and its version came after all versions had been listed.
+        // The dependents existed before, and their version was created after all versions were listed.
         let cluster = self::cluster();
         cluster.put(role("etcd.v2.0.0"));
         cluster.put(webhook("hook-2", "etcd.v2.0.0", &json!(null)));
@@ -151,7 +151,7 @@ async fn deployments_of_tenants_say_nothing_of_olm() {
     let cluster = cluster();
     cluster.put(of_tenant(0));
     assert_eq!(told(&cluster).await, [""; 0]);
-    // Nor does one take the place of OLM's own.
+    // Such a Deployment does not replace OLM's own, either.
     for name in ["olm-operator", "catalog-operator"] {
         was(cluster.delete("Deployment", "olm", name));
     }
@@ -237,7 +237,7 @@ async fn no_secret_of_others_is_to_be_deleted() {
     assert!(told.len() == 1 && !told[0].contains("delete"), "{told:?}");
 }
 
-/// What was not read may be what something else is read by.
+/// A check must not pass if its reads depend on another read that failed.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_fine_that_hangs_on_what_was_not_read() {
     for (kind, checks) in [
@@ -264,7 +264,7 @@ async fn nothing_is_fine_that_hangs_on_what_was_not_read() {
     }
 }
 
-/// Of one namespace fewer lists are asked for than of all.
+/// A single namespace needs fewer lists than all.
 #[tokio::test(start_paused = true)]
 async fn who_may_read_nothing_has_no_answer() {
     for namespace in [None, Some("shop")] {
@@ -277,7 +277,7 @@ async fn who_may_read_nothing_has_no_answer() {
     }
 }
 
-/// OLM takes a namespace that is not there as it is, and an operator that works for nobody is ready.
+/// OLM accepts target namespaces that do not exist, and an operator that watches nothing is ready.
 #[tokio::test(start_paused = true)]
 async fn target_namespaces_that_do_not_exist_are_told() {
     let cluster = cluster();

@@ -1,4 +1,4 @@
-//! What the API server calls, and what was left behind.
+//! Tests of calls by the API server, and of objects that outlived their owner.
 
 use k8s_openapi::ByteString;
 use olm_api::labels;

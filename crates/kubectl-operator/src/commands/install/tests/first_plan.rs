@@ -1,11 +1,11 @@
-//! The first plan of what is installed is approved and waited for.
+//! Tests that the first plan of an installation is approved and awaited.
 
 use std::time::Duration;
 
 use super::*;
 use crate::operators::tests::plan;
 
-/// What OLM does with a Subscription: a plan that waits, and once it is approved the operator.
+/// Acts as OLM for a Subscription: creates a plan, and after its approval the operator.
 async fn olm(cluster: FakeCluster, phases: &[&str]) {
     let reference = json!({"status": {"state": "UpgradePending", "currentCSV": "etcd.v1.1.0",
         "installPlanRef": {"name": "install-1", "namespace": "shop"}}});
@@ -49,7 +49,7 @@ async fn rolled_out(phases: &[&str], answer: bool) -> (FakeCluster, anyhow::Resu
     (cluster, result, asked)
 }
 
-/// As upstream's plugin: Manual, the first plan approved by it, and then waited for.
+/// As in upstream's plugin, the command approves the first plan of a Manual Subscription and waits for it.
 #[tokio::test(start_paused = true)]
 async fn the_first_plan_is_approved_and_waited_for() {
     let (cluster, result, asked) = rolled_out(&["RequiresApproval", "Complete"], true).await;
@@ -57,23 +57,23 @@ async fn the_first_plan_is_approved_and_waited_for() {
     assert_eq!(asked, 1);
     let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
     assert_eq!(plan["spec"]["approved"], json!(true));
-    // One that needs no approval is waited for alone.
+    // A plan that needs no approval is only awaited.
     let (_, result, asked) = rolled_out(&["Installing", "Complete"], true).await;
     assert_eq!((result.unwrap().as_deref(), asked), (Some("etcd.v1.1.0"), 0));
-    // One that fails is not waited for.
+    // A failed plan ends the wait.
     let (_, result, _) = rolled_out(&["RequiresApproval", "Failed"], true).await;
     assert_eq!(
         result.unwrap_err().to_string(),
         "InstallPlan install-1 failed: no room"
     );
-    // Time is limited.
+    // The wait has a time limit.
     let (_, result, _) = rolled_out(&["Installing"], true).await;
     let error = result.unwrap_err().to_string();
     assert!(
         error.starts_with("InstallPlan install-1 is not carried out within "),
         "{error}"
     );
-    // Whoever says no has it wait.
+    // Without the user's approval the plan keeps waiting.
     let (cluster, result, _) = rolled_out(&["RequiresApproval"], false).await;
     assert_eq!(result.unwrap(), None);
     let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();

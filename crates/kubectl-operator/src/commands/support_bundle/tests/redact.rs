@@ -1,4 +1,4 @@
-//! What is removed from objects, and what stays.
+//! Tests of removed and kept values.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use super::super::redact::{REDACTED, redact};
 
 /// A secret with characters that JSON escapes.
 pub(super) const SECRET: &str = "hunter2Qz7 \"\\/{}[]";
-/// The beginning of the secret, which no escaping changes.
+/// Beginning of the secret, which escaping does not change.
 pub(super) const SECRET_START: &str = "hunter2Qz7";
 
-/// An InstallPlan with a secret in every place that is removed.
+/// Returns an InstallPlan with a secret in every place that is redacted.
 pub(super) fn object_with_secrets() -> Value {
     let manifest = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"any": SECRET}});
     let deployment =

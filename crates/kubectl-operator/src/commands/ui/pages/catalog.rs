@@ -1,4 +1,4 @@
-//! What catalogs offer: packages, and one package.
+//! Pages about catalogs: all packages, and one package.
 
 use maud::{Markup, html};
 
@@ -7,12 +7,12 @@ use super::{Frame, Live, MAX_ROWS, page, shell, text_or_none};
 use crate::packages::{Channel, Package};
 use crate::terminal::plain;
 
-/// Versions of a channel.
+/// Maximum number of versions per channel.
 const MAX_VERSIONS: usize = 200;
-/// Lines of a description.
+/// Maximum number of lines of a description.
 const MAX_LINES: usize = 400;
 
-/// The packages that a namespace can use.
+/// Returns the page of the packages that a namespace can use.
 pub(in super::super) fn catalog(
     frame: &Frame<'_>,
     namespace: &str,
@@ -73,7 +73,7 @@ fn is_like(package: &Package, lower: &str) -> bool {
     lower.is_empty() || texts.any(|text| text.to_lowercase().contains(lower))
 }
 
-/// One package.
+/// Returns the page of one package.
 pub(in super::super) fn package(frame: &Frame<'_>, namespace: &str, package: &Package) -> String {
     let catalog = package.catalog_key();
     let graph = href(

@@ -1,4 +1,4 @@
-//! Why Subscriptions are not served or not upgraded, as trees, and what OLM is going to do.
+//! Page that explains why Subscriptions are not resolved or upgraded, as trees, and shows the next steps of OLM.
 
 use maud::{Markup, html};
 use olm_resolver::Tree;
@@ -7,10 +7,10 @@ use olm_resolver::plan::{Explained, Plan};
 use super::{Frame, Live, page, shell};
 use crate::terminal::plain;
 
-/// Steps ahead that are told.
+/// Maximum number of steps shown.
 const MAX_STEPS: usize = 50;
 
-/// The explanation of one Subscription, or of all, and the plan of the namespace.
+/// Returns the explanation of one Subscription, or of all, and the plan of the namespace.
 pub(in super::super) fn explain(
     frame: &Frame<'_>,
     explained: &Explained,

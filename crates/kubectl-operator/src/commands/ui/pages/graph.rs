@@ -1,4 +1,4 @@
-//! The upgrade graph of a package: drawn, and as a list.
+//! Page with the upgrade graph of a package, as a drawing and as a list.
 
 use maud::{Markup, html};
 
@@ -6,10 +6,10 @@ use super::super::graph::{Graph, Node, svg};
 use super::{Frame, Live, page, shell};
 use crate::terminal::plain;
 
-/// Steps of the way that are told.
+/// Maximum number of steps shown of the path.
 const MAX_STEPS: usize = 50;
 
-/// What a stop looks like, by its class in the drawing.
+/// Legend of version markers, by CSS class.
 const STOPS: [(&str, &str); 5] = [
     ("installed", "installed"),
     ("head", "head of its channel"),
@@ -53,7 +53,7 @@ pub(in super::super) fn graph(
     page(frame, Live::No, &body)
 }
 
-/// Stops are drawn as in the drawing itself, so that they look the same in every colour scheme.
+/// Renders the legend with the elements of the drawing, so that both look the same in every colour scheme.
 fn legend() -> Markup {
     html! {
         p.legend {

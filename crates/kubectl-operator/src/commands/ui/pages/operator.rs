@@ -1,4 +1,4 @@
-//! One operator: its tree, from the Subscription to the pods.
+//! Page of one operator: its tree, from the Subscription to the pods.
 
 use kube::ResourceExt as _;
 use maud::{Markup, html};
@@ -8,7 +8,7 @@ use super::{Frame, Live, badge, page, shell, text_or_none};
 use crate::operators::{Gathered, Node, State};
 use crate::terminal::plain;
 
-/// The operator of this name, which is there.
+/// Returns the page of the operator of this name.
 pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &str) -> String {
     let operators = gathered.operators();
     let Some(operator) = operators.iter().find(|operator| operator.name() == name) else {

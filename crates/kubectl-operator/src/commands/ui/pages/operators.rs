@@ -1,4 +1,4 @@
-//! All operators, and the plans that wait.
+//! Page of all operators, and of the plans that wait for approval.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A plan before it is approved: what it changes, and the button.
+//! Page of a plan before approval: its changes, and the button.
 
 use maud::{Markup, html};
 use olm_api::plan_preview::{PlanPreview, Verb};
@@ -20,7 +20,7 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
         } @else {
             p { "This plan waits for approval. What is below was noted when it was made." }
         }
-        // What is done is past doubting.
+        // An approved plan needs no warnings.
         @if !shown.approved && (!shown.doubts.is_empty() || !shown.unseen.is_empty()) {
             section.doubts aria-labelledby="doubts" {
                 h2 #doubts { "Beware" }
@@ -66,7 +66,7 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
     page(frame, live, &body)
 }
 
-/// After a click that came to nothing.
+/// Returns the page after an approval that failed.
 pub(in super::super) fn not_approved(frame: &Frame<'_>, plan: &str, text: &str) -> String {
     let place = [("namespace", frame.namespace.unwrap_or_default()), ("name", plan)];
     let body = html! {
@@ -104,7 +104,8 @@ fn changes(preview: &PlanPreview) -> Markup {
     }
 }
 
-/// A list with its head and count, whole: it is what is approved, and has the bounds of an object. Nothing of an empty one.
+/// Renders a list with a title and its length. It is complete, because it is what the user approves; the size of an object bounds
+/// it. Empty lists are omitted.
 fn listed(head: &str, texts: impl Iterator<Item = String>) -> Markup {
     let texts: Vec<String> = texts.map(|text| escape(&text)).collect();
     html! {

@@ -1,4 +1,4 @@
-//! Pages of what catalogs offer, and of why something is not had.
+//! Tests of pages about catalogs and explanations.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
             seen.body
         );
         assert!(seen.body.contains("&lt;img"), "{}", seen.body);
-        // A command that a catalog would write is not offered.
+        // No command is offered whose text a catalog controls.
         assert_eq!(
             seen.body.matches("kubectl operator install").count(),
             1,
@@ -90,7 +90,7 @@ async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
     .await;
 }
 
-/// With every text that a bundle usually has.
+/// Bundles have all usual texts.
 #[tokio::test]
 async fn a_catalog_of_a_thousand_bundles_is_no_burden() {
     let cluster = cluster_with_packages();
@@ -117,7 +117,7 @@ async fn a_catalog_of_a_thousand_bundles_is_no_burden() {
                 seen.body
             );
         }
-        // A hundred times what it takes.
+        // A hundred times the expected duration.
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
         assert_eq!(cluster.log().counts, reads, "they are read once");
     })
@@ -239,7 +239,7 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
     );
 }
 
-/// Whoever may write a Subscription could else have another one, or a reason, go unseen.
+/// Otherwise users who may write Subscriptions could hide another one, or a reason.
 #[tokio::test]
 async fn what_cannot_be_read_is_told_on_every_page_that_leaves_it_out() {
     let odd = |name: &str| {
@@ -283,7 +283,7 @@ async fn an_explanation_that_cannot_be_had_is_told_on_its_page() {
     let cluster = cluster();
     logged_in(&cluster, async |browser| {
         let seen = browser.page("explain?name=db").await;
-        // That nothing resolves without one is an answer.
+        // The missing group is a valid explanation, and no error.
         assert_eq!(seen.status, 200);
         assert!(seen.body.contains("create an OperatorGroup"), "{}", seen.body);
         let seen = browser.page("explain?name=nope").await;

@@ -1,4 +1,4 @@
-//! How long pages are served, and what is left behind.
+//! Tests of how long pages are served, and of the shutdown.
 
 use std::cell::RefCell;
 use std::sync::mpsc::channel;
@@ -21,7 +21,7 @@ fn app(cluster: &FakeCluster) -> (Rc<App>, impl Sized) {
     (Rc::new(App::new(Cluster::of(client, "shop"), &args, gate)), link)
 }
 
-/// A request of whoever has this cookie.
+/// Sends a request with this cookie.
 fn look(app: &App, session: &str) -> bool {
     let (path, cookie) = (
         format!("/{}/operators", "03".repeat(16)),
@@ -97,7 +97,7 @@ fn the_end_waits_for_no_work() {
     let (tell, told) = channel();
     thread::spawn(move || {
         let done = ending(runtime, async {
-            // Until somebody lets it go, which is not before the end.
+            // Blocks until released, which is only after the shutdown.
             spawn_blocking(move || held.recv());
             1
         });
@@ -129,7 +129,7 @@ async fn the_first_ctrl_c_ends_what_is_served_and_the_second_all() {
     assert_eq!(*done.borrow(), ["end", "exit"]);
 }
 
-/// An open tab goes on asking when another program has the port.
+/// An open tab keeps sending requests after another program has taken the port.
 #[tokio::test]
 async fn pages_are_known_by_a_seal_that_is_sent_to_nobody() {
     let cluster = cluster();

@@ -1,8 +1,8 @@
-//! What is not so any more of a plan that is shown.
+//! Tests of plans whose preview is outdated.
 
 use super::*;
 
-/// A look that fails between two others is told, and is no change of what was shown.
+/// A request that fails is reported and does not count as a change to what was shown.
 #[tokio::test]
 async fn a_look_that_fails_stops_no_approval() {
     let cluster = cluster();
@@ -29,7 +29,7 @@ async fn a_look_that_fails_stops_no_approval() {
     .await;
 }
 
-/// What OLM says and what is found are told, and what comes between the look and the click is not approved unseen.
+/// Both OLM's mark and differences found now are shown. A change between display and click prevents the approval.
 #[tokio::test]
 async fn a_plan_whose_preview_is_outdated_is_shown_as_such() {
     let cluster = cluster();

@@ -1,11 +1,11 @@
-//! What becomes of operands, definitions and OperatorGroups.
+//! Tests of operands, definitions and OperatorGroups.
 
 use super::*;
 
-/// The cluster with operands a and b in shop, and one elsewhere, where the operator does not work.
+/// Returns the cluster with operands a and b in shop, and one in a namespace that the operator does not watch.
 fn with_operands(finalizers: &[&str]) -> FakeCluster {
     let cluster = cluster();
-    // No server has such a name.
+    // No real server has an object of this name.
     cluster.put(etcd("b\u{1b}", &[]));
     cluster.delete("Etcd", "shop", "b\u{1b}");
     cluster.put(group(&json!(["shop"])));
@@ -26,7 +26,7 @@ async fn looked_with(
     Ok((look(&Cluster::of(client, "shop"), &args).await?, args))
 }
 
-/// What scripts do without a terminal, by each flag that upstream's plugin has.
+/// Results without a terminal, by each flag of upstream's plugin.
 #[tokio::test(start_paused = true)]
 async fn operands_abort_unless_it_is_said_what_becomes_of_them() {
     let cluster = with_operands(&[]);
@@ -49,13 +49,13 @@ async fn operands_abort_unless_it_is_said_what_becomes_of_them() {
                 (asked, _) => panic!("{flags:?}: {asked:?}"),
             }
         }
-        // Whoever can be asked is.
+        // On a terminal the user is asked.
         let (removal, args) = looked_with(&cluster, name, &[]).await.unwrap();
         let asked = question(&removal, &args, true).unwrap();
         assert!(asked.contains("and leave its 2 operands"), "{asked}");
     }
     assert!(cluster.log().writes.is_empty(), "looking changes nothing");
-    // Where it has none, nothing stands in the way.
+    // Without operands nothing blocks the removal.
     for name in ["a", "b"] {
         cluster.delete("Etcd", "shop", name);
     }
@@ -79,7 +79,7 @@ async fn operands_of_the_targets_go_before_the_operator() {
     assert!(cluster.get("Etcd", "shop", "a").is_none());
     assert!(cluster.get("Etcd", "elsewhere", "c").is_some());
     assert!(cluster.get("CustomResourceDefinition", "", CRD).is_some());
-    // One that does not end keeps the operator.
+    // An operand that is not deleted keeps the operator.
     let cluster = with_operands(&["example.com/end"]);
     let (removal, _) = looked_with(&cluster, "etcd", &["-s", "delete"]).await.unwrap();
     let (result, _) = try_removed(&cluster, &removal).await;
@@ -90,7 +90,7 @@ async fn operands_of_the_targets_go_before_the_operator() {
             .get("ClusterServiceVersion", "shop", "etcd.v1.0.0")
             .is_some()
     );
-    // Where it works is not guessed.
+    // The target namespaces are not guessed.
     cluster.delete("OperatorGroup", "shop", "og");
     let error = looked_with(&cluster, "etcd.v1.0.0", &["-s", "delete"])
         .await
@@ -102,7 +102,7 @@ async fn operands_of_the_targets_go_before_the_operator() {
     );
 }
 
-/// With -X nothing of it is left, and nothing of others goes.
+/// With -X everything of the operator is deleted, and nothing of others.
 #[tokio::test(start_paused = true)]
 async fn all_of_an_operator_goes_and_nothing_of_others() {
     let listed = json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": {"name": "etcd.shop"},
