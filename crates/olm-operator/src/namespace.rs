@@ -85,7 +85,7 @@ pub(crate) fn targeted(group: &OperatorGroup) -> impl Iterator<Item = &String> {
     targets.iter().filter(move |_| !is_all(targets.iter()))
 }
 
-/// Sets missing labels and removes those of other groups; labels of others stay.
+/// Sets missing labels and removes those of groups that do not target the namespace; other labels remain.
 pub(crate) fn decide(observed: &Observed) -> Plan {
     if observed.namespace.metadata.deletion_timestamp.is_some() {
         return Plan::default();

@@ -1,8 +1,10 @@
-//! The OLMConfig controller: what has become of the setting `disableCopiedCSVs` (`docs/reference/operator-groups.md`).
+//! The OLMConfig controller: reports whether the setting `disableCopiedCSVs` is in force
+//! (`docs/reference/operator-groups.md`).
 //!
 //! # Expected flow
-//! `observe` looks whether the copies of operators for all namespaces are as the setting asks; [`status`] says so in a condition, and
-//! tells each operator that is not copied. Copies are made and deleted by their own controller, which reads the setting itself.
+//! `observe` compares the copies of operators for all namespaces with the setting. [`status`] writes a
+//! condition, and an event on each operator that is not copied. The controller of copies reads the setting
+//! itself, and creates and deletes the copies.
 
 pub(crate) mod triggers;
 
@@ -57,7 +59,7 @@ pub(crate) struct Observed {
     pub(crate) is_in_force: bool,
 }
 
-/// Operators that are told that they are not copied.
+/// Operators with an event that they are not copied.
 type Told = BTreeSet<NamespacedName>;
 
 #[async_trait]
@@ -117,8 +119,9 @@ fn operators(stores: &Stores) -> Vec<Arc<Sketch>> {
 }
 
 impl OlmConfigs {
-    /// Names that are taken by others count neither way, nor do namespaces on their way out. With copies off only what is deleted for it
-    /// counts: what bears no more than the label stays for ever, and everybody may write that.
+    /// Names that are taken by other objects do not count, nor do namespaces that are being deleted. If
+    /// copies are disabled, only copies that OLM deletes count. Objects with nothing but the label would
+    /// remain forever, and any user can write that label.
     fn is_in_force(&self, operators: &[Arc<Sketch>], is_off: bool) -> bool {
         let namespaces = self.stores.namespaces.list();
         let namespaces = namespaces
@@ -143,8 +146,8 @@ impl OlmConfigs {
     }
 }
 
-/// The condition, if it changes, and a warning on each operator that is not copied any more. After a restart, those that are there
-/// count as told where the condition says that copies are off.
+/// Returns the condition, if it changes, and a warning on each operator that is no longer copied. After a
+/// restart, existing operators count as reported if the condition says that copies are disabled.
 pub(crate) fn status(observed: &Observed, told: Option<Told>, now: Timestamp) -> StatusUpdate<Told> {
     let config = &observed.config;
     let old = config.status.clone().unwrap_or_default();

@@ -1,13 +1,14 @@
-//! The OperatorCondition controller: one object for each ClusterServiceVersion, through which the operator reports, and
-//! the rights it needs for that.
+//! The OperatorCondition controller: one object for each ClusterServiceVersion, through which the operator
+//! reports conditions, and the rights it needs for that.
 //!
 //! # Expected flow
-//! Round one makes the OperatorCondition; its uid is needed for the Role and RoleBinding of round two. Where somebody else has
-//! a Role or RoleBinding of that name, it is left as it is, and told. What the
-//! operator writes into `spec.conditions` is mirrored into the status with the generation it was seen in
+//! The first reconcile creates the OperatorCondition; the second needs its uid for the Role and RoleBinding.
+//! An existing Role or RoleBinding of that name with another owner is kept, and reported. Conditions that the
+//! operator writes into `spec.conditions` are copied to the status with the generation they were seen in
 //! (`docs/reference/lifecycle.md`).
 //!
-//! Unlike upstream the variable `OPERATOR_CONDITION_NAME` is set by the install alone: two writers would fight.
+//! Unlike upstream, only the install sets the variable `OPERATOR_CONDITION_NAME`: two writers would overwrite
+//! each other.
 
 pub(crate) mod decide;
 pub(crate) mod status;
@@ -37,7 +38,7 @@ use olm_runtime::{
 
 use crate::stores::Stores;
 
-/// How long after an OperatorCondition its Role and RoleBinding may come.
+/// Time in which the Role and RoleBinding should follow a new OperatorCondition.
 const RBAC_GRACE: Duration = Duration::from_secs(5);
 
 /// Field manager of what this controller applies.
@@ -59,16 +60,16 @@ pub(crate) struct Observed {
     pub(crate) binding: Option<Arc<RoleBinding>>,
 }
 
-/// What `decide` found besides what is to be written.
+/// Findings of `decide` besides the writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// What has the name that is needed and is not ours, `Role ns/a`.
+    /// Object of others with a needed name, as `Role ns/a`.
     pub(crate) taken: Option<String>,
 }
 
 pub(crate) struct OperatorConditions {
     pub(crate) stores: Stores,
-    /// For what others made under our names.
+    /// For reads of objects that others created with our names.
     pub(crate) client: Client,
 }
 
@@ -105,8 +106,8 @@ impl Reconciler for OperatorConditions {
 }
 
 impl OperatorConditions {
-    /// The stores hold only what carries OLM's mark. What should be there and is not is looked for, as somebody else may have taken
-    /// the name.
+    /// Looks up missing objects live. The stores only have objects with OLM's label, so another owner's
+    /// object may already have the name.
     async fn read_foreign(&self, observed: &mut Observed) -> Result<(), ObserveError> {
         let (namespace, name) = (observed.namespace.as_str(), observed.name.as_str());
         if !is_path_segment(name) {

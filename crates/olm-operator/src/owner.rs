@@ -1,4 +1,4 @@
-//! How objects are marked as belonging to a ClusterServiceVersion.
+//! Marks and finds objects that belong to a ClusterServiceVersion.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ pub(crate) fn is_labelled(metadata: &ObjectMeta, namespace: &str, name: &str) ->
     labelled(metadata).is_some_and(|owner| owner.namespace == namespace && owner.name == name)
 }
 
-/// True when the object was made for ClusterServiceVersions, and not for this one: it goes when they go.
+/// True when the object was made for ClusterServiceVersions other than this one; it is deleted with them.
 pub(crate) fn is_of_another(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
     let labelled = labelled(metadata);
     let mut names = references(metadata).map(|owner| owner.name.as_str()).peekable();

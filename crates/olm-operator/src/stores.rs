@@ -1,4 +1,4 @@
-//! The reflectors of this binary, each pruned of what nobody reads.
+//! The reflectors of this program, each without unused fields.
 
 mod custom_resource_definition;
 pub(crate) mod deployment;
@@ -41,9 +41,9 @@ pub(crate) use serving_secret::ServingSecret;
 /// Everything this binary watches.
 #[derive(Clone)]
 pub struct Stores {
-    /// ClusterServiceVersions, copies left out.
+    /// ClusterServiceVersions, without copies.
     pub csvs: Store<ClusterServiceVersion>,
-    /// Of all ClusterServiceVersions, copies among them, what is needed to keep copies like their originals.
+    /// Summaries of all ClusterServiceVersions and copies, to keep copies equal to their originals.
     pub(crate) csv_sketches: Store<Sketch>,
     /// OperatorGroups.
     pub groups: Store<OperatorGroup>,
@@ -55,7 +55,7 @@ pub struct Stores {
     pub(crate) install_plans: Store<InstallPlan>,
     /// Deployments that OLM made.
     pub deployments: Store<Deployment>,
-    /// ReplicaSets that OLM marked: what Deployments that made way for others left behind.
+    /// ReplicaSets that OLM marked: remains of replaced Deployments.
     pub(crate) replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
     /// ServiceAccounts that OLM made.
     pub(crate) accounts: Store<PartialObjectMeta<ServiceAccount>>,
@@ -86,7 +86,7 @@ pub struct Stores {
     pub(crate) olm_configs: Store<OLMConfig>,
     /// The proxy of the whole cluster.
     pub(crate) proxy: ClusterProxy,
-    /// Of Operators, whose they are and a hash of their status.
+    /// Summaries of Operators: the creator, and a hash of the status.
     pub(crate) operators: Store<OperatorSketch>,
 }
 
@@ -183,7 +183,7 @@ where
     Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
 }
 
-/// Takes out of a ClusterServiceVersion what nobody reads.
+/// Removes unused fields of a ClusterServiceVersion.
 pub fn prune_csv(csv: &mut ClusterServiceVersion) {
     if let Some(annotations) = &mut csv.metadata.annotations {
         annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
@@ -223,7 +223,7 @@ pub fn prune_csv(csv: &mut ClusterServiceVersion) {
     }
 }
 
-/// Takes out of an OperatorGroup what nobody reads.
+/// Removes unused fields of an OperatorGroup.
 pub fn prune_group(group: &mut OperatorGroup) {
     if let Some(annotations) = &mut group.metadata.annotations {
         annotations.retain(|key, _| key == labels::PROVIDED_APIS);
@@ -231,7 +231,7 @@ pub fn prune_group(group: &mut OperatorGroup) {
     group.metadata.labels = None;
 }
 
-/// Takes out of a Subscription what nobody reads.
+/// Removes unused fields of a Subscription.
 pub fn prune_subscription(subscription: &mut Subscription) {
     subscription.metadata.annotations = None;
     component::keep_labels(&mut subscription.metadata);
@@ -241,7 +241,7 @@ pub fn prune_subscription(subscription: &mut Subscription) {
     }
 }
 
-/// Takes out of an InstallPlan what an Operator does not report of it.
+/// Removes fields of an InstallPlan that an Operator does not report.
 pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
     plan.metadata.annotations = None;
     component::keep_labels(&mut plan.metadata);
@@ -260,7 +260,7 @@ pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
     });
 }
 
-/// Catalogs have Services, too; of these nobody here reads anything.
+/// Removes unused fields of a Service. Services of catalogs are in the store, too, but not used here.
 pub(crate) fn prune_service(service: &mut Service) {
     service.status = None;
     service.metadata.annotations = None;

@@ -42,14 +42,14 @@ pub(crate) struct TestEnv {
     /// Changes up to this version are in `log`.
     seen: u64,
     refusing: Arc<Mutex<BTreeMap<String, FailureClass>>>,
-    /// Those of the operator that started last.
+    /// Metrics of the operator that started last.
     metrics: Arc<Mutex<Metrics>>,
-    /// What the cluster holds, as of the last call.
+    /// Objects of the cluster, as of the last call.
     pub(crate) objects: BTreeMap<Key, Value>,
     pub(crate) now: Timestamp,
     pub(crate) server_version: String,
     pub(crate) served: BTreeSet<Kind>,
-    /// Deployments that never become available, and how they say so.
+    /// Deployments that never become available, with their status.
     pub(crate) sick: BTreeMap<String, Value>,
     /// Kinds whose writes are refused, but for their statuses: `Role` everywhere, `Role one` in namespace `one`.
     pub(crate) refused: BTreeMap<String, FailureClass>,
@@ -63,7 +63,7 @@ pub(crate) struct TestEnv {
 }
 
 impl TestEnv {
-    /// A cluster with namespace `ns`; the operator is not started yet.
+    /// Creates a cluster with namespace `ns`; the operator is not started yet.
     pub(crate) fn new() -> Self {
         let metrics = Arc::<Mutex<Metrics>>::default();
         let stage = {
@@ -102,8 +102,8 @@ impl TestEnv {
         self
     }
 
-    /// Puts an object in as it stands, with uid, version and time where they are missing. A ClusterServiceVersion comes with a
-    /// completed InstallPlan, unless they come by hand.
+    /// Stores an object as given; missing uid, version and time are added. A ClusterServiceVersion comes with
+    /// a completed InstallPlan, except in tests that create them by hand.
     pub(crate) fn put(&mut self, object: Value) {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let csv = (object["kind"] == "ClusterServiceVersion" && !self.by_hand)
@@ -184,7 +184,7 @@ impl TestEnv {
 
     // === Time ===
 
-    /// Runs the operator until nobody writes any more; waits of a second and more are not waited for.
+    /// Runs the operator until there are no more writes; it does not wait for timers of a second or more.
     #[track_caller]
     pub(crate) fn settle(&mut self) {
         self.hand_in();
@@ -192,7 +192,7 @@ impl TestEnv {
         self.take_out();
     }
 
-    /// Settles after every wait of ours is over.
+    /// Settles after all of the operator's delays have passed.
     #[track_caller]
     pub(crate) fn settle_long(&mut self) {
         self.settle_for(21);
@@ -206,7 +206,7 @@ impl TestEnv {
         self.settle();
     }
 
-    /// Time goes by; an operator that runs goes on.
+    /// Advances the time while the operator runs.
     pub(crate) fn advance(&mut self, seconds: u64) {
         self.advance_by(Duration::from_secs(seconds));
     }
@@ -218,7 +218,7 @@ impl TestEnv {
         self.take_out();
     }
 
-    /// Goes on to where the clock shows another second.
+    /// Advances to the start of the next second.
     pub(crate) fn begin_second(&mut self) {
         self.run(async {
             let gone = olm_runtime::clock::now().subsec_nanosecond();
@@ -244,7 +244,7 @@ impl TestEnv {
     fn as_user<T>(&mut self, change: impl FnOnce(&FakeCluster) -> T) -> T {
         self.take_out();
         let result = self.stage.as_user(change);
-        // What users do is not in the log.
+        // Writes of users are not in the log.
         self.seen = self.cluster.version();
         self.take_out();
         result

@@ -1,4 +1,4 @@
-//! What belongs to the ClusterServiceVersions of a namespace. Reads stores; nothing else.
+//! Finds the objects that belong to the ClusterServiceVersions of a namespace. Reads only stores.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +30,7 @@ pub(crate) struct OwnedIndex {
 }
 
 impl OwnedIndex {
-    /// To be called before whoever asks it is woken by the stores.
+    /// Must be called before the stores trigger the controllers that use it.
     pub(crate) fn follow(stores: &Stores) -> Self {
         Self {
             cluster_roles: stores.cluster_roles.index(namespace_of_owner),
@@ -66,7 +66,7 @@ pub(super) fn observe(stores: &Stores, index: &OwnedIndex, namespace: &str) -> O
 /// Objects of ClusterServiceVersions in the making.
 struct Owned<'a> {
     namespace: &'a str,
-    /// Those that have something to give, by name.
+    /// ClusterServiceVersions that have labels to pass on, by name.
     csvs: BTreeMap<String, &'a ClusterServiceVersion>,
     found: Vec<(String, Labelled)>,
 }
@@ -114,7 +114,7 @@ impl<'a> Owned<'a> {
         }
     }
 
-    /// What has no namespace bears the owner labels.
+    /// Adds cluster-scoped objects, which name their owner in labels.
     fn add_labelled<K: Resource<DynamicType = ()>>(&mut self, index: &Index<K>) {
         for object in index.list(self.namespace) {
             let owner = owner::labelled(object.meta());
@@ -124,8 +124,8 @@ impl<'a> Owned<'a> {
         }
     }
 
-    /// A definition says with which ClusterServiceVersions it came: these alone have something to say about it, whatever others
-    /// claim to own.
+    /// Adds definitions that list a ClusterServiceVersion as their origin. Other ClusterServiceVersions that
+    /// claim to own a definition are ignored.
     fn add_crds(&mut self, stores: &Stores) {
         let owned: Vec<(String, String)> = self
             .csvs

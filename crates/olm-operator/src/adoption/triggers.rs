@@ -9,7 +9,7 @@ use olm_runtime::{NamespacedName, store::Change};
 
 use crate::{component, owner, stores::CustomResourceDefinition};
 
-/// How long changes are gathered: a namespace is looked at as a whole.
+/// Delay in which the changes of a namespace are collected into one reconcile.
 pub(crate) const GATHER: Duration = Duration::from_secs(1);
 
 /// A Subscription, InstallPlan or ClusterServiceVersion.
@@ -20,14 +20,15 @@ pub(crate) fn by_install<K: Resource<DynamicType = ()>>(change: &Change<K>) -> O
     }
 }
 
-/// What may belong to a ClusterServiceVersion of its namespace by an owner reference.
+/// Namespace of a changed object that has owner references and so may belong to a ClusterServiceVersion
+/// there.
 pub(crate) fn by_referring<K: Resource<DynamicType = ()>>(change: &Change<K>) -> Option<NamespacedName> {
     let metadata = news(change)?;
     owner::references(metadata).next()?;
     Some(NamespacedName::cluster(metadata.namespace.clone()?))
 }
 
-/// What may belong to a ClusterServiceVersion by the owner labels.
+/// Namespace in the owner labels of a changed object, which may belong to a ClusterServiceVersion there.
 pub(crate) fn by_labelled<K: Resource<DynamicType = ()>>(change: &Change<K>) -> Option<NamespacedName> {
     let owner = owner::labelled(news(change)?)?;
     Some(NamespacedName::cluster(owner.namespace))

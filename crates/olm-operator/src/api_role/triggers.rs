@@ -16,7 +16,8 @@ use crate::{
     stores::CustomResourceDefinition,
 };
 
-/// A ClusterServiceVersion that comes to provide APIs, or others than before, or claims a definition no more.
+/// Returns the keys of APIs that a changed ClusterServiceVersion starts, changes or stops providing, and of
+/// definitions that it no longer claims.
 pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> BTreeSet<ServedBy> {
     let (old, new) = match change {
         Change::Applied { old, new } => (old.as_ref(), Some(new)),
@@ -44,7 +45,8 @@ pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>) -> Option<Served
     }
 }
 
-/// An APIService that comes, goes, or belongs to another: it and those of the same group that OLM made, of `all`.
+/// Returns the keys for an APIService that is created, deleted or gets another owner: its own and those of
+/// OLM's APIServices of the same group, from `all`.
 pub(crate) fn by_api_service(change: &Change<APIService>, all: &[Arc<APIService>]) -> BTreeSet<ServedBy> {
     if let Change::Applied { old: Some(old), new } = change
         && old.metadata.uid == new.metadata.uid

@@ -1,5 +1,5 @@
-//! What OLM reports of itself: that it works, in which version, and whether the operators it runs allow the next minor version of the
-//! cluster. Pure.
+//! OLM's report about itself: health, version, and whether the operators allow the next minor version of the
+//! cluster. No I/O.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,27 +20,27 @@ use super::{
     related,
 };
 
-/// How long a process that gets nothing done is not yet called degraded.
+/// Time without progress after which OLM reports itself as degraded.
 const GRACE: Duration = Duration::from_secs(5 * 60);
-/// How often it is looked whether there is still something to do.
+/// Interval of the checks for remaining work.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the report is made of.
+/// Input of the report.
 #[derive(Debug, Clone)]
 pub(crate) struct Inputs {
     /// Name of the ClusterOperator.
     pub(crate) name: String,
-    /// Version of the cluster's release; empty where nobody said so.
+    /// Version of the cluster's release; empty if it is not configured.
     pub(crate) release: String,
     /// Version of OLM.
     pub(crate) version: String,
     /// The controllers of this process have done something, or have nothing to do.
     pub(crate) is_working: bool,
-    /// For how long this process has been at work, by a clock that nobody sets.
+    /// Time since this process started, by a monotonic clock.
     pub(crate) at_work: Duration,
-    /// The ClusterServiceVersions that have properties, copies left out.
+    /// ClusterServiceVersions that have properties, without copies.
     pub(crate) operators: Vec<Arc<ClusterServiceVersion>>,
-    /// Those of OLM's own namespace.
+    /// ClusterServiceVersions of OLM's own namespace.
     pub(crate) own: Vec<Arc<ClusterServiceVersion>>,
 }
 
@@ -49,7 +49,8 @@ pub(super) fn properties(csv: &ClusterServiceVersion) -> Option<&str> {
     csv.annotations().get(labels::PROPERTIES).map(String::as_str)
 }
 
-/// When to look again. That something was done is told.
+/// Returns the time of the next check. No check is needed once there was progress, because that triggers a
+/// reconcile.
 pub(super) fn requeue(inputs: &Inputs) -> Requeue {
     if inputs.is_working {
         return Requeue::AwaitChange;
@@ -65,7 +66,8 @@ pub(super) fn requeue(inputs: &Inputs) -> Requeue {
     }
 }
 
-/// Makes `status` what is to be said now. What an earlier process said stands until there is something to say.
+/// Sets `status` to the current report. The report of an earlier process remains until there is something to
+/// report.
 pub(super) fn report(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timestamp) {
     if inputs.is_working {
         report_work(status, inputs, now);
@@ -159,7 +161,7 @@ mod tests {
         }
     }
 
-    /// Of a process that has got nothing done for so many seconds.
+    /// Input of a process without progress for this many seconds.
     fn waiting(seconds: u64) -> Inputs {
         Inputs {
             at_work: Duration::from_secs(seconds),

@@ -1,6 +1,7 @@
-//! What is reported of package-server: what its ClusterServiceVersion has come to. Pure.
+//! Reports the state of package-server's ClusterServiceVersion. No I/O.
 //!
-//! It follows from what is there and from what was said last, so that nothing is missed by whoever was not listening.
+//! The report follows from the current objects and the last report, so that changes missed while the process
+//! was down are still reported.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,21 +18,21 @@ use olm_runtime::{NamespacedName, condition::stored_time};
 
 use super::{related, text::shown};
 
-/// Characters of a text of others that a message shows.
+/// Maximum length of a foreign text in a message, in characters.
 const MAX_TEXT: usize = 1024;
 
-/// What the report is made of.
+/// Input of the report.
 #[derive(Debug, Clone)]
 pub(crate) struct Inputs {
     /// Name of the ClusterOperator.
     pub(crate) name: String,
-    /// Version of the cluster's release; empty where nobody said so.
+    /// Version of the cluster's release; empty if it is not configured.
     pub(crate) release: String,
     /// The ClusterServiceVersions of OLM's namespace that name this ClusterOperator in their label.
     pub(crate) csvs: Vec<Arc<ClusterServiceVersion>>,
 }
 
-/// Makes `status` what is to be said now.
+/// Sets `status` to the current report.
 pub(super) fn report(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timestamp) {
     let gone = take_gone(status, &inputs.csvs);
     match active(&inputs.csvs) {
@@ -40,7 +41,7 @@ pub(super) fn report(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: T
     }
 }
 
-/// The one that replaces the others; of several the newest.
+/// Returns the ClusterServiceVersion that replaces the others; the newest if there are several.
 fn active(csvs: &[Arc<ClusterServiceVersion>]) -> Option<&ClusterServiceVersion> {
     let others = |csv: &'_ ClusterServiceVersion| {
         let replaced = csv.spec.replaces().filter(|name| *name != csv.name_any());
@@ -48,7 +49,7 @@ fn active(csvs: &[Arc<ClusterServiceVersion>]) -> Option<&ClusterServiceVersion>
     };
     let replaced: BTreeSet<String> = csvs.iter().filter_map(|csv| others(csv)).collect();
     let last = csvs.iter().filter(|csv| !replaced.contains(&csv.name_any()));
-    // Where all are replaced they replace each other.
+    // If all are replaced, they replace each other.
     newest(last).or_else(|| newest(csvs.iter()))
 }
 

@@ -18,7 +18,7 @@ pub(super) fn to_namespace(name: &str) -> RelatedObject {
     RelatedObject::new("", "namespaces", "", name)
 }
 
-/// Whether it is one to a ClusterServiceVersion.
+/// True when the reference names a ClusterServiceVersion.
 pub(super) fn is_csv(related: &RelatedObject) -> bool {
     related.group == ClusterServiceVersion::group(&())
         && related.resource == ClusterServiceVersion::plural(&())

@@ -1,4 +1,4 @@
-//! Texts of others in what the whole cluster reads.
+//! Shortens foreign texts for messages that the whole cluster can read.
 
 /// `text` on one line, with what is not shown as itself escaped, and cut behind `most` characters of what is shown.
 pub(super) fn shown(text: &str, most: usize) -> String {

@@ -1,4 +1,4 @@
-//! What is to happen to a copy. Pure.
+//! Decides whether a copy is created, updated or deleted. No I/O.
 
 use olm_api::{install_mode::NAMESPACE_ALL, v1::OperatorGroup, v1alpha1::ClusterServiceVersion};
 use olm_runtime::plan::{Action, Plan, Requeue, Target};
@@ -9,10 +9,11 @@ use crate::{
     operator_group::targets::Selection,
 };
 
-/// Whether the operators of a namespace work in another.
+/// Relation of the operators of a namespace to another namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// It is not known (yet): there is no OperatorGroup or several, or the one has not said what it targets.
+    /// Unknown for now: there is no OperatorGroup, there are several, or the only one has no targets in its
+    /// status.
     Unknown,
     /// They do, as in all.
     Everywhere,
@@ -22,7 +23,7 @@ pub(crate) enum Reach {
     Outside,
 }
 
-/// What an original wants of its copy in a namespace.
+/// Requirement of an original for its copy in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     /// It is there and like the original.
@@ -46,7 +47,8 @@ pub(crate) enum Deed {
     Delete,
 }
 
-/// At most one write. One that makes or changes the copy calls for another round by itself, which writes the status.
+/// Returns a plan of at most one write. A write of the copy triggers another reconcile, which writes the
+/// status.
 pub(crate) fn decide(observed: &Observed) -> Plan {
     let deed = deed(observed);
     let mut plan = Plan::default();
@@ -72,10 +74,10 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
     plan
 }
 
-/// What is to be done, however long the original is in its phase.
+/// Returns the needed write, without regard to how long the original has been in its phase.
 pub(crate) fn deed(observed: &Observed) -> Deed {
     if !observed.namespace_takes {
-        // With its namespace it goes by itself.
+        // The copy is deleted together with its namespace.
         return Deed::Nothing;
     }
     let wish = wish(observed);
@@ -120,24 +122,25 @@ fn wish(observed: &Observed) -> Wish {
         (Reach::Everywhere, _) if observed.is_switched_off => Wish::Collect,
         (_, Stage::Unseen) => Wish::Rest,
         (Reach::Unknown, _) | (_, Stage::Unfit) => Wish::Follow,
-        // What is on its way out is shown for as long as it is there, and nowhere else.
+        // A copy shows that its original is being deleted, but no new copies are created then.
         _ if sketch.is_deleting() => Wish::Follow,
         _ if is_member(original, &observed.groups, &observed.key.from) => Wish::Make,
         _ => Wish::Rest,
     }
 }
 
-/// Whether the annotations that a copy takes over say of which group the original is.
+/// True when the annotations that a copy inherits name the group of the original.
 fn is_member(original: &Original, groups: &[impl AsRef<OperatorGroup>], namespace: &str) -> bool {
     let names = groups.iter().map(|group| group.as_ref().metadata.name.as_ref());
     names.eq([original.group.as_ref()]) && original.group_namespace.as_deref() == Some(namespace)
 }
 
-/// Whether operators under these groups, which are all of their namespace, work in namespace `to`.
+/// Returns whether operators under these groups work in namespace `to`. `groups` are all groups of their
+/// namespace.
 pub(crate) fn reach(groups: &[impl AsRef<OperatorGroup>], to: &str) -> Reach {
     let group = match groups {
         [group] => group.as_ref(),
-        // One may be made anew at any moment, and with a copy goes what belongs to it.
+        // A group may be recreated at any moment, and deleting a copy deletes the objects it owns.
         _ => return Reach::Unknown,
     };
     let selects_by_label = match Selection::read(&group.spec) {
@@ -147,7 +150,7 @@ pub(crate) fn reach(groups: &[impl AsRef<OperatorGroup>], to: &str) -> Reach {
     match targets(group).next() {
         Some(NAMESPACE_ALL) => Reach::Everywhere,
         Some(_) if targets(group).any(|target| target == to) => Reach::Named,
-        // A selector may select nothing; what else there is selects something as soon as somebody has looked.
+        // Only a selector may select nothing. Any other group has targets as soon as it is reconciled.
         None if !selects_by_label => Reach::Unknown,
         _ => Reach::Outside,
     }

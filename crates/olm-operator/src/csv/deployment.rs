@@ -30,11 +30,11 @@ use crate::{
 /// The ReplicaSets kept for `kubectl rollout undo`; more would be noise, a rollback is an upgrade's business.
 const REVISION_HISTORY_LIMIT: i32 = 1;
 
-/// A Deployment to apply, and what tells whether the live one is it.
+/// A Deployment to apply, and the values for the comparison with the live one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Built {
     pub(crate) deployment: Deployment,
-    /// What the live one is compared with.
+    /// Values that the live Deployment is compared with.
     pub(crate) wanted: WantedDeployment,
 }
 
@@ -118,7 +118,7 @@ fn build_spec(
         if let Some(overrides) = overrides {
             overrides::apply(overrides, pod);
         }
-        // Who sets one of them sets them all.
+        // A configuration that sets one of the proxy variables sets them all.
         let own = overrides.iter().flat_map(|overrides| &overrides.env);
         let has_own = own
             .into_iter()
@@ -147,10 +147,10 @@ fn spec_hash(spec: &Value) -> String {
     olm_api::hash::hash_with_newline(spec).unwrap_or_default()
 }
 
-/// The annotations every pod of the operator gets. Operators read their target namespaces from them.
+/// Annotations for every pod of the operator. Operators read their target namespaces from them.
 ///
-/// What kubectl noted for itself is left out: it is the whole ClusterServiceVersion once more, and upstream's copy of
-/// it restarts the operator on every `kubectl apply`.
+/// The last-applied annotation of kubectl is skipped, because it repeats the whole ClusterServiceVersion.
+/// Upstream copies it, which restarts the operator on every `kubectl apply`.
 pub(crate) fn projected_annotations(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
     let all = csv.metadata.annotations.iter().flatten();
     all.filter(|(key, _)| *key != labels::LAST_APPLIED_CONFIGURATION)

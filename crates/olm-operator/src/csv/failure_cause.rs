@@ -1,5 +1,4 @@
-//! Why a ClusterServiceVersion is in phase Failed: read once from the reason of its status, so that all that follows from it is a
-//! match.
+//! Cause of phase Failed, parsed once from the reason of the status, so that all consequences are a match.
 
 use olm_api::condition::csv as reason;
 
@@ -10,7 +9,7 @@ pub(crate) enum FailureCause {
     OperatorGroup,
     /// An OperatorGroup with common targets provides one of its APIs.
     ApiConflict,
-    /// The list of APIs of its OperatorGroup is the user's, and others than its own are in it.
+    /// The OperatorGroup's list of APIs is static and does not list the operator's own.
     StaticApis,
     /// Another ClusterServiceVersion of its namespace owns one of its CustomResourceDefinitions.
     OwnerConflict,
@@ -25,7 +24,7 @@ pub(crate) enum FailureCause {
 }
 
 impl FailureCause {
-    /// The cause that `reason`, of a status in phase Failed, stands for.
+    /// Returns the cause for `reason`, taken from a status in phase Failed.
     pub(crate) fn parse(reason: &str) -> Self {
         match reason {
             reason::NO_OPERATOR_GROUP

@@ -1,4 +1,4 @@
-//! The Deployments of an install: what to write, and the first thing that is wrong with what is there.
+//! The Deployments of an install: the writes, and the first problem of the existing ones.
 
 pub(crate) mod serving;
 
@@ -27,13 +27,13 @@ use crate::{
     owner, stores,
 };
 
-/// How long a Deployment that fell out of the strategy may take to stop.
+/// Grace period for pods of a Deployment that the strategy no longer contains, in seconds.
 const ORPHAN_GRACE_SECONDS: u32 = 1;
 
-/// In what steps the API server tells the time of an edit.
+/// Resolution of edit times in the API server.
 const EDIT_RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
 
-/// How much the API server's clock may be ahead of ours.
+/// Maximum lead of the API server's clock over the local clock.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// The first problem found, and the Deployment that has it.
@@ -43,8 +43,8 @@ pub(crate) struct FoundProblem {
     pub(crate) problem: DeploymentProblem,
 }
 
-/// The Deployments of the strategy as they should be; none when the strategy or the configuration cannot be used, which
-/// the phases tell before they ask.
+/// Returns the wanted Deployments of the strategy. The list is empty if the strategy or the configuration is
+/// invalid, which the phases report first.
 pub(crate) fn wanted(observed: &Observed) -> Vec<Built> {
     let Ok(strategy) = &observed.strategy else {
         return Vec::new();
@@ -105,8 +105,9 @@ pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProb
     orphan.or(not_serving).or(first).or_else(unavailable)
 }
 
-/// The first Deployment of the strategy that belongs to another ClusterServiceVersion of the namespace, and that one's name; those of
-/// the replacement chain hand theirs over. Applied over it, the two would take it from each other for ever.
+/// Returns the first Deployment of the strategy that belongs to another ClusterServiceVersion of the
+/// namespace, with that owner's name. Owners in the replacement chain are ignored, because they pass their
+/// Deployments on. Applying it would make the two overwrite each other forever.
 pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
     if observed.inherited.is_empty() {
         return None;
@@ -121,7 +122,7 @@ pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
     })
 }
 
-/// Why the pods of a Deployment do not run: what its own conditions say, else what was seen of its pods.
+/// Returns the reason why the pods of a Deployment do not run: from its own conditions, else from its pods.
 pub(crate) fn cause<'a>(observed: &'a Observed, deployment: &str) -> Option<&'a str> {
     let live = observed.deployments.get(deployment);
     let refused = live.and_then(|live| health::creation_failure(live));
@@ -150,7 +151,8 @@ pub(crate) fn is_available(observed: &Observed) -> bool {
     })
 }
 
-/// What is said of a problem. What webhooks and APIs lack begins with words that tools look for, and nothing stands before them.
+/// Returns the message for a problem. Tools match the start of the messages about webhooks and APIServices,
+/// so these get no prefix.
 pub(crate) fn told(text: &str) -> String {
     const BEGINNINGS: [&str; 2] = ["apiServices not installed", "webhooks not installed"];
     if BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) {
@@ -172,13 +174,14 @@ pub(crate) fn tidy(observed: &Observed) -> Vec<Action> {
     })
 }
 
-/// How much longer a Deployment may be edited in the very second of the last edit; `None` when that is over. An edit is known by its
-/// time, which the API server tells in seconds, and undone once: what came later in the same second would stay.
+/// Returns the time left in the second of the last edit of a Deployment; `None` once that second is over. The
+/// API server reports edit times in seconds, and an edit is identified by its time and undone once. So a
+/// later edit in the same second would remain.
 pub(crate) fn edited_for(observed: &Observed, deployment: &str, now: Timestamp) -> Option<Duration> {
     let live = observed.deployments.get(deployment)?;
     let time: Timestamp = stores::deployment::foreign_change(live)?.time.parse().ok()?;
     let since = now.duration_since(time);
-    // A time far ahead tells of a clock that is wrong.
+    // A time far in the future means that a clock is wrong.
     if since < -MAX_CLOCK_SKEW {
         return None;
     }
@@ -195,13 +198,13 @@ pub(crate) fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
         .is_some_and(|live| health::is_just_changed(live))
 }
 
-/// What an install has to write.
+/// Writes of an install.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct InstallWrites {
     /// Rights in the namespaces the group targets, each for itself.
     pub(crate) grants: Vec<Grant>,
-    /// The Deployments that are not as they should be, the end of those that fell out of the strategy, and rights that are no
-    /// longer wanted, one after the other.
+    /// Writes of changed Deployments, deletions of Deployments that the strategy no longer contains, and
+    /// revocations, in this order.
     pub(crate) rest: Vec<Action>,
 }
 
@@ -220,7 +223,7 @@ pub(crate) fn grant_in_targets(observed: &Observed) -> InstallWrites {
     }
 }
 
-/// What an install has to write.
+/// Returns the writes of an install.
 pub(crate) fn writes(observed: &Observed) -> InstallWrites {
     let ServingWrites { before, after } = serving::writes(observed);
     let mut actions = before;
@@ -276,7 +279,7 @@ pub(crate) fn adopt_unchanged(observed: &Observed) -> Vec<Action> {
         let live = observed.deployments.get(&built.wanted.name)?;
         adopt(observed, live, Some(&built.wanted))
     };
-    // This is asked in every round, and to work out what is wanted takes long.
+    // Every reconcile checks this, and computing the wanted Deployments is expensive.
     if !observed
         .deployments
         .values()
@@ -287,8 +290,9 @@ pub(crate) fn adopt_unchanged(observed: &Observed) -> Vec<Action> {
     wanted(observed).into_iter().filter_map(of).collect()
 }
 
-/// What upstream's OLM left of webhooks and APIServices in another form, as writes that need no other phase: the Deployments are as they are
-/// wanted, and become ours with it. `None` where there is nothing of that kind to do, or more than that.
+/// Returns the writes that adopt webhooks and APIServices which upstream's OLM created in another form. They
+/// need no change of phase: the Deployments already match, and are adopted with them. `None` if there is
+/// nothing to adopt, or if more has to change.
 pub(crate) fn take_over_serving(observed: &Observed) -> Option<InstallWrites> {
     let adopted = adopt_unchanged(observed);
     let runs = |built: &Built| {
@@ -308,8 +312,11 @@ pub(crate) fn take_over_serving(observed: &Observed) -> Option<InstallWrites> {
     })
 }
 
-/// Makes what others own of a Deployment part of our apply. With `wanted` only where it is that already, which its hash says from then on. Without
-/// it has no hash until the apply that follows: should that not come about, nothing else would say that it is not the wanted one.
+/// Makes fields with other field managers part of our apply. With `wanted`, only a Deployment that already
+/// matches is adopted, and gets its hash.
+///
+/// Without `wanted`, the Deployment has no hash until the next apply. If that apply fails, nothing else would
+/// show that it does not match.
 fn adopt(
     observed: &Observed,
     live: &Deployment,
@@ -320,13 +327,13 @@ fn adopt(
     let metadata =
         json!({"managedFields": adoption.managed_fields, "labels": {labels::DEPLOYMENT_SPEC_HASH: hash}});
     if let Some(wanted) = wanted {
-        // What is kept for another reason is not known to be the wanted one.
+        // A Deployment with fields that are kept for another reason may not match.
         if wanted.lacks_proxy || !adoption.is_as(&wanted.spec) {
             return None;
         }
     }
     let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
-    // Who owns what is written whole: what others wrote meanwhile must not be lost.
+    // Managed fields are replaced as a whole, so a concurrent write must not be lost.
     let guard = Guard {
         uid: live.uid(),
         resource_version: live.resource_version(),
@@ -334,7 +341,7 @@ fn adopt(
     Some(Action::patch(target, json!({"metadata": metadata}), guard).by(identity(observed)))
 }
 
-/// It was made of what is wanted now, and others changed it since.
+/// True when the Deployment was built from the current strategy, and others changed it since.
 fn is_only_edited(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
     let label = live.labels().get(labels::DEPLOYMENT_SPEC_HASH);
     let is_edited = stores::deployment::foreign_change(live).is_some()
@@ -342,7 +349,8 @@ fn is_only_edited(wanted: &health::WantedDeployment, live: &Deployment) -> bool 
     is_edited && label == Some(&wanted.hash)
 }
 
-/// It was made for this ClusterServiceVersion by another OLM, or is ours since a moment ago and not applied yet: this is no new install.
+/// True when another OLM created the Deployment for this ClusterServiceVersion, or when it was just adopted
+/// and not applied yet. Neither is a new install.
 fn is_taken_over(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
     let adoption = stores::deployment::adoption::of(live);
     let is_of_another = adoption.is_some_and(|adoption| adoption.is_of_another());
@@ -351,8 +359,9 @@ fn is_taken_over(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
         && owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid)
 }
 
-/// What belongs to rolling updates goes where there are to be none: the API server refuses both together, and filled it in, so that it is nobody's
-/// and no apply takes it away.
+/// Removes the rolling update parameters when the strategy becomes `Recreate`, because the API server refuses
+/// both together. The API server set them as defaults, so they have no field manager and no apply removes
+/// them.
 fn recreate(observed: &Observed, wanted: &Deployment, live: &Deployment) -> Option<Action> {
     let strategy = |deployment: &Deployment| deployment.spec.as_ref()?.strategy.clone();
     let is_wanted = strategy(wanted)?.type_.as_deref() == Some("Recreate");
@@ -366,7 +375,7 @@ fn recreate(observed: &Observed, wanted: &Deployment, live: &Deployment) -> Opti
     Some(Action::patch(target, patch, guard).by(identity(observed)))
 }
 
-/// How many there are to be is others' to say, until the next install.
+/// Keeps the live number of replicas, which others may change until the next install.
 fn keep_replicas(deployment: &mut Deployment, live: &Deployment) {
     if let (Some(spec), Some(live)) = (&mut deployment.spec, &live.spec) {
         spec.replicas = live.replicas.or(spec.replicas);

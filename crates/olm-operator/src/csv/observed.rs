@@ -1,7 +1,7 @@
-//! Everything one decision about a ClusterServiceVersion reads, as values.
+//! The input of one decision about a ClusterServiceVersion, as values.
 //!
-//! `observe` fills these from the stores and, where it says so, from the API server; `decide`, `status` and what they ask know
-//! nothing else.
+//! `observe` fills these from the stores, and from the API server where its documentation says so. `decide`
+//! and `status` use no other input.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,15 +37,15 @@ use crate::{
     stores::ProxyVariables,
 };
 
-/// How long the steps of an InstallPlan get.
+/// Time in which the steps of an InstallPlan should finish.
 const PLAN_GRACE: Duration = Duration::from_secs(15);
-/// How long a ClusterServiceVersion gets that no Subscription names (yet).
+/// Grace period of a ClusterServiceVersion without a Subscription.
 const HAND_GRACE: Duration = Duration::from_secs(2);
 
 /// One ClusterServiceVersion and what decides its fate.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
-    /// The object itself, pruned of what nobody reads.
+    /// The object itself, without unused fields.
     pub(crate) csv: Arc<ClusterServiceVersion>,
     /// The namespace is being deleted: nothing can be created in it any more.
     pub(crate) namespace_terminating: bool,
@@ -57,7 +57,7 @@ pub(crate) struct Observed {
     pub(crate) groups: Vec<Group>,
     /// The OperatorGroups of other namespaces that provide APIs.
     pub(crate) foreign_groups: Vec<ForeignGroup>,
-    /// The other ClusterServiceVersions of its namespace, copies left out.
+    /// The other ClusterServiceVersions of its namespace, without copies.
     pub(crate) siblings: Vec<Sibling>,
     /// OperatorCondition of the one it replaces.
     pub(crate) previous_condition: Option<Arc<OperatorCondition>>,
@@ -65,17 +65,17 @@ pub(crate) struct Observed {
     pub(crate) deployments: BTreeMap<String, Arc<Deployment>>,
     /// Deployments that are called like one of the strategy's and carry the owner labels of another, by name.
     pub(crate) inherited: BTreeMap<String, Arc<Deployment>>,
-    /// ReplicaSets of Deployments that make way for others; `None` when nobody asked for them.
+    /// ReplicaSets of Deployments that are being replaced; `None` if they were not read.
     pub(crate) replica_sets: Option<Vec<ObjectMeta>>,
     /// Name and uid of the ReplicaSets that stayed behind of Deployments that made way.
     pub(crate) left_behind: BTreeMap<String, String>,
-    /// Why the pods of a Deployment do not run, by Deployment; `None` when nobody looked, or could.
+    /// Reasons why pods do not run, by Deployment; `None` if the pods were not or could not be read.
     pub(crate) pod_troubles: Option<BTreeMap<String, String>>,
-    /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
+    /// Configuration of the Subscription that names it, or the error in it; `None` without a Subscription.
     pub(crate) subscription: Option<Result<Overrides, String>>,
     /// Variables of the cluster's proxy.
     pub(crate) proxy: ProxyVariables,
-    /// What the cluster serves of the APIs it owns or needs.
+    /// Served APIs, of those that it owns or needs.
     pub(crate) cluster: ClusterApis,
     /// The ServiceAccounts it names and that exist.
     pub(crate) accounts: BTreeMap<String, FoundAccount>,
@@ -92,21 +92,21 @@ pub(crate) struct Observed {
 pub(crate) struct ForeignGroup {
     /// `namespace/name`.
     pub(crate) id: String,
-    /// Where its operators work, its own namespace included.
+    /// Namespaces in which its operators work, including its own.
     pub(crate) targets: NamespaceSet,
     pub(crate) provided: BTreeSet<ApiKey>,
 }
 
-/// What the cluster serves.
+/// APIs and versions that the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ClusterApis {
-    /// `gitVersion` of the API server, for example `v1.34.4`; empty when nobody asked.
+    /// `gitVersion` of the API server, for example `v1.34.4`; empty if it was not requested.
     pub(crate) server_version: String,
     /// The CustomResourceDefinitions named by the ClusterServiceVersion that exist.
     pub(crate) crds: BTreeMap<String, Crd>,
     /// Kinds of the native and the required aggregated APIs that are served.
     pub(crate) served: BTreeSet<Kind>,
-    /// Kinds of which nobody can tell at the moment whether they are served, and why.
+    /// Kinds for which discovery failed, and the error.
     pub(crate) unknown: BTreeMap<Kind, String>,
     /// The required and the owned APIServices that exist, by name.
     pub(crate) api_services: BTreeMap<String, ApiService>,
@@ -143,7 +143,7 @@ pub(crate) struct ApiService {
     pub(crate) uid: String,
     /// Its condition `Available` is true.
     pub(crate) available: bool,
-    /// Why it is not, in one word, if it says so.
+    /// Reason of a false condition, in one word, if it has one.
     pub(crate) reason: Option<String>,
 }
 
@@ -190,9 +190,10 @@ pub(crate) struct Rbac {
     pub(crate) replicated_bindings: Vec<Arc<RoleBinding>>,
     /// Names that counterparts of its Roles and bindings would have, and that other objects with OLM's mark have.
     pub(crate) taken: BTreeSet<RbacKey>,
-    /// Roles of target namespaces, there or not, that bindings of others refer to; read before a Role of that name is created.
+    /// Roles of target namespaces, existing or not, that bindings of others refer to; read before a Role of
+    /// that name is created.
     pub(crate) bound_by_others: BTreeSet<RbacKey>,
-    /// What others granted its accounts, read from the API server when its own RBAC is incomplete.
+    /// Rights that others granted to its accounts, read from the API server when its own RBAC is incomplete.
     pub(crate) granted_by_others: Option<ForeignGrants>,
 }
 
@@ -212,7 +213,7 @@ pub(crate) struct Leftover {
     pub(crate) uid: Option<String>,
     /// It is being deleted.
     pub(crate) is_deleting: bool,
-    /// Finalizers of others keep it when it is deleted.
+    /// True when finalizers of others delay its deletion.
     pub(crate) is_kept: bool,
 }
 
@@ -229,12 +230,12 @@ impl Observed {
         self.csv.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// What the Subscription that names it configures; `None` also for what cannot be used.
+    /// Returns the configuration of the Subscription that names it; `None` also if that is invalid.
     pub(crate) fn overrides(&self) -> Option<&Overrides> {
         self.subscription.as_ref()?.as_ref().ok()
     }
 
-    /// What it replaces, if it says so.
+    /// Name of the ClusterServiceVersion that it replaces, if any.
     pub(crate) fn replaces(&self) -> Option<&str> {
         self.csv.spec.replaces()
     }
@@ -247,7 +248,7 @@ impl Observed {
             .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
     }
 
-    /// The one OperatorGroup of the namespace; `None` when there is none or more than one.
+    /// Returns the only OperatorGroup of the namespace; `None` when there is none or more than one.
     pub(crate) fn group(&self) -> Option<&Group> {
         match self.groups.as_slice() {
             [group] => Some(group),
@@ -255,7 +256,7 @@ impl Observed {
         }
     }
 
-    /// How long the present phase has lasted.
+    /// Returns the duration of the current phase.
     pub(crate) fn waited(&self, now: Timestamp) -> Duration {
         let status = self.csv.status.as_ref();
         let since = status.and_then(|status| status.last_transition_time.as_ref());
@@ -263,10 +264,11 @@ impl Observed {
         Duration::try_from(now.duration_since(since)).unwrap_or_default()
     }
 
-    /// How much longer the steps of an InstallPlan may still be making accounts and roles; `None` when they have had their time.
+    /// Returns the time in which the steps of an InstallPlan may still create accounts and roles; `None` when
+    /// it has passed.
     ///
-    /// Until then what they make is not looked for by live reads. A creation time in the future, by a clock that is ahead, is no
-    /// reason to wait.
+    /// Until then there are no live reads for the objects of these steps. A creation time in the future, by a
+    /// fast clock, is no reason to wait.
     pub(crate) fn plan_grace(&self, now: Timestamp) -> Option<Duration> {
         // It had all it needs before a Subscription came to it.
         if *self.csv.phase() == Phase::Succeeded {

@@ -65,8 +65,8 @@ fn preference(sibling: &Sibling) -> (bool, std::cmp::Reverse<Option<Timestamp>>,
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cycle(pub String);
 
-/// The siblings by what a walk asks for. Whoever makes ClusterServiceVersions chooses how long a chain is, and in which order: each
-/// sibling is looked at once, whatever the walk.
+/// Index of the siblings for a walk. Users choose the length and the order of a chain, so each sibling is
+/// visited once by any walk.
 struct Index<'a> {
     by_name: BTreeMap<&'a str, &'a Sibling>,
     /// By the name that they replace.
@@ -150,7 +150,8 @@ pub(crate) fn succeeded<'a>(
     None
 }
 
-/// Names of everything this one replaces, directly or through others; without itself.
+/// Returns the names of all ClusterServiceVersions this one replaces, directly or indirectly, without its
+/// own.
 pub(crate) fn ancestors<'a>(
     name: &str,
     replaces: Option<&str>,
@@ -159,7 +160,8 @@ pub(crate) fn ancestors<'a>(
     Index::of(siblings).ancestors(name, replaces)
 }
 
-/// Names of the whole chain: this one, what it replaces and what replaces it, directly or through others.
+/// Returns the names of the whole chain: this one, and all it replaces or that replace it, directly or
+/// indirectly.
 pub(crate) fn chain<'a>(
     name: &'a str,
     replaces: Option<&str>,

@@ -1,7 +1,7 @@
-//! Is everything there that a ClusterServiceVersion needs, and if not, what is missing?
+//! Checks whether everything that a ClusterServiceVersion needs exists, and lists the missing objects.
 //!
-//! Rows and texts are told in `docs/reference/lifecycle.md`: version of Kubernetes, then
-//! CustomResourceDefinitions, APIServices, native APIs, and permissions last.
+//! Rows and texts are described in `docs/reference/lifecycle.md`. The order is version of Kubernetes,
+//! CustomResourceDefinitions, APIServices, native APIs and permissions.
 
 mod permissions;
 
@@ -31,23 +31,24 @@ use crate::csv::{
 /// Bytes of all rows together; the largest of 580 published operators have a tenth of that.
 const MAX_ROWS_BYTES: usize = 256 << 10;
 
-/// What is required, and whether all of it is there.
+/// The requirements, and whether all are met.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Requirements {
     /// Everything is there.
     pub(crate) met: bool,
     /// Not everything is there, and it is only unknown whether the rest is: who serves it does not answer.
     pub(crate) undetermined: bool,
-    /// The first that is not there, why, and how many more; empty when everything is there. Goes behind a message.
+    /// The first missing requirement, its reason, and the number of the others; empty when all are met. It is
+    /// appended to a message.
     pub(crate) lacking: String,
     /// One row a requirement.
     pub(crate) rows: Vec<RequirementStatus>,
 }
 
-/// Looks at all requirements.
+/// Checks all requirements.
 ///
 /// # Errors
-/// For people: what in the ClusterServiceVersion makes no sense.
+/// A message for users about an invalid field of the ClusterServiceVersion.
 pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     let strategy = observed.strategy.as_ref().map_err(Clone::clone)?;
     let mut rows: Vec<Row> = min_kube_version(observed).into_iter().collect();
@@ -56,7 +57,7 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     rows.extend(native_apis(observed));
     rows.extend(permissions::rows(observed, strategy)?);
     let met = rows.iter().all(|row| row.met);
-    // What is carried to other namespaces is made of what the operator has in its own.
+    // Counterparts in other namespaces are made from the operator's rights in its own.
     if met {
         rows.extend(permissions::missing_in_targets(observed, strategy));
     }
@@ -68,7 +69,7 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     })
 }
 
-/// The row of rights that an operator lacks beyond its own namespace, where its group sends it.
+/// Returns the row about rights that an operator lacks beyond its own namespace, where its group targets.
 pub(crate) fn missing_rights(role: &str, places: &str, cause: &str) -> RequirementStatus {
     RequirementStatus {
         status: requirement::PRESENT_NOT_SATISFIED.to_owned(),
@@ -77,7 +78,8 @@ pub(crate) fn missing_rights(role: &str, places: &str, cause: &str) -> Requireme
     }
 }
 
-/// The rows, and one for a webhook that may not be installed as it is described; `None` where the text of the phase says all.
+/// Returns the rows, and one for a webhook with an invalid description; `None` if the message of the phase
+/// already contains everything.
 pub(crate) fn with_refused(observed: &Observed, refused: &Refused) -> Option<Vec<RequirementStatus>> {
     let description = refused.webhook.as_ref()?;
     let mut rows = evaluate(observed).ok()?.rows;
@@ -144,7 +146,7 @@ fn bytes(row: &RequirementStatus) -> usize {
 /// A row, and whether it counts as met.
 struct Row {
     met: bool,
-    /// Nobody can tell at the moment.
+    /// The state is unknown at the moment.
     unknown: bool,
     status: RequirementStatus,
 }
@@ -310,7 +312,7 @@ fn required_api_service(observed: &Observed, name: &str, description: &ApiServic
     }
 }
 
-/// The row of a kind that is not served, or of which nobody can tell.
+/// Returns the row of a kind that is not served, or whose discovery failed.
 fn not_served(observed: &Observed, status: RequirementStatus, kind: &Kind, message: &str) -> Row {
     let Some(trouble) = observed.cluster.unknown.get(kind) else {
         return answered(status, requirement::NOT_PRESENT, message);

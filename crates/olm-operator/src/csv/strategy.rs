@@ -10,11 +10,11 @@ use olm_api::{
 
 use crate::csv::coverage;
 
-/// Combinations of verb, group, resource and name that all permissions together may ask for: each is compared with what is granted,
-/// round after round.
+/// Limit of the combinations of verb, group, resource and name in all permissions together. Each is compared
+/// with the granted rules in every reconcile.
 const MAX_COMBINATIONS: usize = 200_000;
 
-/// What an install puts in place.
+/// Objects that an install creates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Strategy {
     /// Deployments, in the author's order.
@@ -43,7 +43,7 @@ pub(crate) struct Permission {
     pub(crate) rules: Vec<PolicyRule>,
 }
 
-/// Where rights count.
+/// Scope of rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// In the namespace of the ClusterServiceVersion.

@@ -1,4 +1,4 @@
-//! May the operator that is being replaced be upgraded now? It says so in its OperatorCondition.
+//! Checks whether the operator that is being replaced allows its upgrade, according to its OperatorCondition.
 
 use kube::ResourceExt;
 use olm_api::{

@@ -1,4 +1,4 @@
-//! Changed object → namespaces to look at again. Pure.
+//! Maps changed objects to namespaces to reconcile. No I/O.
 
 use std::collections::BTreeSet;
 

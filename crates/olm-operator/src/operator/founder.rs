@@ -1,7 +1,7 @@
-//! Which objects bring an Operator into being. Pure.
+//! Determines which objects require an Operator. No I/O.
 //!
-//! Labels are anybody's who may write any object of a listed kind, and one object takes thousands. So only a Subscription and a
-//! ClusterServiceVersion do, each for one Operator, of its own namespace.
+//! Any user who can write an object of a listed kind can write labels, thousands on one object. So only a
+//! Subscription and a ClusterServiceVersion count, each for one Operator of its own namespace.
 
 use olm_api::{
     labels,
@@ -27,7 +27,7 @@ pub(crate) fn of_csv(csv: &ClusterServiceVersion) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Of other objects none.
+/// Other objects require none.
 pub(crate) fn of_none<K>(_: &K) -> Option<String> {
     None
 }

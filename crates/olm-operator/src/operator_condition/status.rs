@@ -10,7 +10,7 @@ use olm_runtime::{
 
 use crate::operator_condition::{Observed, Verdict};
 
-/// The status write, if a reported condition has not been taken over yet.
+/// Returns the status write, if a reported condition was not copied yet.
 pub(crate) fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
     let Some(condition) = &observed.condition else {
         return StatusUpdate::default();

@@ -1,4 +1,5 @@
-//! Changed object → OperatorConditions to look at again, by the name they share with their ClusterServiceVersion. Pure.
+//! Maps changed objects to OperatorConditions to reconcile, by the name they share with their
+//! ClusterServiceVersion. No I/O.
 
 use kube::{Resource, ResourceExt};
 use olm_api::{v1alpha1::ClusterServiceVersion, v2::OperatorCondition};

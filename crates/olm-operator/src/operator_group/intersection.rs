@@ -1,10 +1,11 @@
-//! Which OperatorGroups share namespaces, and what that means for the APIs they provide.
+//! Computes which OperatorGroups share namespaces, and the effect on the APIs they provide.
 //!
 //! Pure set algebra (`docs/reference/operator-groups.md`).
 
 use std::collections::BTreeSet;
 
-/// A set of target namespaces. "All namespaces" is exactly `{""}`; a set that holds `""` beside others is not "all".
+/// A set of target namespaces. "All namespaces" is exactly `{""}`; a set of `""` and other names is not
+/// "all".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NamespaceSet(BTreeSet<String>);
 
@@ -39,14 +40,14 @@ impl NamespaceSet {
     }
 }
 
-/// What a group's list of provided APIs has to become before one of its ClusterServiceVersions may go on.
+/// Required change of a group's list of provided APIs before one of its ClusterServiceVersions may continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ApiIntersection {
-    /// The list holds the ClusterServiceVersion's APIs and nobody else provides them.
+    /// The list contains the ClusterServiceVersion's APIs, and no other group provides them.
     NoConflict,
     /// The APIs have to be added to the list.
     Add,
-    /// An intersecting group provides one of them; the newcomer has to stand back.
+    /// An intersecting group provides one of them, so the new ClusterServiceVersion fails.
     Conflict,
     /// Both groups list them: take them out, the first to put them in again wins.
     Remove,

@@ -17,11 +17,11 @@ use crate::{operator_group::targets::Selection, stores::Stores};
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) group: Arc<OperatorGroup>,
-    /// There are others in its namespace.
+    /// True when its namespace has other groups.
     pub(crate) ambiguous: bool,
     /// All namespaces of the cluster when the group selects them by labels, else none.
     pub(crate) namespaces: Vec<Arc<PartialObjectMeta<Namespace>>>,
-    /// The ClusterServiceVersions of its namespace, copies left out.
+    /// The ClusterServiceVersions of its namespace, without copies.
     pub(crate) members: Vec<Member>,
     /// The account whose rights limit installs.
     pub(crate) account: GroupAccount,
@@ -59,7 +59,8 @@ impl Member {
     }
 }
 
-/// Reads the stores, and the account that the group names from the API server: OLM does not keep accounts that others made.
+/// Reads the stores. The account that the group names is read from the API server, because OLM's stores do
+/// not have accounts of others.
 ///
 /// # Errors
 /// When that read fails.
@@ -97,7 +98,7 @@ async fn account(client: &Client, namespace: &str, name: &str) -> Result<GroupAc
     })))
 }
 
-/// What the stores know.
+/// Observes the stores only.
 pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let group = stores.groups.get_key(key)?;
     let members = stores.csvs.list_in(&key.namespace);

@@ -44,7 +44,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     }
     account(&mut new, &observed.account, now);
     if new.conditions.is_empty() {
-        // As upstream leaves it: no list, not an empty one.
+        // No list instead of an empty one, as upstream leaves it.
         new.conditions = Vec::new().into();
     }
     // The schema requires the time as soon as there is a status.
@@ -59,14 +59,14 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     }
 }
 
-/// The account as whom installs are made. Only once the status refers to the one that the spec names is anything written for the
-/// group's members, so an account that is gone is not referred to any more.
+/// Sets the account for installs. Nothing is written for the group's members until the status refers to the
+/// account of the spec, so the reference to a deleted account is removed.
 fn account(status: &mut OperatorGroupStatus, account: &GroupAccount, now: Timestamp) {
     let wanted = match account {
         GroupAccount::Found(found) => Some(found.as_ref()),
         GroupAccount::Unnamed | GroupAccount::Missing(_) => None,
     };
-    // Which version of it was seen first stays: no edit of the account is news.
+    // The version of the account that was seen first is kept, because an edit of the account has no effect.
     let same = |known: &ObjectReference| {
         let without_version = |reference: &ObjectReference| ObjectReference {
             resource_version: None,

@@ -1,4 +1,4 @@
-//! Which namespaces an OperatorGroup selects (`docs/reference/operator-groups.md`).
+//! Computes the namespaces that an OperatorGroup selects (`docs/reference/operator-groups.md`).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use kube::{
 };
 use olm_api::{install_mode::NAMESPACE_ALL, v1::OperatorGroupSpec};
 
-/// What an OperatorGroup's spec selects namespaces by.
+/// Criterion by which an OperatorGroup's spec selects namespaces.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Selection {
     /// Their names, whether they exist or not.
@@ -43,7 +43,7 @@ impl Selection {
         Ok(Self::Labels(selector))
     }
 
-    /// The selected names; `""` alone for all. Only a selection by labels looks at `namespaces`.
+    /// Returns the selected names; only `""` for all. `namespaces` is only used for a selection by labels.
     pub(crate) fn names<'a>(
         self,
         namespaces: impl IntoIterator<Item = &'a PartialObjectMeta<Namespace>>,

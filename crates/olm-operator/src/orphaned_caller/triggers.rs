@@ -11,7 +11,7 @@ use crate::{
     owner,
 };
 
-/// One that says whose it is.
+/// Returns the key of an object with owner labels.
 pub(crate) fn by_caller<K: Resource<DynamicType = ()>>(
     kind: CallerKind,
     change: &Change<K>,

@@ -24,8 +24,8 @@ use crate::{
     stores::Stores,
 };
 
-/// Attaches all listeners; call it before the watches start, so that nothing is missed. Each has one trigger: a panic in it loses no
-/// wake of another (decision record 0018).
+/// Attaches all listeners. Must be called before the watches start, so that no change is missed. Each
+/// listener has one trigger, so a panic in it loses no other trigger (decision record 0018).
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_csvs(stores, queues);
     connect_sketches(stores, queues);
@@ -77,7 +77,7 @@ pub(super) fn connect_cluster_operators(
     });
 }
 
-/// That OLM works is told once it has done something.
+/// OLM reports itself as working after its first reconcile.
 pub(super) fn connect_first_rounds(
     first_rounds: &FirstRounds,
     queues: &Queues,
@@ -316,7 +316,7 @@ fn names_account(group: &OperatorGroup) -> bool {
     group.spec.service_account().is_some()
 }
 
-/// What the proxy says is part of every operator's Deployments.
+/// The proxy settings are part of every operator's Deployments.
 fn connect_proxy(stores: &Stores, queues: &Queues) {
     let proxy = stores.proxy.clone();
     stores.crds.on_change(move |change| proxy.follow(change));

@@ -110,7 +110,7 @@ pub(crate) fn webhook(name: &str, kind: &str) -> Value {
         "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["demos"]}]})
 }
 
-/// True for a ClusterRole for users, by its name or by a write of it: to none of these is an account bound.
+/// True for a ClusterRole for users, from its name or from a write of it. No account is bound to these.
 pub(crate) fn is_for_users(name: &str) -> bool {
     let ends = ["-admin", "-edit", "-view", "-crdview"];
     let is_of_api = ends

@@ -1,5 +1,5 @@
-//! InstallPlans, as far as this operator knows them: a stand-in for the one that carries them out, which makes accounts and
-//! RBAC of a ClusterServiceVersion, and makes them again when it is asked to.
+//! InstallPlans, as far as this operator knows them. A stand-in for the catalog operator creates accounts and
+//! RBAC of a ClusterServiceVersion, and restores them on request.
 
 use olm_api::{permission, v1alpha1::ClusterServiceVersion};
 use olm_runtime::NamespacedName;
@@ -30,7 +30,7 @@ impl TestEnv {
         }
     }
 
-    /// What is missing of completed plans comes back, as the operator that carries them out sees to.
+    /// Restores missing objects of completed plans, as the catalog operator does.
     pub(crate) fn restore_plans(&mut self) {
         let plans: Vec<Value> = self
             .objects

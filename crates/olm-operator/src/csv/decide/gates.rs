@@ -35,7 +35,7 @@ use crate::{
 /// OperatorGroups that are named where a namespace has too many.
 const SHOWN_GROUPS: usize = 5;
 
-/// What the gates say.
+/// Result of the preconditions.
 #[derive(Debug)]
 pub(super) enum Gate {
     /// On to the phase.
@@ -48,13 +48,14 @@ pub(super) enum Gate {
     Fail {
         /// The failure.
         transition: Transition,
-        /// What to write besides.
+        /// Additional writes.
         actions: Vec<Action>,
     },
 }
 
-/// The finalizer comes first, whatever else is found: what was made outside the namespace has to go one day, even if the group is lost
-/// meanwhile. Where membership is written as well both are one write.
+/// Checks the preconditions. The finalizer is always written first, because objects outside the namespace
+/// must be deleted one day, even if the group is lost meanwhile. If membership is written as well, both are
+/// one write.
 pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
     let gate = of_group(observed, position);
     let Some(finalizers) = missing_finalizer(observed) else {
@@ -63,7 +64,7 @@ pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
     let write = patch(observed, &json!({ "finalizers": finalizers }));
     match gate {
         Gate::Open => Gate::Write(vec![write]),
-        // Membership follows as soon as the group says what it is, and until then nothing is made.
+        // Membership follows as soon as the group's status is set; until then nothing is created.
         Gate::Stay => Gate::Stay,
         Gate::Fail { transition, actions } if actions.is_empty() => Gate::Fail {
             transition,
@@ -114,8 +115,8 @@ fn fail(reason: &'static str, message: impl Into<String>, actions: Vec<Action>) 
     }
 }
 
-/// Until the status of the group names the account that its spec names, nothing is written for its members: neither in our own
-/// name, which may do more, nor in that of an account of which nobody has seen that it exists.
+/// Waits until the status of the group names the account of its spec. Until then nothing is written for its
+/// members. OLM's own account may have more rights, and the named account may not exist.
 fn awaits_account(group: &Group, position: &Position) -> Gate {
     if !matches!(position.phase, Phase::None | Phase::Pending) {
         return Gate::Stay;
@@ -202,7 +203,7 @@ fn missing_finalizer(observed: &Observed) -> Option<Vec<String>> {
 }
 
 fn patch(observed: &Observed, metadata: &Value) -> Action {
-    // A merge patch replaces a list whole: one that somebody else added meanwhile must not be lost.
+    // A merge patch replaces the whole list, so a finalizer that was added meanwhile must not be lost.
     let resource_version = metadata
         .get("finalizers")
         .and_then(|_| observed.csv.resource_version());
@@ -236,7 +237,7 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
             let apis = other.provided.intersection(&own);
             apis.map(|api| format!("{api} is provided by OperatorGroup {}", other.id))
         });
-        // In the order of their names, so that the same is told the same way.
+        // Sorted by name, so that the same conflict always has the same message.
         and_more(shared.collect::<BTreeSet<String>>().into_iter(), 1)
     };
     let unlisted = || {
@@ -296,8 +297,8 @@ fn and_more<T: Display>(mut texts: impl Iterator<Item = T>, shown: usize) -> Str
     }
 }
 
-/// Writes a group's list of provided APIs, as it was read: two ClusterServiceVersions of the group may do so at the same
-/// time, and the second one has to see what the first one wrote.
+/// Writes a group's list of provided APIs, guarded by the version that was read. Two ClusterServiceVersions
+/// of the group may write at the same time, and the second one must see the write of the first.
 fn write_provided(group: &Group, apis: &BTreeSet<ApiKey>) -> Action {
     Action::patch(
         Target::of::<OperatorGroup>(&group.namespace, &group.name),

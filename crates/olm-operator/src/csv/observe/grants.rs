@@ -19,24 +19,24 @@ use crate::{
     owner,
 };
 
-/// More namespaces than these are not asked one by one, round after round, but all at once.
+/// Up to this number, namespaces are listed one by one in each reconcile; beyond it, all are listed at once.
 const ASKED_ONE_BY_ONE: usize = 8;
 /// Bindings in a page of all.
 const PAGE_SIZE: u32 = 500;
 
-/// What is looked for.
+/// Parameters of the read.
 pub(super) struct Reading<'a> {
     pub(super) client: &'a Client,
     /// The ClusterServiceVersion.
     pub(super) csv: NamespacedName,
     /// Names of its ServiceAccounts.
     pub(super) accounts: &'a BTreeSet<String>,
-    /// Where their rights are to count.
+    /// Namespaces in which the rights must apply.
     pub(super) namespaces: BTreeSet<String>,
 }
 
 impl Reading<'_> {
-    /// What RoleBindings of the namespaces grant.
+    /// Reads the rights that RoleBindings of the namespaces grant.
     ///
     /// # Errors
     /// When a read fails.
@@ -79,8 +79,9 @@ impl Reading<'_> {
         self.add(grants, found).await
     }
 
-    /// The bindings of a list that give one of the accounts a role and will stay: those made for another ClusterServiceVersion go
-    /// with it, and counting them would let this one lose its rights in the middle of an upgrade.
+    /// Returns the bindings of a list that grant one of the accounts a role permanently. Bindings created for
+    /// another ClusterServiceVersion are excluded. They are deleted with it, and counting them would make
+    /// this one lose its rights in the middle of an upgrade.
     async fn relevant<K>(
         &self,
         api: Api<K>,
@@ -120,7 +121,7 @@ impl Reading<'_> {
     }
 
     async fn rules(&self, (namespace, name): &RoleKey) -> Result<Option<Vec<PolicyRule>>, ObserveError> {
-        // A binding may name anything; what cannot be asked for grants nothing.
+        // A binding may name anything. A name that cannot be requested grants nothing.
         if !is_path_segment(name) {
             return Ok(None);
         }
@@ -143,7 +144,7 @@ impl Reading<'_> {
     }
 }
 
-/// Those of `roles` that a binding refers to which is no counterpart of this ClusterServiceVersion.
+/// Returns those of `roles` that a binding refers to, other than counterparts of this ClusterServiceVersion.
 ///
 /// # Errors
 /// When a read fails.

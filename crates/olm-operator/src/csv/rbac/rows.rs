@@ -1,4 +1,4 @@
-//! What counts as a right that is held and as a counterpart, field by field.
+//! Criteria for an existing right and for a counterpart, field by field.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_runtime::NamespacedName;
@@ -92,7 +92,7 @@ fn a_counterpart_is_elsewhere_says_where_it_came_from_and_whose_it_is() {
     assert!(!is_counterpart("olm.owner.kind", "Other"));
 }
 
-/// As upstream made it: it belongs to the copy of its ClusterServiceVersion.
+/// As upstream created it: it belongs to the copy of its ClusterServiceVersion.
 #[test]
 fn a_counterpart_of_upstreams_is_known_by_the_copy_that_owns_it() {
     let csv = NamespacedName::new("ns", "a");

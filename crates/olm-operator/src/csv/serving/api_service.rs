@@ -16,7 +16,7 @@ use crate::{
     owner,
 };
 
-/// Place of the group among all, as upstream's; whoever changes it later is left alone.
+/// Priority of the group among all groups, as upstream's; later changes by others are kept.
 const GROUP_PRIORITY: i32 = 2000;
 /// Place of the version in its group, as upstream's.
 const VERSION_PRIORITY: i32 = 15;

@@ -5,8 +5,9 @@ const MAX_PREVIOUS: usize = 3;
 
 const END: &str = "-----END CERTIFICATE-----";
 
-/// `current` first, then those of `previous` that are others, as PEM. Of too many the last stay: new ones are put before them, so
-/// the last is what pods served with when there was no other, and one before it may never have come into its Secret.
+/// Returns `current`, followed by the different certificates of `previous`, as PEM. If there are too many,
+/// the last ones are kept. New certificates are put in front, so pods served with the last one when it was
+/// alone. One in front of it may never have been written to its Secret.
 pub(crate) fn overlapping<'a>(current: &str, previous: impl IntoIterator<Item = &'a str>) -> String {
     let mut kept = vec![current.trim()];
     let all = previous.into_iter().flat_map(certificates);

@@ -1,4 +1,5 @@
-//! Conversion webhooks: what the CustomResourceDefinitions they are for say of them, and what these say when they are gone.
+//! Conversion webhooks: the conversion section of their CustomResourceDefinitions while they exist and after
+//! their removal.
 
 use k8s_openapi::ByteString;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallModeType, WebhookDescription, WebhookType};
@@ -27,10 +28,10 @@ pub(crate) fn conversions(csv: &ClusterServiceVersion) -> impl Iterator<Item = (
     })
 }
 
-/// Whether a ClusterServiceVersion may convert what it says it converts.
+/// Checks that a ClusterServiceVersion may convert the definitions that it names.
 ///
 /// # Errors
-/// For people, in upstream's words: why it may not.
+/// The reason why it may not, for users, with upstream's text.
 pub(crate) fn check(csv: &ClusterServiceVersion) -> Result<(), String> {
     let modes = &csv.spec.install_modes;
     let is_narrow = |mode: &InstallModeType| *mode != InstallModeType::AllNamespaces;
@@ -92,7 +93,8 @@ pub(crate) fn patch(mut conversion: Value) -> Value {
     conversion
 }
 
-/// What makes a CustomResourceDefinition convert nothing any more: its objects stay readable in every version.
+/// Returns the patch that disables conversion in a CustomResourceDefinition, so that its objects stay
+/// readable in every version.
 pub(crate) fn reset() -> Value {
     json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}})
 }

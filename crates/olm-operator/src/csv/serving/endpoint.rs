@@ -1,4 +1,4 @@
-//! What serves: a Deployment that webhooks or APIs are bound to, and the names of what stands in front of it.
+//! Endpoints: a Deployment that webhooks or APIs are bound to, and the names of the objects in front of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(crate) struct Endpoint {
     pub(crate) selector: BTreeMap<String, String>,
     /// Port of the Service, and of the container.
     pub(crate) ports: BTreeMap<i32, IntOrString>,
-    /// APIs are among what it serves, so its account has to ask who calls.
+    /// True when it serves APIs, so its account must be able to authenticate callers.
     pub(crate) serves_apis: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn service_of_secret(secret: &str) -> Option<&str> {
         .filter(|service| service.ends_with("-service"))
 }
 
-/// What serves of the install strategy, in its order.
+/// Returns the endpoints of the install strategy, in its order.
 pub(crate) fn endpoints(csv: &ClusterServiceVersion, strategy: &Strategy) -> Vec<Endpoint> {
     let mut served: BTreeMap<&str, (BTreeMap<i32, IntOrString>, bool)> = BTreeMap::new();
     for binding in bindings(csv) {
@@ -99,7 +99,7 @@ pub(crate) fn endpoints(csv: &ClusterServiceVersion, strategy: &Strategy) -> Vec
 
 /// A webhook or an API, and where it is served.
 struct Binding<'a> {
-    /// What it is, for people.
+    /// Description for users.
     what: String,
     deployment: &'a str,
     is_api: bool,
@@ -109,7 +109,8 @@ struct Binding<'a> {
     target: IntOrString,
 }
 
-/// What Deployments serve; what names none is left to the requirements.
+/// Returns the bindings of webhooks and APIs to Deployments; descriptions without a Deployment are left to
+/// the requirements.
 fn bindings(csv: &ClusterServiceVersion) -> impl Iterator<Item = Binding<'_>> {
     let webhooks = csv.spec.webhook_definitions.iter().map(|webhook| {
         let port = port_of(webhook.container_port);
@@ -141,7 +142,7 @@ pub(crate) fn services(csv: &ClusterServiceVersion) -> BTreeSet<String> {
         .collect()
 }
 
-/// Why nothing can stand in front of the Deployments that descriptions name; for people.
+/// Returns an error if no Service can be created for the described Deployments, for users.
 pub(crate) fn check(csv: &ClusterServiceVersion, strategy: &Strategy) -> Result<(), String> {
     let names = strategy.deployments.iter().map(|entry| entry.name.as_str());
     let names: BTreeSet<&str> = names.collect();

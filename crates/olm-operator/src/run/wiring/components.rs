@@ -1,4 +1,4 @@
-//! What wakes Operators and adoption: changes of the kinds that may be components.
+//! Triggers Operators and adoption by changes of the kinds that may be components.
 
 use kube::Resource;
 use olm_runtime::{

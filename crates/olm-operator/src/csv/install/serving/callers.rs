@@ -17,7 +17,7 @@ use crate::{
 /// An object that leads to a Deployment.
 pub(super) struct Caller<'a> {
     pub(super) deployment: &'a str,
-    /// What is so when it is not as it should be, for people.
+    /// Effect of a problem with the component, for users.
     pub(super) what: &'static str,
     pub(super) component: Component,
 }
@@ -29,7 +29,8 @@ pub(super) fn callers(observed: &Observed) -> Vec<Caller<'_>> {
     })
 }
 
-/// Of the certificate they are to serve with, and of those they did serve with; `trusted` are those of today.
+/// Returns the CA of the wanted certificate, together with the CAs of earlier ones; `trusted` are the
+/// currently trusted CAs.
 fn overlapping_trust(observed: &Observed, deployment: &str, trusted: Option<&str>) -> Option<String> {
     let current = observed.serving.ca(deployment)?;
     let trusted = trusted.unwrap_or_default();
@@ -42,7 +43,8 @@ fn overlapping_trust(observed: &Observed, deployment: &str, trusted: Option<&str
     Some(bundle::overlapping(current, [trusted].into_iter().chain(stored)))
 }
 
-/// The same with the CAs that `trust` says, given Deployment and CAs of today; where it says none, the object is left out.
+/// Returns the callers with the CAs from `trust`, which gets the Deployment and the currently trusted CAs. If
+/// it returns `None`, the object is skipped.
 pub(super) fn callers_with<'a>(
     observed: &'a Observed,
     trust: &dyn Fn(&str, Option<&str>) -> Option<String>,
@@ -92,7 +94,8 @@ pub(super) fn callers_with<'a>(
     api_services.chain(webhooks).chain(conversions).collect()
 }
 
-/// Makes a component what it should be; one that has entries of others in lists loses these first, and the rest comes a round later.
+/// Returns the write that updates a component. If its lists have entries of others, these are removed first,
+/// and the apply follows in the next reconcile.
 pub(super) fn write(observed: &Observed, component: Component) -> Action {
     if component.target.api.kind == CustomResourceDefinition::kind(&()) {
         let (crd, patch) = (component.target.name, conversion::patch(component.object));
