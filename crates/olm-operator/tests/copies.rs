@@ -1,5 +1,5 @@
-//! What a copy of a ClusterServiceVersion costs in memory: a whole operator in this process, with the allocator of the program, and
-//! an API server that keeps nothing.
+//! Memory cost of a copy of a ClusterServiceVersion: a whole operator in this process, with the allocator of
+//! the program, and an API server that stores nothing.
 
 #![allow(clippy::unwrap_used)] // For tests only.
 
@@ -29,12 +29,12 @@ const QUIET: Duration = Duration::from_secs(8);
 /// The description and the annotation of the corpus, on average.
 const DESCRIPTION: usize = 5_000;
 const ANNOTATION: usize = 2_600;
-/// What a copy may cost.
+/// Maximum cost of a copy in bytes.
 const LIMIT: f64 = 800.0;
 
 type Response = http::Response<Body>;
 
-/// Knows what it is asked to write from the request, and all else from the name.
+/// Derives its responses from the request, and everything else from the name.
 struct Server {
     namespaces: usize,
     versions: AtomicU64,
@@ -129,7 +129,7 @@ impl Server {
         let [namespace, name] =
             ["namespace", "name"].map(|field| metadata[field].as_str().unwrap().to_owned());
         let original = self.original(&name);
-        // One that was made just now has no status; its version tells.
+        // A new object has no status; its version shows that.
         let is_new = metadata["resourceVersion"].is_null();
         if is_status {
             sent["spec"] = original["spec"].clone();
@@ -225,8 +225,8 @@ async fn quiet(server: &Server, at_least: usize) {
     }
 }
 
-/// What an operator takes for the copies in so many namespaces, in bytes: when all are made, when all have changed, and when it has
-/// rested afterwards.
+/// Returns the memory of an operator for the copies in this many namespaces, in bytes: when all are created,
+/// when all have changed, and after a rest.
 async fn taken(namespaces: usize) -> [f64; 3] {
     let copies = namespaces * OPERATORS;
     let server = Arc::new(Server {
@@ -267,8 +267,8 @@ async fn taken(namespaces: usize) -> [f64; 3] {
     [made, changed, rested]
 }
 
-/// Target P8 is 1 KiB for all that a copy brings about. What an operator takes for a change of however many copies is not among
-/// that, so few of them are held against more.
+/// Target P8 is 1 KiB for the whole cost of a copy. The cost of a change, for any number of copies, is not
+/// part of that, so few copies are compared with more.
 #[test]
 fn a_copy_takes_little_memory() {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -45,7 +45,7 @@ fn installed(targets: &[&str]) -> TestEnv {
     env
 }
 
-/// What is created for an API when nothing is there, by name.
+/// Returns the names created for an API when nothing exists yet.
 fn created(
     served_by: ServedBy,
     uid: &str,
@@ -195,7 +195,8 @@ fn the_roles_stay_without_the_operator_and_go_with_the_definition() {
     assert_eq!(own(&env), [""; 0]);
 }
 
-/// Whoever may write ClusterServiceVersions claims a definition of somebody else's: that is all these roles are there for.
+/// A user who can write ClusterServiceVersions claims a definition of others: that claim is the only source
+/// of these roles.
 #[test]
 fn roles_by_a_mere_claim_go_with_the_last_that_makes_it() {
     let mut env = TestEnv::new()
@@ -205,7 +206,7 @@ fn roles_by_a_mere_claim_go_with_the_last_that_makes_it() {
     env.settle_for(5);
     let made = own(&env);
     assert_eq!(made.len(), 4, "{made:?}");
-    // Who has trouble claims it still.
+    // A ClusterServiceVersion that is not healthy still claims it.
     env.delete("Deployment", "ns", "demo");
     env.refused
         .insert("Deployment".into(), olm_runtime::outcome::FailureClass::Forbidden);
@@ -258,7 +259,8 @@ fn what_is_edited_or_deleted_comes_back_and_labels_of_others_stay() {
     assert_eq!(role(&env, &name)["rules"], before["rules"]);
 }
 
-/// Garbage collection knows no `customresourcedefinition`: such a ClusterRole outlived its definition.
+/// Garbage collection does not know the kind `customresourcedefinition`, so such a ClusterRole outlived its
+/// definition.
 #[test]
 fn a_role_of_upstreams_gets_an_owner_that_collects_it() {
     let mut env = installed(&["ns"]);
@@ -326,7 +328,8 @@ fn a_role_of_somebody_else_is_left_alone_and_told_once() {
     assert_eq!(env.writes.len(), writes);
 }
 
-/// Two operators that provide one definition to different namespaces have one set of ClusterRoles, and nobody fights over it.
+/// Two operators that provide one definition to different namespaces share one set of ClusterRoles, and
+/// neither reverts the other's writes.
 #[test]
 fn two_providers_share_the_roles_of_their_definition_whatever_kind_they_claim() {
     let mut other = csv("a", "");
@@ -351,12 +354,12 @@ fn two_providers_share_the_roles_of_their_definition_whatever_kind_they_claim() 
     assert_eq!(env.writes.len(), writes);
 }
 
-/// As long as no ClusterRole is there.
+/// Observes while no ClusterRole exists.
 fn observed(stores: &Stores, key: &ServedBy) -> Option<Observed> {
     observe::observe(stores, &observe::by_owner(stores), key)
 }
 
-/// Only the definition knows its versions; a ClusterServiceVersion may name any.
+/// The definition determines its versions; a ClusterServiceVersion may name any.
 #[test]
 fn a_version_that_the_definition_has_not_gets_no_roles() {
     let stores = Stores::empty();
@@ -373,7 +376,7 @@ fn a_version_that_the_definition_has_not_gets_no_roles() {
     assert_eq!(versions, ["v1"]);
 }
 
-/// Who may write OperatorGroups or CatalogSources acts with OLM's rights.
+/// Users who can write OperatorGroups or CatalogSources act with OLM's rights.
 #[test]
 fn what_is_olms_own_is_opened_to_nobody() {
     let name = "operatorgroups.operators.coreos.com";
@@ -390,7 +393,7 @@ fn what_is_olms_own_is_opened_to_nobody() {
     assert!(observed(&stores, &key).is_none());
 }
 
-/// A running operator that says it serves `owned` by the APIService `v1.things.example.com`.
+/// A running operator that claims to serve `owned` with the APIService `v1.things.example.com`.
 fn serving(owned: &Value) -> Stores {
     let stores = Stores::empty();
     let mut serving = csv("a", "");
@@ -416,7 +419,8 @@ fn resources(stores: &Stores) -> Vec<String> {
     apis.map(|api| api.resource).collect()
 }
 
-/// What an APIService serves is only the author's word: it makes neither rights on everything nor objects without number.
+/// The kinds of an APIService are only claimed by the author: such a claim grants no rights on everything and
+/// creates a limited number of objects.
 #[test]
 fn rbac_012_only_words_that_can_be_plurals_count_and_only_so_many() {
     let all = json!([
@@ -436,7 +440,8 @@ fn rbac_012_only_words_that_can_be_plurals_count_and_only_so_many() {
     );
 }
 
-/// Rights know no versions: whoever serves one of a group that others serve could otherwise give rights on theirs.
+/// Rights do not depend on versions: an operator that serves one version of a group could otherwise grant
+/// rights on others' versions.
 #[test]
 fn a_group_that_others_serve_too_gets_no_roles_from_an_api_service() {
     let owned = json!([described("things", "Thing")]);
@@ -458,7 +463,7 @@ fn a_group_that_others_serve_too_gets_no_roles_from_an_api_service() {
     assert_eq!(with("v1.example.com", json!({})), 1, "another group");
 }
 
-/// An APIService of somebody else is not the operator's because it says so.
+/// An APIService of others does not belong to an operator that claims it.
 #[test]
 fn an_api_service_that_is_not_the_operators_gets_no_roles() {
     let stores = serving(&json!([described("things", "Thing")]));

@@ -80,7 +80,7 @@ pub(crate) fn places(observed: &Observed) -> Vec<Place> {
 }
 
 /// Returns the places where a permission does not apply and will not. No Role with the owner labels grants it
-/// in the own namespace, so there is nothing to replicate, and grants of others do not reach there.
+/// in the own namespace, so there is nothing to replicate. Grants of others do not reach there.
 pub(crate) fn uncarried(observed: &Observed, role: &WantedRole) -> Vec<Place> {
     if role.scope == Scope::Cluster || is_held(role, observed.namespace(), &observed.rbac) {
         return Vec::new();

@@ -93,8 +93,8 @@ pub(crate) fn status(
                 };
                 let wrote = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Done(_)));
                 if matches!(stage, Stage::Install | Stage::Grants) && !wrote {
-                    // The driver repeats the reconcile, which comes to the same result. That does not apply
-                    // after a write, because the write may have changed the input.
+                    // The driver repeats the reconcile, which comes to the same result, unless something was
+                    // written: a write may have changed the input.
                     return StatusUpdate {
                         requeue,
                         memory,

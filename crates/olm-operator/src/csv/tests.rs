@@ -1,4 +1,4 @@
-//! The phases as users see them: a model cluster, what is put into it, and where it comes to rest.
+//! The phases as users see them: a model cluster, the objects put into it, and its final state.
 
 mod any_csv;
 mod api_services;
@@ -43,7 +43,7 @@ fn prepared() -> TestEnv {
     prepared_for(&["ns"])
 }
 
-/// The same with an OperatorGroup for these namespaces; for all if there are none.
+/// Prepares the same with an OperatorGroup for these namespaces; for all if there are none.
 fn prepared_for(targets: &[&str]) -> TestEnv {
     TestEnv::new()
         .with(group("ns", "og", targets))
@@ -62,7 +62,7 @@ fn installed() -> TestEnv {
     env
 }
 
-/// It is installed, whatever is said of it.
+/// Asserts that it is installed, with any message.
 #[track_caller]
 fn succeeded(env: &TestEnv, name: &str) {
     let status = env.status(name);
@@ -76,7 +76,7 @@ fn changed(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     csv
 }
 
-/// The demo with these changes comes to rest like this.
+/// Asserts the final status of the demo with these changes.
 #[track_caller]
 fn rests(env: &mut TestEnv, csv: Value, expected: &str) {
     let name = csv["metadata"]["name"].as_str().unwrap().to_owned();

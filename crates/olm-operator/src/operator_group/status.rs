@@ -60,7 +60,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
 }
 
 /// Sets the account for installs. Nothing is written for the group's members until the status refers to the
-/// account of the spec, so the reference to a deleted account is removed.
+/// account of the spec. So the reference to a deleted account is removed.
 fn account(status: &mut OperatorGroupStatus, account: &GroupAccount, now: Timestamp) {
     let wanted = match account {
         GroupAccount::Found(found) => Some(found.as_ref()),

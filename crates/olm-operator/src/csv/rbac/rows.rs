@@ -92,7 +92,7 @@ fn a_counterpart_is_elsewhere_says_where_it_came_from_and_whose_it_is() {
     assert!(!is_counterpart("olm.owner.kind", "Other"));
 }
 
-/// As upstream created it: it belongs to the copy of its ClusterServiceVersion.
+/// A counterpart that upstream created: it belongs to the copy of its ClusterServiceVersion.
 #[test]
 fn a_counterpart_of_upstreams_is_known_by_the_copy_that_owns_it() {
     let csv = NamespacedName::new("ns", "a");

@@ -164,7 +164,7 @@ fn nobody_elses_deployment_is_replaced() {
                 "name": owner, "uid": uid}]},
             "spec": {"selector": {"matchLabels": {"app": "theirs"}}, "template": {"metadata": {"labels": {"app": "theirs"}}}}})
     };
-    // Made for a stranger; made for one that is replaced, as the labels say, but the owner is another.
+    // Made for an unrelated owner, or labelled as made for a replaced one but owned by another.
     for (owner, uid) in [("stranger", "another"), ("a", "another")] {
         let mut env = prepared();
         env.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "x", "uid": uid}}));
@@ -187,7 +187,8 @@ fn nobody_elses_deployment_is_replaced() {
     }
 }
 
-/// Edges of the corpus with what their bundles say: package, old version, new version, as ClusterServiceVersions.
+/// Upgrade edges of the corpus from its bundles: package, old version, new version, as
+/// ClusterServiceVersions.
 fn edges() -> Vec<(String, Value, Value)> {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {
         return Vec::new();
@@ -257,7 +258,7 @@ fn the_published_upgrades_that_change_a_selector_are_replacements_and_never_appl
                 .collect()
         };
         written += usize::from(!differs(&Value::clone).is_empty());
-        // One of them differs only by a field that the API server does not know and cuts off.
+        // One of them differs only by a field that the API server does not know and prunes.
         let changes = differs(&|selector| {
             serde_json::to_value(decode::<LabelSelector>(selector.clone())).unwrap_or_default()
         });
@@ -275,7 +276,8 @@ fn the_published_upgrades_that_change_a_selector_are_replacements_and_never_appl
     );
 }
 
-/// The new version, ready to install while the old one's Deployments stand, deletes those and applies none over them.
+/// Asserts that the new version, ready to install while the old Deployments exist, deletes those and applies
+/// none over them.
 #[track_caller]
 fn check_edge(older: &Value, newer: &Value, changes: &[&str]) {
     let mut env = prepared();
@@ -325,7 +327,7 @@ fn check_edge(older: &Value, newer: &Value, changes: &[&str]) {
 
 #[test]
 fn replacing_is_decided_again_at_every_stop_on_the_way() {
-    // Old Deployment on its way out: nothing to write, nothing new to say.
+    // The old Deployment is being deleted: nothing to write, and no new message.
     let mut env = running();
     env.put(reselected("b", "a", "new"));
     env.edit(

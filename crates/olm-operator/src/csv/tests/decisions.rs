@@ -1,4 +1,4 @@
-//! Single decisions: what a round would see of the demo at rest, with one thing changed.
+//! Single decisions: the observation of the demo in its final state, with one thing changed.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -116,7 +116,7 @@ fn only_leftovers_that_were_seen_are_removed_and_what_others_keep_is_looked_for_
     };
     assert_eq!(guard.uid.as_deref(), Some("uid-left"));
     assert_eq!(delay(&plan), None);
-    // Nothing tells when others take their finalizers off: these objects are watched by nobody.
+    // The removal of others' finalizers causes no event, because these objects are not watched.
     observed.leftovers[0].is_kept = true;
     assert_eq!(delay(&decide(&observed, now).0), Some(Duration::from_secs(10)));
 }
@@ -449,7 +449,7 @@ fn an_operator_that_runs_and_lacks_something_makes_way_for_its_successor() {
         ..Sibling::default()
     }];
     assert_eq!(phases(&decide(&observed, now).1), [Phase::Replacing]);
-    // One that does not run has nothing to hand over.
+    // An operator that does not run has nothing to pass on.
     observed.deployments.clear();
     assert_eq!(phases(&decide(&observed, now).1), [Phase::Pending]);
 }

@@ -1,4 +1,5 @@
-//! What holds a ClusterServiceVersion up is told within five seconds, beside what its phase says, and taken back.
+//! A failed read or refused write is reported within five seconds, after the phase's message, and removed
+//! later.
 
 use olm_runtime::outcome::FailureClass;
 use olm_testing::cluster::{Fault, Refusal, Verb};
@@ -20,7 +21,7 @@ fn statuses(env: &mut TestEnv) -> usize {
     writes.iter().filter(of_a).count()
 }
 
-/// The group's targets change, which the annotations have to say.
+/// Changes the targets of the group, which the annotations must contain.
 fn retarget(env: &mut TestEnv) {
     env.put(namespace_object("other"));
     env.edit(
@@ -127,7 +128,7 @@ fn a_read_that_keeps_failing_is_told_beside_the_phase_until_it_works_again() {
     });
     let before = history(&env);
     statuses(&mut env);
-    // What is known of the account is forgotten, and the operator asks again.
+    // The cached account is forgotten, and the operator reads it again.
     env.edit(
         "ServiceAccount",
         "ns",

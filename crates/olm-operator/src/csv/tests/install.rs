@@ -1,4 +1,4 @@
-//! What an install writes: Deployments, rights in all namespaces, and what goes again.
+//! Writes of an install: Deployments, rights in all namespaces, and deletions.
 
 use serde_json::{Value, json};
 
@@ -169,7 +169,7 @@ fn role_name() -> String {
         .unwrap()
 }
 
-/// The demo `a`, installed for `ns`, for `one` and for `later`, which does not exist yet.
+/// The demo `a`, installed for `ns`, `one` and `later`, which does not exist yet.
 fn installed_in_one() -> TestEnv {
     let mut env = prepared_for(&["one", "ns", "later"])
         .with(namespace_object("one"))
@@ -279,7 +279,7 @@ fn what_an_install_plan_has_made_is_not_written_again() {
 #[test]
 fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
     let mut env = installed();
-    // As a plan brings it: its ClusterRoles for users stay.
+    // With the annotation of an InstallPlan: its ClusterRoles for users remain.
     let mark = json!({"metadata": {"annotations": {"operatorframework.io/installed-alongside-1": "ns/a"}}});
     env.edit("CustomResourceDefinition", "", "demos.example.com", mark);
     env.settle();
@@ -328,7 +328,8 @@ fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
     assert_eq!(env.names("CustomResourceDefinition"), ["/demos.example.com"]);
 }
 
-/// Rights in the whole cluster are gone before their ClusterServiceVersion is; in a namespace nobody can hold it up.
+/// Cluster-wide rights are deleted before their ClusterServiceVersion; rights in a namespace cannot delay its
+/// deletion.
 #[test]
 fn a_csv_goes_after_cluster_wide_rights_that_others_keep() {
     for (targets, kind, waits) in [(&[][..], "ClusterRole", true), (&["ns", "one"], "Role", false)] {

@@ -1,4 +1,5 @@
-//! What stops a ClusterServiceVersion and what does not: slips in the group, names that are taken, descriptions that were fine once.
+//! Problems that stop a ClusterServiceVersion or not: mistakes in the group, taken names, descriptions that
+//! became invalid.
 
 use std::sync::Arc;
 
@@ -216,7 +217,7 @@ fn who_goes_wakes_those_that_name_its_deployments() {
     assert_eq!(woken(csv("a", ""), csv("a", "")), ["a"]);
 }
 
-/// Tools look for these words, and golden records of upstream have them.
+/// Tools match these texts, and golden records of upstream contain them.
 #[test]
 fn what_apis_and_webhooks_lack_is_said_in_upstreams_words() {
     for (text, expected) in [

@@ -1,4 +1,4 @@
-//! ClusterServiceVersions that somebody passes off as copies.
+//! ClusterServiceVersions that users label as copies.
 
 use serde_json::{Value, json};
 

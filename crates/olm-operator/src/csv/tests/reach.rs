@@ -1,4 +1,5 @@
-//! Rights beyond the namespace: what a tenant of a target namespace may have put there before, and RBAC that somebody made by hand.
+//! Rights beyond the namespace: existing objects of tenants of a target namespace, and RBAC that users
+//! created.
 
 use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ fn role_name(env: &TestEnv) -> String {
     format!("a-demo-{}", made.next().expect("the plan made it"))
 }
 
-/// The name of the next counterpart of the demo, which anybody can work out.
+/// Returns the name of the next counterpart of the demo, which any user can compute.
 fn next_name() -> String {
     let mut env = prepared_for(&["ns"]).with(csv("a", ""));
     env.settle_for(5);
@@ -62,7 +63,7 @@ fn a_role_of_a_tenant_under_the_name_of_a_counterpart_is_not_filled() {
     assert_eq!(missing(&env), [told]);
 }
 
-/// A tenant makes a Role of that name, binds somebody to it, and deletes it again: the binding stays.
+/// A tenant creates a Role of that name, binds a user to it, and deletes it again: the binding remains.
 #[test]
 fn a_role_that_a_tenant_bound_beforehand_is_not_made_until_the_binding_is_gone() {
     let name = next_name();
@@ -82,7 +83,7 @@ fn a_role_that_a_tenant_bound_beforehand_is_not_made_until_the_binding_is_gone()
     assert_eq!(missing(&env), [""; 0]);
 }
 
-/// Nothing of it is watched.
+/// No object involved is watched.
 #[test]
 fn rights_made_by_hand_are_missed_within_a_minute() {
     let mut env = prepared_for(&["ns"]);

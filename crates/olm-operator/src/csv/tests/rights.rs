@@ -1,4 +1,4 @@
-//! No right comes into being because a ClusterServiceVersion says so.
+//! A ClusterServiceVersion alone grants no rights.
 
 mod grants;
 mod reads;
@@ -66,7 +66,7 @@ fn demo() -> Value {
     csv
 }
 
-/// The same as somebody makes them who sets no labels.
+/// The same objects as created by a user, without labels.
 fn unlabelled(namespace: &str, name: &str, rules: Value) -> [Value; 2] {
     labelled(namespace, name, rules, &[]).map(|mut object| {
         object["metadata"]["labels"] = json!({});
@@ -74,7 +74,7 @@ fn unlabelled(namespace: &str, name: &str, rules: Value) -> [Value; 2] {
     })
 }
 
-/// The demo and its rights in `ns`, all made by hand, with OLM's labels or without.
+/// The demo and its rights in `ns`, all created by a user, with or without OLM's labels.
 fn by_hand(targets: &[&str], is_labelled: bool) -> TestEnv {
     let mut env = prepared_for(targets);
     for target in targets.iter().filter(|target| **target != "ns") {
@@ -96,7 +96,7 @@ fn configmaps() -> Value {
     permission("demo", "", "configmaps")["rules"].clone()
 }
 
-/// What the status reports of rights that are missing beyond the namespace.
+/// Returns the messages of the status about missing rights beyond the namespace.
 fn missing(env: &TestEnv) -> Vec<String> {
     let status = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
     let rows = status["requirementStatus"].as_array().into_iter().flatten();
@@ -178,7 +178,8 @@ fn installed_in(targets: &[&str]) -> TestEnv {
     env
 }
 
-/// The ClusterServiceVersion asks for other rules, and its namespace has a Role with them that a tenant made.
+/// Makes the ClusterServiceVersion request other rules; its namespace has a Role with them that a tenant
+/// created.
 fn ask_for_secrets(env: &mut TestEnv) {
     let wide = permission("demo", "", "secrets");
     put_all(
@@ -244,8 +245,8 @@ fn arch_006_a_csv_applied_by_hand_runs_once_its_rights_are_there_whoever_made_th
     succeeded(&env, "a");
 }
 
-/// Everything that this operator makes of accounts and RBAC, in every story: only what takes no rules from a
-/// ClusterServiceVersion, and counterparts of what an InstallPlan made.
+/// Checks all accounts and RBAC that this operator creates in every story. Each takes no rules from a
+/// ClusterServiceVersion, or is a counterpart of an object of an InstallPlan.
 #[test]
 fn arch_004_accounts_and_rbac_are_made_only_where_they_take_no_rules_from_a_csv() {
     /// Shapes that are fixed here; nothing in them comes from a ClusterServiceVersion but its name.
@@ -300,7 +301,7 @@ fn arch_004_accounts_and_rbac_are_made_only_where_they_take_no_rules_from_a_csv(
     assert_eq!(seen, BTreeSet::from([FIXED[0], FIXED[1], "counterpart"]));
 }
 
-/// What the deployed program may do says the same.
+/// The rights of the deployed program match.
 #[test]
 fn arch_007_the_deployed_program_may_not_write_service_accounts() {
     let path = concat!(
@@ -325,7 +326,8 @@ fn arch_007_the_deployed_program_may_not_write_service_accounts() {
     }
 }
 
-/// As upstream: a Role is carried by its labels, which an admission policy guards, under its own name.
+/// A Role with the labels is replicated under its own name, as in upstream; an admission policy restricts the
+/// labels.
 #[test]
 fn labelled_roles_made_by_hand_are_carried_wherever_the_group_sends_the_operator() {
     for (targets, outside) in [

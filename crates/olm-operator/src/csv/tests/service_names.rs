@@ -115,7 +115,8 @@ fn a_successor_takes_the_service_over_under_the_other_name() {
     assert_eq!((env.status("a").as_str(), served_by(&env)), ("gone", "b".into()));
 }
 
-/// Who waits hears of a rival that gave the Deployment up, though nothing else of it changed.
+/// A waiting ClusterServiceVersion is triggered when a rival drops the Deployment, even if nothing else
+/// changes.
 #[test]
 fn who_waits_hears_of_a_rival_that_has_another_deployment_now() {
     let mut env = prepared().with(serving_from("a", "de.mo"));

@@ -51,7 +51,7 @@ fn assert_apart(first: &Value, second: &Value) {
         assert_eq!(phases(&env), [running(stays)]);
         assert_eq!(env.names("Deployment"), [format!("{}/demo", key(stays).0)]);
         assert_eq!(env.names("CustomResourceDefinition"), ["/demos.example.com"]);
-        // A later look comes to the same.
+        // A later reconcile comes to the same result.
         env.kill();
         env.settle_for(60);
         assert_eq!(phases(&env), [running(stays)]);
@@ -80,7 +80,7 @@ fn mt_001_mt_003_two_versions_that_need_a_definition_of_others_are_installed_sid
     assert_apart(&needing("ns", "a", "1.0.0"), &needing("two", "b", "2.0.0"));
 }
 
-/// Where there is but one definition, a version whose API is not in it waits, and disturbs nobody.
+/// With only one definition, a version whose API is not in it waits, and affects no other tenant.
 #[test]
 fn mt_004_a_version_with_an_api_that_the_definition_lacks_is_not_installed_beside_another() {
     let mut newer = of("two", "b", "2.0.0");
