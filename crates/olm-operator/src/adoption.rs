@@ -53,12 +53,12 @@ pub(crate) struct Observed {
     pub(crate) owned: Vec<(String, Labelled)>,
 }
 
-/// An object that may be a component.
+/// An object that may become a component.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Labelled {
     pub(crate) target: Target,
     pub(crate) uid: Option<String>,
-    /// Its labels of components.
+    /// Its component labels.
     pub(crate) labels: BTreeSet<String>,
     /// Other namespaces that a CustomResourceDefinition lists as the origin of one of its
     /// ClusterServiceVersions. A label with a truncated name may belong to one of them.
@@ -66,7 +66,7 @@ pub(crate) struct Labelled {
 }
 
 impl Labelled {
-    /// `object` as it is in a store; `None` when it is on its way out.
+    /// Reads `object` from a store; `None` while it is being deleted.
     pub(crate) fn of<K: Resource<DynamicType = ()>>(object: &K) -> Option<Self> {
         let metadata = object.meta();
         let name = metadata.name.as_deref().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Labelled {
                 None => Target::cluster::<K>(name),
             },
             uid: metadata.uid.clone(),
-            // All of them: what is there is not to be written again.
+            // All of them, so that existing labels are not written again.
             labels: metadata
                 .labels
                 .iter()

@@ -57,7 +57,7 @@ pub(crate) enum ServedBy {
 }
 
 impl ServedBy {
-    /// Its place in the stores.
+    /// Its key in the stores.
     pub(crate) fn stored(&self) -> NamespacedName {
         match self {
             Self::CustomResourceDefinition(name) | Self::ApiService(name) => {
@@ -84,7 +84,7 @@ impl ServedBy {
         }
     }
 
-    /// The reference to it as the owner of a ClusterRole, so that garbage collection takes that along.
+    /// Owner reference for a ClusterRole, so that garbage collection deletes it with the object.
     fn reference(&self, uid: String) -> OwnerReference {
         let (api_version, kind) = match self {
             Self::CustomResourceDefinition(_) => (
@@ -113,12 +113,12 @@ impl fmt::Display for ServedBy {
     }
 }
 
-/// An API that users get rights on.
+/// An API on which users get rights.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProvidedApi {
     /// Prefix of the names of its ClusterRoles; the version follows it.
     pub(crate) name: String,
-    /// Plural of its objects.
+    /// Plural name of the kind.
     pub(crate) resource: String,
     pub(crate) key: ApiKey,
 }
@@ -127,11 +127,11 @@ pub(crate) struct ProvidedApi {
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) served_by: ServedBy,
-    /// The uid of what serves them.
+    /// The uid of the object that serves them.
     pub(crate) uid: String,
-    /// The APIs, each name and version once.
+    /// The APIs, without duplicates of name and version.
     pub(crate) apis: Vec<ProvidedApi>,
-    /// By name: ClusterRoles with OLM's mark that have a name of theirs.
+    /// OLM's ClusterRoles with one of the wanted names, by name.
     pub(crate) found: BTreeMap<String, Arc<ClusterRole>>,
     /// ClusterRoles that no API needs any more. For an APIService: its owner serves others, or grants no
     /// rights on its group any more. For a definition that came with no ClusterServiceVersion: none claims to
@@ -144,7 +144,7 @@ pub(crate) struct Observed {
 
 pub(crate) struct ApiRoles {
     pub(crate) stores: Stores,
-    /// ClusterRoles of APIs by what serves them ([`observe::by_owner`]).
+    /// ClusterRoles of APIs by the object that serves them ([`observe::by_owner`]).
     pub(crate) made: Index<ClusterRole>,
 }
 

@@ -78,13 +78,13 @@ impl Args {
         })
     }
 
-    /// Namespaces that keep copies where these are switched off.
+    /// Namespaces that keep copies although copying is disabled.
     pub(crate) fn protected_namespaces(&self) -> BTreeSet<String> {
         let names = self.protected_copied_csv_namespaces.split(',').map(str::trim);
         names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Flags that were given and have no effect.
+    /// Returns the given flags that have no effect.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [
             ("--interval", self.interval.is_some()),

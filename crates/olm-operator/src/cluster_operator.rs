@@ -38,7 +38,7 @@ pub(crate) struct Reports {
     pub(crate) cluster_operators: ClusterOperators,
     pub(crate) settings: ReportSettings,
     pub(crate) first_rounds: FirstRounds,
-    /// When this process began to work.
+    /// Start time of this process.
     pub(crate) since: Instant,
 }
 

@@ -9,7 +9,7 @@ use olm_api::labels;
 /// object could add thousands.
 pub(crate) const MAX_LABELS: usize = 64;
 
-/// The labels of an object that count.
+/// Returns the component labels of an object that count.
 pub(crate) fn labels_of(metadata: &ObjectMeta) -> impl Iterator<Item = &str> {
     let all = metadata.labels.iter().flatten().map(|(key, _)| key.as_str());
     all.filter(|key| labels::operator_of_component(key).is_some())
@@ -35,7 +35,8 @@ pub(crate) fn all_labels(metadata: &ObjectMeta) -> BTreeSet<String> {
         .collect()
 }
 
-/// Names of this many bytes and more may have been cut, also by what was trimmed then.
+/// Names of this length in bytes and more may have been truncated, considering characters trimmed after the
+/// truncation.
 const CUT_FROM: usize = 60;
 
 /// True when an Operator of this name may belong to `namespace`. The name is `<package>.<namespace>`,
@@ -45,7 +46,7 @@ pub(crate) fn is_own(operator: &str, namespace: &str) -> bool {
     if operator.len() >= CUT_FROM {
         return dots.any(|(at, _)| namespace.starts_with(operator.get(at + 1..).unwrap_or_default()));
     }
-    // Names of namespaces have no dots.
+    // Names of namespaces contain no dots.
     dots.next_back()
         .is_some_and(|(at, _)| operator.get(at + 1..) == Some(namespace))
 }

@@ -46,14 +46,15 @@ use crate::{
 /// namespaces, may refuse ten thousand copies.
 const REFUSED_BACKOFF: Duration = Duration::from_secs(5);
 
-/// One copy. Tens of thousands can wait at once, each in several tables of a queue, and share their texts.
+/// Key of one copy. Tens of thousands may be queued at once, each in several tables, so they share their
+/// texts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CopyKey {
     /// Namespace of the original; namespaces take turns by it.
     pub(crate) from: Arc<str>,
-    /// Name of both.
+    /// Name of original and copy.
     pub(crate) name: Arc<str>,
-    /// Namespace of the copy, another one.
+    /// Namespace of the copy; differs from `from`.
     pub(crate) to: Arc<str>,
 }
 
@@ -75,22 +76,22 @@ impl fmt::Display for CopyKey {
     }
 }
 
-/// One copy and what decides about it.
+/// A copy, and the input of decisions about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) key: CopyKey,
     /// Object with the name of the copy in the namespace of the original.
     pub(crate) original: Option<Arc<Sketch>>,
-    /// The OperatorGroups beside the original.
+    /// The OperatorGroups in the namespace of the original.
     pub(crate) groups: Vec<Arc<OperatorGroup>>,
-    /// The namespace of the copy exists and is not on its way out.
+    /// True when the namespace of the copy exists and is not being deleted.
     pub(crate) namespace_takes: bool,
     /// Object with the name of the copy in the target namespace.
     pub(crate) there: Option<Arc<Sketch>>,
     /// True when OLMConfig disables copies of operators for all namespaces, and the namespace is not
     /// protected.
     pub(crate) is_switched_off: bool,
-    /// When the original will have been in its phase for long enough; `None` when copies may show it.
+    /// Time until the original has been in its phase for long enough; `None` when copies may show it.
     pub(crate) settles_in: Option<Duration>,
     /// Content for the copy; only present when the copy must be written.
     pub(crate) content: Option<Arc<Content>>,
@@ -99,7 +100,7 @@ pub(crate) struct Observed {
 pub(crate) struct CopiedCsvs {
     pub(crate) stores: Stores,
     pub(crate) contents: Contents,
-    /// Namespaces that keep copies of operators for all namespaces where these are switched off.
+    /// Namespaces that keep copies of operators for all namespaces although copying is disabled.
     pub(crate) protected: Arc<BTreeSet<String>>,
 }
 

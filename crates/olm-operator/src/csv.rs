@@ -53,7 +53,7 @@ use olm_runtime::{
 
 use crate::csv::{decide::transitions::Verdict, observe::Reader, observed::Observed};
 
-/// Field manager of what an install applies.
+/// Field manager of the applies of an install.
 pub(crate) const FIELD_MANAGER: &str = labels::FIELD_MANAGER_CSV;
 
 pub(crate) struct Csv {

@@ -22,15 +22,15 @@ use olm_api::{
 use olm_runtime::store::{Projected, Projection};
 use serde::Serialize;
 
-/// A ClusterServiceVersion as its store keeps it.
+/// Summary of a ClusterServiceVersion, as kept in its store.
 pub(crate) type Sketch = Projected<CsvSketch>;
 
 /// Summary of a ClusterServiceVersion, besides names, uid and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CsvSketch {
-    /// Hash of the labels, annotations and spec that a copy has or is to have.
+    /// Hash of the labels, annotations and spec that a copy has or must have.
     pub(crate) content: u64,
-    /// Hash of the status that a copy has or is to have.
+    /// Hash of the status that a copy has or must have.
     pub(crate) status: u64,
     pub(crate) role: Role,
 }
@@ -40,11 +40,11 @@ pub(crate) struct CsvSketch {
 pub(crate) enum Role {
     /// A copy.
     Copy(Copied),
-    /// None.
+    /// No copy.
     Original(Box<Original>),
 }
 
-/// The marks of a copy.
+/// The identifying fields of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Copied {
     /// Namespace of the original.
@@ -58,7 +58,7 @@ pub(crate) struct Copied {
 /// Fields of an original that determine its copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Original {
-    /// It bears the label of copies and the finalizer that no copy has.
+    /// True when it has the label of copies and the finalizer that no copy has.
     pub(crate) is_mislabelled: bool,
     /// See [`held_copy`].
     pub(crate) held_copy: Option<Vec<String>>,
@@ -67,7 +67,7 @@ pub(crate) struct Original {
     /// Its annotation `olm.operatorNamespace`.
     pub(crate) group_namespace: Option<String>,
     pub(crate) stage: Stage,
-    /// Since when it is in its phase.
+    /// Start time of its phase.
     pub(crate) since: Option<Timestamp>,
 }
 
@@ -78,9 +78,9 @@ pub(crate) enum Stage {
     Unseen,
     /// It provides an API that another group provides already.
     Rival,
-    /// It does not fit its OperatorGroup.
+    /// It does not match its OperatorGroup.
     Unfit,
-    /// It is in a phase that it should soon leave.
+    /// It is in a transient phase.
     Moving,
     /// It has succeeded or failed.
     Resting,
@@ -127,7 +127,7 @@ impl CsvSketch {
         }
     }
 
-    /// Its marks as a copy; `None` when it passes for none.
+    /// Returns its fields as a copy; `None` for an original.
     pub(crate) fn copied(&self) -> Option<&Copied> {
         match &self.role {
             Role::Copy(copied) => Some(copied),
@@ -136,7 +136,8 @@ impl CsvSketch {
     }
 }
 
-/// Copies have the label and never OLM's finalizer. One whose label was taken off is known by its status and its annotation.
+/// Copies have the label and never OLM's finalizer. A copy whose label was removed is identified by its
+/// status and its annotation.
 fn copied(csv: &ClusterServiceVersion) -> Option<Copied> {
     if has_finalizer(csv) {
         return None;
@@ -203,7 +204,7 @@ fn stage(csv: &ClusterServiceVersion) -> Stage {
     }
 }
 
-/// Labels of a copy: those of the original but for components of Operators, and where it comes from.
+/// Returns the labels of a copy: those of the original without component labels, and its origin.
 pub(crate) fn copied_labels(original: &ObjectMeta) -> BTreeMap<String, String> {
     let own = original.labels.clone().unwrap_or_default();
     let mut kept: BTreeMap<String, String> = own

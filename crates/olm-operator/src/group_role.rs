@@ -43,13 +43,14 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) key: NamespacedName,
-    /// `None` when it is gone.
+    /// `None` when it was deleted.
     pub(crate) group: Option<Arc<OperatorGroup>>,
-    /// APIs that its list names and those its members own, whatever their phase, as far as they fit.
+    /// APIs in the group's list and owned by its members in any phase, up to the limit.
     pub(crate) apis: ApiSet,
     /// Number of APIs that do not fit.
     pub(crate) left_out: usize,
-    /// By name: those that have the names of its ClusterRoles; of a group that is gone, those that bear its owner labels.
+    /// ClusterRoles by name: those with the names of its ClusterRoles, or, for a deleted group, those with
+    /// its owner labels.
     pub(crate) found: BTreeMap<String, Arc<ClusterRole>>,
 }
 

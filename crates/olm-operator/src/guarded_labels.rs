@@ -1,4 +1,5 @@
-//! Logs once whether an admission policy guards the labels by which Roles are carried to other namespaces (decision record 0044).
+//! Logs once whether an admission policy restricts the labels by which Roles are replicated to other
+//! namespaces (decision record 0044).
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::{Api, Client};

@@ -23,7 +23,7 @@ const NO_VERSION: &str = "0.0.0";
 /// reported.
 const MAX_VERSION_BYTES: usize = 63;
 
-/// Adds the metrics of `csvs`, in which there are no copies.
+/// Registers the metrics of `csvs`, a store without copies.
 pub(crate) fn register(metrics: &Metrics, csvs: &Store<ClusterServiceVersion>) {
     let all = csvs.clone();
     metrics.gauges(
@@ -67,13 +67,13 @@ pub(crate) fn register(metrics: &Metrics, csvs: &Store<ClusterServiceVersion>) {
     });
 }
 
-/// The series of a ClusterServiceVersion that was looked at.
+/// Series of a ClusterServiceVersion that was reconciled.
 fn succeeded(csv: &Arc<ClusterServiceVersion>) -> Option<([String; 3], i64)> {
     let phase = csv.phase();
     (*phase != Phase::None).then(|| (identity(csv), i64::from(*phase == Phase::Succeeded)))
 }
 
-/// The series of one that was looked at and is not where it should be.
+/// Series of a ClusterServiceVersion that was reconciled and has not succeeded.
 fn abnormal(csv: &Arc<ClusterServiceVersion>) -> Option<([String; 5], i64)> {
     let phase = csv.phase();
     if matches!(phase, Phase::None | Phase::Succeeded) {

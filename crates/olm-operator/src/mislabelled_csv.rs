@@ -65,7 +65,7 @@ fn find(stores: &Stores, key: &NamespacedName) -> Option<Arc<Sketch>> {
         .filter(|found| is_mislabelled(found))
 }
 
-/// True when it has the label, and the finalizer that no copy has, or is a copy that has it.
+/// True when it has the label, and the finalizer that no copy has, or is a copy with the finalizer.
 fn is_mislabelled(found: &Sketch) -> bool {
     let original = found.original();
     original.is_some_and(|original| original.is_mislabelled || original.held_copy.is_some())
@@ -75,7 +75,8 @@ fn about(found: &Sketch) -> ObjectReference {
     reference::<ClusterServiceVersion>(&found.key(), found.uid())
 }
 
-/// The label comes off, or the finalizer of a copy; the controllers of ClusterServiceVersions go on from there.
+/// Removes the label, or the finalizer of a copy; the controllers of ClusterServiceVersions continue from
+/// there.
 pub(crate) fn decide(found: &Sketch) -> Plan {
     let target = Target::of::<ClusterServiceVersion>(found.namespace(), found.name());
     let guard = Guard {

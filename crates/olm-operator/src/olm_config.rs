@@ -38,24 +38,24 @@ use crate::{
     stores::Stores,
 };
 
-/// The one key of this controller.
+/// The only key of this controller.
 pub(crate) fn key() -> NamespacedName {
     NamespacedName::cluster(OLM_CONFIG_NAME)
 }
 
 pub(crate) struct OlmConfigs {
     pub(crate) stores: Stores,
-    /// Namespaces that keep copies where these are switched off.
+    /// Namespaces that keep copies although copying is disabled.
     pub(crate) protected: Arc<BTreeSet<String>>,
 }
 
-/// The setting and what decides about its status.
+/// The setting and the input for its status.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) config: Arc<OLMConfig>,
-    /// Operators for all namespaces that can be copied.
+    /// Operators for all namespaces that may be copied.
     pub(crate) operators: Vec<Arc<Sketch>>,
-    /// Their copies are where the setting wants them, and nowhere else.
+    /// True when copies exist exactly where the setting requires them.
     pub(crate) is_in_force: bool,
 }
 
@@ -102,7 +102,7 @@ fn can_be_copied(sketch: &Sketch) -> bool {
     matches!(stage, Some(Stage::Moving | Stage::Resting)) && !sketch.is_deleting()
 }
 
-/// Operators for all namespaces that can be copied.
+/// Returns the operators for all namespaces that may be copied.
 fn operators(stores: &Stores) -> Vec<Arc<Sketch>> {
     let namespaces: BTreeSet<String> = stores
         .groups

@@ -47,7 +47,7 @@ pub(crate) struct Operators {
     pub(crate) index: ComponentIndex,
 }
 
-/// An Operator and what belongs to it.
+/// An Operator and its components.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) name: String,
@@ -62,11 +62,11 @@ pub(crate) struct Observed {
 pub(crate) struct Known {
     /// Time of the last report that the status does not list all components.
     pub(crate) told: Option<Timestamp>,
-    /// The status was written.
+    /// True when the status was written.
     pub(crate) written: bool,
-    /// Since when a status that was written before this process is not what it should be.
+    /// Time since a status of an earlier process is outdated.
     pub(crate) outdated_since: Option<Timestamp>,
-    /// The status was right, once.
+    /// True when the status was correct at some time.
     pub(crate) was_right: bool,
     /// Time since no object requires it.
     pub(crate) unheld_since: Option<Timestamp>,
@@ -83,7 +83,7 @@ impl Known {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {
     pub(crate) known: Known,
-    /// The Operator is deleted.
+    /// True when the Operator is being deleted.
     pub(crate) goes: bool,
 }
 
@@ -107,7 +107,7 @@ impl Reconciler for Operators {
         };
         let operator = self.stores.operators.get_key(key);
         let found = components::find(&self.index, &key.name, &label);
-        // It may have been there a moment ago.
+        // It may have existed a moment ago.
         let nothing = operator.is_none() && found.total == 0;
         Ok((!nothing).then(|| Observed {
             name: key.name.clone(),

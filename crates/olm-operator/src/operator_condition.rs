@@ -41,10 +41,10 @@ use crate::stores::Stores;
 /// Time in which the Role and RoleBinding should follow a new OperatorCondition.
 const RBAC_GRACE: Duration = Duration::from_secs(5);
 
-/// Field manager of what this controller applies.
+/// Field manager of this controller's applies.
 pub(crate) const FIELD_MANAGER: &str = "olm-operator/operator-condition";
 
-/// Everything that is called like one ClusterServiceVersion.
+/// All objects with the name of one ClusterServiceVersion.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observed {
     pub(crate) namespace: String,
@@ -54,9 +54,9 @@ pub(crate) struct Observed {
     /// The ClusterServiceVersion, unless it is a copy.
     pub(crate) csv: Option<Arc<ClusterServiceVersion>>,
     pub(crate) condition: Option<Arc<OperatorCondition>>,
-    /// The Role for that.
+    /// The Role to write it.
     pub(crate) role: Option<Arc<Role>>,
-    /// The RoleBinding for that.
+    /// The RoleBinding to write it.
     pub(crate) binding: Option<Arc<RoleBinding>>,
 }
 
@@ -127,7 +127,7 @@ impl OperatorConditions {
     }
 }
 
-/// True when Role and RoleBinding have had time to be made and to come by the watch.
+/// True when Role and RoleBinding should have been created and observed by now.
 fn is_settled(observed: &Observed, now: Timestamp) -> bool {
     let condition = observed.condition.as_ref();
     let created = condition.and_then(|condition| condition.creation_timestamp());
@@ -136,7 +136,7 @@ fn is_settled(observed: &Observed, now: Timestamp) -> bool {
     })
 }
 
-/// Reads stores; nothing else.
+/// Reads only stores.
 pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let namespace = stores
         .namespaces

@@ -55,7 +55,7 @@ pub(crate) enum Targets {
     /// The selector of the group is invalid, and no targets were resolved before. Contains a message for
     /// users.
     Invalid(String),
-    /// These; empty when nothing is selected, `""` alone for all.
+    /// These namespaces; empty when nothing is selected, only `""` for all.
     Namespaces(BTreeSet<String>),
 }
 
@@ -65,17 +65,17 @@ pub(crate) struct Group {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
-    /// Its resourceVersion, the precondition of a change to its list of APIs.
+    /// Its resourceVersion, the precondition of changes of its list of APIs.
     pub(crate) resource_version: Option<String>,
     /// Namespaces where its operators work.
     pub(crate) targets: Targets,
-    /// Labels it selects its namespaces by, if it does so.
+    /// Label selector of its namespaces, if it has one.
     pub(crate) selector: Option<LabelSelector>,
-    /// The list of provided APIs is the user's.
+    /// True when users maintain the list of provided APIs.
     pub(crate) static_apis: bool,
-    /// Failed operators may be upgraded (`upgradeStrategy`).
+    /// True when failed operators may be upgraded (`upgradeStrategy`).
     pub(crate) fail_forward: bool,
-    /// The account whose rights limit installs; `None` when OLM writes with its own.
+    /// The account whose rights limit installs; `None` when OLM's own account is used.
     pub(crate) service_account: Option<String>,
     /// True while the status does not name that account. Until it does, nothing is written for members.
     pub(crate) awaits_service_account: bool,
@@ -147,7 +147,7 @@ impl Group {
         }
     }
 
-    /// The targets as they count for intersection with other groups.
+    /// Returns the targets for the intersection with other groups.
     pub(crate) fn intersection(&self) -> NamespaceSet {
         match &self.targets {
             Targets::Namespaces(targets) => NamespaceSet::of_group(&self.namespace, targets.iter().cloned()),
@@ -156,7 +156,7 @@ impl Group {
     }
 }
 
-/// True for the one name that means all namespaces.
+/// True for the only name that means all namespaces.
 pub(crate) fn is_all<'a>(mut targets: impl Iterator<Item = &'a String>) -> bool {
     targets.next().is_some_and(|first| first == NAMESPACE_ALL) && targets.next().is_none()
 }
@@ -172,7 +172,7 @@ pub(crate) fn provided_apis(group: &OperatorGroup) -> ApiSet {
 
 pub(crate) struct OperatorGroups {
     pub(crate) stores: Stores,
-    /// For the accounts that groups name.
+    /// For reads of the accounts that groups name.
     pub(crate) client: Client,
 }
 

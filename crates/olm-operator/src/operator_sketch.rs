@@ -10,7 +10,7 @@ use olm_runtime::store::{Projected, Projection};
 
 use crate::csv_sketch::hash;
 
-/// An Operator as its store keeps it.
+/// Summary of an Operator, as kept in its store.
 pub(crate) type OperatorSketch = Projected<KeptOperator>;
 
 /// Summary of an Operator, besides name, uid and version.
@@ -21,7 +21,7 @@ pub(crate) struct KeptOperator {
     pub(crate) status: StatusHash,
 }
 
-/// Hash of what the status lists, and of how it is found.
+/// Hash of the components in the status, and of their selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StatusHash(u64);
 

@@ -40,7 +40,7 @@ pub(crate) enum CallerKind {
     MutatingWebhook,
 }
 
-/// One of them.
+/// Key of an APIService or webhook configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CallerKey {
     pub(crate) kind: CallerKind,
@@ -67,7 +67,7 @@ impl fmt::Display for CallerKey {
     }
 }
 
-/// One whose owner is gone.
+/// An object whose owner was deleted.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     key: CallerKey,
@@ -118,7 +118,7 @@ impl Reconciler for OrphanedCallers {
         }
     }
 
-    /// The object, if its owner is gone.
+    /// Returns the object, if its owner was deleted.
     async fn observe(&self, key: &CallerKey) -> Result<Option<Observed>, ObserveError> {
         let Some(found) = self.metadata(key).filter(|it| it.deletion_timestamp.is_none()) else {
             return Ok(None);

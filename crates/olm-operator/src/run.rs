@@ -1,4 +1,4 @@
-//! Builds the stores, waits until all are ready, starts the controllers. No decisions.
+//! Builds the stores, waits until all are ready, and starts the controllers. No decisions.
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +51,7 @@ const WORKERS_OF_A_NAMESPACE: usize = 2;
 
 /// Concurrent writes of copies; they mostly wait for the API server.
 const WORKERS_OF_COPIES: usize = 16;
-/// The same for originals of one namespace.
+/// Concurrent writes of copies for the originals of one namespace.
 const COPIES_OF_A_NAMESPACE: usize = 12;
 
 /// The queues of the controllers.
@@ -59,12 +59,12 @@ const COPIES_OF_A_NAMESPACE: usize = 12;
 pub(crate) struct Queues {
     pub(crate) csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) copies: Queue<CopyKey>,
-    /// ClusterServiceVersions that pass for copies.
+    /// ClusterServiceVersions with the label of copies.
     pub(crate) mislabelled_csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) groups: Queue<olm_runtime::NamespacedName>,
     pub(crate) conditions: Queue<olm_runtime::NamespacedName>,
     pub(crate) namespaces: Queue<olm_runtime::NamespacedName>,
-    /// APIServices and configurations of webhooks whose owner may be gone.
+    /// APIServices and webhook configurations whose owner may have been deleted.
     pub(crate) orphaned_callers: Queue<CallerKey>,
     pub(crate) olm_configs: Queue<olm_runtime::NamespacedName>,
     /// OperatorGroups, for their ClusterRoles.
@@ -74,7 +74,7 @@ pub(crate) struct Queues {
     pub(crate) operators: Queue<olm_runtime::NamespacedName>,
     /// Namespaces whose operators may lack components.
     pub(crate) adoptions: Queue<olm_runtime::NamespacedName>,
-    /// ClusterOperators that are reported to.
+    /// ClusterOperators with reports.
     pub(crate) cluster_operators: Queue<olm_runtime::NamespacedName>,
 }
 
@@ -161,7 +161,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 /// Settings of the controllers, from the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Namespaces that keep copies of ClusterServiceVersions where these are switched off.
+    /// Namespaces that keep copies of ClusterServiceVersions although copying is disabled.
     pub protected: BTreeSet<String>,
     /// ClusterOperators for reports on OLM.
     pub reports: ReportSettings,
@@ -181,7 +181,8 @@ impl Settings {
     }
 }
 
-/// The stores, wired to the queues and to `metrics`, and what starts the controllers once the stores are ready.
+/// Returns the stores, connected to the queues and to `metrics`, and a function that starts the controllers
+/// once the stores are ready.
 pub fn controllers(
     client: &kube::Client,
     settings: Settings,

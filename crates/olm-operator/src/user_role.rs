@@ -76,7 +76,7 @@ pub(crate) struct TakenNames {
 pub(crate) struct Verdict {
     /// Names that others own, according to OLM's stores.
     pub(crate) taken: BTreeSet<String>,
-    /// Names of what the plan writes, in its order.
+    /// Names of the ClusterRoles that the plan writes, in order.
     pub(crate) written: Vec<String>,
     /// State of the last reconcile.
     pub(crate) before: TakenNames,

@@ -24,9 +24,9 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 
 const HOME: &str = "bench-copies";
 const OPERATORS: usize = 5;
-/// The copies are what they are to be when nothing was written for so long.
+/// Time without a write after which the copies are considered complete.
 const QUIET: Duration = Duration::from_secs(8);
-/// The description and the annotation of the corpus, on average.
+/// Average size of the corpus's descriptions and annotations, in bytes.
 const DESCRIPTION: usize = 5_000;
 const ANNOTATION: usize = 2_600;
 /// Maximum cost of a copy in bytes.
@@ -39,7 +39,7 @@ struct Server {
     namespaces: usize,
     versions: AtomicU64,
     writes: AtomicUsize,
-    /// The version of the originals; one before they are there.
+    /// The version of the originals; one before they exist.
     changes: watch::Sender<u64>,
 }
 
@@ -90,7 +90,7 @@ impl Server {
         self.versions.fetch_add(1, Relaxed).to_string()
     }
 
-    /// A watch ends with each piece of news, and another begins.
+    /// Each watch response ends after one event, and another watch starts.
     async fn news_of_originals(&self, query: &str) -> Response {
         let from = query
             .split('&')
@@ -123,7 +123,7 @@ impl Server {
         })
     }
 
-    /// The copy after this write.
+    /// Returns the copy after this write.
     fn written(&self, mut sent: Value, is_status: bool) -> Value {
         let metadata = &sent["metadata"];
         let [namespace, name] =
@@ -214,7 +214,7 @@ fn memory() -> f64 {
     kib * 1024.0
 }
 
-/// Waits until nothing is written any more.
+/// Waits until there are no more writes.
 async fn quiet(server: &Server, at_least: usize) {
     loop {
         let before = server.writes.load(Relaxed);

@@ -121,9 +121,9 @@ fn is_own(label: &str, namespace: &str) -> bool {
     labels::operator_of_component(label).is_some_and(|operator| component::is_own(operator, namespace))
 }
 
-/// A Subscription and the plan it refers to are components; plans before that are no more.
+/// Labels a Subscription and the InstallPlan it refers to as components. Older plans lose the label.
 fn adopt_installs(observed: &Observed, patches: &mut Patches) {
-    // By label, as two Subscriptions may be about one package.
+    // Grouped by label, because two Subscriptions may be for one package.
     let mut referred: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for subscription in &observed.subscriptions {
         let Some(label) = labels::component_label(&subscription.spec.name, &observed.namespace) else {
@@ -145,7 +145,7 @@ fn adopt_installs(observed: &Observed, patches: &mut Patches) {
         for plan in current {
             patches.add_to(plan.as_ref(), &label);
         }
-        // A later one is on its way to be referred to.
+        // A newer plan will soon be the one referred to.
         for plan in others.into_iter().filter(|plan| Some(generation(plan)) < newest) {
             patches.remove_from(plan.as_ref(), &label);
         }
@@ -161,7 +161,7 @@ fn plan_of(subscription: &Subscription) -> Option<&str> {
 #[derive(Default)]
 struct Patches(BTreeMap<String, Patch>);
 
-/// Labels of one object.
+/// Pending label changes of one object.
 struct Patch {
     target: Target,
     uid: Option<String>,
@@ -187,7 +187,7 @@ impl Patches {
         }
     }
 
-    /// Takes off the labels of a namespace but for these.
+    /// Removes the labels of a namespace, except these.
     fn remove_own(&mut self, object: &Labelled, namespace: &str, kept: &BTreeSet<String>) {
         let is_anothers = |label: &str| object.others.iter().any(|other| is_own(label, other));
         let own = object.labels.iter().filter(|label| is_own(label, namespace));

@@ -22,7 +22,7 @@ use crate::{
     stores::Stores,
 };
 
-/// Finds what has no namespace by that of its owner.
+/// Indexes cluster-scoped objects by the namespace of their owner.
 pub(crate) struct OwnedIndex {
     cluster_roles: Index<ClusterRole>,
     cluster_role_bindings: Index<ClusterRoleBinding>,
@@ -45,7 +45,7 @@ fn namespace_of_owner<K: Resource>(object: &K) -> BTreeSet<String> {
     owner.map(|owner| owner.namespace).into_iter().collect()
 }
 
-/// `None` where nothing is installed.
+/// Observes a namespace; `None` if nothing is installed there.
 pub(super) fn observe(stores: &Stores, index: &OwnedIndex, namespace: &str) -> Option<Observed> {
     let mut csvs = stores.csvs.list_in(namespace);
     csvs.retain(|csv| !csv.is_copied() && csv.metadata.deletion_timestamp.is_none());
@@ -63,7 +63,7 @@ pub(super) fn observe(stores: &Stores, index: &OwnedIndex, namespace: &str) -> O
     })
 }
 
-/// Objects of ClusterServiceVersions in the making.
+/// Collects the objects of ClusterServiceVersions.
 struct Owned<'a> {
     namespace: &'a str,
     /// ClusterServiceVersions that have labels to pass on, by name.
@@ -101,8 +101,8 @@ impl<'a> Owned<'a> {
         self.found
     }
 
-    /// In the namespace belongs what refers to its owner. ServiceAccounts do, too, but this program may not write them: their plan
-    /// sees to the label.
+    /// Adds namespaced objects, which refer to their owner. ServiceAccounts are not included, because this
+    /// program may not write them: their InstallPlan sets the label.
     fn add_referring<K: Resource<DynamicType = ()>>(&mut self, store: &Store<K>) {
         for object in store.list_in(self.namespace) {
             for owner in owner::references(object.meta()) {

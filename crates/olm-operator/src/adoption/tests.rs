@@ -1,4 +1,4 @@
-//! Labels of components that are missing, on the cluster in memory.
+//! Missing component labels, on the cluster in memory.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
 
 const LABEL: &str = "operators.coreos.com/demo.ns";
 
-/// The demo as it was before anything bore a label.
+/// The demo before anything had a label.
 fn unlabelled() -> TestEnv {
     let mut env = TestEnv::new();
     env.put(group("ns", "og", &["ns"]));
@@ -43,7 +43,7 @@ fn adopted() -> TestEnv {
     env
 }
 
-/// `Kind namespace/name` of everything that bears a label.
+/// Returns `Kind namespace/name` of all objects with a label.
 fn bearing(env: &TestEnv, label: &str) -> Vec<String> {
     let all = env.objects.iter();
     all.filter(|(_, object)| !object["metadata"]["labels"][label].is_null())
@@ -205,7 +205,7 @@ fn a_refused_label_holds_no_other_up() {
     assert_eq!(bearing(&env, LABEL).len(), 10);
 }
 
-/// The labels of components that an object bears.
+/// Returns the component labels of an object.
 fn labels_of(env: &TestEnv, kind: &str, namespace: &str, name: &str) -> Vec<String> {
     let found = env.get(kind, namespace, name).unwrap();
     let labels = found["metadata"]["labels"].as_object().into_iter().flatten();
@@ -282,7 +282,7 @@ fn what_outlives_its_owner_bears_of_its_labels_those_of_its_namespace_and_none_f
     );
 }
 
-/// `shared` is the name of a label that was cut, so that it may be of either namespace.
+/// `shared` is a truncated label name that may belong to either namespace.
 #[test]
 fn a_label_that_may_be_another_namespaces_stays() {
     let shared = format!("operators.coreos.com/{}.n", "p".repeat(58));

@@ -1,4 +1,4 @@
-//! Everything one decision about the ClusterRoles of APIs reads, as values. Stores alone answer.
+//! The input of one decision about the ClusterRoles of APIs, from stores alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ pub(crate) fn observe(stores: &Stores, made: &Index<ClusterRole>, key: &ServedBy
 /// The uid of the object that serves the APIs, the object for events, and the APIs.
 type Provided = (String, ObjectReference, Vec<ProvidedApi>);
 
-/// True for a ClusterServiceVersion whose APIs users are to work with.
+/// True for a ClusterServiceVersion whose APIs are for users.
 pub(super) fn is_provider(csv: &ClusterServiceVersion) -> bool {
     *csv.phase() == Phase::Succeeded && csv.metadata.deletion_timestamp.is_none() && !csv.is_copied()
 }
@@ -124,7 +124,7 @@ fn defined(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     if let Some(provider) = providers.first().filter(|_| !apis.is_empty()) {
         return Some((crd.uid()?, provider.object_ref(&()), apis));
     }
-    // A claim is all there ever was for these; who only has trouble is still there.
+    // A claim is all these are based on; a provider that is not healthy still claims them.
     let claims = |csv: &ClusterServiceVersion| claimed(csv).contains(name);
     let is_over = !is_brought(&crd) && stores.csvs.list_where(claims).is_empty();
     is_over.then(|| Some((crd.uid()?, crd.object_ref(&()), Vec::new())))?
@@ -153,7 +153,7 @@ fn aggregated(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     if is_shared(stores, group, &csv_key.namespace) {
         return Some((uid, service.object_ref(&()), Vec::new()));
     }
-    // Until it has succeeded nothing is known of what it serves, and what its predecessor served stays.
+    // Until it has succeeded its served kinds are unknown, and the ClusterRoles of its predecessor remain.
     let csv = stores.csvs.get_key(&csv_key).filter(|csv| is_provider(csv))?;
     let by_name: BTreeMap<&str, ApiKey> = served(&csv, name)
         .map(|description| (description.name.as_str(), ApiKey::from(description)))
@@ -178,7 +178,7 @@ fn served<'a>(
     owned.filter(move |description| description.api_service_name() == api_service)
 }
 
-/// A plural, as objects are called in paths: neither all nor a part of one.
+/// True for a plural as in API paths: no wildcard and no subresource.
 fn is_resource(name: &str) -> bool {
     !name.is_empty()
         && name

@@ -1,4 +1,4 @@
-//! The ClusterRoles of provided APIs, beside what was recorded of upstream and in the model cluster.
+//! The ClusterRoles of provided APIs, compared with recordings of upstream and in the model cluster.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn role<'a>(env: &'a TestEnv, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{name} in {:?}", own(env)))
 }
 
-/// The definition as it is after a plan brought it.
+/// The definition after an InstallPlan created it.
 fn brought() -> Value {
     let mut crd = crd(CRD);
     crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": "ns/a"});
@@ -73,7 +73,8 @@ fn created(
     objects.collect()
 }
 
-/// Agrees with the recorded one, but for the kind of its owner, which upstream writes in lower case.
+/// Asserts equality with the recorded one, except for the kind of its owner, which upstream writes in lower
+/// case.
 #[track_caller]
 fn agrees(ours: &BTreeMap<String, Value>, golden: &BTreeMap<String, Value>, name: &str) {
     let (ours, mut recorded) = (&ours[name], golden[name].clone());
@@ -179,7 +180,8 @@ fn rbac_004_the_roles_come_once_the_operator_runs_whatever_its_group_targets() {
     }
 }
 
-/// Objects outlive their operator, and so do the rights to delete them; recorded as 04-after-csv-deleted.
+/// Custom resources outlive their operator, and so do the rights to delete them; recorded as
+/// 04-after-csv-deleted.
 #[test]
 fn the_roles_stay_without_the_operator_and_go_with_the_definition() {
     let mut env = installed(&["ns"]);
@@ -214,7 +216,7 @@ fn roles_by_a_mere_claim_go_with_the_last_that_makes_it() {
     assert!(!env.status("a").starts_with("Succeeded"), "{}", env.status("a"));
     assert_eq!(own(&env), made);
     env.refused.clear();
-    // Its end may be missed.
+    // Its deletion may be missed.
     env.kill();
     env.edit(
         "ClusterServiceVersion",
@@ -285,7 +287,7 @@ fn a_role_of_upstreams_gets_an_owner_that_collects_it() {
     assert_eq!(mended.len(), 1, "{mended:#?}");
 }
 
-/// Neither one without OLM's mark nor one of another definition.
+/// Neither a ClusterRole without OLM's label nor one of another definition.
 #[test]
 fn a_role_of_somebody_else_is_left_alone_and_told_once() {
     let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["nodes"]}]);
@@ -476,7 +478,7 @@ fn an_api_service_that_is_not_the_operators_gets_no_roles() {
 
 const THINGS: &str = "v1.things.example.com";
 
-/// Names of what is created, and of what is deleted, for that APIService.
+/// Returns the names of created and of deleted objects for that APIService.
 fn writes(stores: &Stores, made: &Index<ClusterRole>) -> (Vec<String>, Vec<String>) {
     let key = ServedBy::ApiService(THINGS.to_owned());
     let observed = observe::observe(stores, made, &key);
@@ -494,7 +496,7 @@ fn writes(stores: &Stores, made: &Index<ClusterRole>) -> (Vec<String>, Vec<Strin
     (names(created), names(deleted))
 }
 
-/// An operator that serves `things`, whose ClusterRoles are there beside one that an administrator made.
+/// An operator that serves `things`, with its ClusterRoles and one that an administrator created.
 fn with_roles() -> (Stores, Index<ClusterRole>) {
     let stores = serving(&json!([described("things", "Thing")]));
     let made = observe::by_owner(&stores);
@@ -553,7 +555,7 @@ fn roles_of_an_api_service_go_when_others_serve_its_group_too() {
         json!({"metadata": {"name": "v2.things.example.com", "uid": "x"}}),
     ));
     assert_eq!(writes(&stores, &made), (vec![], strings(&OF_THINGS)));
-    // A second time there is nothing to delete, and nothing is made.
+    // The second time there is nothing to delete or create.
     for name in OF_THINGS {
         let mut gone = ClusterRole::default();
         gone.metadata.name = Some(name.to_owned());

@@ -1,4 +1,4 @@
-//! Changed object → what serves APIs whose ClusterRoles are to be looked at again. Pure.
+//! Maps changed objects to objects that serve APIs, whose ClusterRoles are reconciled. No I/O.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -35,12 +35,12 @@ pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> BTreeSet<ServedB
     provided.chain(given_up).collect()
 }
 
-/// A definition that is new or names other versions.
+/// Returns the key of a definition that is new or has other versions.
 pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>) -> Option<ServedBy> {
     match change {
         Change::Applied { old: Some(old), new } if read_crd(old) == read_crd(new) => None,
         Change::Applied { new, .. } => Some(ServedBy::CustomResourceDefinition(new.name_any())),
-        // Garbage collection takes its ClusterRoles.
+        // Garbage collection deletes its ClusterRoles.
         Change::Deleted { .. } => None,
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn by_api_service(change: &Change<APIService>, all: &[Arc<APIService>
         .collect()
 }
 
-/// A ClusterRole: what its owner references point or pointed to.
+/// Returns the owners of a ClusterRole, before or now.
 pub(crate) fn by_cluster_role(change: &Change<ClusterRole>) -> BTreeSet<ServedBy> {
     change
         .versions()

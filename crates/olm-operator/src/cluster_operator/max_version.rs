@@ -10,16 +10,16 @@ use serde_json::value::RawValue;
 
 use super::text::shown;
 
-/// Operators that one message lists.
+/// Maximum number of operators in one message.
 const LISTED: usize = 20;
 /// Maximum length of a version, and of a parse error, in a message, in characters.
 const MAX_VERSION: usize = 64;
 const MAX_ERROR: usize = 256;
-/// The last minor version of the fourth major one; the fifth begins with it.
+/// The last minor version of major version 4; it is the same as 5.0.
 const LAST_OF_FOUR: Minor = Minor { major: 4, minor: 23 };
 const FIRST_OF_FIVE: Minor = Minor { major: 5, minor: 0 };
 
-/// A version without patch and pre-release.
+/// A major and minor version, without patch and pre-release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Minor {
     major: u64,
@@ -34,7 +34,7 @@ impl Minor {
         }
     }
 
-    /// The same under the one name that two versions go by.
+    /// Returns the canonical form of two equivalent versions.
     fn normalised(self) -> Self {
         if self == LAST_OF_FOUR { FIRST_OF_FIVE } else { self }
     }
@@ -69,7 +69,7 @@ struct Blocker {
 enum BlockReason {
     /// The value of its version property is invalid.
     Invalid(String),
-    /// The last version it works with.
+    /// The last version it supports.
     UpTo(Minor),
 }
 

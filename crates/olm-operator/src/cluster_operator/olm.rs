@@ -34,7 +34,7 @@ pub(crate) struct Inputs {
     pub(crate) release: String,
     /// Version of OLM.
     pub(crate) version: String,
-    /// The controllers of this process have done something, or have nothing to do.
+    /// True when the controllers of this process have reconciled something, or have nothing to do.
     pub(crate) is_working: bool,
     /// Time since this process started, by a monotonic clock.
     pub(crate) at_work: Duration,
@@ -44,7 +44,7 @@ pub(crate) struct Inputs {
     pub(crate) own: Vec<Arc<ClusterServiceVersion>>,
 }
 
-/// The properties of an operator, as its annotation has them.
+/// Returns the properties annotation of an operator.
 pub(super) fn properties(csv: &ClusterServiceVersion) -> Option<&str> {
     csv.annotations().get(labels::PROPERTIES).map(String::as_str)
 }
@@ -120,7 +120,7 @@ fn versions(inputs: &Inputs) -> Vec<OperandVersion> {
     release.into_iter().chain([own]).collect()
 }
 
-/// Reason and message of why the cluster must not go to its next minor version.
+/// Returns reason and message of what blocks the next minor version of the cluster.
 fn obstacle(inputs: &Inputs) -> Option<(&'static str, String)> {
     let current = match max_version::current(&inputs.release) {
         Ok(current) => current,
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// `Available True: message` of each condition, and since when in seconds.
+    /// Returns `Available True: message` of each condition, with its age in seconds.
     fn conditions(status: &ClusterOperatorStatus) -> Vec<String> {
         let shown = status.conditions.iter().map(|condition| {
             let since = condition.last_transition_time.as_ref().unwrap().0.as_second();
@@ -227,7 +227,7 @@ mod tests {
         let mut status = said.clone();
         report(&mut status, &waiting(100), at(100));
         assert_eq!(status, said, "a restart");
-        // Another version: on the way, and available all the while.
+        // Another version: in progress, and available the whole time.
         let newer = Inputs {
             version: "0.10.0".into(),
             ..waiting(100)
@@ -254,7 +254,7 @@ mod tests {
         Arc::new(decode(json!({"metadata": metadata, "spec": {}})))
     }
 
-    /// The version that counts is that of the cluster's release, whatever OLM's own is.
+    /// The version of the cluster's release counts, not OLM's own.
     #[track_caller]
     fn check_release(release: &str, max: &str, obstacle: Option<&str>) {
         let mut status = ClusterOperatorStatus::default();
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(requeue(&inputs(true)), Requeue::AwaitChange);
     }
 
-    /// The machine's clock is set right after its start, by hours perhaps, either way.
+    /// The machine's clock may be set right after its start, by hours, in either direction.
     #[test]
     fn a_clock_that_is_set_makes_nobody_late_nor_punctual() {
         for hours in [-2, 2] {

@@ -60,7 +60,7 @@ fn newest<'a>(
     found.map(AsRef::as_ref)
 }
 
-/// Takes out of `status` the versions of and references to ClusterServiceVersions that are there no more. Gives the last one.
+/// Removes versions of and references to deleted ClusterServiceVersions from `status`. Returns the last one.
 fn take_gone(
     status: &mut ClusterOperatorStatus,
     csvs: &[Arc<ClusterServiceVersion>],
@@ -291,7 +291,7 @@ mod tests {
         let row = |name: &str, replaces: &str| csv(name, replaces, json!({}));
         assert_eq!(name(&[row("c", "b"), row("b", "a"), row("z", "c")]).unwrap(), "z");
         assert_eq!(name(&[row("b", "a"), row("a", "")]).unwrap(), "b");
-        // Whatever else would come last.
+        // Even if another one would sort last.
         assert_eq!(name(&[row("z", ""), row("a", "z")]).unwrap(), "a");
         assert_eq!(name(&[row("a", "a")]).unwrap(), "a");
         assert_eq!(name(&[row("a", "b"), row("b", "a")]).unwrap(), "b");

@@ -6,9 +6,9 @@ use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 /// ClusterOperators that get reports. The default is none.
 #[derive(Debug, Clone, Default)]
 pub struct ReportSettings {
-    /// Name of the one for OLM; empty for none.
+    /// Name of the ClusterOperator for OLM; empty for none.
     pub olm: String,
-    /// Name of the one for package-server; empty for none.
+    /// Name of the ClusterOperator for package-server; empty for none.
     pub package_server: String,
     /// Namespace that OLM itself is installed in.
     pub namespace: String,
@@ -22,13 +22,14 @@ impl ReportSettings {
         Some(self.olm.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Name of the ClusterOperator for package-server. One that bears the name of OLM's has one writer, too.
+    /// Name of the ClusterOperator for package-server; `None` if it has the name of OLM's, which already has
+    /// a writer.
     pub(crate) fn package_server(&self) -> Option<&str> {
         let name = Some(self.package_server.as_str());
         name.filter(|name| !name.is_empty() && *name != self.olm)
     }
 
-    /// Names of all.
+    /// Names of all ClusterOperators with reports.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.olm().into_iter().chain(self.package_server())
     }

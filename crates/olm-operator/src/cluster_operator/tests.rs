@@ -22,7 +22,7 @@ fn serve(env: &mut TestEnv) {
     env.put(definition);
 }
 
-/// A cluster that has the kind, and operators in `ns`.
+/// A cluster with the kind, and operators in `ns`.
 fn openshift() -> TestEnv {
     let mut env = TestEnv::new();
     serve(&mut env);
@@ -32,7 +32,7 @@ fn openshift() -> TestEnv {
     env
 }
 
-/// An operator that works up to a version.
+/// An operator that supports versions up to this one.
 fn limited(name: &str, replaces: &str, max: &str) -> Value {
     let mut csv = csv(name, replaces);
     let properties = json!({"properties": [{"type": "olm.maxOpenShiftVersion", "value": max}]});
@@ -151,7 +151,7 @@ fn ocp_007_one_operator_of_many_prevents_and_copies_do_not_count() {
             "- maximum supported OCP version for ns/older is 4.17"
         ])
     );
-    // Each alone is enough.
+    // Each alone is sufficient.
     env.delete("ClusterServiceVersion", "all", "old");
     env.settle_for(30);
     assert_eq!(
@@ -268,7 +268,7 @@ fn an_api_that_does_not_answer_is_asked_again_and_holds_up_nobody() {
     assert_eq!(upgradeable(&env), "True : ");
 }
 
-/// The ClusterServiceVersion of package-server, which is its own.
+/// The ClusterServiceVersion of package-server, in OLM's own namespace.
 fn package_server(namespace: &str, name: &str, replaces: &str) -> Value {
     let mut csv = csv(name, replaces);
     csv["metadata"]["namespace"] = json!(namespace);

@@ -1,4 +1,4 @@
-//! Changed object → ClusterOperators whose status is to be looked at again, and how soon. Pure.
+//! Maps changed objects to ClusterOperators to reconcile, with a delay. No I/O.
 
 use std::{sync::Arc, time::Duration};
 

@@ -39,7 +39,7 @@ pub(crate) struct Content {
 
 impl Content {
     /// # Errors
-    /// When the object does not fit its type.
+    /// When the object cannot be decoded.
     pub(crate) fn read(mut original: DynamicObject) -> Result<Self, serde_json::Error> {
         let metadata = &original.metadata;
         let labels = json!(copied_labels(metadata));
@@ -60,7 +60,8 @@ impl Content {
         })
     }
 
-    /// Makes the copy in namespace `to`, without its status. Whatever has the name already stays.
+    /// Returns the write that creates the copy in namespace `to`, without its status. An existing object of
+    /// the name is kept.
     pub(crate) fn create(&self, to: &str) -> Action {
         let target = self.target(to);
         let mut object = self.object(&target);
@@ -73,7 +74,7 @@ impl Content {
         }
     }
 
-    /// Makes everything of `copy` but its status as it should be.
+    /// Returns the write that updates everything of `copy` except its status.
     pub(crate) fn replace(&self, copy: &Sketch) -> Action {
         let target = self.target(copy.namespace());
         let mut object = bound_to(copy, self.object(&target));
@@ -81,7 +82,7 @@ impl Content {
         replace(target, object, None)
     }
 
-    /// Makes the status of `copy` as it should be.
+    /// Returns the write that updates the status of `copy`.
     pub(crate) fn replace_status(&self, copy: &Sketch) -> Action {
         let target = self.target(copy.namespace());
         let mut object = bound_to(copy, self.object(&target));
@@ -132,7 +133,7 @@ pub(crate) struct Contents {
 /// One version of an original.
 struct Known {
     version: Option<String>,
-    /// `None` when the original is gone. Empty while it is being read, and after a read that failed.
+    /// `None` when the original is deleted. Empty during a read and after a failed read.
     content: OnceCell<Option<Arc<Content>>>,
 }
 

@@ -15,33 +15,33 @@ pub(crate) enum Reach {
     /// Unknown for now: there is no OperatorGroup, there are several, or the only one has no targets in its
     /// status.
     Unknown,
-    /// They do, as in all.
+    /// They work there, as in all namespaces.
     Everywhere,
-    /// They do.
+    /// They work there.
     Named,
-    /// They do not.
+    /// They do not work there.
     Outside,
 }
 
 /// Requirement of an original for its copy in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// It is there and like the original.
+    /// The copy must exist and match the original.
     Make,
-    /// If it is there it is like the original.
+    /// If the copy exists it must match the original.
     Follow,
-    /// Nothing for now.
+    /// No write for now.
     Rest,
-    /// It is not there.
+    /// The copy must not exist.
     Collect,
 }
 
-/// The one write, if any.
+/// The only write, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
     Nothing,
     Create,
-    /// Labels, annotations and spec.
+    /// Update of labels, annotations and spec.
     Content,
     Status,
     Delete,
@@ -89,7 +89,7 @@ pub(crate) fn deed(observed: &Observed) -> Deed {
         };
     };
     let Some(copied) = there.copied().filter(|copied| *copied.from == *observed.key.from) else {
-        // The name is taken: by an operator that is installed there, or by the copy of another.
+        // The name is taken by an operator that is installed there, or by the copy of another original.
         return Deed::Nothing;
     };
     match (wish, &observed.original) {
@@ -101,7 +101,8 @@ pub(crate) fn deed(observed: &Observed) -> Deed {
 }
 
 fn difference(original: &Sketch, copy: &Sketch) -> Deed {
-    // A webhook of the cluster may change what is written, so that the content never agrees; the status is shown all the same.
+    // A webhook of the cluster may change each write, so that the content never matches; the status is still
+    // updated.
     if original.status != copy.status {
         Deed::Status
     } else if original.content != copy.content {
@@ -156,7 +157,7 @@ pub(crate) fn reach(groups: &[impl AsRef<OperatorGroup>], to: &str) -> Reach {
     }
 }
 
-/// Namespaces that a group targets; `""` for all.
+/// Returns the namespaces that a group targets; `""` for all.
 pub(crate) fn targets(group: &OperatorGroup) -> impl Iterator<Item = &str> {
     let namespaces = group.status.iter().flat_map(|status| &status.namespaces);
     namespaces.map(String::as_str)

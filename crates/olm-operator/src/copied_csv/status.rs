@@ -25,7 +25,7 @@ pub(crate) fn status(observed: &Observed, told: Option<u16>, outcomes: &Outcomes
     }
 }
 
-/// Nothing that passes within a moment, nor with the namespace.
+/// True for failures that neither a retry nor the deletion of the namespace resolves.
 fn is_refusal(failure: &Failure) -> bool {
     failure.is_refusal() && failure.class != FailureClass::Terminating
 }

@@ -77,7 +77,7 @@ pub(crate) fn originals_in(stores: &Stores, namespace: &str) -> Vec<String> {
     originals.map(|sketch| sketch.name().to_owned()).collect()
 }
 
-/// Namespaces with a ClusterServiceVersion of this name that is no copy.
+/// Returns the namespaces with a ClusterServiceVersion of this name that is not a copy.
 pub(crate) fn originals_called(stores: &Stores, name: &str) -> Vec<String> {
     let is_original = |sketch: &Sketch| sketch.name() == name && sketch.original().is_some();
     let originals = stores.csv_sketches.list_where(is_original);
@@ -112,7 +112,7 @@ impl Places for Stores {
     }
 }
 
-/// An original that came, went or changed in what its copies show: all its copies.
+/// Returns all copies of an original that was created, deleted or changed in what its copies show.
 pub(crate) fn by_original(change: &Change<Sketch>, places: &impl Places) -> Keys {
     let is_original = change.versions().any(|sketch| sketch.original().is_some());
     if !is_original {
@@ -159,7 +159,7 @@ fn keys_of(from: &str, name: &str, namespaces: &BTreeSet<String>) -> Keys {
     keys.filter_map(|to| copy_of(&from, &name, to)).collect()
 }
 
-/// An OperatorGroup: the copies of its members wherever it targets or targeted namespaces.
+/// Returns the copies of an OperatorGroup's members in its former and current targets.
 pub(crate) fn by_group(change: &Change<OperatorGroup>, members: &[String], places: &impl Places) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.spec == new.spec
@@ -183,7 +183,7 @@ pub(crate) fn by_group(change: &Change<OperatorGroup>, members: &[String], place
     keys.collect()
 }
 
-/// A namespace that came, went or is on its way out: the copies in it.
+/// Returns the copies in a namespace that was created, deleted or is being deleted.
 pub(crate) fn by_namespace(
     change: &Change<PartialObjectMeta<Namespace>>,
     groups: &[Arc<OperatorGroup>],
@@ -211,7 +211,7 @@ pub(crate) fn by_namespace(
     keys.collect()
 }
 
-/// Copying was switched on or off: all copies of operators for all namespaces.
+/// Returns all copies of operators for all namespaces when copying was enabled or disabled.
 pub(crate) fn by_config(
     change: &Change<OLMConfig>,
     groups: &[Arc<OperatorGroup>],

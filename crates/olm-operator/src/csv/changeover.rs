@@ -31,7 +31,7 @@ use crate::{
     owner,
 };
 
-/// A Deployment to be replaced, or on its way out.
+/// A Deployment to be replaced, or being deleted.
 #[derive(Debug)]
 pub(crate) struct Changeover<'a> {
     /// The old one.
@@ -40,7 +40,7 @@ pub(crate) struct Changeover<'a> {
     new: Built,
 }
 
-/// The Deployments that have to make way, in the order of the strategy.
+/// Returns the Deployments to be replaced, in the order of the strategy.
 pub(crate) fn pending(observed: &Observed) -> Vec<Changeover<'_>> {
     let all = install::wanted(observed).into_iter();
     all.filter_map(|new| {
@@ -53,12 +53,12 @@ pub(crate) fn pending(observed: &Observed) -> Vec<Changeover<'_>> {
 }
 
 impl Changeover<'_> {
-    /// True while the API server is about to remove the old one.
+    /// True while the old one is being deleted.
     pub(crate) fn is_leaving(&self) -> bool {
         self.old.metadata.deletion_timestamp.is_some()
     }
 
-    /// The author does not want old and new pods side by side.
+    /// True when the author wants no old and new pods at the same time.
     fn recreates(&self) -> bool {
         let strategy = self
             .new
@@ -138,7 +138,8 @@ pub(crate) fn clean_up(observed: &Observed) -> Vec<Action> {
     .collect()
 }
 
-/// True for what a changeover of this ClusterServiceVersion marked and that no Deployment has taken up since.
+/// True for a ReplicaSet that a changeover of this ClusterServiceVersion marked and that no Deployment has
+/// adopted since.
 pub(crate) fn is_left_behind(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_none() && controller(metadata).is_none()
 }
@@ -169,7 +170,8 @@ fn printed(selector: Option<&LabelSelector>) -> String {
     )
 }
 
-/// Proof that OLM made a Deployment for this ClusterServiceVersion or for one that it replaces.
+/// True when OLM demonstrably created a Deployment for this ClusterServiceVersion or for one that it
+/// replaces.
 fn is_ours(observed: &Observed, live: &Deployment) -> bool {
     let Some(labelled) = owner::labelled(&live.metadata) else {
         return false;

@@ -20,17 +20,17 @@ pub(crate) struct AccountName<'a> {
     pub(crate) name: &'a str,
 }
 
-/// A binding reduced to what decides whether it applies.
+/// The fields of a binding that determine whether it applies.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Binding {
     /// Namespace of a RoleBinding, `None` for a ClusterRoleBinding.
     pub(crate) namespace: Option<String>,
-    /// The role it points to.
+    /// The role it refers to.
     pub(crate) role: RoleRef,
     pub(crate) subjects: Vec<Subject>,
 }
 
-/// A role's place: `(None, name)` for a ClusterRole, `(Some(namespace), name)` for a Role.
+/// Key of a role: `(None, name)` for a ClusterRole, `(Some(namespace), name)` for a Role.
 pub(crate) type RoleKey = (Option<String>, String);
 
 /// Returns the reason why a rule of a ClusterServiceVersion is not a valid policy rule; `None` when it is
@@ -53,7 +53,7 @@ pub(crate) fn is_bound(account: AccountName<'_>, binding: &Binding) -> bool {
     subjects.any(|subject| names(subject, account, within))
 }
 
-/// The role a binding gives.
+/// Returns the role of a binding.
 pub(crate) fn role_of(binding: &Binding) -> RoleKey {
     let is_namespaced = binding.role.kind == "Role";
     let namespace = binding.namespace.clone().filter(|_| is_namespaced);
@@ -136,7 +136,7 @@ impl RuleSet {
     }
 }
 
-/// By what a list names: the rules that name it.
+/// Sets of rules by a value they name.
 #[derive(Debug, Default)]
 struct Named<'a>(BTreeMap<&'a str, RuleSet>);
 
@@ -147,7 +147,7 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// The rules that name one of these.
+    /// Returns the rules that name one of these.
     fn any<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> RuleSet {
         let mut found = RuleSet::default();
         for name in names {
@@ -251,7 +251,7 @@ impl Granted<'_> {
     }
 }
 
-/// True when whatever is chosen, one set from each list, some rule is in all that are chosen.
+/// True when for every choice of one set from each list some rule is in all chosen sets.
 fn each_choice_has_a_rule(among: &RuleSet, lists: &[BTreeSet<RuleSet>]) -> bool {
     let Some((first, rest)) = lists.split_first() else {
         return !among.is_empty();
@@ -314,7 +314,7 @@ mod tests {
         (!items.is_empty()).then_some(items)
     }
 
-    /// `verbs groups/resources[:names]`; group `core` is the empty one.
+    /// Builds a rule from `verbs groups/resources[:names]`; `core` is the empty group.
     fn rule(verbs: &str, group: &str, resources: &str, names: &str) -> PolicyRule {
         PolicyRule {
             verbs: list(verbs).unwrap_or_default(),
@@ -374,7 +374,7 @@ mod tests {
         check(&granted, &rule("get", "core", "pods", "n199,n200"), false);
         let mixed = [granted, vec![rule("list", "core", "pods", "n0")]].concat();
         check(&mixed, &rule("get,list", "core", "pods", "n0"), true);
-        // Its number and that of the rule for `list` differ by words alone.
+        // Its number and that of the rule for `list` differ only in their words.
         check(&mixed, &rule("get,list", "core", "pods", "n8"), false);
     }
 

@@ -49,7 +49,8 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             },
         );
     }
-    // In a namespace on its way out every create is refused; the deletion of the ClusterServiceVersion follows.
+    // Every create is refused in a namespace that is being deleted; the deletion of the ClusterServiceVersion
+    // follows.
     if observed.namespace_terminating {
         return (Plan::default(), Verdict::default());
     }
@@ -113,9 +114,9 @@ pub(crate) fn installs(observed: &Observed, now: Timestamp) -> bool {
 enum Withdrawal {
     /// There is nothing to withdraw, or the failed precondition is not about the group.
     None,
-    /// They go after this time.
+    /// They are withdrawn after this time.
     In(Duration),
-    /// They go, by these writes.
+    /// They are withdrawn now, by these writes.
     Now(Vec<Action>),
 }
 

@@ -1,4 +1,4 @@
-//! The Deployment of an install: what the author wrote, marked as ours, with the Subscription's configuration.
+//! The Deployment of an install: the author's spec, with OLM's labels and the Subscription's configuration.
 
 pub(crate) mod overrides;
 
@@ -27,7 +27,7 @@ use crate::{
     stores::ProxyVariables,
 };
 
-/// The ReplicaSets kept for `kubectl rollout undo`; more would be noise, a rollback is an upgrade's business.
+/// Number of ReplicaSets kept for `kubectl rollout undo`; rollbacks beyond that are an upgrade's task.
 const REVISION_HISTORY_LIMIT: i32 = 1;
 
 /// A Deployment to apply, and the values for the comparison with the live one.
@@ -38,8 +38,8 @@ pub(crate) struct Built {
     pub(crate) wanted: WantedDeployment,
 }
 
-/// The Deployment for one entry of the install strategy (`docs/reference/lifecycle.md`); `proxy` are the variables of the cluster's
-/// proxy.
+/// Builds the Deployment for one entry of the install strategy (`docs/reference/lifecycle.md`); `proxy` are
+/// the variables of the cluster's Proxy.
 pub(crate) fn build(
     csv: &ClusterServiceVersion,
     entry: &StrategyDeployment,
@@ -52,7 +52,7 @@ pub(crate) fn build(
     let wanted_spec = to_value(&spec);
     let hash = spec_hash(&wanted_spec);
     if let Some(certificate) = certificate {
-        // No part of the hash: another certificate rolls the pods, and is no other Deployment.
+        // Not part of the hash: another certificate restarts the pods, but the Deployment is the same.
         annotations.insert(labels::CA_HASH.to_owned(), certificate.ca_hash.clone());
         let metadata = spec.template.metadata.get_or_insert_default();
         metadata
@@ -138,12 +138,12 @@ fn build_spec(
     spec
 }
 
-/// Hash of a spec, over its JSON with sorted keys so that it does not depend on the order of fields in a library.
+/// Hash of a spec's JSON with sorted keys, so that it does not depend on the order of fields in a library.
 ///
-/// Upstream hashes the fields in the order of its own source; taking over a Deployment costs one apply that changes
-/// nothing in its pods.
+/// Upstream hashes the fields in the order of its own source, so adopting a Deployment costs one apply that
+/// does not change its pods.
 fn spec_hash(spec: &Value) -> String {
-    // A JSON value always has a JSON form.
+    // A JSON value always serializes.
     olm_api::hash::hash_with_newline(spec).unwrap_or_default()
 }
 

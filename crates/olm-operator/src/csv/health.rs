@@ -15,13 +15,13 @@ use crate::{owner, stores, stores::deployment::ForeignChange};
 /// Problem of the first Deployment that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DeploymentProblem {
-    /// It is not there, or not ours.
+    /// It does not exist, or is not OLM's.
     Missing(String),
-    /// It is not the wanted one, and applying it again helps.
+    /// It differs from the wanted one, and another apply helps.
     Outdated(String),
-    /// It is on its way.
+    /// It is in progress.
     Waiting(String),
-    /// It has given up.
+    /// Its rollout has failed.
     Stuck(String),
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct WantedDeployment {
     pub(crate) lacks_proxy: bool,
     /// The wanted spec.
     pub(crate) spec: Value,
-    /// Annotations its pods must carry.
+    /// Annotations its pods must have.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// Labels the author gives it; they are no part of the hash.
+    /// Labels from the author; they are not part of the hash.
     pub(crate) labels: BTreeMap<String, String>,
     /// Uid of the ClusterServiceVersion that must own it.
     pub(crate) owner_uid: String,
@@ -46,13 +46,13 @@ pub(crate) struct WantedDeployment {
 /// Strictness of the health check about a rollout in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rollout {
-    /// The new pods must all be there (a fresh install).
+    /// All new pods must be ready (a fresh install).
     MustBeComplete,
     /// Available is enough: a user restarted pods of a running operator, or pods were rescheduled.
     MayProgress,
 }
 
-/// The first problem of a Deployment, or `None` when it is the wanted one and runs.
+/// Returns the first problem of a Deployment, or `None` when it matches the wanted one and runs.
 pub(crate) fn check(
     wanted: &WantedDeployment,
     live: Option<&Deployment>,
@@ -82,9 +82,9 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
         return Some(format!("deployment {name} doesn't have a spec hash, update it"));
     };
     let is_owned = owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid);
-    // Applied without these variables it would roll its pods, and once more with them.
+    // An apply without these variables would restart its pods, and again with them.
     let keeps = wanted.lacks_proxy && is_owned;
-    // Upstream made it, and reckons hashes in another way.
+    // Upstream created it, and computes hashes in another way.
     let adoption = stores::deployment::adoption::of(live);
     let adoption = adoption.filter(|adoption| adoption.is_of_another());
     let is_as_wanted = match &adoption {
@@ -161,7 +161,7 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
     }
     let has_given_up =
         condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded"));
-    // A rollout that gets stuck takes nothing from an operator whose old pods serve on.
+    // A stuck rollout does not affect an operator whose old pods still run.
     if has_given_up && (rollout == Rollout::MustBeComplete || !is_available) {
         return Some(DeploymentProblem::Stuck(format!(
             "deployment {name} not ready before timeout: deployment \"{name}\" exceeded its progress deadline"

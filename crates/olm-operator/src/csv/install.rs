@@ -66,7 +66,8 @@ pub(crate) fn wanted(observed: &Observed) -> Vec<Built> {
         .collect()
 }
 
-/// The first problem of the install, in the order of the strategy; problems that an install solves come first.
+/// Returns the first problem of the install, in the order of the strategy; problems that an install solves
+/// come first.
 pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProblem> {
     let mut first = None;
     for built in wanted(observed) {
@@ -129,13 +130,14 @@ pub(crate) fn cause<'a>(observed: &'a Observed, deployment: &str) -> Option<&'a 
     refused.or_else(|| Some(observed.pod_troubles.as_ref()?.get(deployment)?.as_str()))
 }
 
-/// True when a rollout has given up.
+/// True when a rollout has failed.
 pub(crate) fn is_stuck(observed: &Observed) -> bool {
     let found = problem(observed, Rollout::MustBeComplete);
     found.is_some_and(|found| matches!(found.problem, DeploymentProblem::Stuck(_)))
 }
 
-/// True when every Deployment of the strategy is there and serves, whether it is the wanted one or not.
+/// True when every Deployment of the strategy exists and is available, whether or not it matches the wanted
+/// one.
 pub(crate) fn is_available(observed: &Observed) -> bool {
     let mut entries = observed
         .strategy
@@ -164,7 +166,7 @@ pub(crate) fn told(text: &str) -> String {
     format!("installing: {text}")
 }
 
-/// Writes that take back trust in certificates that no pod serves with any more.
+/// Returns writes that remove trust in certificates that no pod uses any more.
 pub(crate) fn tidy(observed: &Observed) -> Vec<Action> {
     let built = wanted(observed);
     serving::tidy(observed, |deployment| {
@@ -190,7 +192,7 @@ pub(crate) fn edited_for(observed: &Observed, deployment: &str, now: Timestamp) 
         .filter(|left| !left.is_zero())
 }
 
-/// True while the Deployment controller has not answered to the last change of this Deployment.
+/// True while the Deployment controller has not responded to the last change of this Deployment.
 pub(crate) fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
     observed
         .deployments
@@ -201,7 +203,7 @@ pub(crate) fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
 /// Writes of an install.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct InstallWrites {
-    /// Rights in the namespaces the group targets, each for itself.
+    /// Writes of rights in the target namespaces, each independent of the others.
     pub(crate) grants: Vec<Grant>,
     /// Writes of changed Deployments, deletions of Deployments that the strategy no longer contains, and
     /// revocations, in this order.
@@ -209,13 +211,13 @@ pub(crate) struct InstallWrites {
 }
 
 impl InstallWrites {
-    /// True when all is as it should be.
+    /// True when no write is needed.
     pub(crate) fn is_empty(&self) -> bool {
         self.grants.is_empty() && self.rest.is_empty()
     }
 }
 
-/// The writes that give and take rights elsewhere, for an operator whose Deployments are as they should be.
+/// Returns the writes that grant and revoke rights elsewhere, for an operator whose Deployments match.
 pub(crate) fn grant_in_targets(observed: &Observed) -> InstallWrites {
     InstallWrites {
         grants: rbac::grants(observed),
@@ -273,7 +275,7 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
     writes
 }
 
-/// Deployments that upstream's OLM made just as they are wanted become ours: their pods stay, and so does the phase.
+/// Adopts Deployments that upstream's OLM created exactly as wanted; pods and phase do not change.
 pub(crate) fn adopt_unchanged(observed: &Observed) -> Vec<Action> {
     let of = |built: Built| {
         let live = observed.deployments.get(&built.wanted.name)?;
@@ -299,7 +301,7 @@ pub(crate) fn take_over_serving(observed: &Observed) -> Option<InstallWrites> {
         let live = observed.deployments.get(&built.wanted.name).map(AsRef::as_ref);
         health::check(&built.wanted, live, Rollout::MayProgress).is_none()
     };
-    // Another certificate replaces pods.
+    // Another certificate restarts pods.
     let is_all = !adopted.is_empty()
         && observed.serving.issued.is_empty()
         && serving::problem(observed).is_some()
@@ -382,7 +384,7 @@ fn keep_replicas(deployment: &mut Deployment, live: &Deployment) {
     }
 }
 
-/// Deployments of this ClusterServiceVersion, by label and by uid, that the strategy does not name.
+/// Deployments of this ClusterServiceVersion, by label and by uid, that the strategy does not contain.
 fn orphans(observed: &Observed) -> impl Iterator<Item = &Deployment> {
     let named = |name: &str| match &observed.strategy {
         Ok(strategy) => strategy.deployments.iter().any(|entry| entry.name == name),
@@ -399,7 +401,8 @@ fn orphans(observed: &Observed) -> impl Iterator<Item = &Deployment> {
         })
 }
 
-/// The Deployments of this ClusterServiceVersion go, because it must not run here; before them what would call them.
+/// Deletes the Deployments of this ClusterServiceVersion, because it must not run here, and before them their
+/// callers.
 pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
     let deployments = observed
         .deployments

@@ -1,4 +1,4 @@
-//! Rows of the status that report rights missing beyond the namespace.
+//! Rows of the status about rights missing beyond the namespace.
 
 use olm_api::{
     condition::requirement,

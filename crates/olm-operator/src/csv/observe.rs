@@ -76,16 +76,16 @@ pub(crate) struct Reader {
     pub(crate) stores: Stores,
     /// APIs that the cluster serves.
     pub(crate) discovery: Discovery,
-    /// Accounts that OLM did not make.
+    /// Accounts that OLM did not create.
     pub(crate) accounts: KnownAccounts,
     /// For live reads.
     pub(crate) client: Client,
-    /// Keys are made here, so that nothing that decides needs randomness.
+    /// Keys are created here, so that decisions need no randomness.
     pub(crate) certificates: CertificateMaker,
 }
 
 impl Reader {
-    /// Reads everything about one ClusterServiceVersion; `None` when it is gone or a copy.
+    /// Reads everything about one ClusterServiceVersion; `None` when it does not exist or is a copy.
     ///
     /// # Errors
     /// When a live read fails.
@@ -125,7 +125,7 @@ impl Reader {
             self.read_replica_sets(observed).await?;
         }
         if needs_pods(observed, now) {
-            // Only an explanation: without it the phase is still right.
+            // Only an explanation: without it the phase is still correct.
             match pods::read(&self.client, observed).await {
                 Ok(troubles) => observed.pod_troubles = Some(troubles),
                 Err(error) => tracing::debug!(%error, "why pods do not run could not be read"),
@@ -197,7 +197,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Bindings of namespaces first; those of the cluster only when these do not give all that is lacking.
+    /// Reads bindings of namespaces first. Cluster-wide ones are only read when these do not grant all
+    /// missing rights.
     async fn read_grants(&self, observed: &mut Observed, strategy: &Strategy) -> Result<(), ObserveError> {
         let accounts: BTreeSet<String> = observed.accounts.keys().cloned().collect();
         let reading = grants::Reading {
@@ -224,7 +225,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The watches of different kinds run apart, so a Subscription can be known later than what it brought.
+    /// Watches of different kinds are independent, so a Subscription may be observed later than the objects
+    /// of its InstallPlan.
     async fn read_subscription(&self, observed: &mut Observed) -> Result<(), ObserveError> {
         let namespace = observed.namespace().to_owned();
         let api: Api<Subscription> = Api::namespaced(self.client.clone(), &namespace);
@@ -249,7 +251,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A list that is behind would make a replaced operator come back and fight its successor.
+    /// A stale list would bring a replaced operator back, in conflict with its successor.
     async fn read_siblings(&self, observed: &mut Observed) -> Result<(), ObserveError> {
         let namespace = observed.namespace().to_owned();
         let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), &namespace);
@@ -340,7 +342,7 @@ fn borrowed(texts: &BTreeSet<String>) -> BTreeSet<&str> {
     texts.iter().map(String::as_str).collect()
 }
 
-/// True when a successor has to be looked for before it is called gone.
+/// True when a successor must be looked up before it counts as deleted.
 pub(crate) fn needs_siblings(observed: &Observed) -> bool {
     *observed.csv.phase() == Phase::Replacing
         && replacement::next(observed.name(), &observed.siblings).is_none()

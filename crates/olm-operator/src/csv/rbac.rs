@@ -33,20 +33,20 @@ pub(crate) const REVOCATION_GRACE: Duration = Duration::from_secs(10 * 60);
 /// Place beyond the own namespace in which the rights of a namespaced permission must apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// In every namespace.
+    /// All namespaces.
     Everywhere,
-    /// In this one.
+    /// This namespace.
     Namespace(String),
 }
 
-/// A write that gives rights at a place. A refusal at one place stops no other.
+/// A write that grants rights at a place. A refusal at one place stops no other.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Grant {
     pub(crate) place: Place,
     pub(crate) action: Action,
 }
 
-/// The places for people: `in all namespaces`, or `in namespaces a, b`.
+/// Describes the places for users: `in all namespaces`, or `in namespaces a, b`.
 pub(crate) fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -> String {
     let places: BTreeSet<&Place> = places.into_iter().collect();
     if places.contains(&Place::Everywhere) {
@@ -121,7 +121,7 @@ fn granted<'a>(observed: &'a Observed, namespace: Option<&'a str>, account: &'a 
     ))
 }
 
-/// The roles of namespaced permissions; none while the strategy cannot be used.
+/// Returns the roles of namespaced permissions; none while the strategy is invalid.
 fn namespaced(observed: &Observed) -> impl Iterator<Item = &WantedRole> {
     let roles = observed
         .strategy
@@ -149,8 +149,8 @@ pub(crate) fn is_held(wanted: &WantedRole, namespace: &str, rbac: &Rbac) -> bool
     }
 }
 
-/// True when one of these Roles allows exactly the wanted rules, and one of the bindings gives it to the account. All of them are
-/// of one namespace.
+/// True when one of these Roles allows exactly the wanted rules, and one of the bindings grants it to the
+/// account. All are of one namespace.
 fn is_bound(
     wanted: &WantedRole,
     namespace: &str,
@@ -167,7 +167,7 @@ fn is_bound(
     })
 }
 
-/// True when both allow the same, rule by rule; empty and absent lists mean the same.
+/// True when both allow the same, rule by rule; empty and absent lists are equal.
 pub(crate) fn same_rules(live: Option<&[PolicyRule]>, wanted: &[PolicyRule]) -> bool {
     let live = live.unwrap_or_default();
     live.len() == wanted.len()

@@ -39,7 +39,7 @@ fn grants_on(leftover: &Leftover) -> bool {
     leftover.is_kept && (*kind == ClusterRole::kind(&()) || *kind == ClusterRoleBinding::kind(&()))
 }
 
-/// Writes that let a deleted ClusterServiceVersion go; none once the finalizer is off.
+/// Writes that complete the deletion of a ClusterServiceVersion; none once the finalizer is removed.
 fn actions(observed: &Observed) -> Vec<Action> {
     let finalizers = observed.csv.finalizers();
     if !finalizers
@@ -57,7 +57,8 @@ fn actions(observed: &Observed) -> Vec<Action> {
         json!({"metadata": {"finalizers": others}}),
         Guard {
             uid: Some(observed.uid().to_owned()),
-            // A merge patch replaces the list whole: one that was added meanwhile must not be lost.
+            // A merge patch replaces the whole list, so a finalizer that was added meanwhile must not be
+            // lost.
             resource_version: observed.csv.resource_version(),
         },
     );

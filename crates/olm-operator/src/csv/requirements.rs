@@ -28,20 +28,21 @@ use crate::csv::{
     serving::rules::Refused,
 };
 
-/// Bytes of all rows together; the largest of 580 published operators have a tenth of that.
+/// Limit of all rows together, in bytes; the largest of 580 published operators needs a tenth of that.
 const MAX_ROWS_BYTES: usize = 256 << 10;
 
 /// The requirements, and whether all are met.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Requirements {
-    /// Everything is there.
+    /// True when all requirements are met.
     pub(crate) met: bool,
-    /// Not everything is there, and it is only unknown whether the rest is: who serves it does not answer.
+    /// True when some are not met and the state of the others is unknown, because their server does not
+    /// respond.
     pub(crate) undetermined: bool,
     /// The first missing requirement, its reason, and the number of the others; empty when all are met. It is
     /// appended to a message.
     pub(crate) lacking: String,
-    /// One row a requirement.
+    /// One row per requirement.
     pub(crate) rows: Vec<RequirementStatus>,
 }
 
@@ -109,7 +110,8 @@ fn lacking(rows: &[Row]) -> String {
     format!(": {} {} ({why}){more}", first.kind, first.name)
 }
 
-/// An object that is too large is refused together with its status; rows can be as large as the whole description.
+/// Drops rows beyond the limit. The API server refuses a status that makes the object too large, and rows can
+/// be as large as the whole description.
 fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<RequirementStatus> {
     let mut left = MAX_ROWS_BYTES;
     let (mut kept, mut omitted) = (Vec::new(), 0_usize);
@@ -137,13 +139,13 @@ fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<Req
     kept
 }
 
-/// Bytes of a row as JSON.
+/// Size of a row as JSON, in bytes.
 fn bytes(row: &RequirementStatus) -> usize {
-    // A row is plain text and always has a JSON form.
+    // A row is plain text and always serializes.
     serde_json::to_vec(row).map_or(0, |json| json.len())
 }
 
-/// A row, and whether it counts as met.
+/// A row, with its result.
 struct Row {
     met: bool,
     /// The state is unknown at the moment.
@@ -249,8 +251,8 @@ fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
     )
 }
 
-/// The predecessors a CustomResourceDefinition came with, as long as it has not come with this ClusterServiceVersion
-/// too: its new form is still to be applied.
+/// Returns the predecessors a CustomResourceDefinition came with, until it has also come with this
+/// ClusterServiceVersion: its new form is then still to be applied.
 fn only_installed_with(observed: &Observed, alongside: &std::collections::BTreeSet<String>) -> Vec<String> {
     let key = |name: &str| format!("{}/{name}", observed.namespace());
     if alongside.contains(&key(observed.name())) {
@@ -277,7 +279,7 @@ fn api_services(observed: &Observed) -> Vec<Row> {
     required_rows.chain(owned_rows).collect()
 }
 
-/// The name of an APIService is derived from version and group.
+/// Returns the name of an APIService, made of version and group.
 pub(crate) fn api_service_name(description: &ApiServiceDescription) -> String {
     format!("{}.{}", description.version, description.group)
 }
@@ -296,7 +298,7 @@ fn required_api_service(observed: &Observed, name: &str, description: &ApiServic
         version: description.version.clone(),
         kind: description.kind.clone(),
     };
-    // Upstream gives no message here.
+    // Upstream sets no message here.
     match observed.cluster.api_services.get(name) {
         None => answered(status, requirement::NOT_PRESENT, ""),
         Some(found) if !found.available => {

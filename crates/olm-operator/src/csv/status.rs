@@ -38,9 +38,10 @@ use crate::csv::{
     status::refusal::{MissingRights, Refusal, Telling},
 };
 
-/// Entries of the history.
+/// Maximum number of history entries.
 const HISTORY_LENGTH: usize = 20;
-/// Changes of rows or message alone are collected this long, because requirements appear one after the other.
+/// Delay in which changes of rows or message alone are collected, because requirements appear one after the
+/// other.
 const STATUS_DEBOUNCE: Duration = Duration::from_secs(2);
 /// Interval for reapplying a Deployment that does not stay as it was applied.
 const POLICY_INTERVAL: Duration = Duration::from_secs(60);
@@ -272,7 +273,8 @@ fn set_requirements(
     }
 }
 
-/// Both times come from the certificates themselves. A pair that stays is no news, whatever was noted of when it was made.
+/// Sets both times from the certificates themselves. A pair that stays is not updated, even if another
+/// creation time was noted.
 fn set_certificate_times(status: &mut ClusterServiceVersionStatus, observed: &Observed) {
     if observed.strategy.is_ok() && observed.serving.endpoints.is_empty() {
         (status.certs_rotate_at, status.certs_last_updated) = (None, None);
@@ -288,12 +290,12 @@ fn set_certificate_times(status: &mut ClusterServiceVersionStatus, observed: &Ob
     }
 }
 
-/// When a status is worth its write.
+/// Decides when a status is written.
 #[derive(Debug, PartialEq, Eq)]
 enum WriteTime {
     /// The status equals the stored one.
     Never,
-    /// Unless more changes meanwhile.
+    /// After this delay, unless more changes.
     In(Duration),
     Now,
 }
@@ -319,7 +321,7 @@ fn write_time(
     }
 }
 
-/// A warning for each row of rights that are missing beyond the namespace, when it is new.
+/// Returns a warning for each new row about rights that are missing beyond the namespace.
 fn missing_rights(
     observed: &Observed,
     old: &ClusterServiceVersionStatus,

@@ -38,7 +38,8 @@ use serde_json::Value;
 
 use crate::test_env::{TestEnv, crd, csv, group};
 
-/// A namespace with an OperatorGroup of its own and the demo's CustomResourceDefinition; nothing installed.
+/// Prepares a namespace with its own OperatorGroup and the demo's CustomResourceDefinition; nothing is
+/// installed.
 fn prepared() -> TestEnv {
     prepared_for(&["ns"])
 }

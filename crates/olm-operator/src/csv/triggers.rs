@@ -84,7 +84,7 @@ fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
         .map(|entry| entry.name.as_str())
 }
 
-/// Names of the Services its Deployments would have; those of two Deployments can be one.
+/// Returns the names of the Services of its Deployments; two Deployments may have the same.
 fn services(csv: &ClusterServiceVersion) -> impl Iterator<Item = String> {
     deployments(csv).map(endpoint::service_name)
 }
@@ -128,7 +128,7 @@ pub(crate) fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) ->
     keys
 }
 
-/// A ServiceAccount: those that give it rights.
+/// Returns those that grant rights to a ServiceAccount.
 pub(crate) fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_namespace: &Csvs) -> Keys {
     let name = change.object().name_any();
     let mut keys = by_owned(change);
@@ -161,7 +161,7 @@ fn accounts(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
     permissions.map(|permission| permission.service_account_name.as_str())
 }
 
-/// A CustomResourceDefinition: those that own or need it, in all namespaces.
+/// Returns those that own or need a CustomResourceDefinition, in all namespaces.
 pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.spec == new.spec
@@ -178,7 +178,7 @@ pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>, csvs: &Csvs) -> 
     })
 }
 
-/// An APIService: those that need or serve it, in all namespaces, and whom it belongs or belonged to.
+/// Returns those that need or serve an APIService, in all namespaces, and its former and current owner.
 pub(crate) fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.status == new.status
@@ -201,13 +201,14 @@ pub(crate) fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
     keys
 }
 
-/// An OperatorCondition: the one it belongs to is not concerned, but those that replace it are.
+/// Returns the successors of the ClusterServiceVersion that an OperatorCondition belongs to; that one itself
+/// is not affected.
 pub(crate) fn by_condition(change: &Change<OperatorCondition>, in_namespace: &Csvs) -> Keys {
     let name = change.object().name_any();
     select(in_namespace, |csv| csv.spec.replaces() == Some(name.as_str()))
 }
 
-/// A Subscription whose configuration or whose ClusterServiceVersion changed.
+/// Returns the ClusterServiceVersions of a Subscription whose configuration or installed version changed.
 pub(crate) fn by_subscription(change: &Change<Subscription>) -> Keys {
     let named = |subscription: &Subscription| {
         let status = subscription.status.clone().unwrap_or_default();
@@ -248,7 +249,7 @@ pub(crate) fn by_group(change: &Change<OperatorGroup>, csvs: &Csvs) -> Keys {
     })
 }
 
-/// A namespace that came or is on its way out: the members of the groups that target it.
+/// Returns the members of the groups that target a namespace which was created, deleted or is being deleted.
 pub(crate) fn by_namespace(
     change: &Change<PartialObjectMeta<Namespace>>,
     groups: &[Arc<OperatorGroup>],

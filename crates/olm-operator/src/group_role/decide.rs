@@ -28,7 +28,7 @@ use crate::{
 /// group, and each ClusterRole is then written once instead of twice.
 pub(crate) const FIRST_API_DEBOUNCE: Duration = Duration::from_secs(30);
 
-/// Writes for ClusterRoles that are missing or not as they should be; deletions when the group is gone.
+/// Returns writes for missing or outdated ClusterRoles, and deletions when the group was deleted.
 pub(crate) fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp) -> (Plan, Verdict) {
     let taken = before.and_then(|before| before.taken.as_ref());
     let is_told = before.is_some_and(|before| before.is_limited);

@@ -16,7 +16,7 @@ pub(crate) struct Share {
     pub(crate) left_out: usize,
 }
 
-/// True for an operator that runs, or did until its successor came: what it provides is more than a claim.
+/// True for an operator that runs, or did until it got a successor: its APIs are more than a claim.
 pub(crate) fn is_running(phase: &Phase) -> bool {
     matches!(phase, Phase::Succeeded | Phase::Replacing | Phase::Deleting)
 }

@@ -1,4 +1,4 @@
-//! The ClusterRoles of OperatorGroups, beside what was recorded of upstream and in the model cluster.
+//! The ClusterRoles of OperatorGroups, compared with recordings of upstream and in the model cluster.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,7 +28,7 @@ fn selector(level: &str) -> Value {
     json!({"clusterRoleSelectors": [{"matchLabels": {key: "true"}}]})
 }
 
-/// The demo and its group, at rest.
+/// The demo and its group, in their final state.
 fn installed() -> TestEnv {
     let mut env = TestEnv::new()
         .with(group("ns", "og", &["ns"]))
@@ -134,7 +134,7 @@ fn rbac_002_the_roles_are_written_once_when_an_operator_comes_with_its_group() {
         .filter(|write| write.contains("olm.og."))
         .collect();
     assert_eq!(writes.len(), 3, "{writes:#?}");
-    // Kubernetes fills them.
+    // Kubernetes writes their rules.
     let name = own(&env).remove(0);
     let rules = json!({"rules": [{"verbs": ["*"], "apiGroups": ["example.com"], "resources": ["demos"]}]});
     env.edit("ClusterRole", "", name.trim_start_matches('/'), rules.clone());
@@ -201,7 +201,7 @@ fn what_is_edited_comes_back_and_what_others_add_stays() {
         json!({"metadata": {"labels": {"mine": "yes", "olm.owner": "other"}}, "aggregationRule": null});
     env.edit("ClusterRole", "", &name, edit);
     env.settle();
-    // Also by the group that the label named, which does not exist.
+    // Also after a trigger for the group in the label, which does not exist.
     let is_deletion = |write: &String| write.starts_with("delete ClusterRole");
     assert!(!env.writes.iter().any(is_deletion), "{:#?}", env.writes);
     let role = env.get("ClusterRole", "", &name).unwrap();

@@ -1,4 +1,4 @@
-//! Changed object → OperatorGroups whose ClusterRoles are to be looked at again. Pure.
+//! Maps changed objects to OperatorGroups whose ClusterRoles are reconciled. No I/O.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -52,7 +52,7 @@ pub(crate) fn by_csv(
         .collect()
 }
 
-/// A ClusterRole: the groups that its owner labels name or named.
+/// Returns the former and current groups in the owner labels of a ClusterRole.
 pub(crate) fn by_cluster_role(change: &Change<ClusterRole>) -> BTreeSet<NamespacedName> {
     let versions = change.versions();
     versions

@@ -76,7 +76,7 @@ fn met_004_met_006_met_007_what_is_installed_and_what_is_not_is_told_apart() {
     ");
 }
 
-/// `spec.version` is any text to the API server.
+/// The API server accepts any text in `spec.version`.
 #[test]
 fn met_004_met_007_a_version_is_told_when_it_is_one_and_short() {
     for (version, told) in [
@@ -169,7 +169,7 @@ fn met_008_an_upgrade_counts_once() {
     );
 }
 
-/// The process before has counted it.
+/// The previous process has counted it.
 #[test]
 fn met_008_an_upgrade_that_was_on_its_way_at_the_start_does_not_count() {
     let mut old = csv("a", "");

@@ -1,4 +1,4 @@
-//! Changed object → whether the setting's status is to be looked at again, and how soon. Pure.
+//! Decides whether a changed object affects the setting's status, and the delay of the reconcile. No I/O.
 
 use std::time::Duration;
 

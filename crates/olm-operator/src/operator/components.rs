@@ -1,4 +1,4 @@
-//! The components of an Operator, as the stores have them.
+//! The components of an Operator, from the stores.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ use crate::{
     stores::{CustomResourceDefinition, ServingSecret, Stores},
 };
 
-/// Components that a status lists at most.
+/// Maximum number of components in a status.
 pub(crate) const MAX_COMPONENTS: usize = 1000;
 
 type Conditions = List<ComponentCondition>;
@@ -190,7 +190,7 @@ impl Listing<'_> {
     ) {
         self.total += index.count(self.label);
         for is_near in [true, false] {
-            // One more than a status takes shows that it is cut.
+            // One more than fits into a status shows that it is truncated.
             let found = index.first(self.label, MAX_COMPONENTS + 1, |key| {
                 component::is_near(self.name, &key.namespace) == is_near
             });
@@ -212,7 +212,7 @@ fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> RichRefere
     }
 }
 
-/// Conditions of whatever type, as an Operator has them.
+/// Returns the conditions of an object of any type, in an Operator's format.
 fn conditions(found: &impl Serialize) -> Conditions {
     let read = serde_json::from_value::<Option<Vec<ComponentCondition>>>(to_value(found));
     let mut all = read.ok().flatten().unwrap_or_default();
@@ -225,7 +225,7 @@ fn conditions(found: &impl Serialize) -> Conditions {
     all.into()
 }
 
-/// The phase of a ClusterServiceVersion as a condition; its own conditions are a history.
+/// Returns the phase of a ClusterServiceVersion as a condition; its own conditions are a history.
 fn phase(csv: &ClusterServiceVersion) -> Conditions {
     let Some(status) = csv
         .status

@@ -10,7 +10,7 @@ use olm_api::{
 
 use crate::component;
 
-/// The Operator of a Subscription's package, once it bears the label.
+/// Returns the Operator of a Subscription's package, once the Subscription has its label.
 pub(crate) fn of_subscription(subscription: &Subscription) -> Option<String> {
     let namespace = subscription.metadata.namespace.as_deref()?;
     let label = labels::component_label(&subscription.spec.name, namespace)?;
@@ -18,7 +18,8 @@ pub(crate) fn of_subscription(subscription: &Subscription) -> Option<String> {
         .then(|| labels::operator_of_component(&label).map(str::to_owned))?
 }
 
-/// The first Operator of its namespace that a ClusterServiceVersion bears the label of: it need not have a Subscription.
+/// Returns the first Operator of its namespace whose label a ClusterServiceVersion has. No Subscription is
+/// needed.
 pub(crate) fn of_csv(csv: &ClusterServiceVersion) -> Option<String> {
     let namespace = csv.metadata.namespace.as_deref().filter(|_| !csv.is_copied())?;
     let mut names = component::operators_of(&csv.metadata);

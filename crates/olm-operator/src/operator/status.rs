@@ -1,4 +1,4 @@
-//! The status of an Operator. Pure.
+//! The status of an Operator. No I/O.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::{
     operator_sketch::{OperatorSketch, StatusHash},
 };
 
-/// Bytes of JSON that the list takes at most; etcd takes objects of 1.5 MiB.
+/// Limit of the list as JSON, in bytes; etcd accepts objects of 1.5 MiB.
 const MAX_BYTES: usize = 512 * 1024;
 
 /// Time after the start in which a status of an earlier process is not changed. Components are reconciled at
@@ -81,7 +81,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     }
 }
 
-/// Time since `then`; very long where a clock was set back.
+/// Time since `then`; very long if a clock was set back.
 fn passed(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or(Duration::MAX)
 }

@@ -1,4 +1,4 @@
-//! Operators and what they list, on the cluster in memory.
+//! Operators and their component lists, on the cluster in memory.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ fn account(name: &str, labels: &[&str]) -> Value {
     account
 }
 
-/// The demo as catalog-operator makes it: with the label from the beginning.
+/// The demo as catalog-operator creates it: with the label from the start.
 fn installed() -> TestEnv {
     let mut env = TestEnv::new();
     env.put(group("ns", "og", &["ns"]));
@@ -57,7 +57,7 @@ fn installed() -> TestEnv {
     env
 }
 
-/// `Kind namespace/name` of all refs of an Operator, in their order.
+/// Returns `Kind namespace/name` of all refs of an Operator, in order.
 fn refs(env: &TestEnv, name: &str) -> Vec<String> {
     let found = env.get("Operator", "", name).unwrap();
     let refs = found["status"]["components"]["refs"].as_array();
@@ -206,7 +206,7 @@ fn every_kind_is_listed_when_it_comes_and_when_it_goes() {
     for (api_version, kind, namespace) in KINDS {
         let name = kind.to_lowercase();
         let label = format!("operators.coreos.com/{name}");
-        // Not all of them bring one into being.
+        // Not all of these kinds require an Operator.
         env.put(operator(&name));
         let mut object = json!({"apiVersion": api_version, "kind": kind,
             "metadata": {"name": name, "labels": {"olm.managed": "true", label: ""}}});
@@ -267,7 +267,7 @@ fn a_deleted_operator_comes_back_while_what_made_it_is_there_and_a_definition_ke
     assert_eq!(env.names("Operator"), [""; 0]);
 }
 
-/// The end of an install, as users make it.
+/// Uninstalls as users do.
 fn uninstall(env: &mut TestEnv) {
     env.delete("Subscription", "ns", "sub");
     env.delete("ClusterServiceVersion", "ns", "a");
@@ -531,7 +531,7 @@ fn a_status_of_somebody_elses_is_put_right() {
     assert_eq!(env.writes, [""; 0]);
 }
 
-/// Not half a minute later, whichever namespace it is in.
+/// The delay is not half a minute, in any namespace.
 #[test]
 fn what_is_labelled_in_other_namespaces_is_listed_a_second_later() {
     let mut env = installed().with(namespace_object("far"));
@@ -590,13 +590,13 @@ fn an_operator_that_somebody_deletes_comes_back_while_something_bears_its_label(
     env.delete("Operator", "", "o");
     env.settle_for(60);
     assert!(env.get("Operator", "", "o").is_none());
-    // Labels alone bring none into being.
+    // Labels alone require no Operator.
     env.put(account("b", &["operators.coreos.com/o"]));
     env.settle_for(60);
     assert!(env.get("Operator", "", "o").is_none());
 }
 
-/// A list that is now a little too long and now is not.
+/// The list is slightly too long at times.
 #[test]
 fn too_many_components_are_not_told_again_within_the_hour() {
     let found = |total: usize| Observed {
@@ -614,7 +614,7 @@ fn too_many_components_are_not_told_again_within_the_hour() {
     let seconds = (0..120).chain([3600, 7000, 7001, 10_700]);
     for second in seconds {
         let now = start + Duration::from_secs(second);
-        // For two minutes it is too long every other second, and now and then afterwards.
+        // For two minutes it is too long every other second, and sometimes after that.
         let total = usize::from(second % 2 == 0);
         let update = status(&found(total), Verdict { known, goes: false }, now);
         if !update.events.is_empty() {

@@ -38,7 +38,7 @@ pub(crate) fn by_component<K: Resource>(
     found
 }
 
-/// An Operator itself.
+/// Returns the key of an Operator.
 pub(crate) fn by_operator(change: &Change<OperatorSketch>) -> NamespacedName {
     change.object().key()
 }

@@ -26,7 +26,7 @@ use crate::{
 /// Interval of the checks of a name that another owner uses.
 const TAKEN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The OperatorCondition as its ClusterServiceVersion wants it, then the rights to write it.
+/// Returns the write of the OperatorCondition for its ClusterServiceVersion, then of the rights to write it.
 pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
     if observed.namespace_terminating {
         return Default::default();
@@ -117,7 +117,7 @@ fn generate(observed: &Observed, csv: &ClusterServiceVersion) -> Option<Action> 
     Some(Action::apply(target, object, FIELD_MANAGER))
 }
 
-/// Accounts of the cluster permissions, then of the permissions, in order and as often as they are named.
+/// Returns the accounts of the cluster permissions, then of the permissions, in order and with duplicates.
 fn service_accounts(csv: &ClusterServiceVersion) -> Vec<String> {
     let install = &csv.spec.install;
     let all = install.cluster_permissions().iter().chain(install.permissions());
@@ -211,7 +211,7 @@ fn write(target: Target, object: Value, is_known: bool) -> Action {
     }
 }
 
-/// Each account once; upstream repeats one that has permissions of both kinds.
+/// Returns each account once; upstream repeats one that has permissions of both kinds.
 fn subjects(condition: &OperatorCondition) -> Vec<Subject> {
     let mut seen = BTreeSet::new();
     let accounts = condition

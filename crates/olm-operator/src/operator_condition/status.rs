@@ -1,4 +1,5 @@
-//! The status of an OperatorCondition: what the operator reports, with the generation it was seen in. Pure.
+//! The status of an OperatorCondition: the operator's conditions, with the generation they were seen in. No
+//! I/O.
 
 use kube::{Resource, ResourceExt};
 use olm_api::condition::operator_condition::NAME_TAKEN;

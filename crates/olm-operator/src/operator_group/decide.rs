@@ -20,7 +20,7 @@ use crate::operator_group::{observe::Observed, provided_apis, targets::Selection
 pub(crate) struct Verdict {
     /// The targets; `None` keeps the current ones, because the spec is invalid.
     pub(crate) namespaces: Option<BTreeSet<String>>,
-    /// There are several groups in the namespace.
+    /// True when the namespace has several groups.
     pub(crate) ambiguous: bool,
     /// Error in the selector, if it is invalid.
     pub(crate) mistake: Option<String>,

@@ -10,13 +10,13 @@ use std::collections::BTreeSet;
 pub(crate) struct NamespaceSet(BTreeSet<String>);
 
 impl NamespaceSet {
-    /// The set of these names.
+    /// Creates the set of these names.
     pub(crate) fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         Self(names.into_iter().map(Into::into).collect())
     }
 
-    /// The targets of a group as they count for intersection: its own namespace is added, unless there are no targets
-    /// or they are "all".
+    /// Returns a group's targets for the intersection: its own namespace is added, unless there are no
+    /// targets or they are "all".
     pub(crate) fn of_group<S: Into<String>>(own: &str, targets: impl IntoIterator<Item = S>) -> Self {
         let mut set = Self::new(targets);
         if set.0.first().is_some_and(|first| !first.is_empty()) {
@@ -30,7 +30,7 @@ impl NamespaceSet {
         self.0.len() == 1 && self.0.contains("")
     }
 
-    /// True when the two share a namespace; "all" shares one with every set that is not empty.
+    /// True when both contain a common namespace; "all" intersects every set that is not empty.
     pub(crate) fn intersects(&self, other: &Self) -> bool {
         match (self.is_all(), other.is_all()) {
             (true, _) => !other.0.is_empty(),
@@ -45,11 +45,11 @@ impl NamespaceSet {
 pub(crate) enum ApiIntersection {
     /// The list contains the ClusterServiceVersion's APIs, and no other group provides them.
     NoConflict,
-    /// The APIs have to be added to the list.
+    /// The APIs must be added to the list.
     Add,
     /// An intersecting group provides one of them, so the new ClusterServiceVersion fails.
     Conflict,
-    /// Both groups list them: take them out, the first to put them in again wins.
+    /// Both groups list them, so they are removed; the first group that adds them again keeps them.
     Remove,
 }
 

@@ -1,4 +1,4 @@
-//! Everything one decision about an OperatorGroup reads, as values.
+//! The input of one decision about an OperatorGroup, as values.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use olm_runtime::{NamespacedName, discovery::deadline, error::ObserveError, key:
 
 use crate::{operator_group::targets::Selection, stores::Stores};
 
-/// One OperatorGroup and what decides about it.
+/// One OperatorGroup and the input of decisions about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) group: Arc<OperatorGroup>,
     /// True when its namespace has other groups.
     pub(crate) ambiguous: bool,
-    /// All namespaces of the cluster when the group selects them by labels, else none.
+    /// All namespaces of the cluster when the group selects by labels, else empty.
     pub(crate) namespaces: Vec<Arc<PartialObjectMeta<Namespace>>>,
     /// The ClusterServiceVersions of its namespace, without copies.
     pub(crate) members: Vec<Member>,
@@ -30,22 +30,22 @@ pub(crate) struct Observed {
 /// The ServiceAccount that a group names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum GroupAccount {
-    /// None.
+    /// The group names none.
     #[default]
     Unnamed,
-    /// This one, which does not exist.
+    /// The named account does not exist.
     Missing(String),
-    /// This one.
+    /// The named account exists.
     Found(Box<ObjectReference>),
 }
 
 /// A ClusterServiceVersion as a provider of APIs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Member {
-    /// APIs it owns; none when its description names none properly.
+    /// APIs it owns; empty when its description is invalid.
     pub(crate) provides: ApiSet,
     pub(crate) phase: Phase,
-    /// It is on its way out.
+    /// True when it is being deleted.
     pub(crate) deleting: bool,
 }
 

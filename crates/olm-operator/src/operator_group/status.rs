@@ -1,4 +1,4 @@
-//! The status of an OperatorGroup. Pure.
+//! The status of an OperatorGroup. No I/O.
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::ResourceExt;
@@ -18,7 +18,7 @@ use crate::operator_group::{
     observe::{GroupAccount, Observed},
 };
 
-/// The status write, if anything in it changes.
+/// Returns the status write, if anything in it changes.
 pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUpdate<String> {
     let group = &observed.group;
     let old = group.status.clone().unwrap_or_default();
@@ -47,7 +47,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
         // No list instead of an empty one, as upstream leaves it.
         new.conditions = Vec::new().into();
     }
-    // The schema requires the time as soon as there is a status.
+    // The schema requires this time in every status.
     if new != old && new.last_updated.is_none() {
         new.last_updated = Some(stored_time(now));
     }

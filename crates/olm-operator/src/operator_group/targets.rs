@@ -12,19 +12,20 @@ use olm_api::{install_mode::NAMESPACE_ALL, v1::OperatorGroupSpec};
 /// Criterion by which an OperatorGroup's spec selects namespaces.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Selection {
-    /// Their names, whether they exist or not.
+    /// By name, whether or not they exist.
     Names(BTreeSet<String>),
-    /// All there are.
+    /// All namespaces.
     All,
-    /// Their labels.
+    /// By labels.
     Labels(Selector),
 }
 
 impl Selection {
-    /// Reads the spec: an explicit list wins over a selector, and no selector selects all.
+    /// Reads the spec: an explicit list takes precedence over a selector, and without a selector all are
+    /// selected.
     ///
     /// # Errors
-    /// For people: what in the spec makes no sense.
+    /// The error in the spec, for users.
     pub(crate) fn read(spec: &OperatorGroupSpec) -> Result<Self, String> {
         if !spec.target_namespaces.is_empty() {
             if spec.target_namespaces.iter().any(String::is_empty) {

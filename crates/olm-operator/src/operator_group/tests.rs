@@ -175,7 +175,7 @@ fn scoped() -> TestEnv {
     env
 }
 
-/// The account is there and nothing is wrong with it.
+/// Asserts that the account exists and the conditions report no problem.
 #[track_caller]
 fn refers_to_account(env: &TestEnv) {
     let account = env.get("ServiceAccount", "ns", "scoped").unwrap();

@@ -42,7 +42,7 @@ pub(crate) fn by_namespace(
         .collect()
 }
 
-/// A ClusterServiceVersion whose APIs, phase or existence changed: the groups of its namespace.
+/// Returns the groups of the namespace of a ClusterServiceVersion whose APIs, phase or existence changed.
 pub(crate) fn by_csv(
     change: &Change<ClusterServiceVersion>,
     in_namespace: &[Arc<OperatorGroup>],
@@ -58,8 +58,8 @@ pub(crate) fn by_csv(
         .collect()
 }
 
-/// A ServiceAccount: of `naming`, the groups that name an account, those that name this one. After a list all of them, since one
-/// that went meanwhile is not in it.
+/// Returns the groups in `naming`, which all name an account, that name this ServiceAccount. After a relist
+/// these are all, because the list does not show deleted accounts.
 pub(crate) fn by_account(
     heard: &NewsItem<ServiceAccount>,
     naming: &[Arc<OperatorGroup>],

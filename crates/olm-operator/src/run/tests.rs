@@ -83,7 +83,7 @@ async fn originals_take_turns_in_the_queue_of_copies() {
     assert!(of_flood < WORKERS_OF_COPIES);
 }
 
-/// A ClusterServiceVersion with a Deployment of its own name and nothing else.
+/// A ClusterServiceVersion with only a Deployment of the same name.
 fn plain(namespace: &str, name: &str) -> Value {
     let mut csv = csv(name, "");
     csv["metadata"]["namespace"] = json!(namespace);

@@ -25,7 +25,7 @@ pub(crate) struct CustomResourceDefinition {
     pub(crate) status: Option<Status>,
 }
 
-/// Part of the spec.
+/// The fields of the spec that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Spec {
@@ -41,12 +41,12 @@ pub(crate) struct Spec {
     /// Conversion between the versions; kept when it is a webhook.
     #[serde(default)]
     pub(crate) conversion: Option<Value>,
-    /// Fields without a schema are kept, which a webhook cannot convert.
+    /// True when fields without a schema are preserved, which webhook conversion does not support.
     #[serde(default)]
     pub(crate) preserve_unknown_fields: bool,
 }
 
-/// Part of the names. The plural and the group are the name of the whole.
+/// The fields of the names that are used. Plural and group are in the name of the definition.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Names {
     /// Kind of its objects.
@@ -54,7 +54,7 @@ pub(crate) struct Names {
     pub(crate) kind: String,
 }
 
-/// Part of a version.
+/// The fields of a version that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Version {
     pub(crate) name: String,
@@ -63,7 +63,7 @@ pub(crate) struct Version {
     pub(crate) served: bool,
 }
 
-/// Part of the status.
+/// The fields of the status that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Status {
     /// Its conditions.
@@ -84,10 +84,10 @@ pub(crate) struct Condition {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_transition_time: Option<Time>,
-    /// Why, in one word.
+    /// Reason, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
-    /// Why, for people.
+    /// Message for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
 }

@@ -44,7 +44,7 @@ const OF_OTHERS: [&[&str]; 3] = [
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ForeignChange<'a> {
     pub(crate) time: &'a str,
-    /// The field manager, as it calls itself.
+    /// Name of the field manager.
     pub(crate) manager: &'a str,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     }
 }
 
-/// The change of a pruned Deployment's spec that is to be undone.
+/// Returns the change of a pruned Deployment's spec to revert.
 pub(crate) fn foreign_change(deployment: &Deployment) -> Option<ForeignChange<'_>> {
     let (time, manager) = deployment.annotations().get(CHANGED)?.split_once(' ')?;
     Some(ForeignChange { time, manager })
@@ -162,7 +162,7 @@ fn lost_fields(deployment: &Deployment, spec: &Value) -> Vec<String> {
 
 /// Hash of these fields, with the generation of the spec that lacks them.
 fn lost_mark(deployment: &Deployment, lost: &[String]) -> String {
-    // A list of texts always has a JSON form.
+    // A list of texts always serializes.
     let fields = olm_api::hash::hash_with_newline(&lost).unwrap_or_default();
     format!("{fields}@{}", deployment.metadata.generation.unwrap_or_default())
 }
@@ -359,7 +359,7 @@ mod tests {
         let own = entry("olm-operator/csv", EARLY, "", image());
         let found = pruned(json!([own]), json!({labels::UNDONE_CHANGE: never}));
         assert_eq!(undone_time(&found), None);
-        // Without entries nothing is known, and nothing is forgotten.
+        // Without entries nothing is known, and nothing is dropped.
         let found = pruned(json!([]), json!({labels::UNDONE_CHANGE: LATE}));
         assert_eq!(undone_time(&found), Some(LATE));
     }

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// API server while an operator starts.
 const HOLD: Duration = Duration::from_secs(5 * 60);
 
-/// The variables that a Proxy object gives to containers.
+/// The variables from a Proxy object for containers.
 #[derive(Debug, Clone, PartialEq)]
 struct Variables(Vec<EnvVar>);
 
@@ -46,13 +46,13 @@ impl Projection for Variables {
 /// Known proxy variables.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ProxyVariables {
-    /// For containers; none where there is no proxy.
+    /// Variables for containers; empty without a Proxy.
     pub(crate) all: Vec<EnvVar>,
     /// True when the Proxy was not read yet but may be.
     pub(crate) are_awaited: bool,
 }
 
-/// The cluster's proxy. Without the kind there is no watch, and no variable.
+/// The cluster's Proxy. Without the kind there is no watch, and no variable.
 #[derive(Clone)]
 pub(crate) struct ClusterProxy {
     watches: Option<OnDemand<Variables>>,
@@ -107,7 +107,7 @@ impl ClusterProxy {
         }
     }
 
-    /// Calls `listener` when the proxy changes.
+    /// Calls `listener` when the Proxy changes.
     pub(crate) fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
         if let Some(watches) = &self.watches {
             watches.on_change(move |_, _| listener());

@@ -59,7 +59,7 @@ impl ServingSecret {
         }
     }
 
-    /// True when the private key was changed or taken away since the certificate was set.
+    /// True when the private key was changed or removed since the certificate was set.
     pub(crate) fn is_key_changed(&self) -> bool {
         self.is_key_changed
     }

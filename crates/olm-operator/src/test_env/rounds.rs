@@ -85,7 +85,7 @@ impl TestEnv {
         })
     }
 
-    /// Carries out a plan. An operator that runs is killed before.
+    /// Executes a plan. A running operator is killed first.
     pub(crate) fn act(&mut self, plan: Plan) -> Outcomes {
         self.with_stores(async move |_, _, executor| executor.act(&plan).await)
     }

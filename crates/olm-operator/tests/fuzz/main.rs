@@ -150,7 +150,7 @@ fn demo() -> Vec<u8> {
     format!("{}{csv}\n{older}\n{deployment}\n", surroundings(&csv)).into_bytes()
 }
 
-/// Documents of a seed with a few changes, pieces of another seed among them.
+/// Documents of a seed with a few changes, including parts of another seed.
 fn changed_documents(seeds: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
     let documents = |seed: &Vec<u8>| -> Vec<Value> {
         Documents::with_limits(seed.as_slice(), LIMITS)

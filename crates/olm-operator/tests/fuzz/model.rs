@@ -26,7 +26,7 @@ const ROUNDS: usize = 8;
 /// Kind, namespace, name.
 type Key = (String, String, String);
 
-/// The namespace.
+/// The model of one namespace.
 pub struct Model {
     stores: Stores,
     objects: BTreeMap<Key, Value>,
@@ -66,7 +66,7 @@ fn texts(map: &Value) -> Value {
 }
 
 impl Model {
-    /// Puts an object in if the API server would take it.
+    /// Stores an object if the API server would accept it.
     pub fn put(&mut self, schemas: &Schemas, mut object: Value) {
         let (namespace, name) = (
             text(&object, "/metadata/namespace").to_owned(),

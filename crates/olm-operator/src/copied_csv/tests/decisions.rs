@@ -28,7 +28,7 @@ fn original(phase: &str, reason: &str) -> Value {
     csv
 }
 
-/// The copy in `far` that this original is to have.
+/// The copy in `far` that matches this original.
 fn copy_of(original: &Value) -> Value {
     let mut copy = original.clone();
     copy["metadata"]["namespace"] = json!("far");
@@ -70,7 +70,7 @@ impl Case {
         }
     }
 
-    /// The same with its copy.
+    /// The case with its copy.
     fn copied() -> Self {
         Self::new().with(|case| case.there = case.original.as_ref().map(copy_of))
     }

@@ -72,7 +72,7 @@ fn csv_002_what_is_shown_of_an_operator_stays_as_it_was_written_and_is_shown_by_
     }
 }
 
-/// The goals P7 and P8: two requests for a copy, one for a change, and a few for all.
+/// The goals P7 and P8: two requests for a copy, one for a change, and a few for all copies together.
 #[test]
 fn a_copy_costs_two_writes_and_a_change_of_its_original_one() {
     let mut env = prepared_for(&[]);
@@ -251,7 +251,7 @@ fn a_namespace_that_refuses_its_copy_is_told_once_and_stops_no_other() {
         let told = |event: &&String| event.contains("CopyRefused") && event.contains("namespace one");
         assert_eq!(env.events.iter().filter(told).count(), 1, "{:?}", env.events);
         let tries = writes_in(&env, "one").len();
-        // After 5 s, 10, 20, 40 and then every minute.
+        // After 5, 10, 20 and 40 seconds, and then every minute.
         assert!((3..=10).contains(&tries), "{tries} tries in five minutes");
         env.refused.clear();
         env.settle_for(61);
@@ -273,7 +273,7 @@ fn nothing_is_written_into_a_namespace_on_its_way_out() {
     assert_eq!(writes_in(&env, "two").len(), 1);
 }
 
-/// The same operator, installed in two namespaces: each may be shown in a third, and one is.
+/// The same operator, installed in two namespaces: only one of them can have its copy in a third.
 #[test]
 fn of_two_with_one_name_the_first_is_shown_until_it_goes() {
     let mut env = installed_for(&["ns", "one"]);

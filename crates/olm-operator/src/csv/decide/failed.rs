@@ -23,7 +23,7 @@ use crate::csv::{
 
 /// First interval of the checks for kinds that are not served although their APIService is available.
 const MIN_DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
-/// The same after an hour of waiting.
+/// Interval of the same checks after an hour of waiting.
 const MAX_DISCOVERY_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// Interval of pod checks for a Deployment that exceeded its progress deadline or the install timeout.
@@ -63,7 +63,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         Err(error) => return PhaseStep::go(super::pending::invalid_strategy(&error)),
     };
     if undetermined {
-        // The way through Pending would end there, and come back when the answer does.
+        // A step through Pending would end there, and return as soon as discovery responds.
         return super::pending::ask_again(PhaseStep::stay()).with_requirements(rows);
     }
     if !met {
@@ -113,7 +113,7 @@ fn opened_gate(cause: FailureCause) -> Option<&'static str> {
 fn components(observed: &Observed, position: &Position, cause: FailureCause) -> PhaseStep {
     if let Some(error) = super::unusable_config(observed) {
         return PhaseStep::go(match cause {
-            // The way through Pending would end here again.
+            // A step through Pending would end here again.
             FailureCause::Refused => Transition::new(
                 Phase::Failed,
                 reason::INSTALL_COMPONENT_FAILED,
@@ -149,7 +149,7 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
     };
     match &found.problem {
         DeploymentProblem::Stuck(text) => failed(format!("install failed: {text}")),
-        // The same Deployment applied again would wait again.
+        // The same Deployment would wait again after another apply.
         DeploymentProblem::Waiting(text) if cause == FailureCause::InstallCheck => {
             failed(format!("install timeout: {text}"))
         }

@@ -1,7 +1,8 @@
-//! Checks that come before every phase: is this ClusterServiceVersion an active member of one OperatorGroup that it
-//! can work with? (`docs/reference/lifecycle.md`, `docs/reference/operator-groups.md`.)
+//! Preconditions of every phase: the ClusterServiceVersion is an active member of exactly one OperatorGroup
+//! that it supports (`docs/reference/lifecycle.md`, `docs/reference/operator-groups.md`).
 //!
-//! Replacing and Deleting pass: losing the group in the middle of an upgrade must not break the chain.
+//! Phases Replacing and Deleting are exempt: losing the group in the middle of an upgrade must not break the
+//! chain.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,15 +33,15 @@ use crate::{
     },
 };
 
-/// OperatorGroups that are named where a namespace has too many.
+/// Maximum number of OperatorGroups in a message about a namespace with several.
 const SHOWN_GROUPS: usize = 5;
 
 /// Result of the preconditions.
 #[derive(Debug)]
 pub(super) enum Gate {
-    /// On to the phase.
+    /// Continue with the phase.
     Open,
-    /// Wait; the OperatorGroup is about to change.
+    /// Wait, because the OperatorGroup is about to change.
     Stay,
     /// Membership has to be written first.
     Write(Vec<Action>),
@@ -70,7 +71,7 @@ pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
             transition,
             actions: vec![write],
         },
-        // Membership, with the finalizer in it.
+        // The writes of the membership include the finalizer.
         Gate::Write(_) | Gate::Fail { .. } => gate,
     }
 }
@@ -164,7 +165,7 @@ fn member(observed: &Observed, group: &Group) -> Gate {
     apis(observed, group, membership)
 }
 
-/// Annotations and finalizer in one write, if anything of that is missing.
+/// Returns one write of annotations and finalizer, if any of them is missing.
 fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<String>>) -> Vec<Action> {
     let mut wanted = BTreeMap::from([
         (labels::OPERATOR_GROUP, group.name.clone()),
@@ -189,7 +190,7 @@ fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<Stri
     vec![patch(observed, &metadata.into())]
 }
 
-/// The finalizers with ours among them; `None` when it is there.
+/// Returns the finalizers with OLM's added; `None` when it already exists.
 fn missing_finalizer(observed: &Observed) -> Option<Vec<String>> {
     let mut finalizers = observed.csv.finalizers().to_vec();
     if finalizers
@@ -287,7 +288,7 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
     }
 }
 
-/// The first `shown` of `texts`, and how many more.
+/// Returns the first `shown` of `texts`, and the number of the others.
 fn and_more<T: Display>(mut texts: impl Iterator<Item = T>, shown: usize) -> String {
     let named: Vec<String> = texts.by_ref().take(shown).map(|text| text.to_string()).collect();
     let named = named.join(", ");

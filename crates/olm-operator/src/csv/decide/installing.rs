@@ -1,4 +1,4 @@
-//! The Deployments are in place and have to become healthy within five minutes.
+//! Phase Installing: the Deployments are applied and must become healthy within five minutes.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::csv::{
 
 /// Time after which an unfinished install counts as failed.
 pub(crate) const INSTALL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// Pods of an install are looked at once it has waited this long.
+/// Time that an install waits before its pods are read.
 pub(crate) const POD_PATIENCE: Duration = Duration::from_secs(3);
 /// Maximum interval of pod checks during a long install, because pods are not watched.
 const MAX_POD_INTERVAL: Duration = Duration::from_secs(10);
-/// Between what a Deployment waits for and the cause.
+/// Separator between the state of a Deployment and the cause.
 const BETWEEN: &str = "; ";
 /// Time in which the Deployment controller should respond before a missing response is reported.
 const DEPLOYMENT_DEBOUNCE: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
                 &format!("install failed: {text}"),
             ),
         )),
-        // Upstream lets a Deployment that vanished here run into the timeout; putting it back is what it will do then.
+        // A missing Deployment is restored at once. Upstream waits for the timeout and then restores it.
         DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => PhaseStep::go(
             Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, install::told(&text)),
         ),
@@ -55,7 +55,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     }
 }
 
-/// All components are there and healthy.
+/// Returns the transition when all components are healthy.
 pub(super) fn succeeded() -> Transition {
     Transition::new(
         Phase::Succeeded,

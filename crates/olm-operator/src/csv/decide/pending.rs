@@ -1,4 +1,4 @@
-//! Requirements are checked, and whether this one's turn has come.
+//! Phase Pending: checks the requirements and waits for the predecessor.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         Err(error) => return PhaseStep::go(invalid_strategy(&error)),
     };
     if !met {
-        // Its successor waits for it, and may be what it waits for.
+        // Its successor waits for it, and may provide the missing requirement.
         if let Some(step) = super::replaced_while_running(observed) {
             return step.with_requirements(rows);
         }
@@ -131,7 +131,7 @@ pub(super) fn ask_again(step: PhaseStep) -> PhaseStep {
     )
 }
 
-/// True when a requirement is answered by discovery.
+/// True when a requirement depends on discovery.
 fn asks_discovery(observed: &Observed) -> bool {
     let spec = &observed.csv.spec;
     !spec.native_apis.is_empty() || !spec.required_api_services().is_empty()
@@ -186,7 +186,8 @@ pub(super) fn invalid_strategy(error: &str) -> Transition {
     Transition::new(Phase::Failed, reason::INVALID_INSTALL_STRATEGY, message)
 }
 
-/// A Deployment of the strategy, or a Service in front of one, that belongs to another ClusterServiceVersion: nothing is written over it.
+/// Returns a failure if a Deployment of the strategy or its Service belongs to another ClusterServiceVersion:
+/// it is not overwritten.
 pub(super) fn taken(observed: &Observed) -> Option<Transition> {
     let deployment = install::taken(observed)
         .map(|(name, other)| format!("Deployment {name} belongs to ClusterServiceVersion {other}"));

@@ -1,4 +1,5 @@
-//! A successor exists: wait until it has succeeded, then go. Chains are collected oldest first.
+//! Phase Replacing: a successor exists, and this one is deleted once it has succeeded. Chains are collected
+//! oldest first.
 
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 

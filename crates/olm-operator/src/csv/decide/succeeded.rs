@@ -1,4 +1,4 @@
-//! The operator runs: notice when it no longer does, or when its successor has come.
+//! Phase Succeeded: the operator runs. Detects when it no longer does, and when it has a successor.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
         Err(error) => return PhaseStep::go(super::pending::invalid_strategy(&error)),
     };
     if undetermined {
-        // An operator that runs is not failed for an answer that did not come.
+        // A running operator does not fail because of a missing response.
         return super::pending::ask_again(health(observed, now)).with_requirements(rows);
     }
     if !met {

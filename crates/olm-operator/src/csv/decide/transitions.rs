@@ -25,7 +25,7 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transition {
     pub(crate) phase: Phase,
-    /// Why, as one word.
+    /// Reason, as one word.
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
@@ -55,9 +55,9 @@ pub(crate) struct Position {
     pub(crate) reason: String,
     /// Message of its status, without the additional "held up" text.
     pub(crate) message: String,
-    /// When the phase was entered.
+    /// Time of the last change of phase.
     pub(crate) since: Timestamp,
-    /// When the status was last written.
+    /// Time of the last status write.
     pub(crate) updated: Timestamp,
 }
 
@@ -100,13 +100,13 @@ pub(crate) enum Stage {
     /// Membership in the OperatorGroup: metadata, provided APIs, finalizer.
     #[default]
     Membership,
-    /// Rights in other namespaces, and Deployments.
+    /// Rights in other namespaces, and Deployments of an install.
     Install,
-    /// Rights in other namespaces for an operator that runs.
+    /// Rights in other namespaces for a running operator.
     Grants,
     /// Objects of upstream's OLM are adopted; the operator also runs without that.
     Adoption,
-    /// The way out.
+    /// Removal of a deleted ClusterServiceVersion.
     Removal,
 }
 
@@ -126,17 +126,17 @@ pub(crate) struct PhaseStep {
     pub(crate) then: Option<Transition>,
     /// Delay of the next reconcile if nothing changes.
     pub(crate) requeue: Requeue,
-    /// The requirements as they are, if they were looked at.
+    /// The requirements, if they were checked.
     pub(crate) requirements: Option<Vec<RequirementStatus>>,
 }
 
 impl PhaseStep {
-    /// Nothing to do until something changes.
+    /// A step that waits for a change.
     pub(crate) fn stay() -> Self {
         Self::default()
     }
 
-    /// On to the next position.
+    /// A step to the next position.
     pub(crate) fn go(transition: Transition) -> Self {
         Self {
             go: Some(transition),
@@ -144,7 +144,7 @@ impl PhaseStep {
         }
     }
 
-    /// Writes, and on once they went through.
+    /// A step with writes, and a transition after their success.
     pub(crate) fn act(stage: Stage, actions: Vec<Action>, then: Option<Transition>) -> Self {
         Self {
             stage,
@@ -154,7 +154,7 @@ impl PhaseStep {
         }
     }
 
-    /// The writes of an install, and on once they went through.
+    /// A step with the writes of an install, and a transition after their success.
     pub(crate) fn install(stage: Stage, writes: InstallWrites, then: Option<Transition>) -> Self {
         let InstallWrites { grants, rest } = writes;
         let (places, mut actions): (Vec<Place>, Vec<Action>) = grants
@@ -168,13 +168,13 @@ impl PhaseStep {
         }
     }
 
-    /// The same, looked at again after a while at the latest.
+    /// Adds a maximum delay of the next reconcile.
     pub(crate) fn again(mut self, delay: Duration, reason: &'static str) -> Self {
         self.requeue = self.requeue.sooner(Requeue::After { delay, reason });
         self
     }
 
-    /// The same, with the requirements it is based on.
+    /// Adds the requirements that the step is based on.
     pub(crate) fn with_requirements(mut self, rows: Vec<RequirementStatus>) -> Self {
         self.requirements = Some(rows);
         self
@@ -184,9 +184,9 @@ impl PhaseStep {
 /// Result of a reconcile, for `status`.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Transitions that need no write to go through.
+    /// Transitions that depend on no write.
     pub(crate) transitions: Vec<Transition>,
-    /// Transition that follows when all writes went through.
+    /// Transition after all writes have succeeded.
     pub(crate) then: Option<Transition>,
     /// Purpose of the writes.
     pub(crate) stage: Stage,
@@ -195,7 +195,7 @@ pub(crate) struct Verdict {
     /// Indexes of the writes in the plan that apply a whole object. Their result must equal the wanted
     /// object; a patch only prepares that.
     pub(crate) applied: Vec<usize>,
-    /// The requirements as they are, if they were looked at.
+    /// The requirements, if they were checked.
     pub(crate) requirements: Option<Vec<RequirementStatus>>,
     /// Time of the first refused write, if writes of the previous reconcile were refused.
     pub(crate) refused_since: Option<Timestamp>,
@@ -224,11 +224,11 @@ pub(crate) fn single_step(position: Position, now: Timestamp, mut step: PhaseSte
     walk.end(step)
 }
 
-/// A walk so far.
+/// State of a walk.
 struct Walk {
     position: Position,
     now: Timestamp,
-    /// Each leads to another position than the one before.
+    /// Each differs from its predecessor.
     transitions: Vec<Transition>,
     /// The requirements as found by the last step that checked them.
     requirements: Option<Vec<RequirementStatus>>,

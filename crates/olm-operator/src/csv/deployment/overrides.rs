@@ -14,19 +14,19 @@ use k8s_openapi::api::core::v1::{
 /// The part of a Subscription's configuration that affects pods, as the user wrote it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Overrides {
-    /// Variables for every container; replace by name, else appended.
+    /// Variables for every container; replace existing ones by name, else appended.
     pub(crate) env: Vec<EnvVar>,
-    /// Sources of variables; appended unless an equal one is there.
+    /// Sources of variables; appended unless an equal one exists.
     pub(crate) env_from: Vec<EnvFromSource>,
-    /// Volumes; replace by name, else appended.
+    /// Volumes; replace existing ones by name, else appended.
     pub(crate) volumes: Vec<Volume>,
-    /// Mounts for every container; replace by volume name, else appended.
+    /// Mounts for every container; replace existing ones by volume name, else appended.
     pub(crate) volume_mounts: Vec<VolumeMount>,
-    /// Tolerations; appended unless an equal one is there.
+    /// Tolerations; appended unless an equal one exists.
     pub(crate) tolerations: Vec<Toleration>,
-    /// Resources of every container, replaced whole.
+    /// Resources of every container, replaced as a whole.
     pub(crate) resources: Option<ResourceRequirements>,
-    /// Node selector, replaced whole; an empty one clears.
+    /// Node selector, replaced as a whole; an empty one clears it.
     pub(crate) node_selector: Option<BTreeMap<String, String>>,
     /// Affinity, replaced part by part.
     pub(crate) affinity: Option<Affinity>,
@@ -34,7 +34,7 @@ pub(crate) struct Overrides {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// Applies the overrides to a pod; annotations are the caller's.
+/// Applies the overrides to a pod; the caller sets annotations.
 pub(crate) fn apply(overrides: &Overrides, pod: &mut PodSpec) {
     for container in &mut pod.containers {
         merge_env(container, &overrides.env);

@@ -111,7 +111,7 @@ fn is_owned_by(object: &Value, uid: &str) -> bool {
     owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
 }
 
-/// The certificate that the pods of a Deployment are to serve with; `None` when they do not serve.
+/// Returns the certificate for the pods of a Deployment; `None` when they do not serve.
 pub(crate) fn certificate_of(observed: &Observed, deployment: &str) -> Option<ServingCertificate> {
     let serving = &observed.serving;
     let endpoint = serving
@@ -127,7 +127,7 @@ pub(crate) fn certificate_of(observed: &Observed, deployment: &str) -> Option<Se
     })
 }
 
-/// A stored certificate is about to end; why, for people.
+/// Returns a message when a stored certificate is about to expire.
 pub(crate) fn needs_rotation(observed: &Observed) -> Option<&str> {
     observed.serving.unfit.values().find_map(|unfit| match unfit {
         Unfit::Due(text) => Some(text.as_str()),
@@ -141,7 +141,7 @@ pub(crate) fn wait(observed: &Observed, now: Timestamp) -> Option<Duration> {
     Some(Duration::try_from(left).unwrap_or_default().min(MAX_WAIT))
 }
 
-/// When the newest of the certificates was made, and when the first of them is to be replaced; `None` unless all serve.
+/// Creation time of the newest certificate and earliest time of renewal; `None` unless all are valid.
 pub(crate) fn validity(observed: &Observed) -> Option<Validity> {
     let serving = &observed.serving;
     let all = serving
@@ -196,7 +196,7 @@ pub(crate) fn writes(observed: &Observed) -> ServingWrites {
             .iter()
             .filter_map(|endpoint| write_secret(observed, endpoint)),
     );
-    // Before the Secrets by whose CA it is known that they are ours.
+    // Written before the Secrets, because their CA identifies the definitions as OLM's.
     let reset = |crd| definitions::patch(observed, crd, conversion::reset(), identity(observed));
     writes.after.extend(definitions::stale(observed).map(reset));
     writes
@@ -269,7 +269,7 @@ pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
         .collect()
 }
 
-/// Kind, namespace and name of an object, where it has them.
+/// Kind, namespace and name of an object, if present.
 type Place = [Option<String>; 3];
 
 fn place(object: &Value) -> Place {
@@ -374,8 +374,8 @@ fn is_owned(observed: &Observed, secret: &ServingSecret) -> bool {
     owner::references(secret.meta()).any(|owner| owner.uid == observed.uid())
 }
 
-/// A new certificate; or, for one that serves, the mark that it is this ClusterServiceVersion's, too. It keeps its other owners:
-/// whichever of them stays has it.
+/// Writes a new certificate; or, for a valid one, adds this ClusterServiceVersion as an owner. Its other
+/// owners are kept, so that it exists as long as any of them.
 fn write_secret(observed: &Observed, endpoint: &Endpoint) -> Option<Action> {
     if let Some(issued) = observed.serving.issued.get(&endpoint.deployment) {
         let Component { target, object } = wanted_secret(observed, endpoint, &issued.ca);

@@ -19,7 +19,7 @@ use olm_runtime::{
 
 use crate::{csv::observed::FoundAccount, owner};
 
-/// Accounts that were found; a clone is another handle to the same.
+/// Cache of accounts; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct KnownAccounts {
     state: Arc<Mutex<State>>,
@@ -50,12 +50,13 @@ impl KnownAccounts {
                 let key = NamespacedName::from_object(change.object().as_ref());
                 state.known.remove(&key);
             }
-            // One that went meanwhile is not in the list.
+            // An account that was deleted meanwhile is not in the list.
             NewsItem::Listed => state.known.clear(),
         }
     }
 
-    /// The account, from the API server unless it is known; `None` when it does not exist, which is not remembered.
+    /// Returns the account, from the API server unless it is cached; `None` when it does not exist, which is
+    /// not cached.
     ///
     /// # Errors
     /// When the read fails.

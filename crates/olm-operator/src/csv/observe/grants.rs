@@ -1,7 +1,9 @@
-//! RBAC that OLM did not make, read from the API server: the bindings that reach some accounts, and their roles.
+//! RBAC that OLM did not create, read from the API server: the bindings that apply to some accounts, and
+//! their roles.
 //!
-//! Read only when a ClusterServiceVersion's own roles are incomplete, and never kept: all RBAC of a cluster would be
-//! most of this process's memory. For the same reason long lists are read a page at a time.
+//! It is only read when a ClusterServiceVersion's own roles are incomplete. It is never stored, because all
+//! RBAC of a cluster would need most of this process's memory. For the same reason long lists are read page
+//! by page.
 
 use std::{collections::BTreeSet, fmt::Debug};
 
@@ -21,7 +23,7 @@ use crate::{
 
 /// Up to this number, namespaces are listed one by one in each reconcile; beyond it, all are listed at once.
 const ASKED_ONE_BY_ONE: usize = 8;
-/// Bindings in a page of all.
+/// Page size of lists of bindings.
 const PAGE_SIZE: u32 = 500;
 
 /// Parameters of the read.
@@ -64,7 +66,7 @@ impl Reading<'_> {
         Ok(grants)
     }
 
-    /// Adds what ClusterRoleBindings grant.
+    /// Adds the grants of ClusterRoleBindings.
     ///
     /// # Errors
     /// When a read fails.
@@ -107,7 +109,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Adds bindings, and the rules of the roles they point to.
+    /// Adds bindings, and the rules of the roles they refer to.
     async fn add(&self, grants: &mut ForeignGrants, bindings: Vec<Binding>) -> Result<(), ObserveError> {
         let mut roles: BTreeSet<RoleKey> = bindings.iter().map(coverage::role_of).collect();
         roles.retain(|key| !grants.roles.contains_key(key));
@@ -178,7 +180,7 @@ pub(super) async fn bound_by_others(
     Ok(bound)
 }
 
-/// Every object of a list, a page in memory at a time.
+/// Calls `take` for every object of a list, with one page in memory at a time.
 async fn each_page<K>(api: &Api<K>, what: &str, mut take: impl FnMut(K)) -> Result<(), ObserveError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,

@@ -22,13 +22,13 @@ use crate::csv::{health, observed::Observed};
 
 /// The kubelet's reason for the pause before it restarts a terminated process.
 const CRASH_LOOP: &str = "CrashLoopBackOff";
-/// Reason of the kubelet's events about probes that fail.
+/// Reason of the kubelet's events about failing probes.
 const UNHEALTHY: &str = "Unhealthy";
 /// Reasons of events for which the status of the pod has more details, and shows when they no longer apply.
 const IN_STATUS: [&str; 4] = ["BackOff", "Failed", "FailedScheduling", UNHEALTHY];
-/// Bytes of an event's note that are kept.
+/// Limit of an event's note, in bytes.
 const MAX_NOTE_BYTES: usize = 1024;
-/// Hexadecimal digits from which on a word is an identifier that another attempt does not have.
+/// Number of hexadecimal digits from which a word counts as an identifier that differs between attempts.
 const ID_LENGTH: usize = 32;
 
 /// Annotation with the number of a ReplicaSet of a Deployment: the highest has the currently wanted pods.
@@ -96,7 +96,7 @@ fn hangs(live: &Deployment) -> bool {
     updated_replicas.unwrap_or(0) < wanted || available < wanted || available < replicas.unwrap_or(0)
 }
 
-/// The pods that the Deployment wants now. Older ones are not to blame, whatever ails them.
+/// Returns the pods of the Deployment's current template. Older ones are ignored, with any problem.
 async fn newest_pods(client: &Client, namespace: &str, live: &Deployment) -> Result<Vec<Pod>, ObserveError> {
     let selector = live.spec.as_ref().map(|spec| spec.selector.clone());
     let Some(selector) = selector.and_then(|selector| Selector::try_from(selector).ok()) else {
@@ -137,7 +137,7 @@ fn newest_hash<'a>(sets: &'a [PartialObjectMeta<ReplicaSet>], live: &Deployment)
 #[derive(Debug, PartialEq, Eq)]
 struct Trouble {
     text: String,
-    /// Its process ends again and again.
+    /// True when its process terminates repeatedly.
     loops: bool,
 }
 
@@ -147,14 +147,14 @@ impl Trouble {
     }
 }
 
-/// The trouble of a pod, as its status has it.
+/// Returns the problem of a pod from its status.
 fn trouble(pod: &Pod) -> Option<Trouble> {
     let name = pod.name_any();
     if let Some(why) = why_unscheduled(pod) {
         return Some(Trouble::new(format!("pod {name} cannot be scheduled: {why}")));
     }
     let status = pod.status.clone().unwrap_or_default();
-    // Evicted, or not taken by the kubelet.
+    // Evicted, or rejected by the kubelet.
     if let Some(reason) = status.reason.filter(|reason| !reason.is_empty()) {
         return Some(Trouble::new(
             match status.message.as_deref().unwrap_or_default() {
@@ -213,14 +213,14 @@ fn is_summary(event: &Event) -> bool {
     note.starts_with("Unable to attach or mount volumes")
 }
 
-/// The newest report of a probe of one of these kinds that fails.
+/// Returns the newest event about a failing probe of one of these kinds.
 fn failed_probe(events: &[Event], kinds: &[&str]) -> Option<String> {
     let of_probes = of_reasons(events, |reason| reason == UNHEALTHY);
     let mut notes = of_probes.into_iter().map(note);
     notes.find(|note| kinds.iter().any(|kind| note.starts_with(kind)))
 }
 
-/// The events with one of these reasons, newest first.
+/// Returns the events with one of these reasons, newest first.
 fn of_reasons(events: &[Event], wanted: impl Fn(&str) -> bool) -> Vec<&Event> {
     let is_wanted = |event: &&Event| event.reason.as_deref().is_some_and(&wanted);
     let mut found: Vec<&Event> = events.iter().filter(is_wanted).collect();
@@ -247,7 +247,7 @@ fn note(event: &Event) -> String {
     note
 }
 
-/// Identifiers of containers and sandboxes become an ellipsis.
+/// Replaces identifiers of containers and sandboxes by an ellipsis.
 fn without_ids(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
@@ -263,7 +263,7 @@ fn without_ids(text: &str) -> String {
 }
 
 fn container_trouble(pod: &str, container: &ContainerStatus) -> Option<Trouble> {
-    // Also an init container that has done its work.
+    // Also an init container that has finished.
     if container.ready {
         return None;
     }
@@ -498,7 +498,7 @@ mod tests {
             ),
             event("FailedMount", volume, "2026-01-01T00:00:02Z"),
             event("FailedMount", "older", "2026-01-01T00:00:01Z"),
-            // It was over when the pod got its node.
+            // It no longer applied when the pod got its node.
             event("FailedScheduling", "no nodes", "2026-01-01T00:00:10Z"),
         ];
         let expected = format!("pod p: FailedMount: {volume}");

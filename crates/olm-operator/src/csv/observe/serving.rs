@@ -300,7 +300,8 @@ fn own_cas(stores: &Stores, csv: &ClusterServiceVersion) -> Vec<String> {
     own.map(|secret| secret.ca().to_owned()).collect()
 }
 
-/// Secrets that this ClusterServiceVersion alone owns and no longer needs, and the objects around them that are its own.
+/// Returns Secrets that only this ClusterServiceVersion owns and no longer needs, and their related objects
+/// of its own.
 fn unused(
     stores: &Stores,
     csv: &ClusterServiceVersion,
@@ -349,7 +350,7 @@ fn is_owned_alone<K: Resource>(object: &K, uid: &str) -> bool {
 /// Checks the certificates.
 pub(super) fn inspect(observed: &mut Observed, now: Timestamp) {
     if matches!(observed.csv.phase(), Phase::Replacing | Phase::Deleting) {
-        // Its successor sees to them.
+        // Its successor handles them.
         return;
     }
     let namespace = observed.namespace().to_owned();

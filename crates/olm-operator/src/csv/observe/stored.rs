@@ -42,7 +42,7 @@ use crate::{
 /// Fills the fields that the stores provide; the rest is empty.
 pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let csv = stores.csvs.get_key(key).filter(|csv| !csv.is_copied())?;
-    // Another controller takes its finalizer off.
+    // Another controller removes its finalizer.
     if held_copy(&csv).is_some() {
         return None;
     }
@@ -150,7 +150,7 @@ pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
 pub(crate) fn configured(all: &[Arc<Subscription>], csv: &str) -> Option<Result<Overrides, String>> {
     let named = |name: &Option<String>| name.as_deref() == Some(csv);
     let status = |subscription: &Subscription| subscription.status.clone().unwrap_or_default();
-    // `installedCSV` comes late; the configuration must be there from the first pod on.
+    // `installedCSV` is set late, but the configuration must apply from the first pod on.
     let installed = all
         .iter()
         .find(|subscription| named(&status(subscription).installed_csv));
@@ -250,7 +250,8 @@ fn own_rbac(stores: &Stores, key: &NamespacedName, targets: &BTreeSet<String>) -
     }
 }
 
-/// Names of these Roles and bindings that other objects of the cluster or of targets have.
+/// Returns the names of these Roles and bindings that other objects of the cluster or of targets already
+/// have.
 fn taken(
     stores: &Stores,
     csv: &NamespacedName,
@@ -308,8 +309,8 @@ fn owned_anywhere<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Ar
     store.list_where(|object| owner::is_labelled(object.meta(), &key.namespace, &key.name))
 }
 
-/// True for a counterpart in another namespace of something that belongs to this ClusterServiceVersion. Ours names it as the owner;
-/// upstream's names its copy there, by labels and by reference.
+/// True for a counterpart in another namespace of an object that belongs to this ClusterServiceVersion. Ours
+/// names the ClusterServiceVersion as the owner; upstream's names its copy there, by labels and by reference.
 pub(crate) fn is_replica(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
     let copied_from = metadata
         .labels

@@ -30,7 +30,7 @@ use crate::{
     owner,
 };
 
-/// A Role, ClusterRole or binding as it is to be beyond the namespace.
+/// The wanted state of a Role, ClusterRole or binding beyond the namespace.
 struct Counterpart {
     key: RbacKey,
     content: Content,
@@ -169,7 +169,7 @@ fn see_namespaces() -> PolicyRule {
     }
 }
 
-/// Metadata and content of the counterpart that is there.
+/// Returns metadata and content of the existing counterpart.
 fn find<'a>(observed: &'a Observed, key: &RbacKey) -> Option<(&'a ObjectMeta, Content)> {
     fn named<'a, K: Resource>(all: &'a [Arc<K>], key: &RbacKey) -> Option<&'a Arc<K>> {
         all.iter().find(|one| {
@@ -194,7 +194,8 @@ fn find<'a>(observed: &'a Observed, key: &RbacKey) -> Option<(&'a ObjectMeta, Co
     }
 }
 
-/// The writes from what is there to what is wanted, in the name that counts for this ClusterServiceVersion.
+/// Returns the writes from the existing to the wanted state, with the identity for this
+/// ClusterServiceVersion.
 fn writes(observed: &Observed, wanted: &Counterpart) -> Vec<Action> {
     let target = target(&wanted.key);
     let create = || Action::Create {
@@ -206,7 +207,7 @@ fn writes(observed: &Observed, wanted: &Counterpart) -> Vec<Action> {
     let Some((live, content)) = find(observed, &wanted.key) else {
         return vec![create()];
     };
-    // Should another be in its place by now, it is not filled.
+    // Another object that replaced it meanwhile is not changed.
     let guard = Guard {
         uid: live.uid.clone(),
         resource_version: live.resource_version.clone(),
@@ -264,7 +265,7 @@ fn object(observed: &Observed, wanted: &Counterpart) -> Value {
                 Some((_, made_of)) => made_of,
                 None => rules,
             };
-            // Rules always have a JSON form.
+            // Rules always serialize.
             let hash = permission::rules_hash(made_of).unwrap_or_default();
             marks.insert(labels::PERMISSIONS_HASH.to_owned(), hash);
             json!({ "rules": rules })
@@ -287,7 +288,8 @@ fn object(observed: &Observed, wanted: &Counterpart) -> Value {
     object
 }
 
-/// True when ClusterRoles that the ClusterServiceVersion brought give its accounts all namespaced permissions in every namespace.
+/// True when ClusterRoles that came with the ClusterServiceVersion grant its accounts all namespaced
+/// permissions in every namespace.
 fn is_covered(observed: &Observed) -> bool {
     let bindings: Vec<Binding> = observed
         .rbac
@@ -349,7 +351,7 @@ pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
     let places: BTreeSet<Place> = places(observed).into_iter().collect();
     let wanted = wanted(observed).into_iter().flat_map(|(_, wanted)| wanted);
     let wanted: BTreeSet<RbacKey> = wanted.map(|one| one.key).collect();
-    // Without what they are made of, counterparts are all that gives the rights there.
+    // Without their sources, counterparts are the only grant of the rights there.
     let is_held = |role: &WantedRole| is_held(role, observed.namespace(), &observed.rbac);
     let is_complete = namespaced(observed).all(is_held);
     let goes = |key: &RbacKey| {
@@ -364,12 +366,12 @@ pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
     remove_where(observed, goes)
 }
 
-/// Everything that was carried beyond the own namespace: of an operator that no group sends anywhere.
+/// Returns the deletions of all counterparts, for an operator that no group targets beyond its own namespace.
 pub(crate) fn withdrawals(observed: &Observed) -> Vec<Action> {
     remove_where(observed, |_| true)
 }
 
-/// Bindings are deleted first: without them a role grants nothing.
+/// Deletes bindings first: without them a role grants nothing.
 fn remove_where(observed: &Observed, goes: impl Fn(&RbacKey) -> bool) -> Vec<Action> {
     let rbac = &observed.rbac;
     let promoted = rbac.cluster_roles.iter();

@@ -1,11 +1,11 @@
-//! In whose name the parts of an operator are written.
+//! Identity with which the objects of an operator are written.
 
 use olm_runtime::plan::{Action, Identity, Target, to_value};
 use serde::Serialize;
 
 use crate::csv::{FIELD_MANAGER, observed::Observed};
 
-/// Writes `object` with the rights that count for this ClusterServiceVersion.
+/// Applies `object` with the identity for this ClusterServiceVersion.
 pub(crate) fn apply(observed: &Observed, target: Target, object: &impl Serialize) -> Action {
     Action::apply(target, to_value(object), FIELD_MANAGER).by(identity(observed))
 }

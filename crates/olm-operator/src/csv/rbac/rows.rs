@@ -20,7 +20,7 @@ fn rule() -> Value {
     json!({"verbs": ["get"], "apiGroups": ["g"], "resources": ["r"], "resourceNames": ["n"]})
 }
 
-/// A role and its binding, of both scopes, after a change.
+/// Returns whether a role and its binding, of both scopes, still match after a change.
 fn held(scope: Scope, pointer: &str, value: Value) -> bool {
     let kind = match scope {
         Scope::Namespace => "Role",

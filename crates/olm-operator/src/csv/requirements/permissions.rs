@@ -1,4 +1,4 @@
-//! Rows about ServiceAccounts and what they may do.
+//! Rows about ServiceAccounts and their rights.
 
 use std::collections::BTreeMap;
 
@@ -139,7 +139,7 @@ fn set(status: &mut RequirementStatus, word: &str, message: &str) {
     status.message = message.to_owned();
 }
 
-/// The first rule that is not satisfied, and how many more.
+/// Returns the first rule that is not satisfied, and the number of the others.
 fn lacking_rules(dependents: &[DependentStatus]) -> String {
     let mut lacking = dependents
         .iter()
@@ -180,6 +180,6 @@ fn dependent(scope: Scope, rule: &PolicyRule, satisfied: bool) -> DependentStatu
 /// Prints a rule as users know it from this message: fields in the order of the API's own source, without
 /// empty ones.
 fn rule_json(rule: &PolicyRule) -> String {
-    // Lists of text always have a JSON form.
+    // Lists of text always serialize.
     json::encode(&permission::Rule::from(rule), Html::Escaped).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
-//! The CAs a webhook or an APIService trusts: two while pods change their certificate, else one.
+//! CA bundles of webhooks and APIServices: two CAs while pods change their certificate, else one.
 
-/// CAs that are kept beside a new one at most. One is what a rotation needs; more only come of rotations that were cut short.
+/// Maximum number of earlier CAs in a bundle. A rotation needs one; more only result from interrupted
+/// rotations.
 const MAX_PREVIOUS: usize = 3;
 
 const END: &str = "-----END CERTIFICATE-----";
@@ -29,7 +30,7 @@ pub(crate) fn trusts(bundle: &str, ca: &str) -> bool {
     certificates(bundle).any(|found| found == ca.trim())
 }
 
-/// Each certificate of a bundle, without the space around it.
+/// Splits a bundle into its certificates, trimmed.
 fn certificates(bundle: &str) -> impl Iterator<Item = &str> {
     bundle
         .split_inclusive(END)

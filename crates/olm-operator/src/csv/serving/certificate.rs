@@ -29,7 +29,7 @@ pub(crate) const SECRET_KEY_CERTIFICATE: &str = "tls.crt";
 /// Data key of the private key in a Secret of type `kubernetes.io/tls`.
 pub(crate) const SECRET_KEY_PRIVATE_KEY: &str = "tls.key";
 
-/// A new pair on its way into its Secret.
+/// A new pair that is about to be written into its Secret.
 #[derive(Debug, Clone)]
 pub(crate) struct Issued {
     /// Certificate of the CA, as PEM.
@@ -38,7 +38,7 @@ pub(crate) struct Issued {
     pub(crate) data: SecretData,
 }
 
-/// Makes pairs of keys and certificates.
+/// Issues pairs of keys and certificates.
 #[derive(Debug, Default)]
 pub(crate) struct CertificateMaker;
 
@@ -93,7 +93,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// When a pair that serves was made, and when it is to be replaced.
+/// Creation time of a valid pair, and the time of its renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) from: Timestamp,
@@ -103,14 +103,14 @@ pub(crate) struct Validity {
 /// Reason why a stored pair is not valid, for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// Its time is up, or will be within a day.
+    /// It has expired, or will within a day.
     Due(String),
     /// It was never valid, or its data was changed.
     Broken(String),
 }
 
 impl Unfit {
-    /// Why, for people.
+    /// Returns the reason, for users.
     pub(crate) fn reason(&self) -> &str {
         match self {
             Self::Due(text) | Self::Broken(text) => text,
@@ -209,7 +209,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// CA, certificate and key of a new pair, as PEM.
+    /// Returns CA, certificate and key of a new pair, as PEM.
     fn pair(now: &str) -> [String; 3] {
         let issued = CertificateMaker.issue(&hosts(), at(now)).unwrap();
         let secret = issued.data.within(&to_value(&()));

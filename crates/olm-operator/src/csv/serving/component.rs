@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// The only list in which others may have entries, too.
 const OWNER_REFERENCES: &str = "ownerReferences";
-/// Means something else with one more key: the pods behind a Service.
+/// Map whose meaning changes with an additional key: the selector of a Service's pods.
 const SELECTOR: &str = "selector";
 /// Selectors of webhooks. A platform may add to them, as AKS does for all webhooks; the wanted entries still
 /// apply.
@@ -122,7 +122,7 @@ fn difference(wanted: &Value, live: &Value) -> Option<String> {
             let rest = if key == OWNER_REFERENCES {
                 (!is_owned(value, found)).then(String::new)
             } else if matches!(key.as_str(), "apiVersion" | "kind") && found.is_null() {
-                // Items of a list do not repeat their type.
+                // Items of a list have no type of their own.
                 None
             } else if key == SELECTOR {
                 (normal(value) != normal(found)).then(String::new)
@@ -146,7 +146,7 @@ fn difference(wanted: &Value, live: &Value) -> Option<String> {
     }
 }
 
-/// The same for the list `name`: each entry has to be there, as the one of its key where there are keys.
+/// Compares the list `name`: each wanted entry must exist, identified by its key if it has one.
 fn difference_of_lists(name: &str, wanted: &[Value], live: &[Value]) -> Option<String> {
     let keys = KEYED
         .iter()
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(shortening(&wanted, &json!({})), None);
     }
 
-    /// An apply would leave what was changed beside ours, and the API server refuses both together.
+    /// An apply would keep the changed entry beside ours, and the API server refuses both together.
     #[test]
     fn a_list_in_which_an_entry_got_another_key_is_set_whole() {
         let port = |port: u16| json!({"name": "443", "port": port, "protocol": "TCP"});
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Platforms add to what is in their clusters, and add it again each time it is taken away.
+    /// Platforms add to objects in their clusters, and add again after each removal.
     #[test]
     fn what_others_add_is_no_difference() {
         let ours = json!({"key": "a", "operator": "Exists"});

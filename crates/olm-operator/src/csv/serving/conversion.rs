@@ -14,13 +14,14 @@ use crate::{
     stores::CustomResourceDefinition,
 };
 
-/// The conversion webhooks of a ClusterServiceVersion.
+/// Returns the conversion webhooks of a ClusterServiceVersion.
 fn descriptions(csv: &ClusterServiceVersion) -> impl Iterator<Item = &WebhookDescription> {
     let all = csv.spec.webhook_definitions.iter();
     all.filter(|description| description.type_ == WebhookType::Conversion)
 }
 
-/// The conversion webhooks of a ClusterServiceVersion, with each CustomResourceDefinition that they are for.
+/// Returns the conversion webhooks of a ClusterServiceVersion, with each CustomResourceDefinition that they
+/// convert.
 pub(crate) fn conversions(csv: &ClusterServiceVersion) -> impl Iterator<Item = (&WebhookDescription, &str)> {
     descriptions(csv).flat_map(|description| {
         let crds = description.conversion_crds.iter();
@@ -55,12 +56,13 @@ pub(crate) fn check(csv: &ClusterServiceVersion) -> Result<(), String> {
     Ok(())
 }
 
-/// The place of a CustomResourceDefinition.
+/// Returns the target of a CustomResourceDefinition.
 pub(crate) fn target(crd: &str) -> Target {
     Target::cluster::<CustomResourceDefinition>(crd)
 }
 
-/// The part of a CustomResourceDefinition that has its objects converted by a server with a certificate of a CA in `bundle`.
+/// Returns the conversion section of a CustomResourceDefinition, for a server with a certificate of a CA in
+/// `bundle`.
 pub(crate) fn conversion(
     csv: &ClusterServiceVersion,
     description: &WebhookDescription,
@@ -85,7 +87,8 @@ pub(crate) fn conversion(
     Component::new(target(crd), object)
 }
 
-/// The merge patch that brings a definition to a [`conversion`]: a URL that is there is refused beside the Service.
+/// Returns the merge patch that sets a [`conversion`]. It removes an existing URL, which the API server
+/// refuses beside the Service.
 pub(crate) fn patch(mut conversion: Value) -> Value {
     if let Some(config) = conversion.pointer_mut("/spec/conversion/webhook/clientConfig") {
         config["url"] = Value::Null;

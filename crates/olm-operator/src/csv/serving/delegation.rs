@@ -68,7 +68,7 @@ pub(crate) fn is_of_another(subjects: Option<&[Subject]>, namespace: &str) -> bo
     subjects.any(|subject| subject.namespace.as_deref() != Some(namespace))
 }
 
-/// Both bindings. The one in a namespace that is not the operator's is no component of its Operator, as upstream.
+/// Returns both bindings. The one in `kube-system` is no component of the Operator, as in upstream.
 pub(crate) fn bindings(csv: &ClusterServiceVersion, endpoint: &Endpoint, names: &Names) -> [Component; 2] {
     let delegator = Target::cluster::<ClusterRoleBinding>(&names.delegator);
     let reader = Target::of::<RoleBinding>(READER_NAMESPACE, &names.reader);
@@ -84,7 +84,7 @@ pub(crate) fn bindings(csv: &ClusterServiceVersion, endpoint: &Endpoint, names: 
     ]
 }
 
-/// `marks` have the owner labels, by which the finalizer finds it.
+/// Builds a binding; `marks` contain the owner labels, by which the finalizer finds it.
 fn binding<K: Resource<DynamicType = ()>>(
     csv: &ClusterServiceVersion,
     endpoint: &Endpoint,

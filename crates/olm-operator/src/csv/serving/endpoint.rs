@@ -7,11 +7,11 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 
 use crate::csv::strategy::{Strategy, StrategyDeployment};
 
-/// Port of a Service where the description names none.
+/// Port of a Service if the description has none.
 const DEFAULT_PORT: i32 = 443;
-/// Account of pods that name none.
+/// Account of pods without a ServiceAccount name.
 const DEFAULT_ACCOUNT: &str = "default";
-/// Longest name of a Service.
+/// Maximum length of a Service's name.
 const MAX_SERVICE_NAME: usize = 63;
 
 /// A Deployment that serves, and its Service.
@@ -23,7 +23,7 @@ pub(crate) struct Endpoint {
     pub(crate) account: String,
     /// Labels of its pods.
     pub(crate) selector: BTreeMap<String, String>,
-    /// Port of the Service, and of the container.
+    /// Ports of the Service, with those of the container.
     pub(crate) ports: BTreeMap<i32, IntOrString>,
     /// True when it serves APIs, so its account must be able to authenticate callers.
     pub(crate) serves_apis: bool,
@@ -40,7 +40,7 @@ impl Endpoint {
         secret_name(&self.deployment)
     }
 
-    /// The names the API server calls it by, in this namespace.
+    /// Returns the DNS names by which the API server calls it, in this namespace.
     pub(crate) fn hosts(&self, namespace: &str) -> Vec<String> {
         let host = format!("{}.{namespace}", self.service());
         ["", ".svc", ".svc.cluster.local"]
@@ -50,22 +50,22 @@ impl Endpoint {
     }
 }
 
-/// The port that a description names; 0 names none, as Go's zero value.
+/// Returns the port of a description; 0 means the default, as Go's zero value.
 pub(crate) fn port_of(described: Option<i32>) -> i32 {
     described.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT)
 }
 
-/// Name of the Service in front of a Deployment. A Service's name has no dots.
+/// Returns the name of the Service of a Deployment; dots are not allowed there.
 pub(crate) fn service_name(deployment: &str) -> String {
     format!("{}-service", deployment.replace('.', "-"))
 }
 
-/// Name of the Secret with the certificate of a Deployment.
+/// Returns the name of the Secret with the certificate of a Deployment.
 pub(crate) fn secret_name(deployment: &str) -> String {
     format!("{}-cert", service_name(deployment))
 }
 
-/// Name of the Service whose certificate is in a Secret of this name; `None` for other Secrets.
+/// Returns the name of the Service whose certificate is in a Secret of this name; `None` for other Secrets.
 pub(crate) fn service_of_secret(secret: &str) -> Option<&str> {
     secret
         .strip_suffix("-cert")
@@ -97,7 +97,7 @@ pub(crate) fn endpoints(csv: &ClusterServiceVersion, strategy: &Strategy) -> Vec
     strategy.deployments.iter().filter_map(&mut of_entry).collect()
 }
 
-/// A webhook or an API, and where it is served.
+/// A webhook or an API, with its Deployment and ports.
 struct Binding<'a> {
     /// Description for users.
     what: String,
@@ -135,7 +135,7 @@ fn bindings(csv: &ClusterServiceVersion) -> impl Iterator<Item = Binding<'_>> {
     webhooks.chain(apis)
 }
 
-/// Names of the Services in front of what a ClusterServiceVersion describes.
+/// Returns the names of the Services that a ClusterServiceVersion's description requires.
 pub(crate) fn services(csv: &ClusterServiceVersion) -> BTreeSet<String> {
     bindings(csv)
         .map(|binding| service_name(binding.deployment))
@@ -155,7 +155,7 @@ pub(crate) fn check(csv: &ClusterServiceVersion, strategy: &Strategy) -> Result<
             ));
         }
     }
-    // By Service: what it is for, and by its ports: where they lead.
+    // First binding of each Service, and target port of each of its ports.
     let mut services: BTreeMap<String, Binding<'_>> = BTreeMap::new();
     let mut ports: BTreeMap<(&str, i32), (String, IntOrString)> = BTreeMap::new();
     for binding in bindings(csv).filter(|binding| names.contains(binding.deployment)) {

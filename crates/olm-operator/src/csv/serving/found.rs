@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct Serving {
     /// Its Deployments that serve, in the order of the strategy.
     pub(crate) endpoints: Vec<Endpoint>,
-    /// The objects that are wanted and exist, by the text of their [`Target`].
+    /// The wanted objects that exist, by the text of their [`Target`].
     pub(crate) live: BTreeMap<String, Value>,
     /// Secrets with certificates, by Deployment.
     pub(crate) secrets: BTreeMap<String, Arc<ServingSecret>>,
@@ -30,19 +30,19 @@ pub(crate) struct Serving {
     pub(crate) own_cas: Vec<String>,
     /// Secrets with certificates that no Deployment uses any more, and their related objects, with uids.
     pub(crate) unused: Vec<(Target, Option<String>)>,
-    /// When the certificates that serve were made and when they end, by Deployment.
+    /// Creation and renewal times of the valid certificates, by Deployment.
     pub(crate) valid: BTreeMap<String, Validity>,
     /// Reasons why the other certificates are not valid, by Deployment.
     pub(crate) unfit: BTreeMap<String, Unfit>,
     /// New certificates in their place, by Deployment. They are only issued for a reconcile that installs.
     pub(crate) issued: BTreeMap<String, Issued>,
-    /// Webhook configurations, APIServices and bindings for their servers with the owner labels of the ClusterServiceVersion, and
-    /// their uid.
+    /// Webhook configurations, APIServices and bindings for their servers with the owner labels of the
+    /// ClusterServiceVersion, and their uids.
     pub(crate) labelled: Vec<(Target, Option<String>)>,
     /// Existing Secrets, Roles and RoleBindings with a wanted name that are not OLM's, by the text of their
     /// [`Target`]; read for a reconcile that installs.
     pub(crate) strangers: BTreeSet<String>,
-    /// Names of the bindings of what serves APIs, by Deployment.
+    /// Names of the bindings for servers of APIs, by Deployment.
     pub(crate) delegations: BTreeMap<String, delegation::Names>,
     /// Wanted APIServices that others own and keep, by name, with the reason for users.
     pub(crate) foreign_apis: BTreeMap<String, String>,
@@ -58,12 +58,12 @@ impl Serving {
         }
     }
 
-    /// The CA of the Secret, whether its certificate serves or not.
+    /// Returns the CA of the Secret, whether or not its certificate is valid.
     pub(crate) fn stored_ca(&self, deployment: &str) -> Option<&str> {
         self.secrets.get(deployment).map(|secret| secret.ca())
     }
 
-    /// The stored form of what `target` names.
+    /// Returns the stored object of `target`.
     pub(crate) fn live(&self, target: &Target) -> Option<&Value> {
         self.live.get(&target.to_string())
     }

@@ -16,7 +16,7 @@ use crate::{
     owner,
 };
 
-/// Service, Role and RoleBinding.
+/// Returns Service, Role and RoleBinding.
 pub(crate) fn around(csv: &ClusterServiceVersion, endpoint: &Endpoint) -> Vec<Component> {
     vec![
         service(csv, endpoint),
@@ -33,7 +33,7 @@ fn service(csv: &ClusterServiceVersion, endpoint: &Endpoint) -> Component {
     owned::<Service>(csv, &endpoint.service(), json!({ "spec": spec }))
 }
 
-/// The right to read one Secret, for the account of the pods that serve with it.
+/// Grants the account of the pods read access to the Secret with their certificate.
 fn role(csv: &ClusterServiceVersion, endpoint: &Endpoint) -> Component {
     let name = endpoint.secret();
     let rule =

@@ -13,7 +13,7 @@ pub(crate) struct ServingCertificate {
     pub(crate) ca_hash: String,
 }
 
-/// A volume of the certificate: its name, where it is mounted, and what certificate and key are called there.
+/// A volume of the certificate: its name, its mount path, and the file names of certificate and key.
 struct Place {
     volume: &'static str,
     path: &'static str,

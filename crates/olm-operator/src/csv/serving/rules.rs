@@ -24,9 +24,10 @@ const CONFIGURATIONS: [&str; 4] = [
 /// Reason why a webhook description is rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refused {
-    /// For people; where upstream refuses, too, in its words, which do not name the webhook.
+    /// Message for users. If upstream rejects it, too, it is upstream's text, which does not name the
+    /// webhook.
     pub(crate) text: String,
-    /// The webhook, where the text does not name it.
+    /// The webhook, if the text does not name it.
     pub(crate) webhook: Option<WebhookDescription>,
 }
 
@@ -75,19 +76,19 @@ pub(crate) fn check(csv: &ClusterServiceVersion) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The rules of a description.
+/// Returns the rules of a description.
 ///
 /// # Errors
-/// For people: the field that does not fit.
+/// The invalid field, for users.
 pub(crate) fn rules(description: &WebhookDescription) -> Result<Vec<RuleWithOperations>, String> {
     let what = format!("webhook {}: rules", description.generate_name);
     olm_api::embedded::decode_all(&description.rules, &what).map_err(|error| error.to_string())
 }
 
-/// The labels of the objects that a description is for; `None` for all.
+/// Returns the selector of the objects that a description is for; `None` for all.
 ///
 /// # Errors
-/// For people: the field that does not fit.
+/// The invalid field, for users.
 pub(crate) fn object_selector(description: &WebhookDescription) -> Result<Option<LabelSelector>, String> {
     let what = format!("webhook {}: objectSelector", description.generate_name);
     let selector = description.object_selector.as_ref();

@@ -30,7 +30,7 @@ const HASH_LENGTH: usize = 32;
 /// Scope of a rule that matches only namespaced objects.
 const SCOPE_NAMESPACED: &str = "Namespaced";
 
-/// The validating and mutating webhooks of a ClusterServiceVersion.
+/// Returns the validating and mutating webhooks of a ClusterServiceVersion.
 pub(crate) fn descriptions(csv: &ClusterServiceVersion) -> impl Iterator<Item = &WebhookDescription> {
     let all = csv.spec.webhook_definitions.iter();
     all.filter(|description| description.type_ != WebhookType::Conversion)
@@ -51,7 +51,8 @@ pub(crate) fn target(csv: &ClusterServiceVersion, description: &WebhookDescripti
     }
 }
 
-/// The configuration of a webhook whose server has a certificate of a CA in `bundle`, for the namespaces of `group`.
+/// Returns the configuration of a webhook whose server has a certificate of a CA in `bundle`, for the
+/// namespaces of `group`.
 pub(crate) fn configuration(
     csv: &ClusterServiceVersion,
     group: &Group,
@@ -63,8 +64,8 @@ pub(crate) fn configuration(
     let mut marks = owner::labels(csv);
     let rules = rules_within(group, rules::rules(description).unwrap_or_default());
     let selector = to_value(&group.namespace_selector());
-    // A description always has a JSON form. Its reach is hashed too: when the group widens, what is gone from the selector and the
-    // rules is no field that could be compared.
+    // A description always serializes. Its scope is hashed, too: when the group widens, fields disappear from
+    // selector and rules, which no comparison would find.
     let hash = hash::hash_with_newline(&(description, &selector, &rules)).unwrap_or_default();
     marks.insert(labels::WEBHOOK_DESCRIPTION_HASH.to_owned(), hash);
     let generate_name = description.generate_name.clone();

@@ -21,26 +21,26 @@ use crate::csv::{
 
 /// The way in which a refusal is reported.
 pub(super) enum Telling {
-    /// It decides about the phase.
+    /// It determines the phase.
     Transition(Transition),
     /// The phase does not change, and this is added to its message.
     Besides(String),
-    /// Not before it has lasted so much longer.
+    /// It is reported once it has lasted this much longer.
     Later(Duration),
 }
 
 /// Refused write of a reconcile.
 pub(super) struct Refusal {
     class: FailureClass,
-    /// The write and the cause, for people.
+    /// The write and the cause, for users.
     message: String,
 }
 
-/// Rights that could not be given beyond the namespace. They decide about no phase.
+/// Rights that could not be granted beyond the namespace. They do not affect the phase.
 pub(super) struct MissingRights {
     /// Rows to report, by the name of the role or binding.
     rows: Vec<RequirementStatus>,
-    /// Another attempt may get past it, so it is not reported at once.
+    /// True when another attempt may succeed, so it is not reported at once.
     passes: bool,
 }
 
@@ -111,12 +111,12 @@ impl Refusal {
                 "what another OLM made could not be taken over, and is left as it is: ".to_owned(),
             ),
             Stage::Install => self.of_install(observed, left),
-            // The operator runs: what was to be taken back or tidied is tried again.
+            // The operator runs: revocations and cleanup are retried.
             Stage::Grants => self.besides(left, String::new()),
         }
     }
 
-    /// The phase is not what is refused, so it stays.
+    /// Reports the refusal beside the phase, because it does not concern the phase.
     fn besides(&self, left: Option<Duration>, what: String) -> Telling {
         let lasts = matches!(self.class, FailureClass::Forbidden | FailureClass::Invalid);
         match left.filter(|_| !lasts) {
@@ -168,8 +168,8 @@ impl Refusal {
     }
 }
 
-/// True when the account of the OperatorGroup is the one that is refused, and so on purpose. Our own is meant to be allowed
-/// everything: its refusal is admission's, or a broken install of ours.
+/// True when the write was refused to the account of the OperatorGroup, which is intended. OLM's own account
+/// may do everything, so a refusal comes from admission or a broken installation.
 fn is_to_account(observed: &Observed) -> bool {
     identity(observed) != Identity::Operator
 }

@@ -149,7 +149,7 @@ fn a_list_of_apis_is_written_only_over_what_was_read() {
     assert_eq!(provided(&env), "Other.v1.example.com");
 }
 
-/// Two entries of the history and two events a turn, at the speed of the API server, is what it was.
+/// Earlier it wrote two history entries and two events per cycle, as fast as the API server responded.
 #[test]
 fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() {
     let mut env = installed();
@@ -199,7 +199,7 @@ fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() 
     assert!(matches!(update.requeue, Requeue::After { .. }));
 }
 
-/// The events of different kinds come in any order.
+/// Events of different kinds arrive in any order.
 #[test]
 fn a_subscription_whose_event_is_late_configures_the_first_pods_all_the_same() {
     let mut env = prepared();

@@ -1,4 +1,5 @@
-//! Upgrades that change a Deployment's selector: the Deployment is replaced, its pods run until the new ones do.
+//! Upgrades that change a Deployment's selector: the Deployment is replaced, and its pods run until the new
+//! ones do.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ fn running() -> TestEnv {
     env
 }
 
-/// The demo's next version with pods of another label.
+/// The demo's next version, whose pods have another label.
 fn reselected(name: &str, replaces: &str, label: &str) -> Value {
     let mut newer = csv(name, replaces);
     let mut entry = deployment("demo", "demo:2");
@@ -40,7 +41,7 @@ fn selector(env: &TestEnv) -> String {
         .to_owned()
 }
 
-/// `ReplicaSet` that runs the pods with a label, if there is one.
+/// True when a ReplicaSet runs the pods with a label.
 fn runs(env: &TestEnv, label: &str) -> bool {
     let name = format!("demo-app{label}");
     env.get("ReplicaSet", "ns", &name).is_some()
@@ -231,7 +232,7 @@ fn read_csv(bundle: &std::path::Path) -> Option<Value> {
     None
 }
 
-/// Selectors by Deployment.
+/// Returns the selectors by Deployment.
 fn selectors(csv: &Value) -> Vec<(&str, &Value)> {
     let deployments = csv["spec"]["install"]["spec"]["deployments"].as_array();
     deployments

@@ -212,7 +212,7 @@ fn a_crd_name_without_a_group_is_told() {
     );
 }
 
-/// A second namespace whose group provides the demo's API to `targets`.
+/// Adds a second namespace whose group provides the demo's API to `targets`.
 pub(super) fn provider(env: &mut TestEnv, targets: &[&str]) {
     provider_of(env, "far", targets, "Demo.v1.example.com");
 }

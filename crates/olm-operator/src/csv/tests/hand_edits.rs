@@ -14,7 +14,7 @@ pub(super) fn installed() -> TestEnv {
     installed_under(|_| {})
 }
 
-/// The demo with some more to take away, in a cluster with this webhook.
+/// The demo with some more fields to remove, in a cluster with this webhook.
 fn installed_under(webhook: impl Fn(&mut Value) + Send + 'static) -> TestEnv {
     let mut env = prepared();
     env.cluster.set_webhook(webhook);
@@ -52,7 +52,7 @@ fn edit_at_once(env: &mut TestEnv, manager: &str, spec: Value) {
     env.settle();
 }
 
-/// A patch that takes what `pointer` names out of the pods.
+/// Returns a patch that removes the field at `pointer` from the pods.
 fn without(env: &TestEnv, pointer: &str) -> Value {
     let mut pod = deployment(env)["spec"]["template"]["spec"].clone();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -93,12 +93,12 @@ fn an_image_set_by_hand_is_put_back_once() {
     assert_eq!(told.count(), 1, "{:#?}", env.log);
     assert_eq!(applied(&env), 1, "{:#?}", env.writes);
     rests(&mut env);
-    // The same once more is another edit.
+    // The same edit again counts as another edit.
     edit(&mut env, "kubectl-set", spec);
     assert_eq!((applied(&env), &deployment(&env)["spec"]), (1, &before));
 }
 
-/// Nothing is written any more, by no process.
+/// Asserts that nothing is written any more, also by a new process.
 #[track_caller]
 pub(super) fn rests(env: &mut TestEnv) {
     env.writes.clear();
@@ -187,7 +187,7 @@ fn an_edit_is_waited_for_as_long_as_its_second_lasts() {
     assert_eq!(waits(-5001), None, "one of the clocks is wrong");
 }
 
-/// Neither does what it takes away count as an edit again and again, nor does it hide real ones.
+/// A field that a webhook removes does not count as an edit each time, and does not hide real edits.
 #[test]
 fn a_webhook_that_takes_something_away_each_time_costs_one_attempt_an_edit() {
     let mut env = installed_under(|object| {

@@ -14,7 +14,7 @@ fn history(env: &TestEnv) -> serde_json::Value {
     env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["conditions"].clone()
 }
 
-/// Statuses of `a` that were written, the last ones first forgotten.
+/// Number of status writes of `a` since the last call.
 fn statuses(env: &mut TestEnv) -> usize {
     let writes = std::mem::take(&mut env.writes);
     let of_a = |write: &&String| write.ends_with("ClusterServiceVersion ns/a status");
@@ -69,7 +69,7 @@ fn a_refused_membership_leaves_the_phase_of_who_runs_and_is_told_beside_it() {
         );
         let csv = env.get("ClusterServiceVersion", "ns", "a").unwrap();
         assert_eq!(csv["metadata"]["annotations"]["olm.targetNamespaces"], "ns,other");
-        // The new targets rolled the pods; what was refused added nothing before that.
+        // The new targets restarted the pods; the refusal added nothing before that.
         let after = history(&env);
         let kept = before.as_array().unwrap();
         assert_eq!(&after.as_array().unwrap()[..kept.len()], &kept[..], "{class:?}");
@@ -108,7 +108,7 @@ fn a_csv_that_cannot_go_says_why() {
     assert_eq!(env.status("a"), "gone");
 }
 
-/// The demo with an account that OLM does not keep.
+/// The demo with an account that is not in OLM's stores.
 fn with_default_account() -> TestEnv {
     let own = changed("a", |spec| {
         spec["install"]["spec"]["permissions"] = json!([permission("default", "", "configmaps")]);

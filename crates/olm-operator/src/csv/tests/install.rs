@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{changed, installed, prepared, prepared_for, succeeded};
 use crate::test_env::{TestEnv, csv, is_for_users, namespace_object, subscription};
 
-/// Points the OperatorGroup at other namespaces.
+/// Changes the targets of the OperatorGroup.
 fn retarget(env: &mut TestEnv, targets: Value) {
     env.edit(
         "OperatorGroup",
@@ -160,7 +160,7 @@ fn rbac_014_an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_
     assert_eq!(env.names("ClusterRoleBinding").len(), 1);
 }
 
-/// Name of the Role, hence of the ClusterRole and the counterparts, of the demo's namespaced permission.
+/// Name of the Role, and so of the ClusterRole and the counterparts, of the demo's namespaced permission.
 fn role_name() -> String {
     let rules: Vec<k8s_openapi::api::rbac::v1::PolicyRule> =
         crate::test_env::decode(crate::test_env::permission("demo", "", "configmaps")["rules"].clone());
@@ -179,7 +179,7 @@ fn installed_in_one() -> TestEnv {
     env
 }
 
-/// Roles and RoleBindings outside `ns`.
+/// Returns Roles and RoleBindings outside of `ns`.
 fn spread(env: &TestEnv) -> Vec<String> {
     let mut names = env.names("Role");
     names.extend(env.names("RoleBinding"));

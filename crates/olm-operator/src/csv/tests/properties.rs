@@ -16,13 +16,13 @@ use crate::{
     },
 };
 
-/// Something that happens to a cluster.
+/// A change of the cluster.
 #[derive(Clone)]
 pub(crate) enum Step {
     Put(Value),
     Edit(&'static str, &'static str, Value),
     Delete(&'static str, &'static str),
-    /// The Deployment `demo` has these conditions from now on.
+    /// Sets these conditions on the Deployment `demo` from now on.
     Sick(Value),
     Healthy,
 }

@@ -1,4 +1,4 @@
-//! The proxy of the whole cluster in the containers of operators.
+//! The cluster's Proxy in the containers of operators.
 
 use std::sync::{
     Arc,
@@ -95,7 +95,8 @@ fn a_definition_whose_objects_cannot_be_read_stops_nobody() {
     }
 }
 
-/// An operator that starts may have to wait for the proxy: what runs with its variables is not rolled twice for that.
+/// An operator that starts may have to wait for the Proxy: Deployments with its variables are not restarted
+/// because of that.
 #[test]
 fn deployments_keep_the_variables_they_have_until_the_proxy_was_read() {
     let mut env = with_proxy(json!({"httpProxy": "http://p:1"}));

@@ -12,7 +12,7 @@ use crate::{
 
 const API: &str = "rbac.authorization.k8s.io/v1";
 
-/// Name of the Role that the plan makes, and of its counterparts.
+/// Name of the Role that the plan creates, and of its counterparts.
 fn role_name(env: &TestEnv) -> String {
     let names = env.names("Role").into_iter();
     let mut made = names.filter_map(|name| name.strip_prefix("ns/a-demo-").map(str::to_owned));
@@ -45,7 +45,7 @@ fn missing(env: &TestEnv) -> Vec<String> {
     messages.map(str::to_owned).collect()
 }
 
-/// With the operator's rights in it the Role would give them to whom the tenant bound.
+/// A Role with the operator's rights would grant them to the users that the tenant bound.
 #[test]
 fn a_role_of_a_tenant_under_the_name_of_a_counterpart_is_not_filled() {
     let name = next_name();

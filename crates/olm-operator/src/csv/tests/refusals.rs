@@ -65,7 +65,7 @@ fn missing(env: &TestEnv) -> Vec<String> {
     messages.map(str::to_owned).collect()
 }
 
-/// The phases that the operator went through, oldest first.
+/// Returns the phases of the operator, oldest first.
 fn phases(env: &TestEnv) -> Vec<String> {
     let status = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
     let entries = status["conditions"].as_array().into_iter().flatten();
@@ -102,7 +102,7 @@ fn a_running_operator_stays_succeeded_while_a_new_target_lacks_its_rights() {
     env.settle_for(70);
     succeeded(&env, "a");
     assert_eq!(missing(&env), [""; 0]);
-    // The log has copies, too, whose history begins with Pending.
+    // The log also contains copies, whose history begins with Pending.
     let since = &phases(&env)[seen..];
     let is_bad = |phase: &&String| ["Pending", "Failed"].contains(&phase.as_str());
     assert_eq!(since.iter().find(is_bad), None, "{since:#?}");
@@ -155,7 +155,7 @@ fn rights_that_the_groups_account_may_not_grant_are_reported_and_tried_again() {
     succeeded(&env, "a");
 }
 
-/// A refused Deployment still keeps the orphan of an earlier strategy alive.
+/// A refused Deployment keeps the orphan of an earlier strategy.
 #[test]
 fn a_refused_deployment_stops_what_comes_after_it() {
     let mut env = prepared();

@@ -23,7 +23,7 @@ fn role_name(resource: &str) -> String {
     Permission::new("demo", &rules(resource)).role_name("a").unwrap()
 }
 
-/// A Role (or ClusterRole) and its binding to the demo's account, with all the labels OLM gives its own.
+/// A Role (or ClusterRole) and its binding to the demo's account, with all labels of OLM's own ones.
 fn labelled(namespace: &str, name: &str, rules: Value, extra: &[(&str, &str)]) -> [Value; 2] {
     let kind = if namespace.is_empty() {
         "ClusterRole"
@@ -249,12 +249,13 @@ fn arch_006_a_csv_applied_by_hand_runs_once_its_rights_are_there_whoever_made_th
 /// ClusterServiceVersion, or is a counterpart of an object of an InstallPlan.
 #[test]
 fn arch_004_accounts_and_rbac_are_made_only_where_they_take_no_rules_from_a_csv() {
-    /// Shapes that are fixed here; nothing in them comes from a ClusterServiceVersion but its name.
+    /// Fixed shapes; only the name comes from a ClusterServiceVersion.
     const FIXED: [&str; 2] = [
         "of an OperatorCondition: get, update, patch on that one object",
         "for users: verbs of a level on an API that is there; OLM binds nobody to it",
     ];
-    // Fixed as well, and not made for the demo, which serves nothing: the Role and bindings of serving certificates.
+    // Also fixed, but not created for the demo, which serves nothing: the Role and bindings of serving
+    // certificates.
     let mut seen = BTreeSet::new();
     for targets in [&["ns"][..], &["ns", "one"], &[]] {
         for by_hand in [false, true] {
@@ -383,7 +384,8 @@ fn rights_that_an_administrator_made_elsewhere_are_not_missing() {
     }
 }
 
-/// An installed operator of a global group, edited by a tenant who made the Role for it in the tenant's own namespace.
+/// An installed operator of a global group, edited by a tenant who created the Role for it in the tenant's
+/// own namespace.
 #[test]
 fn new_rules_of_an_edited_csv_are_not_promoted() {
     let mut env = prepared_for(&[]).with(demo());

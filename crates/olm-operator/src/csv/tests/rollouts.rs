@@ -41,7 +41,7 @@ fn a_bad_image_over_a_running_operator_is_told_and_its_old_pods_are_not_blamed()
     }
     let no_image = json!({"reason": "ErrImagePull", "message": "not found"});
     env.put(pod("new", "2026-01-01T00:00:00Z", "demo:typo", &no_image));
-    // It was moved to another node meanwhile.
+    // Meanwhile it moved to another node.
     let no_secret = json!({"reason": "CreateContainerConfigError", "message": "secret"});
     env.put(pod("old", "2026-01-02T00:00:00Z", "demo:1", &no_secret));
     let status = json!({"observedGeneration": live["metadata"]["generation"], "replicas": 2, "updatedReplicas": 1,
@@ -145,7 +145,7 @@ fn a_volume_that_is_missing_is_told_within_ten_seconds_and_as_long_as_it_is() {
     env.writes.clear();
     env.settle_for(300);
     assert_eq!(env.writes, [""; 0], "at rest");
-    // Another cause takes its place.
+    // Another cause replaces it.
     env.delete("Event", "ns", "pod-uid");
     env.put(event("pod-uid", "FailedMount", "no such secret"));
     env.settle_for(61);

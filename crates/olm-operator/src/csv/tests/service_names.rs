@@ -1,4 +1,4 @@
-//! Deployments whose names make one name of a Service: dots become dashes.
+//! Deployments whose names yield the same Service name, because dots become dashes.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn serving_from(name: &str, deployment: &str) -> Value {
     csv
 }
 
-/// To whose pods the Service leads; its owner is the same.
+/// Returns the owner whose pods the Service selects; the owner reference is the same.
 #[track_caller]
 fn served_by(env: &TestEnv) -> String {
     let service = env.get("Service", "ns", SERVICE).expect("the Service exists");

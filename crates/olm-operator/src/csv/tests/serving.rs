@@ -29,7 +29,7 @@ fn installed_for(targets: &[&str]) -> TestEnv {
     env
 }
 
-/// The one object of a kind.
+/// Returns the only object of a kind.
 #[track_caller]
 fn only<'a>(env: &'a TestEnv, kind: &str) -> &'a Value {
     let mut found = env.objects.iter().filter(|(key, _)| key.0 == kind);
@@ -60,7 +60,7 @@ fn pod_hash(env: &TestEnv) -> Value {
     deployment["spec"]["template"]["metadata"]["annotations"]["olmcahash"].clone()
 }
 
-/// Secret, pods and webhooks agree on one CA.
+/// Asserts that Secret, pods and webhooks have the same CA.
 #[track_caller]
 fn agree(env: &TestEnv) {
     let ca = ca(env);
@@ -461,7 +461,7 @@ fn a_refused_secret_pushes_no_serving_ca_out() {
     agree(&env);
 }
 
-/// Writes a certificate that ends in `hours` into the Secret, as if it had been there for long.
+/// Writes a certificate that expires in `hours` into the Secret, as if it were old.
 fn age_certificate(env: &mut TestEnv, hours: i64) {
     let made = env.now - jiff::SignedDuration::from_hours(730 * 24 - hours);
     let hosts = [

@@ -1,4 +1,4 @@
-//! Edits of what leads to an operator by which an apply alone would be refused for ever.
+//! Edits of serving objects that would make an apply alone be refused forever.
 
 use serde_json::{Value, json};
 

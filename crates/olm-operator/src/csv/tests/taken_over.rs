@@ -64,7 +64,7 @@ fn who_writes_while_upstreams_becomes_ours_keeps_what_he_wrote() {
     rests(&mut env);
 }
 
-/// The account of a group may have had no need for the right to patch Deployments: upstream updates them.
+/// The account of a group may lack the right to patch Deployments, because upstream updates them.
 #[test]
 fn what_may_not_be_taken_over_stays_as_it_is_and_succeeded() {
     let mut env = installed();
@@ -92,7 +92,7 @@ fn what_may_not_be_taken_over_stays_as_it_is_and_succeeded() {
     assert_eq!(managers(&env), ["olm-operator/csv Apply"]);
 }
 
-/// OLM is replaced by another that reckons hashes in another way: nothing is wrong with what runs.
+/// OLM is replaced by another that computes hashes in another way: the running operator is correct.
 #[test]
 fn a_deployment_that_upstream_made_becomes_ours_in_one_write_and_the_csv_stays_succeeded() {
     let mut env = made_by_upstream(|_| {});
@@ -199,7 +199,7 @@ fn what_others_made_of_a_deployment_of_upstreams_is_put_back() {
     }
 }
 
-/// Upstream copies all annotations of a ClusterServiceVersion to the pods, that of `kubectl apply` too.
+/// Upstream copies all annotations of a ClusterServiceVersion to the pods, including that of `kubectl apply`.
 #[test]
 fn what_kubectl_apply_left_in_the_pods_of_upstreams_replaces_none() {
     let annotation = labels::LAST_APPLIED_CONFIGURATION;
@@ -214,7 +214,7 @@ fn what_kubectl_apply_left_in_the_pods_of_upstreams_replaces_none() {
     rests(&mut env);
 }
 
-/// Upstream's webhooks have other hashes, too, and other scopes: they are written while the operator runs.
+/// Upstream's webhooks have other hashes and other scopes, too: they are written while the operator runs.
 #[test]
 fn webhooks_that_upstream_made_are_written_anew_and_the_csv_stays_succeeded() {
     const VALIDATING: &str = "ValidatingWebhookConfiguration";
@@ -258,7 +258,7 @@ fn webhooks_that_upstream_made_are_written_anew_and_the_csv_stays_succeeded() {
     rests(&mut env);
 }
 
-/// One that is not as it is wanted is installed, as any that is not.
+/// A Deployment that differs from the wanted one is installed as usual.
 #[test]
 fn a_deployment_of_upstream_that_is_not_the_wanted_one_is_installed() {
     let mut env = made_by_upstream(|made| {

@@ -348,7 +348,7 @@ fn a_failed_operator_can_be_replaced_only_with_fail_forward() {
     }
 }
 
-/// The pods before the restart serve on.
+/// The pods of before the restart still serve.
 fn stuck_and_available() -> Value {
     json!([{"type": "Available", "status": "True"},
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}])

@@ -13,7 +13,7 @@ const RECORDED: &str = include_str!("upstream/own.jsonl");
 /// The cluster as upstream left it; the operator is not started yet.
 fn recorded() -> TestEnv {
     let mut env = TestEnv::new();
-    // Nothing comes along with what was recorded.
+    // Recorded objects get no additional InstallPlan.
     env.by_hand = true;
     for line in RECORDED.lines() {
         let object: Value = serde_json::from_str(line).unwrap();

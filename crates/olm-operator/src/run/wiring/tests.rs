@@ -79,7 +79,7 @@ impl Rig {
         woken
     }
 
-    /// The same, of the controllers of ClusterRoles for users.
+    /// Returns the triggered keys of the controllers of ClusterRoles for users.
     async fn woken_for_users(&self) -> BTreeSet<String> {
         let mut woken = BTreeSet::new();
         let queues = &self.queues;

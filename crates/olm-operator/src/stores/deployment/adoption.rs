@@ -27,12 +27,12 @@ const ADOPTION: &str = "//adoption";
 const DUE: &str = "//adoption-as-it-is";
 /// Limit of a kept spec in bytes, because users may write large Deployments.
 const MAX_SPEC_BYTES: usize = 32 << 10;
-/// Bytes of all that is kept.
+/// Limit of the whole annotation, in bytes.
 const MAX_BYTES: usize = 128 << 10;
 /// Change of the managed fields that makes fields of other entries ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Adoption {
-    /// All entries as they are to be.
+    /// All entries in the wanted state.
     pub(crate) managed_fields: Vec<ManagedFieldsEntry>,
     /// True when one of the entries is from our own apply.
     is_applied: bool,
@@ -63,7 +63,7 @@ fn of_live(deployment: &Deployment) -> Option<Adoption> {
     owner::references(metadata).next()?;
     let own = entries(metadata).find(|entry| is_own_apply(entry));
     let is_taken = |entry: &&ManagedFieldsEntry| is_patched(entry) || is_foreign(entry);
-    // Fields of one version are not those of another.
+    // Fields of different API versions must not be mixed.
     let model = own.or_else(|| entries(metadata).find(is_taken))?;
     let is_taken = |entry: &&ManagedFieldsEntry| is_taken(entry) && entry.api_version == model.api_version;
     entries(metadata).find(is_taken)?;
@@ -151,13 +151,13 @@ pub(crate) fn of(deployment: &Deployment) -> Option<Adoption> {
     read(deployment.annotations())
 }
 
-/// The same from the annotations.
+/// Reads the adoption from the annotations.
 pub(super) fn read(annotations: &BTreeMap<String, String>) -> Option<Adoption> {
     serde_json::from_str(annotations.get(ADOPTION)?).ok()
 }
 
 impl Adoption {
-    /// Fields of the spec that will be ours.
+    /// Fields of the spec that will become ours.
     pub(super) fn own_fields(&self) -> Option<&Value> {
         let own = self.managed_fields.first()?;
         own.fields_v1.as_ref()?.0.get("f:spec")
@@ -175,7 +175,7 @@ impl Adoption {
     }
 }
 
-/// Both, as `fieldsV1`; nothing is `Null`.
+/// Returns the union of both, as `fieldsV1`; `Null` is empty.
 fn union(one: Value, other: Value) -> Value {
     match (one, other) {
         (Value::Object(mut one), Value::Object(other)) => {

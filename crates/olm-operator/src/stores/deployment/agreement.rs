@@ -46,9 +46,10 @@ const WHOLE: [&str; 7] = [
 ];
 /// Annotation that `kubectl rollout restart` adds to pods.
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
-/// Annotations of pods that are not the author's: the last is copied there by upstream from a ClusterServiceVersion that was applied.
+/// Annotations of pods that are not from the author. Upstream copies the last one from a
+/// ClusterServiceVersion that was applied.
 const NOT_OF_THE_SPEC: [&str; 3] = [RESTARTED, labels::CA_HASH, labels::LAST_APPLIED_CONFIGURATION];
-/// Fields in which false, 0 or an empty text is the same as nothing.
+/// Fields in which false, 0 or an empty text is equivalent to no value.
 const NOTHING_IF_ZERO: [&str; 23] = [
     "hostNetwork",
     "hostPID",

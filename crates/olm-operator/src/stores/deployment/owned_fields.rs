@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::OF_OTHERS;
 
-/// Length of a hash as text.
+/// Length of a hash as text, in characters.
 const DIGITS: usize = 8;
 
 /// Keys that identify the items of a list, unless the list is atomic.
@@ -205,7 +205,7 @@ mod tests {
                 "f:imagePullSecrets": {"k:{\"name\":\"p\"}": {}}, "f:volumes": {"k:{\"name\":\"v\"}": {".": {}, "f:name": {}, "f:emptyDir": {}}}}}})
     }
 
-    /// Lost once the pointer's part of `fieldsV1` is gone.
+    /// Returns the fields that are lost when this part of `fieldsV1` is removed.
     fn lost_without(pointer: &str) -> Vec<String> {
         let mut fields = fields();
         let (parent, key) = pointer.rsplit_once('/').unwrap();

@@ -1,4 +1,4 @@
-//! Everything that leads to the Deployments that serve, with the CAs it is to trust.
+//! The objects through which the API server calls the Deployments that serve, with their trusted CAs.
 
 use kube::Resource;
 use olm_runtime::plan::{Action, Guard, Target};
@@ -14,7 +14,7 @@ use crate::{
     stores::CustomResourceDefinition,
 };
 
-/// An object that leads to a Deployment.
+/// An object through which the API server calls a Deployment.
 pub(super) struct Caller<'a> {
     pub(super) deployment: &'a str,
     /// Effect of a problem with the component, for users.
@@ -22,7 +22,7 @@ pub(super) struct Caller<'a> {
     pub(super) component: Component,
 }
 
-/// Everything that leads to the Deployments, with the CAs to trust until their pods have settled.
+/// Returns all callers, with the CAs to trust until their pods are replaced.
 pub(super) fn callers(observed: &Observed) -> Vec<Caller<'_>> {
     callers_with(observed, &|deployment, trusted| {
         overlapping_trust(observed, deployment, trusted)
@@ -39,7 +39,7 @@ fn overlapping_trust(observed: &Observed, deployment: &str, trusted: Option<&str
     }
     let stored = observed.serving.stored_ca(deployment);
     let stored = stored.filter(|ca| certificate::is_readable(ca));
-    // The stored one last, where none drops out.
+    // The stored one comes last, which is never dropped.
     Some(bundle::overlapping(current, [trusted].into_iter().chain(stored)))
 }
 

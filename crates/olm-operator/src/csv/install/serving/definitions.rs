@@ -1,4 +1,5 @@
-//! CustomResourceDefinitions whose objects a ClusterServiceVersion converts: when it may, and what becomes of them afterwards.
+//! CustomResourceDefinitions whose objects a ClusterServiceVersion converts: permission to do so, and cleanup
+//! afterwards.
 
 use std::collections::BTreeSet;
 
@@ -59,13 +60,13 @@ pub(super) fn end(observed: &Observed) -> Vec<Action> {
         .collect()
 }
 
-/// Owned definitions that call a Service in front of a Deployment of the strategy.
+/// Owned definitions that call a Service of a Deployment of the strategy.
 fn calling_us(observed: &Observed) -> impl Iterator<Item = &str> {
     let deployments = observed
         .strategy
         .iter()
         .flat_map(|strategy| &strategy.deployments);
-    // The strategy may be unreadable by now.
+    // The strategy may have become unreadable.
     let described = observed.csv.spec.webhook_definitions.iter();
     let described = described.filter_map(|webhook| webhook.deployment_name.as_deref());
     let names: Vec<&str> = deployments

@@ -16,7 +16,7 @@ fn no_annotation_keeps_a_csv_from_going() {
     assert!(env.cluster_roles().is_empty(), "nothing is left");
 }
 
-/// ClusterRoles that upstream promoted bear the Role's name; they stay, and are taken back when the time comes.
+/// ClusterRoles that upstream promoted have the Role's name; they remain, and are revoked like others.
 #[test]
 fn what_upstream_promoted_stays_and_counts() {
     let mut env = by_hand(&[], true);
@@ -44,7 +44,7 @@ fn what_upstream_promoted_stays_and_counts() {
     succeeded(&env, "a");
 }
 
-/// Two ClusterServiceVersions of one name in two global groups have ClusterRoles of their own.
+/// Two ClusterServiceVersions of the same name in two global groups have separate ClusterRoles.
 #[test]
 fn csvs_of_one_name_in_two_global_groups_do_not_share_a_cluster_role() {
     let mut unowned = demo();

@@ -60,7 +60,7 @@ fn an_account_that_olm_did_not_make_is_read_once_until_it_changes() {
     assert_eq!(read, counted(&[("get ServiceAccount", 1)]));
     assert_eq!(reads_of_a_round(&mut env), counted(&[]));
 
-    // After a list that it is not in, it is gone.
+    // A list without it shows that it was deleted.
     env.cluster.hold("ServiceAccount");
     env.delete("ServiceAccount", "ns", "default");
     env.settle();

@@ -12,7 +12,7 @@ fn at(env: &TestEnv, text: &str) -> usize {
     found.unwrap_or_else(|| panic!("{text} in {:#?}", env.writes))
 }
 
-/// Installed with cluster permissions besides.
+/// The demo installed with cluster permissions as well.
 fn installed_whole(targets: &[&str]) -> TestEnv {
     let mut env = prepared_for(targets);
     for name in ["one", "two", "three"] {
@@ -24,7 +24,7 @@ fn installed_whole(targets: &[&str]) -> TestEnv {
     env
 }
 
-/// ClusterRoleBindings but for the one that its plan made.
+/// Number of ClusterRoleBindings, without the one of its plan.
 fn promoted(env: &TestEnv) -> usize {
     env.names("ClusterRoleBinding").len() - 1
 }
@@ -131,7 +131,7 @@ fn without_a_group_rights_beyond_the_namespace_go_after_a_while_and_come_back_wi
     }
 }
 
-/// The operator only works for all namespaces, and its group was narrowed.
+/// The operator only supports all namespaces, and its group was narrowed.
 #[test]
 fn a_group_that_an_operator_does_not_support_gives_it_no_rights_beyond_the_namespace() {
     let mut env = prepared_for(&[]);
