@@ -30,7 +30,6 @@ use tokio::time::Instant;
 use self::settings::ReportSettings;
 use crate::{csv::Csv, stores::Stores};
 
-/// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) struct Reports {

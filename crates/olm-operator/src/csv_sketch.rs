@@ -38,9 +38,7 @@ pub(crate) struct CsvSketch {
 /// Role of a ClusterServiceVersion: original or copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A copy.
     Copy(Copied),
-    /// No copy.
     Original(Box<Original>),
 }
 

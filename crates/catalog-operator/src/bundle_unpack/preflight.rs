@@ -31,33 +31,23 @@ pub(crate) enum Problem {
     },
     /// A CustomResourceDefinition in a version that no Kubernetes since 1.22 serves.
     CrdNotServed {
-        /// File it is in.
         file: String,
-        /// Its name.
         name: String,
-        /// Its `apiVersion`.
         api_version: String,
     },
     /// Two objects with the same name, and different content.
     Twins(Contradiction),
     /// A kind that operators may not contain.
     UnsupportedKind {
-        /// File it is in.
         file: String,
-        /// Its kind.
         kind: String,
-        /// Its name.
         name: String,
     },
     /// An object of another API group whose kind has the name of a supported one.
     OtherGroup {
-        /// File it is in.
         file: String,
-        /// Its kind.
         kind: String,
-        /// Its name.
         name: String,
-        /// Its group.
         group: String,
     },
 }

@@ -531,7 +531,6 @@ fn successor<'a>(dead: &[&'a Arc<Pod>], now: Timestamp) -> Successor<'a> {
     }
 }
 
-/// Owner of an object.
 enum Owner {
     Us,
     /// An earlier object of our kind and name with another uid, which was deleted and recreated.

@@ -38,7 +38,6 @@ pub(crate) enum Ownership {
     ControllerAndBlocking,
 }
 
-/// Owner reference to `source`.
 pub(crate) fn owner_reference(source: &CatalogSource, ownership: Ownership) -> OwnerReference {
     let (controller, blocking) = match ownership {
         Ownership::Plain => (false, false),
@@ -55,7 +54,6 @@ pub(crate) fn owner_reference(source: &CatalogSource, ownership: Ownership) -> O
     }
 }
 
-/// Name of the CatalogSource.
 pub(crate) fn name(source: &CatalogSource) -> String {
     source.metadata.name.clone().unwrap_or_default()
 }

@@ -38,7 +38,6 @@ pub(crate) enum End {
     Deleted { grace_seconds: u32 },
 }
 
-/// Name of the pod.
 pub(crate) fn name(pod: &Pod) -> &str {
     pod.metadata.name.as_deref().unwrap_or_default()
 }
@@ -249,7 +248,6 @@ pub(crate) fn made_for(pod: &Pod) -> Option<&str> {
     annotations.get(labels::IMAGE_DIGEST).map(String::as_str)
 }
 
-/// When the pod was created.
 pub(crate) fn created(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }

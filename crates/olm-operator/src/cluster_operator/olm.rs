@@ -25,7 +25,6 @@ const GRACE: Duration = Duration::from_secs(5 * 60);
 /// Interval of the checks for remaining work.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Input of the report.
 #[derive(Debug, Clone)]
 pub(crate) struct Inputs {
     /// Name of the ClusterOperator.

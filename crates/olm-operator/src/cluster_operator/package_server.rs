@@ -21,7 +21,6 @@ use super::{related, text::shown};
 /// Maximum length of a foreign text in a message, in characters.
 const MAX_TEXT: usize = 1024;
 
-/// Input of the report.
 #[derive(Debug, Clone)]
 pub(crate) struct Inputs {
     /// Name of the ClusterOperator.

@@ -21,7 +21,6 @@ use crate::{
     stores::Stores,
 };
 
-/// A set of copies.
 pub(crate) type Keys = BTreeSet<CopyKey>;
 
 fn copy(from: &str, name: &str, to: &str) -> Option<CopyKey> {

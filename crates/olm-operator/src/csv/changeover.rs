@@ -34,9 +34,7 @@ use crate::{
 /// A Deployment to be replaced, or being deleted.
 #[derive(Debug)]
 pub(crate) struct Changeover<'a> {
-    /// The old one.
     pub(crate) old: &'a Deployment,
-    /// The new one.
     new: Built,
 }
 

@@ -33,7 +33,6 @@ pub(crate) struct WantedDeployment {
     pub(crate) hash: String,
     /// True when the variables of the cluster's Proxy are not known yet and so missing in the spec.
     pub(crate) lacks_proxy: bool,
-    /// The wanted spec.
     pub(crate) spec: Value,
     /// Annotations its pods must have.
     pub(crate) annotations: BTreeMap<String, String>,

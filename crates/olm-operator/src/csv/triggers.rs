@@ -30,7 +30,6 @@ use crate::{
     stores::CustomResourceDefinition,
 };
 
-/// A set of keys.
 pub(crate) type Keys = BTreeSet<NamespacedName>;
 
 type Csvs = [Arc<ClusterServiceVersion>];

@@ -14,10 +14,8 @@ use crate::component;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Resource)]
 #[resource(inherit = Whole)]
 pub(crate) struct CustomResourceDefinition {
-    /// Its metadata.
     #[serde(default)]
     pub(crate) metadata: ObjectMeta,
-    /// Its versions.
     #[serde(default)]
     pub(crate) spec: Spec,
     /// Result of its validation by the API server.
@@ -32,10 +30,8 @@ pub(crate) struct Spec {
     /// `Cluster` or `Namespaced`.
     #[serde(default)]
     pub(crate) scope: String,
-    /// Names of its objects.
     #[serde(default)]
     pub(crate) names: Names,
-    /// Versions of the API.
     #[serde(default)]
     pub(crate) versions: Vec<Version>,
     /// Conversion between the versions; kept when it is a webhook.
@@ -49,7 +45,6 @@ pub(crate) struct Spec {
 /// The fields of the names that are used. Plural and group are in the name of the definition.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Names {
-    /// Kind of its objects.
     #[serde(default)]
     pub(crate) kind: String,
 }
@@ -66,16 +61,13 @@ pub(crate) struct Version {
 /// The fields of the status that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Status {
-    /// Its conditions.
     #[serde(default)]
     pub(crate) conditions: Option<Vec<Condition>>,
 }
 
-/// A condition.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Condition {
-    /// Type of the condition.
     #[serde(rename = "type")]
     pub(crate) type_: String,
     /// True, False or Unknown.

@@ -20,7 +20,6 @@ pub(crate) struct Observed {
     pub wish: Option<Arc<JobWish>>,
     /// The catalog of the request.
     pub source: Option<Arc<CatalogSource>>,
-    /// The ConfigMap.
     pub config_map: Option<PartialObjectMeta<ConfigMap>>,
     /// The account of its name that OLM created.
     pub account: Option<Arc<ServiceAccount>>,
@@ -30,6 +29,5 @@ pub(crate) struct Observed {
     pub role_binding: Option<Arc<RoleBinding>>,
     /// Jobs with its name as a label, by any creator.
     pub jobs: Vec<Arc<JobSketch>>,
-    /// Settings of Jobs.
     pub settings: JobSettings,
 }

@@ -92,7 +92,6 @@ pub(crate) fn vouched_image(
 pub(crate) struct VouchedBundle {
     /// The image, by digest.
     pub image: String,
-    /// The ConfigMap.
     pub config_map: Value,
 }
 

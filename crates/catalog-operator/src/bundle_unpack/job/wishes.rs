@@ -32,7 +32,6 @@ use crate::stores::unpacks::{JobSketch, Programs, UnpackStores};
 /// The stores with Jobs and catalogs.
 #[derive(Clone)]
 pub(crate) struct JobStores {
-    /// Catalogs.
     pub sources: Store<CatalogSource>,
     /// Jobs and their pods.
     pub unpacks: UnpackStores,
@@ -140,12 +139,10 @@ impl UnpackJobs {
         self.shared.only
     }
 
-    /// Store of the catalogs.
     pub(crate) fn sources(&self) -> &Store<CatalogSource> {
         &self.shared.stores.sources
     }
 
-    /// Settings of Jobs.
     pub(crate) fn settings(&self) -> &JobSettings {
         &self.shared.settings
     }

@@ -47,7 +47,6 @@ pub(super) enum Gate {
     Write(Vec<Action>),
     /// This ClusterServiceVersion must not run here.
     Fail {
-        /// The failure.
         transition: Transition,
         /// Additional writes.
         actions: Vec<Action>,

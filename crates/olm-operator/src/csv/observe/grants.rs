@@ -29,7 +29,6 @@ const PAGE_SIZE: u32 = 500;
 /// Parameters of the read.
 pub(super) struct Reading<'a> {
     pub(super) client: &'a Client,
-    /// The ClusterServiceVersion.
     pub(super) csv: NamespacedName,
     /// Names of its ServiceAccounts.
     pub(super) accounts: &'a BTreeSet<String>,

@@ -17,7 +17,6 @@ const MAX_SERVICE_NAME: usize = 63;
 /// A Deployment that serves, and its Service.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Endpoint {
-    /// Its Deployment.
     pub(crate) deployment: String,
     /// Account of its pods.
     pub(crate) account: String,

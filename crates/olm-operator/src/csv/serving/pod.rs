@@ -9,7 +9,6 @@ use crate::csv::serving::certificate::{SECRET_KEY_CERTIFICATE, SECRET_KEY_PRIVAT
 pub(crate) struct ServingCertificate {
     /// Name of its Secret.
     pub(crate) secret: String,
-    /// Hash of its CA.
     pub(crate) ca_hash: String,
 }
 
