@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use tikv_jemallocator::Jemalloc;
 
-/// Returns free memory to the system, which the system's allocator only does at the end of its heap: decision
-/// record 0024.
+/// Returns free memory to the system, which the system's allocator only does at the end of its heap:
+/// decision record 0024.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -2,8 +2,8 @@
 //!
 //! An InstallPlan or a user creates them in the namespace of the ClusterServiceVersion; nothing here does.
 //! This module writes only their [`counterparts`] in other namespaces, for Roles with the owner labels. An
-//! admission policy restricts these labels to OLM and to users who may grant any right (decision record
-//! 0044).
+//! admission policy restricts these labels to OLM and to users who may grant any right
+//! (decision record 0044).
 
 pub(crate) mod counterparts;
 pub(crate) mod objects;
