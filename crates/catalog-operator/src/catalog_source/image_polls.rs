@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::polling::{Check, Poll};
 use crate::fair_permits::FairPermits;
 
-/// Maximum number of running polls; one namespace gets half of them.
+/// Maximum number of running polls; at most half of them are for one namespace.
 const PARALLEL: usize = 4;
 /// Time limit of a poll: secrets, tokens and the response itself.
 const DEADLINE: Duration = Duration::from_secs(60);
