@@ -1,25 +1,28 @@
-//! Bundles: fetched by this process, checked, and kept as long as somebody needs them.
+//! Bundles: fetched by this process, checked, and kept as long as they are needed.
 //!
-//! Upstream starts a Job for each bundle and stores the content in a ConfigMap. Here the image is pulled in process, so there is
-//! no pod to wait for and no size limit (decision record 0003); what this process cannot have and a node may is left to such a
-//! Job ([`job`]).
+//! Upstream starts a Job for each bundle and stores the content in a ConfigMap. Here the image is pulled in
+//! process, so there is no pod to wait for and no size limit (decision record 0003). If only a node can pull
+//! an image, such a Job is used ([`job`]).
 //!
 //! # Expected flow
-//! Resolution asks [`Unpacker::request`] for each bundle of a solution and gets an answer at once: ready, on its way, or failed.
-//! When that answer changes, whoever asked is woken. The InstallPlan reconciler asks again, by digest, when it carries out the
-//! plan; by then the content is in memory or in the cache on disk, or is fetched again. A bundle without an image comes from its
-//! catalog in the same way, once, as a plan carries its manifests along.
+//! Resolution calls [`Unpacker::request`] for each bundle of a solution and gets a state at once: ready,
+//! unpacking, or failed. When that state changes, the subscriber is triggered. The InstallPlan reconciler
+//! requests the bundle again, by digest, when it executes the plan. By then the content is in memory or in
+//! the cache on disk, or is fetched again. A bundle without an image is fetched once from its catalog in the
+//! same way, because a plan contains its manifests.
 //!
 //! # Guarantees
-//! - A tag is resolved once per unpack; everything after uses the digest ([`UnpackedBundle::image`]).
-//! - One image is fetched once at a time for one catalog, however many ask.
-//! - A failure is never remembered for longer than its retry time, and a registry that does not answer is asked again without
-//!   anybody asking for it.
-//! - A catalog's credentials only ever fetch what that catalog names: what one may see says nothing about another. Content
-//!   on disk is handed to a catalog only after its registry has shown the image for that catalog's own secrets ([`access`]).
-//! - Bundles in memory are bounded in bytes, and one that a waiting round needs stays until the round has it ([`unpacker::eviction`]).
-//! - What a Job unpacked is for its catalog alone, and on no disk.
-//! - Namespaces take turns, and none of them keeps more than half of the fetches or takes another's place on disk.
+//! - A tag is resolved once per unpack; all later steps use the digest ([`UnpackedBundle::image`]).
+//! - For one catalog there is one fetch of an image at a time, for any number of subscribers.
+//! - A failure is cached at most until its retry time, and requests to an unresponsive registry are retried
+//!   without a new request.
+//! - A catalog's credentials are only used for images that the catalog names, and access of one catalog
+//!   grants nothing to another. Content on disk is only returned to a catalog after its registry has accepted
+//!   the catalog's own secrets for the image ([`access`]).
+//! - Bundles in memory have a limit in bytes. A bundle that a waiting reconcile needs is kept until the
+//!   reconcile has read it ([`unpacker::eviction`]).
+//! - A bundle that a Job unpacked is only for its catalog, and is not stored on disk.
+//! - Namespaces take turns. None uses more than half of the fetches or displaces another's content on disk.
 
 pub(crate) mod access;
 pub(crate) mod bundle_cache;

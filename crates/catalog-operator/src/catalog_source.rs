@@ -1,20 +1,23 @@
-//! CatalogSources: the pod that serves a catalog image, the objects around it, and the connection to it.
+//! CatalogSources: the pod that serves a catalog image, the related objects, and the connection to it.
 //!
 //! # Expected flow
-//! An image source gets two NetworkPolicies, a ServiceAccount, a Service and a pod. One that is made of a ConfigMap gets
-//! the same, with a pod that serves what is mounted (`pod.rs`). When the pod is ready a connection
-//! is made ([`connection`]); its state, and what keeps the pod from being ready, are the status. Sources with an
-//! address only have a connection and nothing else. Pods, policies and the rest are put right whenever a watch shows
-//! them different. A catalog that is polled gets a pod beside its own when there is something new behind its tag ([`update`]).
+//! An image source gets two NetworkPolicies, a ServiceAccount, a Service and a pod. A ConfigMap source gets
+//! the same, with a pod that serves the mounted content (`pod.rs`). When the pod is ready a connection is
+//! made ([`connection`]). Its state, and the reason why a pod is not ready, are the status. A source with an
+//! address only has a connection.
+//!
+//! Changed pods, policies and other objects are corrected when a watch reports a difference. A catalog that
+//! is polled gets a second pod when there is newer content behind its tag ([`update`]).
 //!
 //! # Guarantees
-//! Nothing that does not belong to the very CatalogSource (by uid, or left by a deleted one of its name) is changed or
-//! removed. The objects go with their owner by garbage collection. A catalog that is replaced serves until its
-//! successor is ready.
+//! - Only objects that belong to exactly this CatalogSource are changed or removed: by uid, or left by a
+//!   deleted one of its name.
+//! - Garbage collection deletes the objects with their owner.
+//! - A catalog that is replaced serves until its successor is ready.
 //!
 //! # Errors
-//! A wrong spec is a status, not an error, and is not tried again. What the API server refuses is told in the status and
-//! tried again with backoff.
+//! An invalid spec is a status, not an error, and is not retried. Refusals of the API server are reported in
+//! the status and retried with backoff.
 //!
 //! Rules: `docs/reference/catalogs.md`.
 
@@ -72,7 +75,8 @@ pub(crate) struct CatalogSourceReconciler {
 }
 
 impl CatalogSourceReconciler {
-    /// `settings.namespace_restricted` is looked up for each source; its value here does not matter.
+    /// Creates the reconciler. `settings.namespace_restricted` is read for each source; its value here does
+    /// not matter.
     pub(crate) fn new(
         stores: Stores,
         (connections, polls): (Connections, ImagePolls),
@@ -88,7 +92,8 @@ impl CatalogSourceReconciler {
         }
     }
 
-    /// What the catalog's annotation says its image is. That the version is not to be had is no reason to do nothing.
+    /// Reads the image from the catalog's template annotation. A failure to read the version does not stop
+    /// the reconcile.
     async fn observe_template(&self, source: &CatalogSource) -> ImageTemplate {
         if !image_template::needs_version(source) {
             return ImageTemplate::Absent;
@@ -109,7 +114,7 @@ impl CatalogSourceReconciler {
         config_maps.of_source(key, name)
     }
 
-    /// What is known of newer content. The catalog is not polled before it is known what its pods run.
+    /// Returns the poll state of the catalog. It is not polled before the image of its pods is known.
     fn observe_poll(
         &self,
         key: &NamespacedName,
@@ -127,7 +132,8 @@ impl CatalogSourceReconciler {
         Some(Poll { check, ..poll })
     }
 
-    /// The catalog's pods: those that serve it, and those that look for a newer image or were relabelled by somebody.
+    /// Returns the catalog's pods: those that serve it, and those that look for a newer image or were
+    /// relabelled by others.
     fn pods_of(&self, source: &CatalogSource) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
         let uid = source.metadata.uid.as_deref();
         let name = source.name_any();
@@ -157,7 +163,7 @@ impl Reconciler for CatalogSourceReconciler {
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         let source = self.stores.sources.get_key(key);
         let namespace_object = self.stores.namespaces.get("", &key.namespace);
-        // In a namespace that is being deleted nothing can be made, and everything goes by itself.
+        // Nothing can be created in a namespace that is being deleted, and everything in it is deleted.
         let terminating = namespace_object
             .as_ref()
             .is_some_and(|found| is_terminating(found));
@@ -179,7 +185,7 @@ impl Reconciler for CatalogSourceReconciler {
             .get(namespace, &objects::service_name(&source));
         let (pods, update_pods) = self.pods_of(&source);
         let poll = self.observe_poll(key, &source, &parsed, &pods);
-        // Asking for the connection's state also tells its task where to connect, which is known only here.
+        // This call also sets the address to connect to, which is only known here.
         let endpoint = address::find_endpoint(&source, &parsed, service.as_deref(), &pods)
             .or_else(|| address::still_good(self.connections.endpoint(key), &parsed, &pods));
         let connection = self.connections.set_endpoint(key, endpoint);
@@ -227,7 +233,7 @@ impl Reconciler for CatalogSourceReconciler {
     }
 }
 
-/// Whether a namespace is being deleted.
+/// True when a namespace is being deleted.
 pub(crate) fn is_terminating(namespace: &PartialObjectMeta<Namespace>) -> bool {
     namespace.metadata.deletion_timestamp.is_some()
 }

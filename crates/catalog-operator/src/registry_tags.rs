@@ -10,14 +10,14 @@ use olm_runtime::store::Store;
 use crate::bundle_unpack::pull_secrets::PullSecrets;
 use crate::catalog_source::image_polls::ImageTags;
 
-/// Asks image registries.
+/// Reads digests from image registries.
 pub(crate) struct RegistryTags {
     secrets: PullSecrets,
     puller: Puller,
 }
 
 impl RegistryTags {
-    /// Those that are found through `config`.
+    /// Creates a reader for registries found with `config`.
     pub(crate) fn new(client: Client, catalogs: Store<CatalogSource>, config: RegistryConfig) -> Self {
         Self {
             secrets: PullSecrets::new(client, catalogs),
@@ -32,7 +32,7 @@ impl ImageTags for RegistryTags {
         let image: Reference = image.parse().map_err(text)?;
         let mut keys = self.secrets.of_catalog(catalog).await.map_err(text)?;
         let told = match self.puller.told_digest(&image, &keys.credentials).await {
-            // The ServiceAccount of the catalog's pod may know more, as for bundles.
+            // The ServiceAccount of the catalog's pod may have more secrets, as for bundles.
             Err(refused) if refused.class() == PullErrorClass::Unauthorized => {
                 let more = self.secrets.of_service_account(catalog).await.map_err(text)?;
                 if more.is_empty() {

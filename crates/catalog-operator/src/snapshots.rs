@@ -1,23 +1,25 @@
-//! Contents of catalogs, as resolution sees them: immutable, shared, read when needed and dropped when not.
+//! Contents of catalogs for resolution: immutable, shared, read on demand and dropped when unused.
 //!
 //! # Expected flow
-//! Resolution asks [`Snapshots::get`] for each catalog it looks at. The first question, and the first after a new
-//! connection, starts one read of the whole catalog in the background; when it is over, the namespaces that use the
-//! catalog are woken. A catalog whose content turns out unchanged keeps its identity, so that nothing is resolved anew.
+//! Resolution calls [`Snapshots::get`] for each catalog it uses. The first call, and the first after a new
+//! connection, starts one read of the whole catalog in the background. After the read, the namespaces that
+//! use the catalog are triggered. Unchanged content keeps its identity, so that nothing is resolved again.
 //!
 //! # Guarantees
-//! - One read of a catalog at a time, at most [`PARALLEL_READS`] over all, each with a deadline. Namespaces take turns, and
-//!   one namespace's catalogs never take all reads ([`FairPermits`]).
-//! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
-//!   namespace uses it. A catalog no namespace uses is forgotten.
-//! - The contents of one namespace's catalogs take no more than [`NAMESPACE_BYTES`] together, and all of them no more than
-//!   [`TOTAL_BYTES`] ([`room`]). One that does not fit beside the others is not kept, and says so; what was kept before stands,
-//!   unless its namespace has more than its part and another one needs the room.
-//! - A round sees one whole read of each catalog: a content never changes, and the next one has another identity.
-//! - Manifests that a catalog carries are not kept: they are fetched when they are needed, and must be those that were read.
-//! - The last good content is on disk, too, where there is a folder for it ([`disk`]): the next process tells by it what it can of a
-//!   catalog that it has not read yet. It installs nothing from it.
-//! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
+//! - There is one read of a catalog at a time, at most [`PARALLEL_READS`] in total, each with a deadline.
+//!   Namespaces take turns, and one namespace's catalogs never use all reads ([`FairPermits`]).
+//! - During another read, or while a catalog is unreachable, its last good content is kept as long as a
+//!   namespace uses it. An unused catalog is forgotten.
+//! - The contents of one namespace's catalogs use at most [`NAMESPACE_BYTES`] together, and all of them at
+//!   most [`TOTAL_BYTES`] ([`room`]). Content beyond that is not kept, and this is reported. Older content is
+//!   kept, unless its namespace exceeds its share and another one needs the memory.
+//! - A reconcile sees one complete read of each catalog: content never changes, and the next content has
+//!   another identity.
+//! - Manifests in a catalog are not kept: they are fetched when they are needed, and must match those that
+//!   were read.
+//! - The last good content is also on disk, if a folder is configured ([`disk`]). The next process uses it
+//!   for reports about a catalog that it has not read yet. It installs nothing from it.
+//! - A server that is not our pod may change its content during a connection: it is read again after
 //!   [`READ_AGAIN`].
 
 mod disk;
@@ -45,21 +47,21 @@ use self::room::Bounds;
 use crate::catalog_source::connection::{Connections, LiveConnection};
 use crate::fair_permits::FairPermits;
 
-/// Catalogs read at once.
+/// Maximum number of concurrent reads.
 pub(crate) const PARALLEL_READS: usize = 4;
-/// Time in which a catalog must have been read.
+/// Time limit of a read.
 pub(crate) const READ_DEADLINE: Duration = Duration::from_secs(60);
-/// Age at which the content of a server that may change it is read again.
+/// Age after which the content of a server that may change it is read again.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(30 * 60);
-/// Bytes, about, of what is kept of all catalogs in one namespace.
+/// Approximate limit of all catalogs in one namespace, in bytes.
 pub(crate) const NAMESPACE_BYTES: usize = 512 << 20;
-/// The same of all namespaces together.
+/// Approximate limit of all namespaces together, in bytes.
 pub(crate) const TOTAL_BYTES: usize = 1 << 30;
-/// Time in which a server must have sent the manifests of one bundle.
+/// Time limit for the manifests of one bundle.
 pub(crate) const MANIFESTS_DEADLINE: Duration = Duration::from_secs(60);
-/// Age from which on a content is read again whose manifests have turned out to be others.
+/// Minimum age of content that is read again because its manifests have changed.
 pub(crate) const READ_AGAIN_WHEN_CHANGED: Duration = Duration::from_secs(60);
-/// Time after which a catalog is read again that did not fit: others may have become smaller.
+/// Time after which a catalog that did not fit is read again, because others may have become smaller.
 pub(crate) const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(5 * 60);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -67,10 +69,10 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// Reads a whole catalog from its registry server.
 #[async_trait]
 pub trait CatalogReader: Send + Sync + 'static {
-    /// Everything resolution needs of the catalog behind `channel`, or why it could not be had.
+    /// Reads everything that resolution needs of the catalog behind `channel`, or returns an error.
     async fn read(&self, channel: Channel) -> Result<Listed, String>;
 
-    /// Manifests of a bundle that the catalog carries itself.
+    /// Reads the manifests of a bundle that are in the catalog itself.
     async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
         Err(format!("no manifests of {}", bundle.name))
     }
@@ -87,41 +89,41 @@ pub struct BundleName {
     pub name: String,
 }
 
-/// What a reader has read.
+/// Result of a read.
 #[derive(Debug)]
 pub struct Listed {
     /// Packages and bundles.
     pub snapshot: CatalogSnapshot,
 }
 
-/// Identity of a content: two equal ones are the same content of the same catalog.
+/// Identity of a content: equal values are the same content of the same catalog.
 pub(crate) type ContentId = u64;
 
-/// What is known of a catalog's content.
+/// State of a catalog's content.
 #[derive(Debug, Clone)]
 pub enum ContentState {
-    /// It was read; it may be that of the connection before the present one while that is read again.
+    /// The content was read, perhaps over the previous connection while the current one is being read.
     Known(ContentId),
-    /// Being read for the first time, since then.
+    /// The first read has been running since this time.
     Loading(Instant),
-    /// It could not be read.
+    /// The read failed.
     Failed(String),
-    /// There is no connection to read it from, and there was none before.
+    /// There is no connection and no earlier content.
     Unreachable,
 }
 
-/// Where a content with a known identity is.
+/// Content with a known identity.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// In memory.
     Here(Arc<Snapshot>),
-    /// Not there (any more): another one may have followed. What is known of the catalog is to be asked for again.
+    /// Not in memory (any more), perhaps replaced. Callers must get the state of the catalog again.
     Absent,
 }
 
 type Wake = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The contents of all catalogs in use. A clone is a handle.
+/// The contents of all catalogs in use; clones share the state.
 #[derive(Clone)]
 pub struct Snapshots {
     shared: Arc<Shared>,
@@ -134,38 +136,39 @@ struct Shared {
     permits: FairPermits,
     bounds: Bounds,
     disk: Option<Arc<Disk>>,
-    /// The last of what is to be done with the folder: one thing after the other.
+    /// The last task on the folder; tasks run one after the other.
     disk_work: Mutex<Option<JoinHandle<()>>>,
     ids: AtomicU64,
     wake: Wake,
-    /// How often each catalog was read.
+    /// Number of reads of each catalog.
     counts: Mutex<BTreeMap<NamespacedName, u64>>,
 }
 
 #[derive(Default)]
 struct Entry {
     users: BTreeSet<String>,
-    /// Connection whose content need not be read (again).
+    /// Generation of the connection whose content need not be read (again).
     read: Option<u64>,
     id: Option<ContentId>,
     content: Option<Arc<Snapshot>>,
-    /// What the content takes in memory.
+    /// Size of the content in memory, in bytes.
     bytes: usize,
-    /// When it was read.
+    /// Time of the read.
     read_at: Option<Instant>,
     loading: Option<Loading>,
     failure: Option<Failure>,
-    /// Reads the catalog again when its content has become old.
+    /// Reads the catalog again when its content is old.
     again: Option<Timer>,
-    /// Which catalog it is, and where its content comes from; other words mean that the content may be another.
+    /// Identity of the catalog and the source of its content; another label means that the content may
+    /// differ.
     label: Option<Arc<str>>,
     /// The label under which the content is on disk.
     saved: Option<Arc<str>>,
-    /// Whether the content was read by an earlier process.
+    /// True when the content was read by an earlier process.
     restored: bool,
 }
 
-/// A task that ends with whoever waits for it, so that a server that comes and goes leaves none behind.
+/// A task that is aborted when this is dropped, so that a server that reconnects often leaves none behind.
 struct Timer(tokio::task::AbortHandle);
 
 impl Drop for Timer {
@@ -186,12 +189,13 @@ struct Failure {
     text: String,
     attempts: u32,
     retry_at: Instant,
-    /// Whether there was no room for it.
+    /// True when the content did not fit.
     refused: bool,
 }
 
 impl Snapshots {
-    /// No contents; `wake` is called with each namespace that uses a catalog when something new is known of it.
+    /// Creates an empty set; `wake` is called with each namespace that uses a catalog when its state has
+    /// changed.
     pub fn new(
         connections: Connections,
         reader: Arc<dyn CatalogReader>,
@@ -216,8 +220,9 @@ impl Snapshots {
         }
     }
 
-    /// What is known of a catalog's content, for `namespace`, which is woken when that changes. Starts to read it if it
-    /// has not been read from the present connection. Must be called within a tokio runtime; awaits nothing.
+    /// Returns the state of a catalog's content for `namespace`, which is triggered when that changes. Starts
+    /// a read if it was not read over the current connection. Must be called within a tokio runtime; does not
+    /// wait.
     pub fn get(&self, key: &NamespacedName, namespace: &str) -> ContentState {
         let link = self.shared.connections.link(key);
         let mut entries = self.shared.lock();
@@ -234,13 +239,13 @@ impl Snapshots {
         }
     }
 
-    /// Whether there is a connection to the catalog's server.
+    /// True when there is a connection to the catalog's server.
     pub fn is_connected(&self, key: &NamespacedName) -> bool {
         self.shared.connections.link(key).is_some()
     }
 
-    /// The content with an identity got from [`Snapshots::get`]. Where it is not there, nothing is to be concluded from
-    /// that: the catalog is read again, and the namespaces that use it are woken.
+    /// Returns the content with an identity from [`Snapshots::get`]. If it is absent, nothing follows from
+    /// that: the catalog is read again, and the namespaces that use it are triggered.
     pub fn content(&self, key: &NamespacedName, id: ContentId) -> Content {
         let link = self.shared.connections.link(key);
         let mut entries = self.shared.lock();
@@ -251,7 +256,7 @@ impl Snapshots {
             Some(content) if entry.id == Some(id) => return Content::Here(Arc::clone(content)),
             Some(_) => {}
             None => {
-                // Whoever asks next must not be told that it is known.
+                // The next call of `get` must not report it as known.
                 entry.id = None;
                 entry.read = None;
                 if let Some(link) = &link {
@@ -262,7 +267,7 @@ impl Snapshots {
         Content::Absent
     }
 
-    /// Why what a catalog's server has now could not be read, while what was read before stands.
+    /// Returns the error of the last read while older content is kept.
     pub fn trouble(&self, key: &NamespacedName) -> Option<String> {
         let entries = self.shared.lock();
         let entry = entries
@@ -271,10 +276,11 @@ impl Snapshots {
         entry.failure.as_ref().map(|failure| failure.text.clone())
     }
 
-    /// Manifests of a bundle that its catalog carries itself: those with the hash that was read.
+    /// Returns the manifests of a bundle that are in its catalog, with the hash that was read.
     ///
     /// # Errors
-    /// There is no connection, the server does not answer, or it has others by now; then the catalog is read again.
+    /// There is no connection, the server does not respond, or its manifests have changed; then the catalog
+    /// is read again.
     pub async fn manifests(
         &self,
         key: &NamespacedName,
@@ -302,7 +308,7 @@ impl Snapshots {
         ))
     }
 
-    /// Says which catalogs a namespace still uses; those that nobody uses are forgotten.
+    /// Sets the catalogs that a namespace still uses; unused ones are forgotten.
     pub fn retain(&self, namespace: &str, used: &BTreeSet<NamespacedName>) {
         self.shared.lock().retain(|key, entry| {
             if !used.contains(key) {
@@ -312,19 +318,19 @@ impl Snapshots {
         });
     }
 
-    /// Forgets a catalog that is no more, so that one made anew under its name is not mistaken for it.
+    /// Forgets a deleted catalog, so that a recreated one of its name is not mistaken for it.
     pub fn forget(&self, key: &NamespacedName) {
         self.shared.lock().remove(key);
         self.shared.remove_saved(key);
     }
 
-    /// The same of a catalog whose object is gone, with the count of its reads.
+    /// Forgets a catalog whose object was deleted, including the count of its reads.
     pub fn forget_source(&self, key: &NamespacedName) {
         self.forget(key);
         self.shared.lock_counts().remove(key);
     }
 
-    /// How often each catalog was read, of those that there still are as `exists` says.
+    /// Returns the number of reads of each catalog for which `exists` returns true.
     pub(crate) fn counts(&self, exists: impl Fn(&NamespacedName) -> bool) -> Vec<(NamespacedName, u64)> {
         let mut counts = self.shared.lock_counts();
         counts.retain(|source, _| exists(source));
@@ -334,7 +340,7 @@ impl Snapshots {
             .collect()
     }
 
-    /// What the contents in use take in memory, in bytes.
+    /// Returns the memory size of the contents in use, in bytes.
     pub(crate) fn bytes(&self) -> Vec<(NamespacedName, usize)> {
         let entries = self.shared.lock();
         let held = entries.iter().filter(|(_, entry)| entry.content.is_some());
@@ -342,19 +348,19 @@ impl Snapshots {
             .collect()
     }
 
-    /// What all of them take, in bytes.
+    /// Returns the total memory size, in bytes.
     pub fn held(&self) -> usize {
         self.bytes()
             .iter()
             .fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
-    /// The connection whose content is known, for those who wait for a read.
+    /// Generation of the connection whose content is known, for callers that wait for a read.
     pub fn read_generation(&self, key: &NamespacedName) -> Option<u64> {
         self.shared.lock().get(key).and_then(|entry| entry.read)
     }
 
-    /// Catalogs in use whose last content was not kept, as there was no room for it.
+    /// Catalogs in use whose last content was not kept because it did not fit.
     pub(crate) fn refused(&self) -> Vec<NamespacedName> {
         let entries = self.shared.lock();
         let is_refused = |entry: &Entry| entry.failure.as_ref().is_some_and(|failure| failure.refused);
@@ -362,7 +368,7 @@ impl Snapshots {
         refused.map(|(source, _)| source.clone()).collect()
     }
 
-    /// For how long the contents in use have been known.
+    /// Ages of the contents in use.
     pub(crate) fn ages(&self) -> Vec<(NamespacedName, Duration)> {
         let entries = self.shared.lock();
         let age = |(source, entry): (&NamespacedName, &Entry)| {
@@ -388,7 +394,8 @@ impl Shared {
         }
     }
 
-    /// Starts to read a catalog, unless it was read over this connection, is being read, or has just failed.
+    /// Starts a read of a catalog, unless it was read over this connection, is being read, or has just
+    /// failed.
     fn refresh(self: &Arc<Self>, key: &NamespacedName, entry: &mut Entry, link: &LiveConnection) {
         let known = entry.read == Some(link.generation);
         let loading = entry
@@ -415,7 +422,7 @@ impl Shared {
         tokio::spawn(read.run(link.channel.clone()));
     }
 
-    /// Reads a catalog again that has turned out to be another one by now, unless that was just done.
+    /// Reads a catalog again that has changed, unless that was just done.
     fn read_changed(self: &Arc<Self>, key: &NamespacedName, link: &LiveConnection) {
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(key) else { return };
@@ -428,8 +435,8 @@ impl Shared {
         }
     }
 
-    /// Reads a catalog again whose server may have changed it, unless that was done since `read_at` or it is not used any
-    /// more.
+    /// Reads a catalog again whose server may have changed it, unless that was done since `read_at` or it is
+    /// unused.
     fn read_again(self: &Arc<Self>, key: &NamespacedName, generation: u64, read_at: Instant) {
         let link = self.connections.link(key);
         let mut entries = self.lock();
@@ -448,7 +455,7 @@ mod tests;
 
 #[cfg(test)]
 impl Snapshots {
-    /// With other bounds for what the catalogs of a namespace, and all of them, take.
+    /// Sets other limits for the catalogs of a namespace, and for all of them.
     #[must_use]
     pub fn with_bounds(mut self, namespace: usize, total: usize) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -457,7 +464,7 @@ impl Snapshots {
         self
     }
 
-    /// Forgets the content of a catalog, as nothing but a mistake in here would.
+    /// Drops the content of a catalog, as only a bug here would.
     pub fn lose_content(&self, key: &NamespacedName) {
         if let Some(entry) = self.shared.lock().get_mut(key) {
             entry.content = None;

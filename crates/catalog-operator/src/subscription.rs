@@ -1,12 +1,15 @@
-//! The status of a Subscription, as one pure function of everything known about it.
+//! The status of a Subscription, as one pure function of all its input.
 //!
-//! There is no reconciler of single Subscriptions. The conditions of a Subscription come from four sides: health of the
-//! catalogs, its InstallPlan, deprecation, and the resolution of its whole namespace; its references change only when
-//! the namespace is resolved, and all Subscriptions of a namespace change together. The list of conditions is one value
-//! to the API server, so two writers would erase each other's. Therefore the [resolution](crate::resolution) reconciler
-//! of the namespace is the only writer: it observes all four sides at once, composes the status of each Subscription
-//! here, and writes those that changed. A new Subscription is so written at most four times until its operator runs:
-//! while its catalog starts, with its InstallPlan, with its ClusterServiceVersion, when that has succeeded.
+//! There is no reconciler of single Subscriptions. The conditions of a Subscription have four sources: health
+//! of the catalogs, its InstallPlan, deprecation, and the resolution of its namespace. Its references only
+//! change when the namespace is resolved, and all Subscriptions of a namespace change together.
+//!
+//! The API server treats the list of conditions as one value, so two writers would overwrite each other.
+//! Therefore the [resolution](crate::resolution) reconciler of the namespace is the only writer. It observes
+//! all four sources at once, composes the status of each Subscription here, and writes those that changed.
+//!
+//! So a new Subscription is written at most four times until its operator runs: while its catalog starts,
+//! with its InstallPlan, with its ClusterServiceVersion, and when that has succeeded.
 //!
 //! Rules: `docs/reference/resolution.md`, "Why a Subscription waits".
 
@@ -39,42 +42,42 @@ pub(crate) type Plans = BTreeMap<String, Arc<InstallPlan>>;
 /// Phases of the ClusterServiceVersions of a namespace by name.
 pub(crate) type Phases = BTreeMap<String, ClusterServiceVersionPhase>;
 
-/// What the namespace of a Subscription is like.
+/// State of a Subscription's namespace.
 #[derive(Debug, Clone, Default)]
 pub struct NamespaceState {
     /// Its InstallPlans.
     pub plans: Plans,
-    /// Its ClusterServiceVersions, copies left out.
+    /// Its ClusterServiceVersions, without copies.
     pub csvs: Phases,
-    /// Its OperatorGroup allows to upgrade out of failure.
+    /// True when its OperatorGroup allows upgrades from a failure.
     pub fail_forward: bool,
 }
 
-/// How the resolution of the namespace stands, as all of its Subscriptions show it.
+/// Outcome of the namespace's resolution, as all of its Subscriptions show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ResolutionOutcome {
-    /// Nothing new is known: what the conditions say stays.
+    /// Nothing new is known: the conditions do not change.
     #[default]
     Unknown,
-    /// Resolved, and nothing of it is left to be done here.
+    /// Resolved, and nothing is left to do here.
     Resolved,
-    /// No set of operators could be found.
+    /// No set of operators was found.
     ResolutionFailed {
         /// One of the reasons of condition ResolutionFailed.
         reason: &'static str,
-        /// For people.
+        /// Message for users.
         message: String,
     },
     /// Bundles are being fetched.
     Unpacking {
-        /// What is waited for, if it is something to know of.
+        /// Reason for the wait, if it is worth a report.
         message: String,
     },
-    /// A bundle cannot be had, or the plan cannot be made.
+    /// A bundle is unavailable, or the plan cannot be created.
     UnpackFailed {
         /// One of the reasons of condition BundleUnpackFailed.
         reason: &'static str,
-        /// For people.
+        /// Message for users.
         message: String,
     },
 }
@@ -84,29 +87,29 @@ pub enum ResolutionOutcome {
 pub struct Assignment {
     /// The plan.
     pub plan: Arc<InstallPlan>,
-    /// The ClusterServiceVersion the Subscription shall get by it.
+    /// The ClusterServiceVersion that the Subscription gets from it.
     pub csv: String,
 }
 
-/// What a round of resolution knows about one Subscription beside its surroundings.
+/// Result of resolution for one Subscription, besides the state of its namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// Catalogs it can see, in the order of [`catalog_health::sort`].
+    /// Visible catalogs, in the order of [`catalog_health::sort`].
     pub catalogs: &'a [CatalogFact],
-    /// How resolution stands.
+    /// Outcome of resolution.
     pub outcome: &'a ResolutionOutcome,
-    /// Deprecations; none when its catalog does not tell at the moment.
+    /// Deprecations; `None` when its catalog is unavailable at the moment.
     pub deprecation: Option<&'a DeprecationFact>,
     /// A new plan for it.
     pub assignment: Option<&'a Assignment>,
-    /// What its plan waits for by policy, if it does.
+    /// Reason of a policy for which its plan waits, if any.
     pub waits: Option<&'a str>,
 }
 
-/// The part of the status that resolution builds on: references and state as they are now.
+/// Returns the part of the status that resolution builds on: current references and state.
 ///
-/// A plan that is gone is forgotten, the plan that made a generated Subscription is adopted, and the state follows the
-/// existence of the ClusterServiceVersion (not its phase, as users know it).
+/// A deleted plan is forgotten, and the plan that created a generated Subscription is adopted. The state
+/// follows the existence of the ClusterServiceVersion, not its phase, as users know it.
 pub fn settle(subscription: &Subscription, namespace_state: &NamespaceState) -> SubscriptionStatus {
     let mut status = subscription.status.clone().unwrap_or_default();
     let plan = plan_of(&status, namespace_state);
@@ -116,7 +119,7 @@ pub fn settle(subscription: &Subscription, namespace_state: &NamespaceState) -> 
     status
 }
 
-/// The whole status.
+/// Returns the complete status.
 pub fn compose(
     subscription: &Subscription,
     namespace_state: &NamespaceState,
@@ -158,7 +161,7 @@ pub fn compose(
     status
 }
 
-/// Whether two statuses differ. `lastUpdated` follows from the rest and does not count.
+/// True when two statuses differ. `lastUpdated` depends on the rest and does not count.
 pub fn is_worth_writing(old: Option<&SubscriptionStatus>, new: &SubscriptionStatus) -> bool {
     let Some(old) = old.filter(|old| old.last_updated.is_some()) else {
         return true;
@@ -170,19 +173,19 @@ pub fn is_worth_writing(old: Option<&SubscriptionStatus>, new: &SubscriptionStat
     comparable(old) != comparable(new)
 }
 
-/// The plan that a status refers to, if it exists.
+/// Returns the plan that a status refers to, if it exists.
 pub(crate) fn plan_of<'a>(
     status: &SubscriptionStatus,
     namespace_state: &'a NamespaceState,
 ) -> Option<&'a InstallPlan> {
     let plan = namespace_state.plans.get(install_plan::referenced(status)?)?;
     let uid = status.install_plan_ref.as_ref()?.uid.as_ref();
-    // A namesake that was made later is another plan.
+    // A later plan of the same name is another plan.
     (uid.is_none() || uid == plan.metadata.uid.as_ref()).then_some(plan.as_ref())
 }
 
-/// A Subscription that a plan brought along is served by that plan. A plan that no longer exists is no plan, and one made
-/// later under its name did not bring it: names come back when all that knew of them is gone.
+/// Assigns a Subscription that a plan created to that plan. A deleted plan does not count, and a later one of
+/// its name did not create it: names are reused when all references are gone.
 fn adopt_generated(
     status: &mut SubscriptionStatus,
     subscription: &Subscription,
@@ -201,7 +204,7 @@ fn adopt_generated(
     status.state = pending_state(plan, namespace_state);
 }
 
-/// Whether a step of the plan is the Subscription of this name.
+/// True when a step of the plan is the Subscription of this name.
 fn brings(plan: &InstallPlan, name: &str) -> bool {
     let steps = plan.status.iter().flat_map(|status| &status.plan);
     let mut resources = steps.map(|step| &step.resource);

@@ -1,11 +1,13 @@
-//! Adoption: what belongs to the operators of a namespace gets the labels that make it a component of theirs
+//! Adoption: labels the objects of a namespace's operators as components of those operators
 //! (`docs/reference/operators.md`).
 //!
-//! What OLM makes bears them from the beginning; this controller sees to what was there before, and puts back what was taken off.
+//! Objects that OLM creates have these labels from the start. This controller adds them to older objects and
+//! restores labels that were removed.
 //!
 //! # Expected flow
-//! A round is about a namespace: `observe` finds the objects that its ClusterServiceVersions own, [`decide`] says which labels are
-//! missing, and which nothing gives any more. Changes are gathered for a while ([`triggers::GATHER`]).
+//! Each key is a namespace. `observe` finds the objects that its ClusterServiceVersions own. [`decide`] finds
+//! labels that are missing and labels that have no source any more. Changes are collected for
+//! [`triggers::GATHER`] before a reconcile.
 
 pub(crate) mod decide;
 pub(crate) mod observe;
@@ -39,32 +41,32 @@ pub(crate) struct Adoptions {
     pub(crate) index: OwnedIndex,
 }
 
-/// What is installed in a namespace.
+/// Subscriptions, InstallPlans, ClusterServiceVersions and their objects in one namespace.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observed {
     pub(crate) namespace: String,
     pub(crate) subscriptions: Vec<Arc<Subscription>>,
     pub(crate) plans: Vec<Arc<InstallPlan>>,
-    /// ClusterServiceVersions, copies left out.
+    /// ClusterServiceVersions, without copies.
     pub(crate) csvs: Vec<Arc<ClusterServiceVersion>>,
-    /// What belongs to these: the name of one, and an object.
+    /// Objects that the ClusterServiceVersions own, each with the name of its owner.
     pub(crate) owned: Vec<(String, Labelled)>,
 }
 
-/// An object that may be a component.
+/// An object that may become a component.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Labelled {
     pub(crate) target: Target,
     pub(crate) uid: Option<String>,
-    /// Its labels of components.
+    /// Its component labels.
     pub(crate) labels: BTreeSet<String>,
-    /// Of a CustomResourceDefinition: the other namespaces that it says it came with something to. A label whose name was cut may be
-    /// one of theirs.
+    /// Other namespaces that a CustomResourceDefinition lists as the origin of one of its
+    /// ClusterServiceVersions. A label with a truncated name may belong to one of them.
     pub(crate) others: BTreeSet<String>,
 }
 
 impl Labelled {
-    /// `object` as it is in a store; `None` when it is on its way out.
+    /// Reads `object` from a store; `None` while it is being deleted.
     pub(crate) fn of<K: Resource<DynamicType = ()>>(object: &K) -> Option<Self> {
         let metadata = object.meta();
         let name = metadata.name.as_deref().unwrap_or_default();
@@ -74,7 +76,7 @@ impl Labelled {
                 None => Target::cluster::<K>(name),
             },
             uid: metadata.uid.clone(),
-            // All of them: what is there is not to be written again.
+            // All of them, so that existing labels are not written again.
             labels: metadata
                 .labels
                 .iter()
@@ -92,7 +94,7 @@ impl Reconciler for Adoptions {
     /// Name of a namespace.
     type Key = NamespacedName;
     type Observed = Observed;
-    /// What the last write of a round was about that had not room for all.
+    /// Target of the last write of a reconcile that could not write everything.
     type Verdict = Option<String>;
     type Memory = String;
 

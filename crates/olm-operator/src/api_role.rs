@@ -1,13 +1,21 @@
-//! The ClusterRoles of APIs that operators provide: Kubernetes' own `admin`, `edit` and `view` take them up, and so do those of the
-//! OperatorGroups whose operators provide the API ([`crate::group_role`]).
+//! ClusterRoles for the APIs that operators provide. Kubernetes aggregates them into `admin`, `edit` and
+//! `view`. The ClusterRoles of OperatorGroups whose operators provide the API aggregate them, too
+//! ([`crate::group_role`]).
 //!
 //! # Expected flow
-//! A key is what serves the API, a CustomResourceDefinition or an APIService: several ClusterServiceVersions may provide one API, and
-//! each ClusterRole has one writer. What is in it follows from what serves the API; a ClusterServiceVersion only says that it is wanted.
+//! A key is the object that serves the API: a CustomResourceDefinition or an APIService. Several
+//! ClusterServiceVersions may provide one API, and each ClusterRole has one writer. The rules follow from the
+//! object that serves the API; a ClusterServiceVersion only requests that the ClusterRole exists.
 //!
 //! # Guarantees
-//! Each is written once. It goes with what serves the API, as its owner: objects outlive their operator, and with them the rights to
-//! delete them; only of a definition that came with no ClusterServiceVersion do they go with the last that claims to own it. Those of an APIService also go when this comes to serve others, or its group is not one operator's any more. A ClusterRole of somebody else is never written.
+//! - Each ClusterRole is written once.
+//! - A ClusterRole is owned by the object that serves its API and is deleted with it. Custom resources
+//!   outlive their operator, and so do the rights to delete them.
+//! - If a definition came with no ClusterServiceVersion, its ClusterRoles are deleted with the last
+//!   ClusterServiceVersion that claims to own it.
+//! - ClusterRoles of an APIService are also deleted when the APIService serves others, or when its group is
+//!   no longer one operator's.
+//! - ClusterRoles that have another owner are never written.
 
 pub(crate) mod decide;
 pub(crate) mod observe;
@@ -41,7 +49,7 @@ use crate::{
     user_role::{self, TakenNames, Verdict},
 };
 
-/// What serves an API, by name.
+/// Object that serves an API, by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ServedBy {
     CustomResourceDefinition(String),
@@ -49,7 +57,7 @@ pub(crate) enum ServedBy {
 }
 
 impl ServedBy {
-    /// Its place in the stores.
+    /// Its key in the stores.
     pub(crate) fn stored(&self) -> NamespacedName {
         match self {
             Self::CustomResourceDefinition(name) | Self::ApiService(name) => {
@@ -58,7 +66,8 @@ impl ServedBy {
         }
     }
 
-    /// What an owner reference of a ClusterRole points to, if it is one of these. Upstream wrote the first kind in lower case.
+    /// Returns the API server object that an owner reference of a ClusterRole names; `None` for other owners.
+    /// Upstream wrote the kind CustomResourceDefinition in lower case.
     pub(crate) fn referred_to(owner: &OwnerReference) -> Option<Self> {
         let is = |group: &str, kind: &str| {
             owner.api_version.split('/').next() == Some(group) && owner.kind.eq_ignore_ascii_case(kind)
@@ -75,7 +84,7 @@ impl ServedBy {
         }
     }
 
-    /// The reference to it as the owner of a ClusterRole, so that garbage collection takes that along.
+    /// Owner reference for a ClusterRole, so that garbage collection deletes it with the object.
     fn reference(&self, uid: String) -> OwnerReference {
         let (api_version, kind) = match self {
             Self::CustomResourceDefinition(_) => (
@@ -104,36 +113,38 @@ impl fmt::Display for ServedBy {
     }
 }
 
-/// An API that users get rights on.
+/// An API on which users get rights.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProvidedApi {
-    /// What names of its ClusterRoles begin with, before the version.
+    /// Prefix of the names of its ClusterRoles; the version follows it.
     pub(crate) name: String,
-    /// Plural of its objects.
+    /// Plural name of the kind.
     pub(crate) resource: String,
     pub(crate) key: ApiKey,
 }
 
-/// What serves APIs that operators provide, and what decides about their ClusterRoles.
+/// The object that serves APIs of operators, and the input for decisions about its ClusterRoles.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) served_by: ServedBy,
-    /// The uid of what serves them.
+    /// The uid of the object that serves them.
     pub(crate) uid: String,
-    /// The APIs, each name and version once.
+    /// The APIs, without duplicates of name and version.
     pub(crate) apis: Vec<ProvidedApi>,
-    /// By name: ClusterRoles with OLM's mark that have a name of theirs.
+    /// OLM's ClusterRoles with one of the wanted names, by name.
     pub(crate) found: BTreeMap<String, Arc<ClusterRole>>,
-    /// Those of an APIService that are for none of the APIs: its owner serves others, or gives no rights on its group any more. Those of a
-    /// definition that came with no ClusterServiceVersion, once none claims to own it.
+    /// ClusterRoles that no API needs any more. For an APIService: its owner serves others, or grants no
+    /// rights on its group any more. For a definition that came with no ClusterServiceVersion: none claims to
+    /// own it any more.
     pub(crate) former: Vec<Arc<ClusterRole>>,
-    /// The first ClusterServiceVersion that provides one, to tell it what is wrong; where none does what served them.
+    /// Object for events: the first ClusterServiceVersion that provides one of the APIs; if none does, the
+    /// object that served them.
     pub(crate) provider: ObjectReference,
 }
 
 pub(crate) struct ApiRoles {
     pub(crate) stores: Stores,
-    /// ClusterRoles of APIs by what serves them ([`observe::by_owner`]).
+    /// ClusterRoles of APIs by the object that serves them ([`observe::by_owner`]).
     pub(crate) made: Index<ClusterRole>,
 }
 

@@ -60,7 +60,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// What is wrong with flags that are fine one by one.
+    /// Returns the error for flags that are valid alone but not together.
     pub fn usage_error(&self) -> Option<String> {
         let error = self.serving.usage_error();
         if let Some(error) = error.or_else(|| self.leader_election.usage_error()) {
@@ -78,13 +78,13 @@ impl Args {
         })
     }
 
-    /// Namespaces that keep copies where these are switched off.
+    /// Namespaces that keep copies although copying is disabled.
     pub(crate) fn protected_namespaces(&self) -> BTreeSet<String> {
         let names = self.protected_copied_csv_namespaces.split(',').map(str::trim);
         names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Flags that were given and have no effect.
+    /// Returns the given flags that have no effect.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [
             ("--interval", self.interval.is_some()),
@@ -128,7 +128,7 @@ mod tests {
 
     type Read = fn(&Args) -> bool;
 
-    /// As every flag of Go's programs is.
+    /// Boolean flags accept the same forms as flags of Go programs.
     #[test]
     fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
         let flags: [(&str, Read); 4] = [
@@ -165,7 +165,7 @@ mod tests {
         );
     }
 
-    /// What is flattened in would replace it.
+    /// The about text of a flattened group would otherwise replace it.
     #[test]
     fn help_says_what_the_program_is_for_and_mistakes_in_any_group_are_told() {
         let about = Args::command().get_about().unwrap().to_string();
@@ -189,7 +189,8 @@ mod tests {
         assert!(parse(&[]).protected_namespaces().is_empty());
     }
 
-    /// Each with a value, as upstream's program takes it. Those of its logging library are taken out before.
+    /// Each flag has a value, as upstream's program accepts it. Flags of upstream's logging library are
+    /// removed earlier.
     #[test]
     fn every_flag_of_upstream_is_taken_and_others_are_refused_by_name() {
         let of_upstream = [

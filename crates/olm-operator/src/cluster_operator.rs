@@ -1,8 +1,9 @@
-//! The reports to ClusterOperators, on OpenShift (`docs/reference/openshift.md`).
+//! Reports to ClusterOperators, on OpenShift (`docs/reference/openshift.md`).
 //!
 //! # Expected flow
-//! Where the cluster has the kind, `observe` reads the ClusterOperator and what it is to tell of; a missing one is made, and its
-//! status becomes what [`olm`] or [`package_server`] make of it. Elsewhere nothing is watched.
+//! If the cluster serves the kind, `observe` reads the ClusterOperator and the subject of its report. A
+//! missing ClusterOperator is created. Its status is computed by [`olm`] or [`package_server`]. In other
+//! clusters nothing is watched.
 
 pub(crate) mod max_version;
 pub(crate) mod olm;
@@ -29,7 +30,6 @@ use tokio::time::Instant;
 use self::settings::ReportSettings;
 use crate::{csv::Csv, stores::Stores};
 
-/// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) struct Reports {
@@ -37,11 +37,11 @@ pub(crate) struct Reports {
     pub(crate) cluster_operators: ClusterOperators,
     pub(crate) settings: ReportSettings,
     pub(crate) first_rounds: FirstRounds,
-    /// When this process began to work.
+    /// Start time of this process.
     pub(crate) since: Instant,
 }
 
-/// A ClusterOperator and what it is to tell of.
+/// A ClusterOperator and the subject of its report.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     name: String,
@@ -64,7 +64,7 @@ impl Reconciler for Reports {
 
     const NAME: &'static str = "cluster-operator";
 
-    /// Events of objects without a namespace would stand in one that is none of OLM's.
+    /// Events of cluster-scoped objects would be written to a namespace that is not OLM's.
     fn regarding(&self, _: &NamespacedName) -> Option<ObjectReference> {
         None
     }

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::labels;
 
-/// How many such labels of one object count, the first ones by name: whoever may label an object may write thousands of them.
+/// Limit of component labels of one object that count, in the order of their names. Any user who can label an
+/// object could add thousands.
 pub(crate) const MAX_LABELS: usize = 64;
 
-/// The labels of an object that count.
+/// Returns the component labels of an object that count.
 pub(crate) fn labels_of(metadata: &ObjectMeta) -> impl Iterator<Item = &str> {
     let all = metadata.labels.iter().flatten().map(|(key, _)| key.as_str());
     all.filter(|key| labels::operator_of_component(key).is_some())
@@ -20,13 +21,13 @@ pub(crate) fn operators_of(metadata: &ObjectMeta) -> impl Iterator<Item = &str> 
     labels_of(metadata).filter_map(labels::operator_of_component)
 }
 
-/// Whether an object bears this label, however many others it has.
+/// True when an object has this label. The limit of labels does not apply.
 pub(crate) fn bears(metadata: &ObjectMeta, label: &str) -> bool {
     let labels = metadata.labels.as_ref();
     labels.is_some_and(|labels| labels.contains_key(label))
 }
 
-/// All such labels of an object, by which it is found.
+/// All component labels of an object, for an index.
 pub(crate) fn all_labels(metadata: &ObjectMeta) -> BTreeSet<String> {
     let all = metadata.labels.iter().flatten().map(|(key, _)| key);
     all.filter(|key| labels::operator_of_component(key).is_some())
@@ -34,38 +35,41 @@ pub(crate) fn all_labels(metadata: &ObjectMeta) -> BTreeSet<String> {
         .collect()
 }
 
-/// Names of this many bytes and more may have been cut, also by what was trimmed then.
+/// Names of this length in bytes and more may have been truncated, considering characters trimmed after the
+/// truncation.
 const CUT_FROM: usize = 60;
 
-/// Whether an Operator of this name may be one of `namespace`: it is called `<package>.<namespace>`, cut as a label needs it.
+/// True when an Operator of this name may belong to `namespace`. The name is `<package>.<namespace>`,
+/// truncated to fit a label.
 pub(crate) fn is_own(operator: &str, namespace: &str) -> bool {
     let mut dots = operator.match_indices('.').filter(|(at, _)| *at > 0);
     if operator.len() >= CUT_FROM {
         return dots.any(|(at, _)| namespace.starts_with(operator.get(at + 1..).unwrap_or_default()));
     }
-    // Names of namespaces have no dots.
+    // Names of namespaces contain no dots.
     dots.next_back()
         .is_some_and(|(at, _)| operator.get(at + 1..) == Some(namespace))
 }
 
-/// Whether what is in `namespace`, or in none, is the Operator's before what others labelled in theirs.
+/// True when an object in `namespace`, or in none, is listed before those that others labelled in their
+/// namespaces.
 pub(crate) fn is_near(operator: &str, namespace: &str) -> bool {
     namespace.is_empty() || is_own(operator, namespace)
 }
 
-/// The namespace in the name of an Operator, for a turn among others; `""` where it names none.
+/// Returns the namespace in the name of an Operator, for turns among namespaces; `""` if it has none.
 pub(crate) fn namespace_of(operator: &str) -> &str {
     operator.rsplit_once('.').map_or("", |(_, namespace)| namespace)
 }
 
-/// What makes an object a component of the same Operators as `metadata`, to be written on it.
+/// Returns the labels that make an object a component of the same Operators as `metadata`.
 pub(crate) fn shared_labels(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     labels_of(metadata)
         .map(|key| (key.to_owned(), String::new()))
         .collect()
 }
 
-/// Drops all labels but those; true when one is left.
+/// Drops all labels except component labels; true when one remains.
 pub(crate) fn keep_labels(metadata: &mut ObjectMeta) -> bool {
     let mut kept = metadata.labels.take().unwrap_or_default();
     kept.retain(|key, _| labels::operator_of_component(key).is_some());

@@ -1,13 +1,17 @@
-//! Copies of ClusterServiceVersions: users see in each namespace which operators work there (`docs/reference/operator-groups.md`).
+//! Copies of ClusterServiceVersions, which show users of each namespace the operators that work there
+//! (`docs/reference/operator-groups.md`).
 //!
 //! # Expected flow
-//! A key is one copy: of which original, in which namespace. `observe` reads stores, and what the original holds only when a copy
-//! is to be written; [`decide`] compares hashes and makes at most one write.
+//! A key is one copy: an original and a target namespace. `observe` reads stores. It reads the content of the
+//! original only when a copy must be written. [`decide`] compares hashes and makes at most one write.
 //!
 //! # Guarantees
-//! A new copy costs two requests, a change of the original one for each copy, nothing else any. What one namespace refuses holds up
-//! no other, and a namespace with many copies no other's. A copy that is deleted says by more than its label that it is one. Copies
-//! wake nobody but this controller.
+//! - A new copy costs two requests, and a change of the original costs one for each copy. Nothing else costs
+//!   a request.
+//! - A refusal in one namespace delays no other copy, and a namespace with many copies delays no other
+//!   namespace.
+//! - An object is deleted as a copy only if more than its label identifies it as one.
+//! - Changes of copies trigger only this controller.
 
 pub(crate) mod content;
 pub(crate) mod decide;
@@ -38,18 +42,19 @@ use crate::{
     stores::Stores,
 };
 
-/// First pause of a copy that is refused; it doubles up to a minute. What refuses one, as a webhook for all namespaces, may refuse ten
-/// thousand.
+/// First backoff of a refused copy; it doubles up to a minute. One cause, such as a webhook for all
+/// namespaces, may refuse ten thousand copies.
 const REFUSED_BACKOFF: Duration = Duration::from_secs(5);
 
-/// One copy. Tens of thousands can wait at once, each in several tables of a queue, and share their texts.
+/// Key of one copy. Tens of thousands may be queued at once, each in several tables, so they share their
+/// texts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CopyKey {
     /// Namespace of the original; namespaces take turns by it.
     pub(crate) from: Arc<str>,
-    /// Name of both.
+    /// Name of original and copy.
     pub(crate) name: Arc<str>,
-    /// Namespace of the copy, another one.
+    /// Namespace of the copy; differs from `from`.
     pub(crate) to: Arc<str>,
 }
 
@@ -71,30 +76,31 @@ impl fmt::Display for CopyKey {
     }
 }
 
-/// One copy and what decides about it.
+/// A copy, and the input of decisions about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) key: CopyKey,
-    /// What has the name in the namespace the copy is of.
+    /// Object with the name of the copy in the namespace of the original.
     pub(crate) original: Option<Arc<Sketch>>,
-    /// The OperatorGroups beside the original.
+    /// The OperatorGroups in the namespace of the original.
     pub(crate) groups: Vec<Arc<OperatorGroup>>,
-    /// The namespace of the copy exists and is not on its way out.
+    /// True when the namespace of the copy exists and is not being deleted.
     pub(crate) namespace_takes: bool,
-    /// What has the name in the namespace of the copy.
+    /// Object with the name of the copy in the target namespace.
     pub(crate) there: Option<Arc<Sketch>>,
-    /// Operators for all namespaces have no copy here: OLMConfig says so, and the namespace is not protected.
+    /// True when OLMConfig disables copies of operators for all namespaces, and the namespace is not
+    /// protected.
     pub(crate) is_switched_off: bool,
-    /// When the original will have been in its phase for long enough; `None` when copies may show it.
+    /// Time until the original has been in its phase for long enough; `None` when copies may show it.
     pub(crate) settles_in: Option<Duration>,
-    /// What a copy is to hold; only where one is to be written.
+    /// Content for the copy; only present when the copy must be written.
     pub(crate) content: Option<Arc<Content>>,
 }
 
 pub(crate) struct CopiedCsvs {
     pub(crate) stores: Stores,
     pub(crate) contents: Contents,
-    /// Namespaces that keep copies of operators for all namespaces where these are switched off.
+    /// Namespaces that keep copies of operators for all namespaces although copying is disabled.
     pub(crate) protected: Arc<BTreeSet<String>>,
 }
 
@@ -103,7 +109,8 @@ impl Reconciler for CopiedCsvs {
     type Key = CopyKey;
     type Observed = Observed;
     type Verdict = Option<u16>;
-    /// Code of the refusal that was told last: its text may count something.
+    /// Status code of the last refusal that was reported. The code is compared instead of the text, because
+    /// the text may contain a counter.
     type Memory = u16;
 
     const NAME: &'static str = "copied-csv";

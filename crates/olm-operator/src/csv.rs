@@ -1,18 +1,19 @@
 //! The ClusterServiceVersion controller: from requirements to a running operator, and on to its successor.
 //!
 //! # Expected flow
-//! `observe` reads stores (and, where it says so, the API server) into an [`observed::Observed`]; [`decide`] walks the
-//! phases as far as no effect is needed and plans the writes that are; the executor makes them; [`status`] tells what
-//! came of it, in one write.
+//! `observe` reads stores, and the API server where its documentation says so, into an
+//! [`observed::Observed`]. [`decide`] advances through the phases until a write is needed, and plans the
+//! writes. The executor makes them. [`status`] reports the result in one write.
 //!
 //! # Guarantees
-//! - A ClusterServiceVersion whose world is as it should be costs no write and no read.
-//! - It is in phase Failed only for a cause that lasts, and stays there without writes as long as the cause does.
-//! - What waits says for what, in the message or in the rows of the requirements.
+//! - A ClusterServiceVersion whose objects are as they should be costs no write and no read.
+//! - It is in phase Failed only for a lasting cause, and stays there without writes as long as the cause
+//!   lasts.
+//! - A waiting ClusterServiceVersion names the reason in the message or in the rows of the requirements.
 //! - An operator is written with the rights its OperatorGroup grants, never with more.
 //!
 //! # Errors
-//! Only a failed read ends a round without a decision. Refused writes are told by [`status`].
+//! Only a failed read ends a reconcile without a decision. Refused writes are reported by [`status`].
 
 pub(crate) mod changeover;
 pub(crate) mod coverage;
@@ -52,11 +53,11 @@ use olm_runtime::{
 
 use crate::csv::{decide::transitions::Verdict, observe::Reader, observed::Observed};
 
-/// Field manager of what an install applies.
+/// Field manager of the applies of an install.
 pub(crate) const FIELD_MANAGER: &str = labels::FIELD_MANAGER_CSV;
 
 pub(crate) struct Csv {
-    /// Where observations come from.
+    /// Source of observations.
     pub(crate) reader: Reader,
 }
 
@@ -65,7 +66,7 @@ impl Reconciler for Csv {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
-    /// When the writes began to be refused, if those of the last round were.
+    /// Time of the first refused write, if writes of the last reconcile were refused.
     type Memory = Timestamp;
 
     const NAME: &'static str = "csv";

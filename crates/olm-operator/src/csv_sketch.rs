@@ -1,8 +1,9 @@
-//! What is kept of each ClusterServiceVersion for the sake of copies, and what a copy takes over from its original.
+//! Summaries of ClusterServiceVersions for the controller of copies, and the fields that a copy inherits from
+//! its original.
 //!
-//! A cluster can have tens of thousands of copies, so nothing of them stays in memory but where they come from and two hashes,
-//! taken while they are decoded: one of labels, annotations and spec, one of the status. Of an original the hashes are those that
-//! a copy of it is to have, so that copy and original agree when their hashes do.
+//! A cluster can have tens of thousands of copies. So only their origin and two hashes are kept in memory,
+//! computed while they are decoded: one of labels, annotations and spec, one of the status. The hashes of an
+//! original are those its copy must have, so copy and original match when their hashes do.
 
 use std::{
     collections::BTreeMap,
@@ -21,42 +22,41 @@ use olm_api::{
 use olm_runtime::store::{Projected, Projection};
 use serde::Serialize;
 
-/// A ClusterServiceVersion as its store keeps it.
+/// Summary of a ClusterServiceVersion, as kept in its store.
 pub(crate) type Sketch = Projected<CsvSketch>;
 
-/// What is kept of a ClusterServiceVersion, besides names, uid and version.
+/// Summary of a ClusterServiceVersion, besides names, uid and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CsvSketch {
-    /// Hash of the labels, annotations and spec that a copy has or is to have.
+    /// Hash of the labels, annotations and spec that a copy has or must have.
     pub(crate) content: u64,
-    /// Hash of the status that a copy has or is to have.
+    /// Hash of the status that a copy has or must have.
     pub(crate) status: u64,
     pub(crate) role: Role,
 }
 
-/// What a ClusterServiceVersion passes for.
+/// Role of a ClusterServiceVersion: original or copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A copy.
     Copy(Copied),
-    /// None.
     Original(Box<Original>),
 }
 
-/// The marks of a copy.
+/// The identifying fields of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Copied {
     /// Namespace of the original.
     pub(crate) from: Box<str>,
-    /// It bears more than the label, which whoever may update the object can write: its status says so, which only OLM writes, or it
-    /// has no status yet and all that OLM makes a copy with. Only such a one is ever deleted.
+    /// True when more than the label identifies the copy, because any user who can update the object can
+    /// write that label. Either its status says so, which only OLM writes, or it has no status yet and
+    /// everything that OLM creates a copy with. Only such copies are ever deleted.
     pub(crate) is_proven: bool,
 }
 
-/// What decides about the copies of an original.
+/// Fields of an original that determine its copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Original {
-    /// It bears the label of copies and the finalizer that no copy has.
+    /// True when it has the label of copies and the finalizer that no copy has.
     pub(crate) is_mislabelled: bool,
     /// See [`held_copy`].
     pub(crate) held_copy: Option<Vec<String>>,
@@ -65,26 +65,26 @@ pub(crate) struct Original {
     /// Its annotation `olm.operatorNamespace`.
     pub(crate) group_namespace: Option<String>,
     pub(crate) stage: Stage,
-    /// Since when it is in its phase.
+    /// Start time of its phase.
     pub(crate) since: Option<Timestamp>,
 }
 
-/// How far an original is, as far as its copies depend on it.
+/// Progress of an original, as far as its copies depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nobody has looked at it yet.
+    /// No phase was set yet.
     Unseen,
     /// It provides an API that another group provides already.
     Rival,
-    /// It does not fit its OperatorGroup.
+    /// It does not match its OperatorGroup.
     Unfit,
-    /// It is in a phase that it should soon leave.
+    /// It is in a transient phase.
     Moving,
     /// It has succeeded or failed.
     Resting,
 }
 
-/// The API server leaves out a map without entries.
+/// Default for an empty map, which the API server omits.
 static NONE: BTreeMap<String, String> = BTreeMap::new();
 
 impl Projection for CsvSketch {
@@ -117,7 +117,7 @@ impl Projection for CsvSketch {
 }
 
 impl CsvSketch {
-    /// What it says as an original; `None` when it passes for a copy.
+    /// Returns the fields of an original; `None` for a copy.
     pub(crate) fn original(&self) -> Option<&Original> {
         match &self.role {
             Role::Original(original) => Some(original),
@@ -125,7 +125,7 @@ impl CsvSketch {
         }
     }
 
-    /// Its marks as a copy; `None` when it passes for none.
+    /// Returns its fields as a copy; `None` for an original.
     pub(crate) fn copied(&self) -> Option<&Copied> {
         match &self.role {
             Role::Copy(copied) => Some(copied),
@@ -134,7 +134,8 @@ impl CsvSketch {
     }
 }
 
-/// Copies have the label and never OLM's finalizer. One whose label was taken off is known by its status and its annotation.
+/// Copies have the label and never OLM's finalizer. A copy whose label was removed is identified by its
+/// status and its annotation.
 fn copied(csv: &ClusterServiceVersion) -> Option<Copied> {
     if has_finalizer(csv) {
         return None;
@@ -159,8 +160,11 @@ fn has_finalizer(csv: &ClusterServiceVersion) -> bool {
     finalizers.any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
 }
 
-/// The other finalizers of a copy that somebody gave OLM's, which would make it an operator of its own; `None` for all others. Its
-/// status says that it is a copy, which only OLM writes: whoever may update an original cannot have its finalizer taken off.
+/// Returns the other finalizers of a copy to which a user added OLM's finalizer, which would make it an
+/// operator of its own; `None` for all other objects.
+///
+/// The status identifies the copy, because only OLM writes it. So a user who can update an original cannot
+/// have its finalizer removed.
 pub(crate) fn held_copy(csv: &ClusterServiceVersion) -> Option<Vec<String>> {
     let is_held = has_finalizer(csv) && csv.reason() == reason::COPIED;
     let others = csv.finalizers().iter();
@@ -198,7 +202,7 @@ fn stage(csv: &ClusterServiceVersion) -> Stage {
     }
 }
 
-/// Labels of a copy: those of the original but for components of Operators, and where it comes from.
+/// Returns the labels of a copy: those of the original without component labels, and its origin.
 pub(crate) fn copied_labels(original: &ObjectMeta) -> BTreeMap<String, String> {
     let own = original.labels.clone().unwrap_or_default();
     let mut kept: BTreeMap<String, String> = own
@@ -210,7 +214,8 @@ pub(crate) fn copied_labels(original: &ObjectMeta) -> BTreeMap<String, String> {
     kept
 }
 
-/// Annotations of a copy. Which namespaces are targets is nothing that all of them are to read.
+/// Returns the annotations of a copy. The target namespaces are removed, because not every namespace may read
+/// them.
 pub(crate) fn copied_annotations(original: &ObjectMeta) -> BTreeMap<String, String> {
     let mut kept = original.annotations.clone().unwrap_or_default();
     kept.remove(labels::TARGET_NAMESPACES);
@@ -218,13 +223,13 @@ pub(crate) fn copied_annotations(original: &ObjectMeta) -> BTreeMap<String, Stri
     kept
 }
 
-/// What the status of a copy of an original in this namespace says.
+/// Message in the status of copies of an original in this namespace.
 pub(crate) fn message(namespace: &str) -> String {
     format!("The operator is running in {namespace} but is managing this namespace")
 }
 
-/// A hash of the JSON form, which is the same for as long as a process runs. What does not serialize, as nothing of an API does,
-/// agrees with its like.
+/// Hash of the JSON form, stable during the lifetime of a process. Values that do not serialize are
+/// considered equal; API types always serialize.
 pub(crate) fn hash(value: &impl Serialize) -> u64 {
     struct Digest(DefaultHasher);
     impl io::Write for Digest {
@@ -238,7 +243,7 @@ pub(crate) fn hash(value: &impl Serialize) -> u64 {
         }
     }
     let mut digest = Digest(DefaultHasher::new());
-    // Where it fails, what came before counts.
+    // If it fails, the part serialized before is hashed.
     let _ = serde_json::to_writer(&mut digest, value);
     digest.0.finish()
 }

@@ -1,9 +1,11 @@
-//! The ClusterRoles of OperatorGroups: one for each of `admin`, `edit` and `view`, which take up the rights on the APIs that the
-//! group's operators provide (`docs/reference/operator-groups.md`). Nobody is bound to them by OLM.
+//! The ClusterRoles of OperatorGroups: one each for `admin`, `edit` and `view`. They aggregate the rights on
+//! the APIs that the group's operators provide (`docs/reference/operator-groups.md`). OLM binds no user to
+//! them.
 //!
 //! # Guarantees
-//! Each is written once, with the rights it is to take up, when an operator comes soon after its group. Rules are Kubernetes' to
-//! write, but for those of a ClusterRole that takes up nothing any more. All go with the group, also when it went while nobody looked.
+//! - Each is written once with its rights, if an operator is installed soon after its group.
+//! - Kubernetes writes the rules, except those of a ClusterRole that no longer aggregates anything.
+//! - All are deleted with the group, even if it was deleted while OLM was down.
 
 pub(crate) mod decide;
 mod share;
@@ -37,23 +39,24 @@ use crate::{
     user_role::{self, TakenNames, Verdict},
 };
 
-/// An OperatorGroup, or what one has left, and what decides about its ClusterRoles.
+/// An OperatorGroup, or the remains of a deleted one, and the input for decisions about its ClusterRoles.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) key: NamespacedName,
-    /// `None` when it is gone.
+    /// `None` when it was deleted.
     pub(crate) group: Option<Arc<OperatorGroup>>,
-    /// APIs that its list names and those its members own, whatever their phase, as far as they fit.
+    /// APIs in the group's list and owned by its members in any phase, up to the limit.
     pub(crate) apis: ApiSet,
-    /// How many of them do not.
+    /// Number of APIs that do not fit.
     pub(crate) left_out: usize,
-    /// By name: those that have the names of its ClusterRoles; of a group that is gone, those that bear its owner labels.
+    /// ClusterRoles by name: those with the names of its ClusterRoles, or, for a deleted group, those with
+    /// its owner labels.
     pub(crate) found: BTreeMap<String, Arc<ClusterRole>>,
 }
 
 pub(crate) struct GroupRoles {
     pub(crate) stores: Stores,
-    /// For the last look before anything is deleted.
+    /// For the read before a deletion.
     pub(crate) client: Client,
 }
 
@@ -101,7 +104,7 @@ impl Reconciler for GroupRoles {
             requeue,
             memory: taken,
         } = user_role::status(regarding, verdict, outcomes);
-        // What was told is not told again, but after a restart.
+        // Reports are not repeated, except after a restart.
         let memory = (is_limited || taken.is_some()).then_some(Told { is_limited, taken });
         StatusUpdate {
             patches,
@@ -112,10 +115,10 @@ impl Reconciler for GroupRoles {
     }
 }
 
-/// What was told of a group.
+/// Reports already made about a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// That its ClusterRoles are not made, or not for all of its APIs.
+    /// True when its ClusterRoles are not created, or not for all of its APIs.
     pub(crate) is_limited: bool,
     pub(crate) taken: Option<TakenNames>,
 }
@@ -142,14 +145,15 @@ fn of_group(stores: &Stores, key: &NamespacedName, group: Arc<OperatorGroup>) ->
     }
 }
 
-/// The ClusterRoles of a group that is not there; `None` when there are none. Labels are anybody's words: one that has the name of
-/// another group's is that group's, which puts the labels right.
+/// Returns the remaining ClusterRoles of a group that does not exist; `None` when there are none. Any user
+/// may write labels, so a ClusterRole with the name of another group's belongs to that group, which corrects
+/// the labels.
 fn left_behind(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     if !is_path_segment(&key.namespace) || !is_path_segment(&key.name) {
         return None;
     }
     let own = Level::ALL.map(|level| level.group_role_name(&key.namespace, &key.name));
-    // What old releases called them. Any other name is somebody's copy, labels and all.
+    // Names used by old releases. A ClusterRole with any other name is a user's copy, including its labels.
     let older = ["admin", "edit", "view"].map(|level| format!("{}-{level}", key.name));
     let is_its = |role: &ClusterRole| {
         let name = role.name_any();

@@ -1,11 +1,12 @@
-//! Logs once whether an admission policy guards the labels by which Roles are carried to other namespaces (decision record 0044).
+//! Logs once whether an admission policy restricts the labels by which Roles are replicated to other
+//! namespaces (decision record 0044).
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::{Api, Client};
 use olm_api::labels::GUARD_POLICY;
 use olm_runtime::discovery::deadline;
 
-/// Warns where there is no such policy: before Kubernetes 1.30, or where the chart was told so.
+/// Warns if the admission policy is missing: before Kubernetes 1.30, or if the chart disables it.
 pub(crate) async fn report(client: Client) {
     let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(client);
     match deadline(

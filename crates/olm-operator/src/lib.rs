@@ -1,10 +1,11 @@
 //! Controllers of ClusterServiceVersion and OperatorGroup.
 //!
-//! The program is a shell around pure decisions: `run` wires stores to queues, and each controller observes, decides,
-//! lets the runtime act, and writes its status. See `csv` for the one that matters most. It is a library so that tests
-//! of the whole can drive its controllers; `program` only reads the flags.
+//! The program is a shell around pure decisions. `run` connects stores to queues, and each controller
+//! observes, decides, lets the runtime execute the plan, and writes its status. `csv` is the most important
+//! one. The crate is a library so that end-to-end tests can run its controllers; `program` only reads the
+//! flags.
 
-// Rows of test tables are literals, handed over as they stand.
+// Rows of test tables are literals, passed by value.
 #![cfg_attr(test, allow(clippy::needless_pass_by_value))]
 
 mod adoption;

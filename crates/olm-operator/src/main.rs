@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use tikv_jemallocator::Jemalloc;
 
-/// Gives memory back that is free, which the system's allocator does only at the end of its heap: decision record 0024.
+/// Returns free memory to the system, which the system's allocator only does at the end of its heap:
+/// decision record 0024.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -1,6 +1,6 @@
-//! What Prometheus is told of ClusterServiceVersions, under upstream's names (`docs/reference/metrics.md`).
+//! Prometheus metrics of ClusterServiceVersions, with upstream's names (`docs/reference/metrics.md`).
 //!
-//! Gauges are read from the store when they are asked for, so that nothing has to be kept in step, and no series outlives its
+//! Gauges are read from the store at each scrape. So nothing must be kept in sync, and no series outlives its
 //! object.
 
 #[cfg(test)]
@@ -17,12 +17,13 @@ use olm_runtime::{Timestamp, clock};
 
 const SECONDS_OF_A_DAY: i64 = 24 * 60 * 60;
 
-/// What a ClusterServiceVersion without a version is said to have.
+/// Version reported for a ClusterServiceVersion without one.
 const NO_VERSION: &str = "0.0.0";
-/// Bytes of a version that is told; what is longer, or no version at all, is anybody's text.
+/// Maximum length of a reported version in bytes; longer or invalid versions are arbitrary text and not
+/// reported.
 const MAX_VERSION_BYTES: usize = 63;
 
-/// Adds the metrics of `csvs`, in which there are no copies.
+/// Registers the metrics of `csvs`, a store without copies.
 pub(crate) fn register(metrics: &Metrics, csvs: &Store<ClusterServiceVersion>) {
     let all = csvs.clone();
     metrics.gauges(
@@ -66,13 +67,13 @@ pub(crate) fn register(metrics: &Metrics, csvs: &Store<ClusterServiceVersion>) {
     });
 }
 
-/// The series of a ClusterServiceVersion that was looked at.
+/// Series of a ClusterServiceVersion that was reconciled.
 fn succeeded(csv: &Arc<ClusterServiceVersion>) -> Option<([String; 3], i64)> {
     let phase = csv.phase();
     (*phase != Phase::None).then(|| (identity(csv), i64::from(*phase == Phase::Succeeded)))
 }
 
-/// The series of one that was looked at and is not where it should be.
+/// Series of a ClusterServiceVersion that was reconciled and has not succeeded.
 fn abnormal(csv: &Arc<ClusterServiceVersion>) -> Option<([String; 5], i64)> {
     let phase = csv.phase();
     if matches!(phase, Phase::None | Phase::Succeeded) {
@@ -91,7 +92,8 @@ fn abnormal(csv: &Arc<ClusterServiceVersion>) -> Option<([String; 5], i64)> {
     ))
 }
 
-/// The series of one with certificates. The status says when they are replaced, which is a day before the first of them ends.
+/// Series for one ClusterServiceVersion with certificates. The status contains the time of their renewal,
+/// which is a day before the first of them expires.
 fn certificate_days_left(csv: &Arc<ClusterServiceVersion>, now: Timestamp) -> Option<([String; 2], i64)> {
     let rotated = csv.status.as_ref()?.certs_rotate_at.as_ref()?.0;
     let left = rotated.as_second().saturating_sub(now.as_second());
@@ -109,8 +111,9 @@ fn identity(csv: &ClusterServiceVersion) -> [String; 3] {
     ]
 }
 
-/// An upgrade is a ClusterServiceVersion that begins to be replaced; one whose successor runs already is on its way out in the same
-/// round. Not one that is so at the operator's start: it was counted.
+/// True when a ClusterServiceVersion starts to be replaced. If its successor already runs, it may reach phase
+/// Deleting in the same reconcile. Objects that are in these phases when the process starts were counted
+/// before.
 fn is_upgrade(change: &Change<ClusterServiceVersion>) -> bool {
     let is_replaced = |csv: &ClusterServiceVersion| matches!(csv.phase(), Phase::Replacing | Phase::Deleting);
     match change {

@@ -1,11 +1,12 @@
-//! ClusterServiceVersions that pass for copies: the label `olm.copiedFrom` comes off.
+//! Removes the label `olm.copiedFrom` from ClusterServiceVersions that are not copies.
 //!
-//! The label tells copies from the others, and controllers of the others see nothing that has it. Whoever may update
-//! a ClusterServiceVersion could hide it with that label, and keep it and its rights from ever going. But copies never have the
-//! finalizer that OLM gives its own ([`ClusterServiceVersion::is_copied`]): one that has it loses the label, and is seen again.
+//! The label identifies copies, and the other controllers ignore objects that have it. A user who can update
+//! a ClusterServiceVersion could hide it with the label, so that it and its rights would never be deleted.
+//! But copies never have the finalizer that OLM adds to its own ([`ClusterServiceVersion::is_copied`]). An
+//! object with the finalizer loses the label and is handled again.
 //!
-//! A copy that somebody gave the finalizer would so become an operator of its own. It loses the finalizer instead
-//! ([`held_copy`](crate::csv_sketch::held_copy)).
+//! A copy to which a user adds the finalizer would become an operator of its own. It loses the finalizer
+//! instead ([`held_copy`](crate::csv_sketch::held_copy)).
 
 pub(crate) mod triggers;
 
@@ -64,7 +65,7 @@ fn find(stores: &Stores, key: &NamespacedName) -> Option<Arc<Sketch>> {
         .filter(|found| is_mislabelled(found))
 }
 
-/// True when it has the label, and the finalizer that no copy has, or is a copy that has it.
+/// True when it has the label, and the finalizer that no copy has, or is a copy with the finalizer.
 fn is_mislabelled(found: &Sketch) -> bool {
     let original = found.original();
     original.is_some_and(|original| original.is_mislabelled || original.held_copy.is_some())
@@ -74,23 +75,24 @@ fn about(found: &Sketch) -> ObjectReference {
     reference::<ClusterServiceVersion>(&found.key(), found.uid())
 }
 
-/// The label comes off, or the finalizer of a copy; the controllers of ClusterServiceVersions go on from there.
+/// Removes the label, or the finalizer of a copy; the controllers of ClusterServiceVersions continue from
+/// there.
 pub(crate) fn decide(found: &Sketch) -> Plan {
     let target = Target::of::<ClusterServiceVersion>(found.namespace(), found.name());
     let guard = Guard {
         uid: found.uid(),
-        // It has the finalizer and the label in this version; of another nobody knows.
+        // Finalizer and label are known for this version of the object only.
         resource_version: found.resource_version(),
     };
     if let Some(others) = found.original().and_then(|original| original.held_copy.as_ref()) {
-        // As any other edit of a copy this is put back without a word.
+        // Like any other edit of a copy, this is reverted without an event.
         let patch = json!({"metadata": {"finalizers": others}});
         return Plan {
             actions: vec![Action::patch(target, patch, guard)],
             ..Plan::default()
         };
     }
-    // Whoever wrote the label is to know.
+    // Informs the user who wrote the label.
     let message = format!(
         "The label {} marks copies of operators of other namespaces. This is none, so the label was removed.",
         labels::COPIED_FROM

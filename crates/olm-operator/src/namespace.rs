@@ -1,6 +1,7 @@
-//! The Namespace controller: a target namespace carries a label with the uid of each OperatorGroup that targets it.
+//! The Namespace controller: labels each target namespace with the uid of each OperatorGroup that targets it.
 //!
-//! Webhooks select namespaces by it. Groups that target all namespaces leave no label (`docs/reference/operator-groups.md`).
+//! Webhooks select namespaces by these labels. Groups that target all namespaces add no label
+//! (`docs/reference/operator-groups.md`).
 
 pub(crate) mod triggers;
 
@@ -25,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::{operator_group::is_all, stores::Stores};
 
-/// A namespace and the groups.
+/// A namespace and the groups that target it.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) namespace: Arc<PartialObjectMeta<Namespace>>,
@@ -63,7 +64,7 @@ impl Reconciler for Namespaces {
     }
 }
 
-/// Reads stores; nothing else.
+/// Reads only stores.
 pub(crate) fn observe(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let namespace = stores.namespaces.get_key(key)?;
     let groups = stores.groups.list();
@@ -85,7 +86,7 @@ pub(crate) fn targeted(group: &OperatorGroup) -> impl Iterator<Item = &String> {
     targets.iter().filter(move |_| !is_all(targets.iter()))
 }
 
-/// Sets missing labels and removes those of other groups; labels of others stay.
+/// Sets missing labels and removes those of groups that do not target the namespace; other labels remain.
 pub(crate) fn decide(observed: &Observed) -> Plan {
     if observed.namespace.metadata.deletion_timestamp.is_some() {
         return Plan::default();

@@ -1,8 +1,10 @@
-//! The OLMConfig controller: what has become of the setting `disableCopiedCSVs` (`docs/reference/operator-groups.md`).
+//! The OLMConfig controller: reports whether the setting `disableCopiedCSVs` is in force
+//! (`docs/reference/operator-groups.md`).
 //!
 //! # Expected flow
-//! `observe` looks whether the copies of operators for all namespaces are as the setting asks; [`status`] says so in a condition, and
-//! tells each operator that is not copied. Copies are made and deleted by their own controller, which reads the setting itself.
+//! `observe` compares the copies of operators for all namespaces with the setting. [`status`] writes a
+//! condition, and an event on each operator that is not copied. The controller of copies reads the setting
+//! itself, and creates and deletes the copies.
 
 pub(crate) mod triggers;
 
@@ -36,28 +38,28 @@ use crate::{
     stores::Stores,
 };
 
-/// The one key of this controller.
+/// The only key of this controller.
 pub(crate) fn key() -> NamespacedName {
     NamespacedName::cluster(OLM_CONFIG_NAME)
 }
 
 pub(crate) struct OlmConfigs {
     pub(crate) stores: Stores,
-    /// Namespaces that keep copies where these are switched off.
+    /// Namespaces that keep copies although copying is disabled.
     pub(crate) protected: Arc<BTreeSet<String>>,
 }
 
-/// The setting and what decides about its status.
+/// The setting and the input for its status.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) config: Arc<OLMConfig>,
-    /// Operators for all namespaces that can be copied.
+    /// Operators for all namespaces that may be copied.
     pub(crate) operators: Vec<Arc<Sketch>>,
-    /// Their copies are where the setting wants them, and nowhere else.
+    /// True when copies exist exactly where the setting requires them.
     pub(crate) is_in_force: bool,
 }
 
-/// Operators that are told that they are not copied.
+/// Operators with an event that they are not copied.
 type Told = BTreeSet<NamespacedName>;
 
 #[async_trait]
@@ -100,7 +102,7 @@ fn can_be_copied(sketch: &Sketch) -> bool {
     matches!(stage, Some(Stage::Moving | Stage::Resting)) && !sketch.is_deleting()
 }
 
-/// Operators for all namespaces that can be copied.
+/// Returns the operators for all namespaces that may be copied.
 fn operators(stores: &Stores) -> Vec<Arc<Sketch>> {
     let namespaces: BTreeSet<String> = stores
         .groups
@@ -117,8 +119,9 @@ fn operators(stores: &Stores) -> Vec<Arc<Sketch>> {
 }
 
 impl OlmConfigs {
-    /// Names that are taken by others count neither way, nor do namespaces on their way out. With copies off only what is deleted for it
-    /// counts: what bears no more than the label stays for ever, and everybody may write that.
+    /// Names that are taken by other objects do not count, nor do namespaces that are being deleted. If
+    /// copies are disabled, only copies that OLM deletes count. Objects with nothing but the label would
+    /// remain forever, and any user can write that label.
     fn is_in_force(&self, operators: &[Arc<Sketch>], is_off: bool) -> bool {
         let namespaces = self.stores.namespaces.list();
         let namespaces = namespaces
@@ -143,8 +146,8 @@ impl OlmConfigs {
     }
 }
 
-/// The condition, if it changes, and a warning on each operator that is not copied any more. After a restart, those that are there
-/// count as told where the condition says that copies are off.
+/// Returns the condition, if it changes, and a warning on each operator that is no longer copied. After a
+/// restart, existing operators count as reported if the condition says that copies are disabled.
 pub(crate) fn status(observed: &Observed, told: Option<Told>, now: Timestamp) -> StatusUpdate<Told> {
     let config = &observed.config;
     let old = config.status.clone().unwrap_or_default();

@@ -1,10 +1,12 @@
-//! The Operator controller: all objects with the label of an operator, listed in one place (`docs/reference/operators.md`).
+//! The Operator controller: lists all objects with the label of an operator (`docs/reference/operators.md`).
 //!
 //! # Expected flow
-//! `observe` finds the objects that bear the label by an index. Where one of them brings an Operator into being ([`founder`]) and
-//! there is none, it is made at once; the next round writes its status. Changes of an Operator that was made here are gathered for a
-//! while ([`triggers::gather`]), and nothing is written that says the same. It goes when for a while nothing has been there that would
-//! bring it into being; deleted by somebody else, an Operator comes back while something bears its label.
+//! `observe` finds the labelled objects with an index. If one of them requires an Operator ([`founder`]) and
+//! there is none, it is created at once; the next reconcile writes its status. Changes of an Operator that
+//! OLM created are collected for a while ([`triggers::gather`]), and an unchanged status is not written.
+//!
+//! OLM deletes it after a while without an object that requires it. If a user deletes an Operator, it is
+//! recreated while objects have its label.
 
 pub(crate) mod components;
 pub(crate) mod founder;
@@ -36,7 +38,8 @@ use crate::{
     stores::Stores,
 };
 
-/// How long an Operator that OLM made stays with nothing that holds it: what is installed anew meanwhile finds it.
+/// Time for which an Operator that OLM created is kept without an object that requires it. A reinstall in
+/// this time reuses it.
 pub(crate) const KEPT_UNHELD: Duration = Duration::from_secs(10 * 60);
 
 pub(crate) struct Operators {
@@ -44,7 +47,7 @@ pub(crate) struct Operators {
     pub(crate) index: ComponentIndex,
 }
 
-/// An Operator and what belongs to it.
+/// An Operator and its components.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) name: String,
@@ -54,33 +57,33 @@ pub(crate) struct Observed {
     pub(crate) found: Found,
 }
 
-/// What a round leaves for the next.
+/// State passed to the next reconcile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// When last the status did not list all components, which was told then or before.
+    /// Time of the last report that the status does not list all components.
     pub(crate) told: Option<Timestamp>,
-    /// The status was written.
+    /// True when the status was written.
     pub(crate) written: bool,
-    /// Since when a status that was written before this process is not what it should be.
+    /// Time since a status of an earlier process is outdated.
     pub(crate) outdated_since: Option<Timestamp>,
-    /// The status was right, once.
+    /// True when the status was correct at some time.
     pub(crate) was_right: bool,
-    /// Since when nothing holds it.
+    /// Time since no object requires it.
     pub(crate) unheld_since: Option<Timestamp>,
 }
 
 impl Known {
-    /// Nothing to know is nothing to keep.
+    /// Returns `None` for the default, so that it needs no memory.
     fn to_be_kept(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
     }
 }
 
-/// What `decide` hands to `status`.
+/// State passed from `decide` to `status`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {
     pub(crate) known: Known,
-    /// The Operator is deleted.
+    /// True when the Operator is being deleted.
     pub(crate) goes: bool,
 }
 
@@ -104,7 +107,7 @@ impl Reconciler for Operators {
         };
         let operator = self.stores.operators.get_key(key);
         let found = components::find(&self.index, &key.name, &label);
-        // It may have been there a moment ago.
+        // It may have existed a moment ago.
         let nothing = operator.is_none() && found.total == 0;
         Ok((!nothing).then(|| Observed {
             name: key.name.clone(),
@@ -123,11 +126,12 @@ impl Reconciler for Operators {
     }
 }
 
-/// The Operator where there is to be one and is none, and its end where it is ours and nothing has held it for long enough.
+/// Creates the Operator if one is required and missing. Deletes it if OLM created it and no object has
+/// required it for long enough.
 pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan, Verdict) {
     let mut plan = Plan::default();
     let Some(operator) = &observed.operator else {
-        // One that was there and that somebody else deleted comes back as long as something is left of it, as upstream's.
+        // An Operator that a user deleted is recreated as long as it has components, as upstream does.
         let was_there = known.was_right || known.written;
         let was_ended = known.unheld_since.is_some_and(|since| left(since, now).is_zero());
         let is_wanted = observed.found.is_founded || was_there && !was_ended;
@@ -161,7 +165,7 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
     (plan, Verdict { known, goes })
 }
 
-/// How long it stays.
+/// Returns the time until it is deleted.
 fn left(since: Timestamp, now: Timestamp) -> Duration {
     let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
     KEPT_UNHELD.saturating_sub(passed)
@@ -170,7 +174,7 @@ fn left(since: Timestamp, now: Timestamp) -> Duration {
 fn create(name: &str) -> Action {
     let object = json!({
         "apiVersion": Operator::api_version(&()), "kind": Operator::kind(&()),
-        // Who made it decides whether it goes.
+        // The label marks Operators that OLM created; only these are deleted.
         "metadata": {"name": name, "labels": {labels::MANAGED: labels::TRUE}}, "spec": {},
     });
     Action::create_or_keep(Target::cluster::<Operator>(name), object)

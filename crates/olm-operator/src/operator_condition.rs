@@ -1,13 +1,14 @@
-//! The OperatorCondition controller: one object for each ClusterServiceVersion, through which the operator reports, and
-//! the rights it needs for that.
+//! The OperatorCondition controller: one object for each ClusterServiceVersion, through which the operator
+//! reports conditions, and the rights it needs for that.
 //!
 //! # Expected flow
-//! Round one makes the OperatorCondition; its uid is needed for the Role and RoleBinding of round two. Where somebody else has
-//! a Role or RoleBinding of that name, it is left as it is, and told. What the
-//! operator writes into `spec.conditions` is mirrored into the status with the generation it was seen in
+//! The first reconcile creates the OperatorCondition; the second needs its uid for the Role and RoleBinding.
+//! An existing Role or RoleBinding of that name with another owner is kept, and reported. Conditions that the
+//! operator writes into `spec.conditions` are copied to the status with the generation they were seen in
 //! (`docs/reference/lifecycle.md`).
 //!
-//! Unlike upstream the variable `OPERATOR_CONDITION_NAME` is set by the install alone: two writers would fight.
+//! Unlike upstream, only the install sets the variable `OPERATOR_CONDITION_NAME`: two writers would overwrite
+//! each other.
 
 pub(crate) mod decide;
 pub(crate) mod status;
@@ -37,13 +38,13 @@ use olm_runtime::{
 
 use crate::stores::Stores;
 
-/// How long after an OperatorCondition its Role and RoleBinding may come.
+/// Time in which the Role and RoleBinding should follow a new OperatorCondition.
 const RBAC_GRACE: Duration = Duration::from_secs(5);
 
-/// Field manager of what this controller applies.
+/// Field manager of this controller's applies.
 pub(crate) const FIELD_MANAGER: &str = "olm-operator/operator-condition";
 
-/// Everything that is called like one ClusterServiceVersion.
+/// All objects with the name of one ClusterServiceVersion.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observed {
     pub(crate) namespace: String,
@@ -53,22 +54,22 @@ pub(crate) struct Observed {
     /// The ClusterServiceVersion, unless it is a copy.
     pub(crate) csv: Option<Arc<ClusterServiceVersion>>,
     pub(crate) condition: Option<Arc<OperatorCondition>>,
-    /// The Role for that.
+    /// The Role to write it.
     pub(crate) role: Option<Arc<Role>>,
-    /// The RoleBinding for that.
+    /// The RoleBinding to write it.
     pub(crate) binding: Option<Arc<RoleBinding>>,
 }
 
-/// What `decide` found besides what is to be written.
+/// Findings of `decide` besides the writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// What has the name that is needed and is not ours, `Role ns/a`.
+    /// Object of others with a needed name, as `Role ns/a`.
     pub(crate) taken: Option<String>,
 }
 
 pub(crate) struct OperatorConditions {
     pub(crate) stores: Stores,
-    /// For what others made under our names.
+    /// For reads of objects that others created with our names.
     pub(crate) client: Client,
 }
 
@@ -105,8 +106,8 @@ impl Reconciler for OperatorConditions {
 }
 
 impl OperatorConditions {
-    /// The stores hold only what carries OLM's mark. What should be there and is not is looked for, as somebody else may have taken
-    /// the name.
+    /// Looks up missing objects live. The stores only have objects with OLM's label, so another owner's
+    /// object may already have the name.
     async fn read_foreign(&self, observed: &mut Observed) -> Result<(), ObserveError> {
         let (namespace, name) = (observed.namespace.as_str(), observed.name.as_str());
         if !is_path_segment(name) {
@@ -126,7 +127,7 @@ impl OperatorConditions {
     }
 }
 
-/// True when Role and RoleBinding have had time to be made and to come by the watch.
+/// True when Role and RoleBinding should have been created and observed by now.
 fn is_settled(observed: &Observed, now: Timestamp) -> bool {
     let condition = observed.condition.as_ref();
     let created = condition.and_then(|condition| condition.creation_timestamp());
@@ -135,7 +136,7 @@ fn is_settled(observed: &Observed, now: Timestamp) -> bool {
     })
 }
 
-/// Reads stores; nothing else.
+/// Reads only stores.
 pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let namespace = stores
         .namespaces

@@ -1,12 +1,14 @@
-//! The OperatorGroup controller: which namespaces a group targets, and which APIs its operators provide.
+//! The OperatorGroup controller: the target namespaces of a group, and the APIs its operators provide.
 //!
 //! # Expected flow
-//! `observe` reads stores, and the ServiceAccount that a group names; [`decide`] works out targets, the conditions, and APIs that
-//! nobody provides any more; [`status`] writes targets, account and conditions at once. Membership of ClusterServiceVersions is written
-//! by their own controller, namespace labels by that of namespaces.
+//! `observe` reads stores, and the ServiceAccount that a group names. [`decide`] computes targets,
+//! conditions, and APIs without a provider. [`status`] writes targets, account and conditions at once. The
+//! ClusterServiceVersion controller writes the membership, and the Namespace controller writes namespace
+//! labels.
 //!
 //! # Guarantees
-//! One status write a round, none when nothing changed; fields of others in the status are kept.
+//! At most one status write per reconcile, and none when nothing changed. Fields of others in the status are
+//! kept.
 
 pub(crate) mod decide;
 pub(crate) mod intersection;
@@ -45,14 +47,15 @@ use crate::{
     stores::Stores,
 };
 
-/// Where the operators of a group work, as far as it is known.
+/// Namespaces where the operators of a group work, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Targets {
-    /// The group selects namespaces, and its status does not say so yet.
+    /// The group selects namespaces, but its status does not list them yet.
     Unresolved,
-    /// What the group selects makes no sense, and nothing has been resolved yet; for people.
+    /// The selector of the group is invalid, and no targets were resolved before. Contains a message for
+    /// users.
     Invalid(String),
-    /// These; empty when nothing is selected, `""` alone for all.
+    /// These namespaces; empty when nothing is selected, only `""` for all.
     Namespaces(BTreeSet<String>),
 }
 
@@ -62,26 +65,26 @@ pub(crate) struct Group {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
-    /// Its resourceVersion, the precondition of a change to its list of APIs.
+    /// Its resourceVersion, the precondition of changes of its list of APIs.
     pub(crate) resource_version: Option<String>,
-    /// Where its operators work.
+    /// Namespaces where its operators work.
     pub(crate) targets: Targets,
-    /// Labels it selects its namespaces by, if it does so.
+    /// Label selector of its namespaces, if it has one.
     pub(crate) selector: Option<LabelSelector>,
-    /// The list of provided APIs is the user's.
+    /// True when users maintain the list of provided APIs.
     pub(crate) static_apis: bool,
-    /// Failed operators may be upgraded (`upgradeStrategy`).
+    /// True when failed operators may be upgraded (`upgradeStrategy`).
     pub(crate) fail_forward: bool,
-    /// The account whose rights limit installs; `None` when OLM writes with its own.
+    /// The account whose rights limit installs; `None` when OLM's own account is used.
     pub(crate) service_account: Option<String>,
-    /// True while the status does not name that account (yet): nothing is written for members until it does.
+    /// True while the status does not name that account. Until it does, nothing is written for members.
     pub(crate) awaits_service_account: bool,
     /// APIs its operators provide, as listed.
     pub(crate) provided: ApiSet,
 }
 
 impl Group {
-    /// Reads a group; `matches_any` tells whether there is a namespace with such labels.
+    /// Reads a group; `matches_any` returns true if a namespace with matching labels exists.
     pub(crate) fn read(group: &OperatorGroup, matches_any: impl FnOnce(&Selector) -> bool) -> Self {
         let resolved = || -> BTreeSet<String> {
             group
@@ -97,7 +100,8 @@ impl Group {
             _ => None,
         };
         let targets = match selection {
-            // The status keeps the targets that the group had, and so do its members: a slip in the spec stops nobody who runs.
+            // The status keeps the group's earlier targets, and so do its members, so that an invalid spec
+            // stops no running operator.
             Err(text) if resolved().is_empty() => Targets::Invalid(text),
             Ok(Selection::Labels(selector)) if !matches_any(&selector) => {
                 Targets::Namespaces(BTreeSet::new())
@@ -130,8 +134,8 @@ impl Group {
         matches!(&self.targets, Targets::Namespaces(targets) if is_all(targets.iter()))
     }
 
-    /// What selects the namespaces in which the webhooks of its operators are called: all of them, those with its labels, or those
-    /// that OLM marks as its targets.
+    /// Returns the selector of the namespaces in which the webhooks of its operators are called: all
+    /// namespaces, those matching the group's selector, or those that OLM labels as its targets.
     pub(crate) fn namespace_selector(&self) -> LabelSelector {
         match &self.selector {
             Some(selector) => selector.clone(),
@@ -143,7 +147,7 @@ impl Group {
         }
     }
 
-    /// The targets as they count for intersection with other groups.
+    /// Returns the targets for the intersection with other groups.
     pub(crate) fn intersection(&self) -> NamespaceSet {
         match &self.targets {
             Targets::Namespaces(targets) => NamespaceSet::of_group(&self.namespace, targets.iter().cloned()),
@@ -152,7 +156,7 @@ impl Group {
     }
 }
 
-/// True for the one name that means all namespaces.
+/// True for the only name that means all namespaces.
 pub(crate) fn is_all<'a>(mut targets: impl Iterator<Item = &'a String>) -> bool {
     targets.next().is_some_and(|first| first == NAMESPACE_ALL) && targets.next().is_none()
 }
@@ -168,7 +172,7 @@ pub(crate) fn provided_apis(group: &OperatorGroup) -> ApiSet {
 
 pub(crate) struct OperatorGroups {
     pub(crate) stores: Stores,
-    /// For the accounts that groups name.
+    /// For reads of the accounts that groups name.
     pub(crate) client: Client,
 }
 
@@ -177,7 +181,7 @@ impl Reconciler for OperatorGroups {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
-    /// What was last told of a selector that makes no sense.
+    /// Error about an invalid selector that was reported last.
     type Memory = String;
 
     const NAME: &'static str = "operator-group";

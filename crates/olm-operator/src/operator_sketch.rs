@@ -1,4 +1,5 @@
-//! What is kept of an Operator: whether OLM made it, and a hash of its status, which may be long and is written here alone.
+//! Summary of an Operator: whether OLM created it, and a hash of its status. The status may be long, and only
+//! this program writes it.
 
 use kube::ResourceExt;
 use olm_api::{
@@ -9,23 +10,24 @@ use olm_runtime::store::{Projected, Projection};
 
 use crate::csv_sketch::hash;
 
-/// An Operator as its store keeps it.
+/// Summary of an Operator, as kept in its store.
 pub(crate) type OperatorSketch = Projected<KeptOperator>;
 
-/// What is kept besides name, uid and version.
+/// Summary of an Operator, besides name, uid and version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeptOperator {
-    /// It bears OLM's mark, which nobody can write who may not write in the cluster.
+    /// True when it has OLM's label, which requires write access to cluster-scoped objects.
     pub(crate) is_ours: bool,
     pub(crate) status: StatusHash,
 }
 
-/// Hash of what the status lists, and of how it is found.
+/// Hash of the components in the status, and of their selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StatusHash(u64);
 
 impl StatusHash {
-    /// The hash of a status with these components. Fields that this version does not know do not count: they would never go.
+    /// Hash of a status with these components. Unknown fields do not count, because they would never be
+    /// removed.
     pub(crate) fn of_components(components: &Components) -> Self {
         let selector = &components.label_selector;
         Self(hash(&(
@@ -35,7 +37,7 @@ impl StatusHash {
         )))
     }
 
-    /// Whether the status says nothing, as that of an Operator that was just made.
+    /// True when the status is empty, as that of a new Operator.
     pub(crate) fn is_empty(self) -> bool {
         self == Self::of_components(&Components::default())
     }

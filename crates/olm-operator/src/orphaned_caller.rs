@@ -1,7 +1,8 @@
-//! APIServices and configurations of webhooks whose ClusterServiceVersion is gone without having taken them along: nobody answers
-//! behind them any more, and the API server goes on asking.
+//! Deletes APIServices and webhook configurations that outlived their ClusterServiceVersion. No server
+//! responds behind them any more, but the API server keeps calling it.
 //!
-//! Only what carries all three owner labels is OLM's. That the owner is gone is read from the API server before anything goes.
+//! Only objects with all three owner labels are OLM's. Before a deletion, the API server is asked whether the
+//! owner is really deleted.
 
 pub(crate) mod triggers;
 
@@ -31,7 +32,7 @@ use olm_runtime::{
 
 use crate::{owner, stores::Stores};
 
-/// What the API server calls an operator by.
+/// Kind of object through which the API server calls an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum CallerKind {
     ApiService,
@@ -39,7 +40,7 @@ pub(crate) enum CallerKind {
     MutatingWebhook,
 }
 
-/// One of them.
+/// Key of an APIService or webhook configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CallerKey {
     pub(crate) kind: CallerKind,
@@ -66,7 +67,7 @@ impl fmt::Display for CallerKey {
     }
 }
 
-/// One whose owner is gone.
+/// An object whose owner was deleted.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     key: CallerKey,
@@ -75,7 +76,7 @@ pub(crate) struct Observed {
 
 pub(crate) struct OrphanedCallers {
     pub(crate) stores: Stores,
-    /// For the last look.
+    /// For the read before a deletion.
     pub(crate) client: Client,
 }
 
@@ -117,7 +118,7 @@ impl Reconciler for OrphanedCallers {
         }
     }
 
-    /// The object, if its owner is gone.
+    /// Returns the object, if its owner was deleted.
     async fn observe(&self, key: &CallerKey) -> Result<Option<Observed>, ObserveError> {
         let Some(found) = self.metadata(key).filter(|it| it.deletion_timestamp.is_none()) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! How objects are marked as belonging to a ClusterServiceVersion.
+//! Marks and finds objects that belong to a ClusterServiceVersion.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use olm_runtime::NamespacedName;
 
 use crate::component;
 
-/// Bytes a label's value takes at most.
+/// Maximum length of a label value, in bytes.
 pub(crate) const MAX_LABEL_BYTES: usize = 63;
 
-/// Labels of everything made for `csv`: the three owner labels and the mark of the filtered caches.
+/// Labels of all objects made for `csv`: the three owner labels and the label of the filtered caches.
 pub(crate) fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
     let name = csv.metadata.name.clone().unwrap_or_default();
     let namespace = csv.metadata.namespace.clone().unwrap_or_default();
@@ -24,15 +24,15 @@ pub(crate) fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
     ])
 }
 
-/// [`labels()`], and those by which what is made for `csv` is a component of the same Operators.
+/// Returns [`labels()`], and the labels that make objects for `csv` components of the same Operators.
 pub(crate) fn marks(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
     let mut marks = component::shared_labels(&csv.metadata);
     marks.extend(labels(csv));
     marks
 }
 
-/// Reference to `csv` as the owner of an object of its namespace: not its controller, and not in the way of a
-/// foreground deletion.
+/// Returns an owner reference to `csv` for an object of its namespace. It is not the controller, and does not
+/// block a foreground deletion.
 pub(crate) fn reference(csv: &ClusterServiceVersion) -> OwnerReference {
     OwnerReference {
         api_version: ClusterServiceVersion::api_version(&()).into_owned(),
@@ -55,7 +55,8 @@ pub(crate) fn selector(namespace: &str, name: &str) -> String {
     )
 }
 
-/// Labels of the ClusterRoles made for an OperatorGroup: the three owner labels and the mark of the filtered caches.
+/// Labels of the ClusterRoles for an OperatorGroup: the three owner labels and the label of the filtered
+/// caches.
 pub(crate) fn group_labels(group: &NamespacedName) -> BTreeMap<String, String> {
     BTreeMap::from([
         (labels::MANAGED.to_owned(), labels::TRUE.to_owned()),
@@ -68,12 +69,12 @@ pub(crate) fn group_labels(group: &NamespacedName) -> BTreeMap<String, String> {
     ])
 }
 
-/// The ClusterServiceVersion named by the owner labels, if all three are there.
+/// Returns the ClusterServiceVersion in the owner labels, if all three exist.
 pub(crate) fn labelled(metadata: &ObjectMeta) -> Option<NamespacedName> {
     labelled_as(labels::OWNER_KIND_CSV, metadata)
 }
 
-/// The OperatorGroup named by the owner labels, if all three are there.
+/// Returns the OperatorGroup in the owner labels, if all three exist.
 pub(crate) fn labelled_group(metadata: &ObjectMeta) -> Option<NamespacedName> {
     labelled_as(labels::OWNER_KIND_OPERATOR_GROUP, metadata)
 }
@@ -95,7 +96,7 @@ pub(crate) fn is_labelled(metadata: &ObjectMeta, namespace: &str, name: &str) ->
     labelled(metadata).is_some_and(|owner| owner.namespace == namespace && owner.name == name)
 }
 
-/// True when the object was made for ClusterServiceVersions, and not for this one: it goes when they go.
+/// True when the object was made for ClusterServiceVersions other than this one; it is deleted with them.
 pub(crate) fn is_of_another(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
     let labelled = labelled(metadata);
     let mut names = references(metadata).map(|owner| owner.name.as_str()).peekable();
@@ -105,7 +106,7 @@ pub(crate) fn is_of_another(metadata: &ObjectMeta, csv: &NamespacedName) -> bool
     labelled.as_ref() != Some(csv) && !names.any(|name| name == csv.name)
 }
 
-/// The owner references that point to ClusterServiceVersions.
+/// Returns the owner references to ClusterServiceVersions.
 pub(crate) fn references(metadata: &ObjectMeta) -> impl Iterator<Item = &OwnerReference> {
     let group = ClusterServiceVersion::group(&());
     let kind = ClusterServiceVersion::kind(&());

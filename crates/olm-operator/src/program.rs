@@ -1,4 +1,4 @@
-//! The program: its flags are read, and it runs until it is told to end.
+//! The program: parses its flags and runs until it gets a signal to stop.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -10,7 +10,8 @@ use olm_runtime::process::{self, Start};
 use crate::args::Args;
 use crate::run;
 
-/// Runs the program with its arguments, of which the first is its name; ends when it is told to by a signal, or by an error.
+/// Runs the program with its arguments, starting with its name. Returns after a signal to stop, or after an
+/// error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (given, obsolete) = without_log_flags(arguments);
     let args = Args::parse_from(given);

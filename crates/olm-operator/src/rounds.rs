@@ -1,11 +1,12 @@
-//! Single rounds over stores alone, for models of a cluster outside of this crate (`tests/fuzz`): what only the API server could
-//! tell is not there.
+//! Single reconciles over stores alone, for models of a cluster outside of this crate (`tests/fuzz`). Data
+//! from live reads is missing.
 
 use olm_runtime::{NamespacedName, Timestamp, driver::StatusUpdate, outcome::Outcomes, plan::Plan};
 
 use crate::{csv, namespace, operator_condition, operator_group, stores::Stores};
 
-/// A round of the ClusterServiceVersion controller; `act` carries out its plan. `None` when there is nothing to look at.
+/// Runs one reconcile of the ClusterServiceVersion controller; `act` executes its plan. `None` when the
+/// object does not exist.
 pub fn of_csv(
     stores: &Stores,
     key: &NamespacedName,
@@ -19,7 +20,8 @@ pub fn of_csv(
     Some(csv::status::status(&observed, verdict, &outcomes, now))
 }
 
-/// A round of the OperatorGroup controller; `act` carries out its plan. `None` when there is nothing to look at.
+/// Runs one reconcile of the OperatorGroup controller; `act` executes its plan. `None` when the object does
+/// not exist.
 pub fn of_group(
     stores: &Stores,
     key: &NamespacedName,
@@ -32,7 +34,8 @@ pub fn of_group(
     Some(operator_group::status::status(&observed, verdict, now))
 }
 
-/// A round of the OperatorCondition controller; `act` carries out its plan. `None` when there is nothing to look at.
+/// Runs one reconcile of the OperatorCondition controller; `act` executes its plan. `None` when the object
+/// does not exist.
 pub fn of_condition(
     stores: &Stores,
     key: &NamespacedName,
@@ -44,7 +47,7 @@ pub fn of_condition(
     Some(operator_condition::status::status(&observed, &verdict))
 }
 
-/// What a round of the Namespace controller would write. `None` when there is nothing to look at.
+/// Returns the plan of a reconcile of the Namespace controller. `None` when the object does not exist.
 pub fn of_namespace(stores: &Stores, name: &str) -> Option<Plan> {
     let observed = namespace::observe(stores, &NamespacedName::cluster(name))?;
     Some(namespace::decide(&observed))

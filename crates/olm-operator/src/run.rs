@@ -1,4 +1,4 @@
-//! Builds the stores, waits until all are ready, starts the controllers. No decisions.
+//! Builds the stores, waits until all are ready, and starts the controllers. No decisions.
 
 #[cfg(test)]
 mod tests;
@@ -44,14 +44,14 @@ use crate::{
     stores::Stores,
 };
 
-/// Rounds of one controller at a time.
+/// Concurrent reconciles of one controller.
 const WORKERS: usize = 4;
-/// Rounds of one namespace at a time: whatever they wait for, there are workers left for the others.
+/// Concurrent reconciles of one namespace, so that workers remain for other namespaces.
 const WORKERS_OF_A_NAMESPACE: usize = 2;
 
-/// Copies written at a time: most of it is waiting for the API server.
+/// Concurrent writes of copies; they mostly wait for the API server.
 const WORKERS_OF_COPIES: usize = 16;
-/// The same for originals of one namespace.
+/// Concurrent writes of copies for the originals of one namespace.
 const COPIES_OF_A_NAMESPACE: usize = 12;
 
 /// The queues of the controllers.
@@ -59,22 +59,22 @@ const COPIES_OF_A_NAMESPACE: usize = 12;
 pub(crate) struct Queues {
     pub(crate) csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) copies: Queue<CopyKey>,
-    /// ClusterServiceVersions that pass for copies.
+    /// ClusterServiceVersions with the label of copies.
     pub(crate) mislabelled_csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) groups: Queue<olm_runtime::NamespacedName>,
     pub(crate) conditions: Queue<olm_runtime::NamespacedName>,
     pub(crate) namespaces: Queue<olm_runtime::NamespacedName>,
-    /// APIServices and configurations of webhooks whose owner may be gone.
+    /// APIServices and webhook configurations whose owner may have been deleted.
     pub(crate) orphaned_callers: Queue<CallerKey>,
     pub(crate) olm_configs: Queue<olm_runtime::NamespacedName>,
     /// OperatorGroups, for their ClusterRoles.
     pub(crate) group_roles: Queue<olm_runtime::NamespacedName>,
-    /// What serves APIs, for the ClusterRoles of these.
+    /// Objects that serve APIs, for the ClusterRoles of these APIs.
     pub(crate) api_roles: Queue<ServedBy>,
     pub(crate) operators: Queue<olm_runtime::NamespacedName>,
     /// Namespaces whose operators may lack components.
     pub(crate) adoptions: Queue<olm_runtime::NamespacedName>,
-    /// ClusterOperators that are reported to.
+    /// ClusterOperators with reports.
     pub(crate) cluster_operators: Queue<olm_runtime::NamespacedName>,
 }
 
@@ -84,7 +84,7 @@ impl Default for Queues {
         let fair = || Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE);
         Self {
             csvs: fair(),
-            // Of whose originals there are ten thousand copies holds nobody else up.
+            // A namespace whose originals have ten thousand copies delays no other.
             copies: Queue::fair(|key| &key.from, COPIES_OF_A_NAMESPACE),
             mislabelled_csvs: fair(),
             groups: fair(),
@@ -94,7 +94,7 @@ impl Default for Queues {
             olm_configs: Queue::new(),
             group_roles: fair(),
             api_roles: Queue::new(),
-            // Of what tenants label the Operators that are there hear, a namespace's in its turn.
+            // Tenants' labels trigger existing Operators; namespaces take turns.
             operators: Queue::fair(|key| component::namespace_of(&key.name), WORKERS_OF_A_NAMESPACE),
             adoptions: Queue::new(),
             cluster_operators: Queue::new(),
@@ -103,7 +103,7 @@ impl Default for Queues {
 }
 
 impl Queues {
-    /// How many keys they hold, all together.
+    /// Number of keys in all queues.
     fn held(&self) -> usize {
         let Self {
             csvs,
@@ -158,12 +158,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the command line says to the controllers.
+/// Settings of the controllers, from the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Namespaces that keep copies of ClusterServiceVersions where these are switched off.
+    /// Namespaces that keep copies of ClusterServiceVersions although copying is disabled.
     pub protected: BTreeSet<String>,
-    /// Where is reported on OLM.
+    /// ClusterOperators for reports on OLM.
     pub reports: ReportSettings,
 }
 
@@ -181,7 +181,8 @@ impl Settings {
     }
 }
 
-/// The stores, wired to the queues and to `metrics`, and what starts the controllers once the stores are ready.
+/// Returns the stores, connected to the queues and to `metrics`, and a function that starts the controllers
+/// once the stores are ready.
 pub fn controllers(
     client: &kube::Client,
     settings: Settings,
@@ -194,7 +195,7 @@ pub fn controllers(
     let queues = Queues::default();
     let filled = queues.clone();
     set.fills(move || filled.held());
-    // What is known is forgotten before whoever asks for it is woken, and what is found by an index is in it.
+    // Caches and indexes are updated before the controllers that use them are triggered.
     let accounts = KnownAccounts::follow(&stores.account_news);
     let indexes = (ComponentIndex::follow(&stores), OwnedIndex::follow(&stores));
     let api_roles = api_role::observe::by_owner(&stores);

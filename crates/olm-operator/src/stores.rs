@@ -1,4 +1,4 @@
-//! The reflectors of this binary, each pruned of what nobody reads.
+//! The reflectors of this program, each without unused fields.
 
 mod custom_resource_definition;
 pub(crate) mod deployment;
@@ -38,12 +38,12 @@ pub(crate) use custom_resource_definition::CustomResourceDefinition;
 pub(crate) use proxy::{ClusterProxy, ProxyVariables};
 pub(crate) use serving_secret::ServingSecret;
 
-/// Everything this binary watches.
+/// All watches of this program.
 #[derive(Clone)]
 pub struct Stores {
-    /// ClusterServiceVersions, copies left out.
+    /// ClusterServiceVersions, without copies.
     pub csvs: Store<ClusterServiceVersion>,
-    /// Of all ClusterServiceVersions, copies among them, what is needed to keep copies like their originals.
+    /// Summaries of all ClusterServiceVersions and copies, to keep copies equal to their originals.
     pub(crate) csv_sketches: Store<Sketch>,
     /// OperatorGroups.
     pub groups: Store<OperatorGroup>,
@@ -53,40 +53,40 @@ pub struct Stores {
     pub subscriptions: Store<Subscription>,
     /// InstallPlans, as components of Operators.
     pub(crate) install_plans: Store<InstallPlan>,
-    /// Deployments that OLM made.
+    /// Deployments that OLM created.
     pub deployments: Store<Deployment>,
-    /// ReplicaSets that OLM marked: what Deployments that made way for others left behind.
+    /// ReplicaSets that OLM marked: remains of replaced Deployments.
     pub(crate) replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
-    /// ServiceAccounts that OLM made.
+    /// ServiceAccounts that OLM created.
     pub(crate) accounts: Store<PartialObjectMeta<ServiceAccount>>,
-    /// News of all ServiceAccounts: those that OperatorGroups name carry no mark of OLM's.
+    /// Changes of all ServiceAccounts, because those that OperatorGroups name have no label of OLM's.
     pub(crate) account_news: News<ServiceAccount>,
     pub(crate) roles: Store<Role>,
-    /// RoleBindings that OLM made.
+    /// RoleBindings that OLM created.
     pub(crate) role_bindings: Store<RoleBinding>,
-    /// ClusterRoles that OLM made.
+    /// ClusterRoles that OLM created.
     pub(crate) cluster_roles: Store<ClusterRole>,
-    /// ClusterRoleBindings that OLM made.
+    /// ClusterRoleBindings that OLM created.
     pub(crate) cluster_role_bindings: Store<ClusterRoleBinding>,
     /// CustomResourceDefinitions, without their schemas.
     pub(crate) crds: Store<CustomResourceDefinition>,
     pub(crate) api_services: Store<APIService>,
-    /// Services that OLM made.
+    /// Services that OLM created.
     pub(crate) services: Store<Service>,
-    /// Secrets that OLM made, without private keys.
+    /// Secrets that OLM created, without private keys.
     pub(crate) secrets: Store<ServingSecret>,
-    /// ConfigMaps that OLM made, for their labels alone.
+    /// ConfigMaps that OLM created, for their labels alone.
     pub(crate) config_maps: Store<PartialObjectMeta<ConfigMap>>,
-    /// Configurations of validating webhooks that OLM made.
+    /// Validating webhook configurations that OLM created.
     pub(crate) validating_webhooks: Store<ValidatingWebhookConfiguration>,
-    /// Configurations of mutating webhooks that OLM made.
+    /// Mutating webhook configurations that OLM created.
     pub(crate) mutating_webhooks: Store<MutatingWebhookConfiguration>,
     pub(crate) namespaces: Store<PartialObjectMeta<Namespace>>,
-    /// Settings; only the one called `cluster` counts.
+    /// Settings; only the one named `cluster` has an effect.
     pub(crate) olm_configs: Store<OLMConfig>,
-    /// The proxy of the whole cluster.
+    /// The cluster's Proxy.
     pub(crate) proxy: ClusterProxy,
-    /// Of Operators, whose they are and a hash of their status.
+    /// Summaries of Operators: the creator, and a hash of the status.
     pub(crate) operators: Store<OperatorSketch>,
 }
 
@@ -128,7 +128,7 @@ impl Stores {
 }
 
 impl Stores {
-    /// The ClusterRoles with OLM's mark that have one of these names, by name.
+    /// Returns OLM's ClusterRoles with one of these names, by name.
     pub(crate) fn cluster_roles_called(
         &self,
         names: impl IntoIterator<Item = String>,
@@ -142,7 +142,7 @@ impl Stores {
         found.collect()
     }
 
-    /// Stores that nothing feeds, for models of a cluster.
+    /// Stores without watches, for models of a cluster.
     #[doc(hidden)]
     pub fn empty() -> Self {
         Self {
@@ -175,7 +175,7 @@ impl Stores {
     }
 }
 
-/// Only what carries OLM's mark: everything OLM makes does, from its creation.
+/// Watches only objects with OLM's label, which all objects of OLM have from their creation.
 fn managed<K>(client: &Client) -> Watch<K>
 where
     K: olm_runtime::store::Stored,
@@ -183,7 +183,7 @@ where
     Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
 }
 
-/// Takes out of a ClusterServiceVersion what nobody reads.
+/// Removes unused fields of a ClusterServiceVersion.
 pub fn prune_csv(csv: &mut ClusterServiceVersion) {
     if let Some(annotations) = &mut csv.metadata.annotations {
         annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
@@ -223,7 +223,7 @@ pub fn prune_csv(csv: &mut ClusterServiceVersion) {
     }
 }
 
-/// Takes out of an OperatorGroup what nobody reads.
+/// Removes unused fields of an OperatorGroup.
 pub fn prune_group(group: &mut OperatorGroup) {
     if let Some(annotations) = &mut group.metadata.annotations {
         annotations.retain(|key, _| key == labels::PROVIDED_APIS);
@@ -231,7 +231,7 @@ pub fn prune_group(group: &mut OperatorGroup) {
     group.metadata.labels = None;
 }
 
-/// Takes out of a Subscription what nobody reads.
+/// Removes unused fields of a Subscription.
 pub fn prune_subscription(subscription: &mut Subscription) {
     subscription.metadata.annotations = None;
     component::keep_labels(&mut subscription.metadata);
@@ -241,7 +241,7 @@ pub fn prune_subscription(subscription: &mut Subscription) {
     }
 }
 
-/// Takes out of an InstallPlan what an Operator does not report of it.
+/// Removes fields of an InstallPlan that an Operator does not report.
 pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
     plan.metadata.annotations = None;
     component::keep_labels(&mut plan.metadata);
@@ -260,13 +260,13 @@ pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
     });
 }
 
-/// Catalogs have Services, too; of these nobody here reads anything.
+/// Removes unused fields of a Service. Services of catalogs are in the store, too, but not used here.
 pub(crate) fn prune_service(service: &mut Service) {
     service.status = None;
     service.metadata.annotations = None;
 }
 
-/// Only of those that OLM made more is read than whether they are available.
+/// Removes all fields except availability, unless OLM created the APIService.
 pub(crate) fn prune_api_service(service: &mut APIService) {
     let labels = service.metadata.labels.iter().flatten();
     if labels.into_iter().all(|(key, _)| key != labels::OWNER) {

@@ -1,7 +1,9 @@
-//! The operator on a cluster in memory: its real stores, wiring, queues, executor and live reads, on a paused clock.
+//! The operator on a cluster in memory: its real stores, wiring, queues, executor and live reads, on a paused
+//! clock.
 //!
-//! Tests are plain functions: each call runs the clock until everything is at rest and comes back. `olm_testing::cluster`
-//! plays the API server and the controllers of Kubernetes that matter here (garbage collection, Deployments).
+//! Tests are plain functions: each call runs the clock until nothing is left to do, and returns.
+//! `olm_testing::cluster` simulates the API server and the controllers of Kubernetes that matter here
+//! (garbage collection, Deployments).
 
 mod objects;
 mod plans;
@@ -29,31 +31,32 @@ pub(crate) use objects::*;
 
 use crate::{cluster_operator::settings::ReportSettings, csv::observed::Kind, run};
 
-/// The namespace that keeps copies where these are switched off.
+/// The namespace that keeps copies although copying is disabled.
 pub(crate) const PROTECTED: &str = "protected";
 
 /// Kind, namespace and name.
 pub(crate) type Key = (String, String, String);
 
-/// The model of a cluster, with an operator that starts when something is to settle.
+/// The model of a cluster, with an operator that starts on the first call of a settle function.
 pub(crate) struct TestEnv {
     pub(crate) stage: Stage,
     pub(crate) cluster: FakeCluster,
     /// Changes up to this version are in `log`.
     seen: u64,
     refusing: Arc<Mutex<BTreeMap<String, FailureClass>>>,
-    /// Those of the operator that started last.
+    /// Metrics of the operator that started last.
     metrics: Arc<Mutex<Metrics>>,
-    /// What the cluster holds, as of the last call.
+    /// Objects of the cluster, as of the last call.
     pub(crate) objects: BTreeMap<Key, Value>,
     pub(crate) now: Timestamp,
     pub(crate) server_version: String,
     pub(crate) served: BTreeSet<Kind>,
-    /// Deployments that never become available, and how they say so.
+    /// Deployments that never become available, with their status.
     pub(crate) sick: BTreeMap<String, Value>,
-    /// Kinds whose writes are refused, but for their statuses: `Role` everywhere, `Role one` in namespace `one`.
+    /// Kinds whose writes are refused, except for statuses: `Role` in all namespaces, `Role one` in namespace
+    /// `one`.
     pub(crate) refused: BTreeMap<String, FailureClass>,
-    /// ClusterServiceVersions come by themselves, without an InstallPlan that makes accounts and RBAC.
+    /// True when ClusterServiceVersions have no InstallPlan that creates accounts and RBAC.
     pub(crate) by_hand: bool,
     /// Every write, in order.
     pub(crate) writes: Vec<String>,
@@ -63,7 +66,7 @@ pub(crate) struct TestEnv {
 }
 
 impl TestEnv {
-    /// A cluster with namespace `ns`; the operator is not started yet.
+    /// Creates a cluster with namespace `ns`; the operator is not started yet.
     pub(crate) fn new() -> Self {
         let metrics = Arc::<Mutex<Metrics>>::default();
         let stage = {
@@ -96,14 +99,14 @@ impl TestEnv {
         env
     }
 
-    /// The same with one more object.
+    /// Adds one more object.
     pub(crate) fn with(mut self, object: Value) -> Self {
         self.put(object);
         self
     }
 
-    /// Puts an object in as it stands, with uid, version and time where they are missing. A ClusterServiceVersion comes with a
-    /// completed InstallPlan, unless they come by hand.
+    /// Stores an object as given; missing uid, version and time are added. A ClusterServiceVersion comes with
+    /// a completed InstallPlan, except in tests that create them by hand.
     pub(crate) fn put(&mut self, object: Value) {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let csv = (object["kind"] == "ClusterServiceVersion" && !self.by_hand)
@@ -124,24 +127,24 @@ impl TestEnv {
         assert!(found, "{kind} {namespace}/{name} exists");
     }
 
-    /// The same, by a program that calls itself `manager`.
+    /// Edits an object as field manager `manager`.
     #[track_caller]
     pub(crate) fn edit_as(&mut self, manager: &str, kind: &str, namespace: &str, name: &str, patch: Value) {
         let found = self.as_user(|cluster| cluster.edit_as(manager, kind, namespace, name, &patch));
         assert!(found, "{kind} {namespace}/{name} exists");
     }
 
-    /// Puts an object in the place of another as if `manager` had made it.
+    /// Replaces an object as if `manager` had written it.
     pub(crate) fn put_as(&mut self, manager: &str, object: Value) {
         self.as_user(|cluster| cluster.put_as(manager, object));
     }
 
-    /// Deployments have ReplicaSets from now on.
+    /// Makes Deployments create ReplicaSets from now on.
     pub(crate) fn make_replica_sets(&mut self) {
         self.as_user(|cluster| cluster.set_controllers(|controllers| controllers.replica_sets = true));
     }
 
-    /// No controller of Deployments answers any more.
+    /// Stops the simulated Deployment controller.
     pub(crate) fn keep_deployments_as_they_are(&mut self) {
         self.as_user(|cluster| cluster.set_controllers(|controllers| controllers.deployments = false));
     }
@@ -162,7 +165,7 @@ impl TestEnv {
         format!("{} {}: {}", text("phase"), text("reason"), text("message"))
     }
 
-    /// Names of all ClusterRoles but those for users.
+    /// Returns the names of all ClusterRoles except those for users.
     pub(crate) fn cluster_roles(&self) -> Vec<String> {
         let mut names = self.names("ClusterRole");
         names.retain(|name| !is_for_users(name));
@@ -177,14 +180,14 @@ impl TestEnv {
             .collect()
     }
 
-    /// Everything that outlives a run: what two runs are compared by.
+    /// Returns all state that outlives a run, for a comparison of two runs.
     pub(crate) fn normalised(&self) -> Normal {
         normal::normalised(&self.cluster.objects())
     }
 
     // === Time ===
 
-    /// Runs the operator until nobody writes any more; waits of a second and more are not waited for.
+    /// Runs the operator until there are no more writes; it does not wait for timers of a second or more.
     #[track_caller]
     pub(crate) fn settle(&mut self) {
         self.hand_in();
@@ -192,13 +195,13 @@ impl TestEnv {
         self.take_out();
     }
 
-    /// Settles after every wait of ours is over.
+    /// Settles after all of the operator's delays have passed.
     #[track_caller]
     pub(crate) fn settle_long(&mut self) {
         self.settle_for(21);
     }
 
-    /// Settles after a while.
+    /// Advances the time, then settles.
     #[track_caller]
     pub(crate) fn settle_for(&mut self, seconds: u64) {
         self.stage.start();
@@ -206,19 +209,19 @@ impl TestEnv {
         self.settle();
     }
 
-    /// Time goes by; an operator that runs goes on.
+    /// Advances the time while the operator runs.
     pub(crate) fn advance(&mut self, seconds: u64) {
         self.advance_by(Duration::from_secs(seconds));
     }
 
-    /// The same for times that are no seconds.
+    /// Advances by any duration.
     pub(crate) fn advance_by(&mut self, time: Duration) {
         self.hand_in();
         self.stage.advance(time);
         self.take_out();
     }
 
-    /// Goes on to where the clock shows another second.
+    /// Advances to the start of the next second.
     pub(crate) fn begin_second(&mut self) {
         self.run(async {
             let gone = olm_runtime::clock::now().subsec_nanosecond();
@@ -227,7 +230,7 @@ impl TestEnv {
         });
     }
 
-    /// Kills the operator; what settles next starts a new one.
+    /// Kills the operator; the next settle function starts a new one.
     pub(crate) fn kill(&mut self) {
         self.stage.kill();
     }
@@ -244,7 +247,7 @@ impl TestEnv {
     fn as_user<T>(&mut self, change: impl FnOnce(&FakeCluster) -> T) -> T {
         self.take_out();
         let result = self.stage.as_user(change);
-        // What users do is not in the log.
+        // Writes of users are not in the log.
         self.seen = self.cluster.version();
         self.take_out();
         result
@@ -272,7 +275,7 @@ impl TestEnv {
             .set_controllers(|controllers| controllers.sick = sick);
     }
 
-    /// The series of the metrics whose names begin with `prefix`.
+    /// Returns the metric series whose names begin with `prefix`.
     pub(crate) fn metrics(&self, prefix: &str) -> Vec<String> {
         let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
         let text = metrics.text().unwrap();
@@ -297,7 +300,7 @@ impl TestEnv {
     }
 }
 
-/// The operator, until it is dropped.
+/// Runs the operator until it is dropped.
 async fn operate(client: kube::Client, metrics: Arc<Mutex<Metrics>>) {
     let registered = Metrics::registered().unwrap();
     *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
@@ -317,7 +320,7 @@ async fn operate(client: kube::Client, metrics: Arc<Mutex<Metrics>>) {
     ended.unwrap();
 }
 
-/// Refuses writes of kinds, statuses excepted.
+/// Refuses writes of kinds, except for statuses.
 fn refuse(
     refusing: Arc<Mutex<BTreeMap<String, FailureClass>>>,
 ) -> impl FnMut(&cluster::Request) -> Option<Fault> {
@@ -342,7 +345,7 @@ fn refuse(
     }
 }
 
-/// One line for each new entry of a ClusterServiceVersion's history, or for a changed message.
+/// Returns one line for each new entry of a ClusterServiceVersion's history, or for a changed message.
 fn lines(change: &Seen) -> Vec<String> {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! What the ClusterRoles for users have in common, those of OperatorGroups ([`crate::group_role`]) and those of APIs
-//! ([`crate::api_role`]): how one is kept as it should be, and what is told when its name belongs to somebody else. Pure.
+//! Common code of the ClusterRoles for users, those of OperatorGroups ([`crate::group_role`]) and those of
+//! APIs ([`crate::api_role`]). It corrects changed ClusterRoles and reports names that others use. No I/O.
 //!
-//! Only what bears OLM's mark is in the store of ClusterRoles. One that is not there is created, never applied: what somebody else
-//! has under the name stays as it is.
+//! Only ClusterRoles with OLM's label are in the store. A missing one is created and never applied, so that
+//! an existing object of others is kept.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -18,12 +18,14 @@ use serde_json::{Value, json};
 
 use crate::csv::rbac::same_rules;
 
-/// How long a name counts as taken before that is told: what was created in a round whose answer was lost is heard of meanwhile.
+/// Time that a name counts as taken before that is reported. Meanwhile the watch reports objects that were
+/// created by a request whose response was lost.
 const TAKEN_DEBOUNCE: Duration = Duration::from_secs(10);
-/// How often a name that is taken is tried: nobody tells when it is free.
+/// Interval of retries for a taken name, because its deletion is not watched.
 const TAKEN_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
-/// What has to be written so that a ClusterRole is as `wanted`; `found` is what has its name and is OLM's. Labels of others stay.
+/// Returns the write that makes a ClusterRole match `wanted`; `found` is OLM's existing one. Other labels
+/// remain.
 pub(crate) fn upkeep(wanted: &ClusterRole, found: Option<&ClusterRole>) -> Option<Action> {
     let target = Target::cluster::<ClusterRole>(&wanted.name_any());
     let Some(found) = found else {
@@ -36,7 +38,8 @@ pub(crate) fn upkeep(wanted: &ClusterRole, found: Option<&ClusterRole>) -> Optio
     (!is_kept(wanted, found)).then(|| Action::patch(target, repair(wanted), guard))
 }
 
-/// Rules of a ClusterRole that aggregates others are Kubernetes' to write.
+/// True when the ClusterRole matches. Kubernetes writes the rules of an aggregated ClusterRole, so these are
+/// not compared.
 fn is_kept(wanted: &ClusterRole, found: &ClusterRole) -> bool {
     let has = |(key, value): (&String, &String)| found.labels().get(key) == Some(value);
     let aggregates = wanted.aggregation_rule.is_some();
@@ -61,25 +64,25 @@ fn repair(wanted: &ClusterRole) -> Value {
     patch
 }
 
-/// Names of ClusterRoles that are somebody else's, as of a key's last round.
+/// Names of ClusterRoles that others own, as of a key's last reconcile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TakenNames {
     pub(crate) names: BTreeSet<String>,
     pub(crate) is_told: bool,
 }
 
-/// What a round hands to [`status`].
+/// State passed from a reconcile to [`status`].
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Names that what OLM keeps shows to be somebody else's.
+    /// Names that others own, according to OLM's stores.
     pub(crate) taken: BTreeSet<String>,
-    /// Names of what the plan writes, in its order.
+    /// Names of the ClusterRoles that the plan writes, in order.
     pub(crate) written: Vec<String>,
-    /// What the last round left.
+    /// State of the last reconcile.
     pub(crate) before: TakenNames,
 }
 
-/// The plan for these writes, each of which stands for itself.
+/// Returns the plan for these writes, which are independent of each other.
 pub(crate) fn plan(
     actions: Vec<Action>,
     taken: BTreeSet<String>,
@@ -101,7 +104,7 @@ pub(crate) fn plan(
     (plan, verdict)
 }
 
-/// A warning about `regarding`, once for each set of names that are somebody else's.
+/// Returns a warning about `regarding`, once for each set of names that others own.
 pub(crate) fn status(
     regarding: ObjectReference,
     verdict: Verdict,
@@ -139,7 +142,7 @@ pub(crate) fn status(
     }
 }
 
-/// How many names a message has at most.
+/// Maximum number of names in a message.
 const NAMES_TOLD: usize = 5;
 
 fn message(names: &BTreeSet<String>) -> String {

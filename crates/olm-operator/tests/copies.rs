@@ -1,5 +1,5 @@
-//! What a copy of a ClusterServiceVersion costs in memory: a whole operator in this process, with the allocator of the program, and
-//! an API server that keeps nothing.
+//! Memory cost of a copy of a ClusterServiceVersion: a whole operator in this process, with the allocator of
+//! the program, and an API server that stores nothing.
 
 #![allow(clippy::unwrap_used)] // For tests only.
 
@@ -24,22 +24,22 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 
 const HOME: &str = "bench-copies";
 const OPERATORS: usize = 5;
-/// The copies are what they are to be when nothing was written for so long.
+/// Time without a write after which the copies are considered complete.
 const QUIET: Duration = Duration::from_secs(8);
-/// The description and the annotation of the corpus, on average.
+/// Average size of the corpus's descriptions and annotations, in bytes.
 const DESCRIPTION: usize = 5_000;
 const ANNOTATION: usize = 2_600;
-/// What a copy may cost.
+/// Maximum cost of a copy in bytes.
 const LIMIT: f64 = 800.0;
 
 type Response = http::Response<Body>;
 
-/// Knows what it is asked to write from the request, and all else from the name.
+/// Derives its responses from the request, and everything else from the name.
 struct Server {
     namespaces: usize,
     versions: AtomicU64,
     writes: AtomicUsize,
-    /// The version of the originals; one before they are there.
+    /// The version of the originals; one before they exist.
     changes: watch::Sender<u64>,
 }
 
@@ -90,7 +90,7 @@ impl Server {
         self.versions.fetch_add(1, Relaxed).to_string()
     }
 
-    /// A watch ends with each piece of news, and another begins.
+    /// Each watch response ends after one event, and another watch starts.
     async fn news_of_originals(&self, query: &str) -> Response {
         let from = query
             .split('&')
@@ -123,13 +123,13 @@ impl Server {
         })
     }
 
-    /// The copy after this write.
+    /// Returns the copy after this write.
     fn written(&self, mut sent: Value, is_status: bool) -> Value {
         let metadata = &sent["metadata"];
         let [namespace, name] =
             ["namespace", "name"].map(|field| metadata[field].as_str().unwrap().to_owned());
         let original = self.original(&name);
-        // One that was made just now has no status; its version tells.
+        // A new object has no status; its version shows that.
         let is_new = metadata["resourceVersion"].is_null();
         if is_status {
             sent["spec"] = original["spec"].clone();
@@ -214,7 +214,7 @@ fn memory() -> f64 {
     kib * 1024.0
 }
 
-/// Waits until nothing is written any more.
+/// Waits until there are no more writes.
 async fn quiet(server: &Server, at_least: usize) {
     loop {
         let before = server.writes.load(Relaxed);
@@ -225,8 +225,8 @@ async fn quiet(server: &Server, at_least: usize) {
     }
 }
 
-/// What an operator takes for the copies in so many namespaces, in bytes: when all are made, when all have changed, and when it has
-/// rested afterwards.
+/// Returns the memory of an operator for the copies in this many namespaces, in bytes: when all are created,
+/// when all have changed, and after a rest.
 async fn taken(namespaces: usize) -> [f64; 3] {
     let copies = namespaces * OPERATORS;
     let server = Arc::new(Server {
@@ -267,8 +267,8 @@ async fn taken(namespaces: usize) -> [f64; 3] {
     [made, changed, rested]
 }
 
-/// Target P8 is 1 KiB for all that a copy brings about. What an operator takes for a change of however many copies is not among
-/// that, so few of them are held against more.
+/// Target P8 is 1 KiB for the whole cost of a copy. The cost of a change, for any number of copies, is not
+/// part of that, so few copies are compared with more.
 #[test]
 fn a_copy_takes_little_memory() {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,8 +1,8 @@
-//! Who has shown that it may pull an image.
+//! Grants: which credentials have shown that they may pull an image.
 //!
-//! Content that was pulled stays on disk, so that it is not pulled twice. That it is there says nothing about who may have
-//! it: it is handed out to those whose own credentials have pulled it, or have been shown the image's manifest, a short time
-//! ago, and to nobody else.
+//! Pulled content stays on disk, so that it is not pulled twice. Its presence grants no access. It is only
+//! returned for credentials that have pulled it themselves, or that have been shown the image's manifest, a
+//! short time ago.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,47 +12,47 @@ use olm_oci::{Credentials, Digest};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-/// How long a registry's consent counts without asking it again.
+/// Time for which a registry's grant counts without another request.
 pub(crate) const FRESH: Duration = Duration::from_secs(600);
-/// How long it counts while the registry does not answer.
+/// Time for which it counts while the registry does not respond.
 pub(crate) const KNOWN: Duration = Duration::from_secs(24 * 3600);
-/// How many consents are remembered; forgetting one costs a request. The namespace that has most loses its oldest.
+/// Limit of cached grants; forgetting one costs a request. The namespace with the most loses its oldest.
 const MAX_PULL_GRANTS: usize = 4096;
 
-/// Credentials and who they make their owner, as far as a comparison goes.
+/// Credentials and the identity of their owner, for comparisons.
 #[derive(Clone, Default)]
 pub(crate) struct Keys {
-    /// What registries are shown.
+    /// Credentials to send to registries.
     pub credentials: Credentials,
     identity: Vec<Identity>,
 }
 
-/// Hash of one pull secret: equal secrets open the same doors.
+/// Hash of one pull secret: equal secrets have equal access.
 type Identity = [u8; 32];
 
 impl Keys {
-    /// Adds the credentials in a pull secret, `text` being its data.
+    /// Adds the credentials in a pull secret; `text` is its data.
     pub(crate) fn add(&mut self, credentials: Credentials, text: &[u8]) {
         self.credentials.merge(credentials);
         self.identity.push(Sha256::digest(text).into());
     }
 
-    /// Adds others; where both fit equally well, those already here are tried first.
+    /// Adds other credentials; if both match equally well, the existing ones are tried first.
     pub(crate) fn merge(&mut self, other: Self) {
         self.credentials.merge(other.credentials);
         self.identity.extend(other.identity);
     }
 
-    /// Whether there is no pull secret at all: what is pulled so is public.
+    /// True when there is no pull secret, so that only public images can be pulled.
     pub(crate) fn is_empty(&self) -> bool {
         self.identity.is_empty()
     }
 }
 
-/// The consents of registries.
+/// Grants by registries.
 #[derive(Default)]
 pub(crate) struct PullGrants {
-    /// When the image with this digest was last shown for these secrets of this namespace.
+    /// Time when the image with this digest was last shown for these secrets of this namespace.
     given: Mutex<BTreeMap<PullGrant, Instant>>,
 }
 
@@ -63,7 +63,7 @@ fn consent(digest: &Digest, namespace: &str, keys: &Keys) -> PullGrant {
 }
 
 impl PullGrants {
-    /// Notes that a registry has just shown the image with this digest.
+    /// Records that a registry has just shown the image with this digest.
     pub(crate) fn note(&self, digest: &Digest, namespace: &str, keys: &Keys) {
         let now = Instant::now();
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,13 +86,13 @@ impl PullGrants {
         given.insert(consent(digest, namespace, keys), now);
     }
 
-    /// Notes that a registry refuses the image.
+    /// Records that a registry refuses the image.
     pub(crate) fn withdraw(&self, digest: &Digest, namespace: &str, keys: &Keys) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.remove(&consent(digest, namespace, keys));
     }
 
-    /// Whether the image was shown for these secrets within `age`.
+    /// True when the image was shown for these secrets within `age`.
     pub(crate) fn was_given(&self, digest: &Digest, namespace: &str, keys: &Keys, age: Duration) -> bool {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given
@@ -103,7 +103,7 @@ impl PullGrants {
 
 #[cfg(test)]
 impl PullGrants {
-    /// Makes every consent older, for tests whose clock goes on by itself.
+    /// Makes every grant older, for tests in which the clock advances by itself.
     pub fn age(&self, by: Duration) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given
@@ -153,7 +153,7 @@ mod tests {
         assert!(!consents.was_given(&Digest::sha256(b"0"), "a", &keys(&[]), KNOWN));
     }
 
-    /// What one namespace has looked at does not make the others ask again.
+    /// Requests of one namespace do not evict the grants of others.
     #[tokio::test(start_paused = true)]
     async fn a_namespace_that_looks_at_much_loses_its_own_consents() {
         let consents = PullGrants::default();

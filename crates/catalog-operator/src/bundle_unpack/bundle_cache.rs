@@ -1,9 +1,9 @@
-//! Pulled bundles on disk, each namespace's by themselves.
+//! Cache of pulled bundles on disk, separate for each namespace.
 //!
 //! # Guarantees
-//! - What a catalog of one namespace has pulled is never found by another namespace's.
-//! - All together take no more than the bound. What has to go is taken from the namespace that has most, what it has not
-//!   used for longest first, so that nobody loses anything to others as long as it has less than its part.
+//! - Content that a catalog of one namespace has pulled is never returned to another namespace.
+//! - All together have a limit. Evictions affect the namespace with the most content, least recently used
+//!   first. So a namespace below its share loses nothing because of others.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,22 +15,22 @@ use std::time::SystemTime;
 use olm_oci::{ContentCache, Digest, ImageContent, View};
 use sha2::{Digest as _, Sha256};
 
-/// A folder with a folder for each namespace.
+/// A folder with a subfolder for each namespace.
 pub(crate) struct BundleCache {
     dir: PathBuf,
     max_bytes: u64,
-    /// One clean-up at a time.
+    /// Allows one eviction at a time.
     shrinking: Mutex<()>,
 }
 
-/// Length of the hash that a folder is named by.
+/// Length of the hash in a folder name, in bytes.
 const HASH_BYTES: usize = 16;
 
-/// When a file was last used, its length and where it is.
+/// Time of last use, length and path of a file.
 type Cached = (SystemTime, u64, PathBuf);
 
 impl BundleCache {
-    /// A cache in `dir` of at most so many bytes. What a process that was killed was writing there is removed.
+    /// Creates a cache in `dir` with this limit in bytes. Unfinished files of a killed process are removed.
     pub(crate) fn new(dir: PathBuf, max_bytes: u64) -> Self {
         let cache = Self {
             dir,
@@ -56,7 +56,7 @@ impl BundleCache {
         Ok(())
     }
 
-    /// What is stored for a digest in a namespace.
+    /// Returns the content stored for a digest in a namespace.
     pub(crate) fn get(&self, namespace: &str, digest: &Digest, view: View) -> Option<ImageContent> {
         self.of(namespace).get(digest, view)
     }
@@ -64,7 +64,7 @@ impl BundleCache {
     /// Stores content for a namespace.
     ///
     /// # Errors
-    /// IO errors; everything else is as before.
+    /// IO errors; other content is unchanged.
     pub(crate) fn put(&self, namespace: &str, content: &ImageContent, view: View) -> io::Result<()> {
         self.of(namespace).put(content, view)?;
         self.shrink()
@@ -82,7 +82,7 @@ impl BundleCache {
             if is_share(&path) {
                 shares.insert(path.clone(), cached(&path)?);
             } else if is_content(&path) {
-                // Of a version that had one folder for all.
+                // A file of a version that had one folder for all namespaces.
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -98,7 +98,7 @@ impl BundleCache {
         }
         for (path, files) in shares {
             if files.is_empty() {
-                // Only succeeds if nothing was put there meanwhile.
+                // Fails if a file was added meanwhile, which is intended.
                 let _ = std::fs::remove_dir(path);
             }
         }
@@ -106,12 +106,12 @@ impl BundleCache {
     }
 }
 
-/// Whether a path is named as the folders here are: everything else in the folder is somebody else's.
+/// True when a path is named like the cache's folders; everything else in the folder belongs to others.
 fn is_share(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let is_hash =
         name.len() == 2 * HASH_BYTES && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    // What a link leads to is not ours, whatever its name.
+    // The target of a symbolic link is not ours, whatever its name.
     is_hash && std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
@@ -119,12 +119,12 @@ fn is_content(path: &Path) -> bool {
     path.extension() == Some(OsStr::new(ContentCache::EXTENSION)) && path.is_file()
 }
 
-/// The files of a folder, the one not used for longest last.
+/// Returns the files of a folder, the least recently used one last.
 fn cached(folder: &Path) -> io::Result<Vec<Cached>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        // Somebody may be writing, or removing, at the same time.
+        // Other tasks may write or remove files at the same time.
         if let Ok(metadata) = entry.metadata()
             && is_content(&entry.path())
         {
@@ -137,7 +137,8 @@ fn cached(folder: &Path) -> io::Result<Vec<Cached>> {
     Ok(files)
 }
 
-/// A name of hexadecimal digits: what is asked for may come from a text that a user wrote, and must not lead elsewhere.
+/// Folder name of hexadecimal digits. The namespace may come from a user's text, which must not lead to
+/// another path.
 fn folder(namespace: &str) -> String {
     let hash = Sha256::digest(namespace.as_bytes());
     hash.iter()
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(cache.get("a", &one.digest, VIEW).as_ref(), Some(&one));
     }
 
-    /// The folder may hold other things, as `/tmp` does: only what is named as things here are is touched.
+    /// The folder may contain other files, as `/tmp` does: only files with names of this cache are touched.
     #[test]
     fn nothing_of_others_in_the_folder_is_removed() {
         let dir = tempfile::tempdir().unwrap();
@@ -222,14 +223,14 @@ mod tests {
         assert!(!dir.path().join("former.content").exists(), "of a former version");
     }
 
-    /// A namespace that pulls and pulls loses its own content, not that of one that has little.
+    /// A namespace that pulls constantly loses its own content, not that of a namespace with little content.
     #[test]
     fn what_has_to_go_is_taken_from_who_has_most() {
         let dir = tempfile::tempdir().unwrap();
         let cache = BundleCache::new(dir.path().into(), 6_000);
         let quiet = content("quiet", 1_000);
         cache.put("quiet", &quiet, VIEW).unwrap();
-        // Everything there is grows older by a minute.
+        // Makes all files a minute older.
         let age = || {
             for namespace in ["quiet", "noisy"] {
                 let files = cached(&dir.path().join(folder(namespace))).unwrap_or_default();

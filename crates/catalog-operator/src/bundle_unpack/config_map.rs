@@ -1,4 +1,4 @@
-//! Bundles that an unpack Job has left in a ConfigMap: ours, or upstream's for plans made before a change of implementation.
+//! Bundles in ConfigMaps of unpack Jobs: ours, or upstream's for plans made before a migration.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -14,11 +14,11 @@ use super::error::{UnpackClass, UnpackError};
 use super::packed::BUNDLE_BYTES;
 use crate::object;
 
-/// The bundle in a ConfigMap. Entries that cannot be decoded are skipped, as upstream does. Of a large one that is the work of a
-/// second: none for the thread of rounds and watches.
+/// Decodes the bundle in a ConfigMap. Entries that cannot be decoded are skipped, as upstream does. A large
+/// one takes a second, so this must not run on the thread of reconciles and watches.
 ///
 /// # Errors
-/// What is left is no bundle, or more than a bundle may have: 1 MiB can be zipped from a thousand times as much.
+/// The rest is no bundle, or exceeds the limit of a bundle: 1 MiB may decompress to a thousand times as much.
 pub fn decode(config_map: &Value) -> Result<UnpackedBundle, UnpackError> {
     let annotation =
         |wanted: &str| object::metadata_entries(config_map, "annotations").find(|(key, _)| *key == wanted);
@@ -54,7 +54,7 @@ fn too_large() -> UnpackError {
     UnpackError::new(UnpackClass::TooLarge, cause)
 }
 
-/// Base64 of the API around base64 of the Job around gzip; of more than `left` bytes as many as tell that it is more.
+/// Decodes base64 of the API, base64 of the Job, and gzip. Stops after `left` bytes and one more.
 fn unzip(text: &str, left: usize) -> Option<Vec<u8>> {
     let inner = STANDARD.decode(text).ok()?;
     let zipped = STANDARD.decode(inner.trim_ascii()).ok()?;
@@ -84,7 +84,7 @@ mod tests {
         STANDARD.encode(STANDARD.encode(encoder.finish().unwrap()))
     }
 
-    /// The form of a real ConfigMap.
+    /// The format of a real ConfigMap.
     #[test]
     fn gzip_and_plain_entries_are_read() {
         let zipped = json!({

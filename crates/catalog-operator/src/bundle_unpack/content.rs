@@ -1,4 +1,4 @@
-//! The objects of a bundle, read from its files.
+//! Reads the objects of a bundle from its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use super::error::{UnpackClass, UnpackError};
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// Where manifests are when neither labels nor annotations say anything.
+/// Folder of the manifests without labels and annotations.
 const DEFAULT_MANIFESTS: &str = "manifests";
-/// Where `annotations.yaml` is when labels do not say anything.
+/// Folder of `annotations.yaml` without labels.
 const DEFAULT_METADATA: &str = "metadata";
-/// The file that says where manifests are.
+/// File that names the manifests folder.
 const ANNOTATIONS: &str = "annotations.yaml";
 
-/// The part of a bundle image that is read: manifests and metadata. An image without labels is read whole, since only its
-/// `annotations.yaml` tells where the manifests are.
+/// The files of a bundle image that are read: manifests and metadata. An image without labels is read
+/// completely, because only its `annotations.yaml` names the manifests folder.
 pub(crate) const VIEW: View = View::new("bundle", |image_labels| {
     match image_labels.get(labels::bundle::MANIFESTS) {
         Some(manifests) => {
@@ -43,14 +43,14 @@ pub struct UnpackedBundle {
     pub image: String,
     /// The ClusterServiceVersion.
     pub csv: Value,
-    /// All other objects, ordered by file name.
+    /// All other objects, sorted by file name.
     pub objects: Vec<BundleFile>,
 }
 
 /// Reads the bundle in an image.
 ///
 /// # Errors
-/// There are no manifests, or a file cannot be understood; the text names the file.
+/// There are no manifests, or a file is invalid; the error names the file.
 pub(crate) fn read_image(pinned: &str, content: &ImageContent) -> Result<UnpackedBundle, UnpackError> {
     let in_image = |error: UnpackError| UnpackError {
         cause: format!("image `{pinned}`: {}", error.cause),
@@ -59,7 +59,7 @@ pub(crate) fn read_image(pinned: &str, content: &ImageContent) -> Result<Unpacke
     let folder = manifests_folder(content).map_err(in_image)?;
     let files: BTreeMap<&str, &[u8]> = content
         .below(&folder)
-        // Only the folder itself, no hidden files: what upstream's tools look at.
+        // Only the folder itself, without hidden files, as upstream's tools do.
         .filter(|(name, _)| !name.contains('/') && !name.starts_with('.'))
         .map(|(name, bytes)| (name, bytes.as_ref()))
         .collect();
@@ -73,10 +73,10 @@ pub(crate) fn read_image(pinned: &str, content: &ImageContent) -> Result<Unpacke
     read_files(pinned, files.into_iter()).map_err(in_image)
 }
 
-/// Reads a bundle from its files. What is no object is skipped and logged ([`olm_fbc::bundle_files`]).
+/// Reads a bundle from its files. Files without an object are skipped and logged ([`olm_fbc::bundle_files`]).
 ///
 /// # Errors
-/// An object cannot be understood, or there is not exactly one ClusterServiceVersion.
+/// An object is invalid, or there is not exactly one ClusterServiceVersion.
 pub fn read_files<'a>(
     image: &str,
     files: impl Iterator<Item = (&'a str, &'a [u8])>,
@@ -131,7 +131,7 @@ pub fn read_files<'a>(
     let csv = csvs
         .pop()
         .ok_or_else(|| lacking("no file holds a ClusterServiceVersion".to_owned()))?;
-    // What cannot be read was meant to be this; the operator would wait for it for good.
+    // The unreadable file was probably this one, and the operator would wait for it forever.
     if is_one_broken && let Some(name) = missing_definition(&csv.object, &objects) {
         return Err(lacking(format!(
             "no file holds CustomResourceDefinition {name}, which the ClusterServiceVersion owns"
@@ -144,10 +144,11 @@ pub fn read_files<'a>(
     })
 }
 
-/// So many of the files that were skipped are named in a message: it goes into conditions.
+/// Maximum number of skipped files in a message, because the message is used in conditions.
 const MOST_TOLD: usize = 5;
 
-/// The first CustomResourceDefinition that a ClusterServiceVersion owns and that is not among the objects.
+/// Returns the first CustomResourceDefinition that a ClusterServiceVersion owns and that is not among the
+/// objects.
 fn missing_definition<'a>(csv: &'a Value, objects: &[BundleFile]) -> Option<&'a str> {
     let owned = csv.pointer("/spec/customresourcedefinitions/owned")?.as_array()?;
     let definitions = objects
@@ -160,8 +161,8 @@ fn missing_definition<'a>(csv: &'a Value, objects: &[BundleFile]) -> Option<&'a 
         .find(|name| !there.contains(name))
 }
 
-/// Kinds whose version is not in doubt need none: what upstream's typed clients make of a manifest without `apiVersion`. Of a
-/// ClusterServiceVersion upstream asks for it.
+/// Adds `apiVersion` to kinds with only one version, as upstream's typed clients do. For a
+/// ClusterServiceVersion upstream requires it.
 fn complete_type(object: &mut Value) {
     if object::kind(object) == labels::OWNER_KIND_CSV {
         return;
@@ -174,14 +175,15 @@ fn complete_type(object: &mut Value) {
     }
 }
 
-/// The shape every API object has; what an API server would refuse anyway, told with the file's name.
+/// Checks the fields that every API object needs. The API server would refuse the object anyway; this error
+/// names the file.
 fn check_object(file: &str, object: &Value) -> Result<(), String> {
     for (field, value) in [
         ("apiVersion", object::api_version(object)),
         ("kind", object::kind(object)),
     ] {
         if value.is_empty() && object::kind(object) == labels::OWNER_KIND_CSV {
-            // Upstream's words.
+            // Upstream's text.
             return Err(format!(
                 "file `{file}`: bundle CSV {} missing APIVersion",
                 object::name(object)
@@ -215,7 +217,7 @@ fn check_object(file: &str, object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The folder with the manifests: as `annotations.yaml` says, else as the image's labels say, else the usual one.
+/// Returns the manifests folder: from `annotations.yaml`, else from the image's labels, else the default.
 fn manifests_folder(content: &ImageContent) -> Result<String, UnpackError> {
     let metadata = content
         .labels
@@ -239,7 +241,7 @@ fn manifests_folder(content: &ImageContent) -> Result<String, UnpackError> {
         }
     };
     let labelled = content.labels.get(labels::bundle::MANIFESTS).cloned();
-    // A folder that is not there is no answer; without any answer the usual name stands in the error.
+    // A folder that does not exist is skipped; if none exists, the error names the default.
     let candidates = annotated
         .into_iter()
         .chain(labelled)
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(read(&[], &[("manifests/csv.yaml", CSV)]), Ok(vec![]));
     }
 
-    /// As published bundles have them; upstream installs those.
+    /// Published bundles contain such files; upstream installs them.
     #[test]
     fn stray_files_are_skipped_and_twins_that_agree_are_one() {
         let role = "kind: ClusterRole\napiVersion: rbac.authorization.k8s.io/v1\nrules: [{verbs: [get]}]\nmetadata: {name: r";
@@ -340,7 +342,7 @@ mod tests {
         );
     }
 
-    /// The operator would wait for it for good.
+    /// The operator would wait for it forever.
     #[test]
     fn a_broken_definition_that_is_owned_is_told() {
         let csv =
@@ -359,7 +361,7 @@ mod tests {
         );
     }
 
-    /// So what the plan says that it grants is what it grants.
+    /// So a plan grants exactly the rules that it shows.
     #[test]
     fn roles_have_the_fields_that_are_meant() {
         let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\nrules: [{apigroups: [a]}]\n";

@@ -1,52 +1,52 @@
-//! Why a bundle cannot be had, in words that help.
+//! Reasons why a bundle is unavailable, with the way out.
 
 use std::fmt;
 
 use olm_oci::PullErrorClass;
 
-/// What kind of failure it was.
+/// Class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnpackClass {
-    /// Nobody answered, or the registry failed.
+    /// No response, or an error of the registry.
     Unreachable,
-    /// The registry's host has no address here.
+    /// The registry's host name cannot be resolved here.
     UnknownHost,
-    /// Nobody vouches for the registry's certificate here.
+    /// The registry's certificate is not trusted here.
     Untrusted,
     /// The registry has no such image.
     NotFound,
-    /// Credentials are missing, wrong or not sufficient.
+    /// Credentials are missing, wrong or insufficient.
     Unauthorized,
-    /// The registry delivered other bytes than the digest promises.
+    /// The registry returned content that does not match the digest.
     DigestMismatch,
-    /// This pod has nowhere to hold a layer while it is verified.
+    /// This pod has no storage for a layer during its verification.
     Storage,
-    /// Other bundles have the memory there is.
+    /// Other bundles use the available memory.
     NoRoom,
-    /// Larger than bundles may be.
+    /// The bundle exceeds the size limit.
     TooLarge,
-    /// No image, or none that can be read.
+    /// No image, or an unreadable one.
     Malformed,
-    /// The image has no manifests folder, or nothing in it.
+    /// The image has no manifests folder, or an empty one.
     NoManifests,
-    /// A file of the bundle cannot be understood.
+    /// A file of the bundle is invalid.
     InvalidManifest,
-    /// The bundle cannot work on any cluster of today.
+    /// The bundle cannot work on any current cluster.
     Unsupported,
-    /// The Job that unpacks it goes on.
+    /// The unpack Job is running.
     JobIncomplete,
-    /// The Job has not begun, or none of its pods runs.
+    /// The Job has not started, or none of its pods runs.
     JobHeldUp,
-    /// The Job took longer than it may.
+    /// The Job exceeded its deadline.
     DeadlineExceeded,
-    /// The Job's pods failed more often than they may.
+    /// The Job's pods failed too often.
     BackoffLimitExceeded,
-    /// The Job failed otherwise, or what it left cannot be trusted.
+    /// The Job failed otherwise, or its result cannot be trusted.
     JobFailed,
 }
 
 impl UnpackClass {
-    /// Reason as conditions and events show it.
+    /// Returns the reason for conditions and events.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Unreachable => "Unreachable",
@@ -62,7 +62,7 @@ impl UnpackClass {
             Self::NoManifests => "NoManifests",
             Self::InvalidManifest => "InvalidManifest",
             Self::Unsupported => "Unsupported",
-            // Those of upstream, or of Kubernetes.
+            // Reasons of upstream or Kubernetes.
             Self::JobIncomplete | Self::JobHeldUp => "JobIncomplete",
             Self::DeadlineExceeded => "DeadlineExceeded",
             Self::BackoffLimitExceeded => "BackoffLimitExceeded",
@@ -70,13 +70,13 @@ impl UnpackClass {
         }
     }
 
-    /// Whether the failure may be over in a moment: the unpack goes on by itself until its deadline.
+    /// True when the failure may be temporary: the unpack retries until its deadline.
     pub fn is_passing(self) -> bool {
         matches!(self, Self::Unreachable | Self::UnknownHost | Self::Untrusted)
     }
 
-    /// True if a node may have at once what this process lacks: other credentials, mirrors, names, authorities or room. A silent
-    /// registry is given some time first, see [`super::retry::is_for_nodes`].
+    /// True when a node may succeed at once, with other credentials, mirrors, names, authorities or storage.
+    /// For an unresponsive registry there is a delay first, see [`super::retry::is_for_nodes`].
     pub fn is_for_nodes(self) -> bool {
         matches!(
             self,
@@ -89,7 +89,7 @@ impl UnpackClass {
         )
     }
 
-    /// Whether the content itself is at fault, so that nothing but another image helps.
+    /// True when the content itself is invalid, so that only another image helps.
     pub fn is_content(self) -> bool {
         matches!(
             self,
@@ -97,7 +97,7 @@ impl UnpackClass {
         )
     }
 
-    /// The way out, for whoever reads the condition.
+    /// Returns the way out, for readers of the condition.
     pub fn way_out(self) -> &'static str {
         match self {
             Self::Unreachable | Self::UnknownHost => {
@@ -157,19 +157,19 @@ impl From<PullErrorClass> for UnpackClass {
     }
 }
 
-/// A bundle that cannot be had: which, from where, why, and what helps.
+/// Error about an unavailable bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnpackError {
-    /// Name of the bundle, empty when it is not known yet.
+    /// Name of the bundle; empty if it is not known yet.
     pub bundle: String,
-    /// What kind of failure.
+    /// Class of the failure.
     pub class: UnpackClass,
-    /// What happened; names image, hosts and files.
+    /// Cause of the failure; names image, hosts and files.
     pub cause: String,
 }
 
 impl UnpackError {
-    /// A failure of a bundle that is not named yet, see [`UnpackError::of_bundle`].
+    /// Creates an error without the bundle's name, see [`UnpackError::of_bundle`].
     pub fn new(class: UnpackClass, cause: impl fmt::Display) -> Self {
         Self {
             bundle: String::new(),
@@ -178,7 +178,7 @@ impl UnpackError {
         }
     }
 
-    /// The same failure with the bundle's name.
+    /// Returns the same error with the bundle's name.
     #[must_use]
     pub fn of_bundle(self, bundle: &str) -> Self {
         Self {
@@ -187,8 +187,8 @@ impl UnpackError {
         }
     }
 
-    /// What is told when no more attempts follow: nothing but the deadline ends those that may still succeed, and upstream calls that
-    /// by the word of its Jobs.
+    /// Returns the error to report after the last attempt. Temporary failures only end at the deadline, which
+    /// upstream reports with the reason of its Jobs.
     #[must_use]
     pub fn after_deadline(self) -> Self {
         if !self.class.is_passing() {
@@ -214,7 +214,8 @@ impl std::error::Error for UnpackError {}
 mod tests {
     use super::*;
 
-    /// A node has credentials, mirrors, names and authorities of its own. Who said nothing of the image is asked again meanwhile.
+    /// A node has its own credentials, mirrors, names and authorities. Meanwhile an unresponsive registry is
+    /// retried.
     #[test]
     fn what_a_node_may_have_and_this_process_has_not_is_left_to_a_job() {
         let of = |class: PullErrorClass| {

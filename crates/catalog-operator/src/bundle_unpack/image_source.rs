@@ -1,4 +1,4 @@
-//! Bundles from image registries, with the credentials a catalog brings.
+//! Bundles from image registries, with the credentials of a catalog.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,14 +21,15 @@ use super::error::{UnpackClass, UnpackError};
 use super::pull_secrets::PullSecrets;
 use super::unpacker::BundleSource;
 
-/// Bytes of bundle content kept on disk when nothing else is said: a few hundred bundles.
+/// Default limit of bundle content on disk, in bytes: a few hundred bundles.
 pub(crate) const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
-/// Bytes of layers held on disk while they are pulled: four of the largest that a bundle image may have.
+/// Limit of layers on disk during a pull, in bytes: four of the largest layers of a bundle image.
 pub(crate) const SPOOL_BYTES: u64 = 4 * Limits::BUNDLE.layer;
 
 /// Pulls bundle images and reads them.
 ///
-/// Secrets are read for every bundle that is not in memory: what is on disk is handed out only to those whose secrets open it.
+/// Secrets are read for every bundle that is not in memory, because content on disk is only returned for
+/// secrets with access to it.
 pub(crate) struct ImageBundleSource {
     secrets: PullSecrets,
     puller: Puller,
@@ -37,9 +38,9 @@ pub(crate) struct ImageBundleSource {
 }
 
 impl ImageBundleSource {
-    /// A source that finds registries through `config` and keeps content in `cache_dir`, up to [`DEFAULT_CACHE_BYTES`]. Layers too
-    /// large for memory are held in the same folder while they are pulled, else in the system's folder for temporary files, up to
-    /// [`SPOOL_BYTES`].
+    /// Creates a source that finds registries with `config` and stores content in `cache_dir`, up to
+    /// [`DEFAULT_CACHE_BYTES`]. During a pull, layers too large for memory are stored in the same folder,
+    /// else in the system's temporary folder, up to [`SPOOL_BYTES`].
     pub(crate) fn new(
         client: Client,
         catalogs: Store<CatalogSource>,
@@ -55,7 +56,7 @@ impl ImageBundleSource {
         }
     }
 
-    /// Holds layers in another folder, if one is named.
+    /// Stores layers in another folder, if one is given.
     #[must_use]
     pub(crate) fn with_spool(self, folder: Option<PathBuf>) -> Self {
         match folder {
@@ -77,7 +78,8 @@ impl ImageBundleSource {
             Ok(content) => return Ok(content),
             Err(error) => error,
         };
-        // The ServiceAccount of the catalog's pod may know more; it is only asked when the catalog's own secrets do not suffice.
+        // The ServiceAccount of the catalog's pod may have more secrets; it is only read when the catalog's
+        // own do not suffice.
         let class = refused.class();
         if class != PullErrorClass::Unauthorized && !is_silent(class) {
             return Err(UnpackError::new(class.into(), refused));
@@ -91,14 +93,16 @@ impl ImageBundleSource {
         let content = if class == PullErrorClass::Unauthorized {
             self.content_for(image, &catalog.namespace, &all).await
         } else {
-            // A registry that has just not answered is not asked again, but it may have answered for these before.
+            // A registry without a response just now is not contacted again, but it may have accepted these
+            // credentials before.
             self.without_registry(image, &catalog.namespace, &all, refused)
                 .await
         };
         content.map_err(|error| UnpackError::new(error.class().into(), error))
     }
 
-    /// The content for catalogs of a namespace with these keys: from disk if a registry has shown the image for them.
+    /// Returns the content for catalogs of a namespace with these keys: from disk if a registry has shown the
+    /// image for them.
     async fn content_for(
         &self,
         image: &Reference,
@@ -112,7 +116,7 @@ impl ImageBundleSource {
             Ok(opened) => opened,
             Err(error) => return self.without_registry(image, namespace, keys, error).await,
         };
-        // Who is shown the manifest may have what it lists.
+        // Access to the manifest includes access to the layers in it.
         let digest = opened.digest().clone();
         self.consents.note(&digest, namespace, keys);
         if let Some(content) = self.cached(namespace, &digest).await {
@@ -130,7 +134,8 @@ impl ImageBundleSource {
         Ok(content)
     }
 
-    /// What is on disk serves those who were shown the image before while its registry does not answer. A refusal counts.
+    /// While the registry does not respond, content on disk is returned for keys that had access before. A
+    /// refusal counts.
     async fn without_registry(
         &self,
         image: &Reference,
@@ -161,7 +166,7 @@ impl ImageBundleSource {
         self.cached(namespace, digest).await
     }
 
-    /// What is on disk. Reading and hashing a bundle is no work for the thread that serves watches.
+    /// Returns the content on disk. Reading and hashing a bundle must not run on the thread of watches.
     async fn cached(&self, namespace: &str, digest: &Digest) -> Option<ImageContent> {
         let cache = Arc::clone(self.cache.as_ref()?);
         let (namespace, digest) = (namespace.to_owned(), digest.clone());
@@ -175,7 +180,7 @@ impl ImageBundleSource {
         })
     }
 
-    /// Puts what was pulled on disk. Without that it is pulled again another time.
+    /// Stores pulled content on disk. If that fails, it is pulled again next time.
     async fn keep(&self, image: &Reference, namespace: &str, content: &ImageContent) {
         let Some(cache) = self.cache.clone() else {
             return;
@@ -197,7 +202,7 @@ impl BundleSource for ImageBundleSource {
             .parse()
             .map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
         let content = Box::pin(self.content(&reference, catalog)).await?;
-        // Parsing some megabytes of YAML is no work for the threads that serve watches.
+        // Parsing some megabytes of YAML must not run on the threads of watches.
         let pinned = pinned(&reference, &content.digest);
         let read = tokio::task::spawn_blocking(move || read_image(&pinned, &content));
         read.await.map_err(|error| {
@@ -209,7 +214,7 @@ impl BundleSource for ImageBundleSource {
     }
 }
 
-/// Whether no registry has said anything.
+/// True when no registry has responded.
 fn is_silent(class: PullErrorClass) -> bool {
     matches!(
         class,
@@ -228,7 +233,8 @@ mod sharing;
 mod tests {
     use super::*;
 
-    /// The volume holds the cache, the layers being pulled, and what is being written to the cache before it is made to fit.
+    /// The volume must have space for the cache, the layers being pulled, and one more write before an
+    /// eviction.
     #[test]
     fn the_volume_of_the_deployment_has_room_for_everything() {
         let manifest = include_str!("../../../../manifests/olm/20-catalog-operator.yaml");

@@ -1,21 +1,22 @@
-//! Bundles by a Job: the pull that only a node can make, as upstream makes every pull.
+//! Bundles by a Job: pulls that only a node can make, as upstream makes every pull.
 //!
 //! A kubelet may have credentials, mirrors and names that no pod has. When this process cannot pull an image
-//! ([`super::retry::is_for_nodes`]), a Job in the catalog's namespace pulls it: the bundle image is an init
-//! container, out of which a static program copies the manifests, and `opm` puts them into a ConfigMap.
+//! ([`super::retry::is_for_nodes`]), a Job in the catalog's namespace pulls it. The bundle image is an init
+//! container, from which a static program copies the manifests, and `opm` writes them into a ConfigMap.
 //!
 //! # Expected flow
-//! The unpacker registers a wish ([`UnpackJobs::unpack`]) and waits. The reconciler of the wish's key makes the ConfigMap, the
-//! account with its rights, and the Job ([`decide`]). Changes of the Job and of its pods wake both. When the Job is complete the
-//! unpacker reads the ConfigMap ([`result`]). The Job goes five minutes after its end, by itself; then the ConfigMap goes, and
-//! takes the rest along.
+//! The unpacker registers a request ([`UnpackJobs::unpack`]) and waits. The reconciler of the request's key
+//! creates the ConfigMap, the account with its rights, and the Job ([`decide`]). Changes of the Job and of
+//! its pods trigger both. When the Job is complete the unpacker reads the ConfigMap ([`result`]). The Job
+//! expires five minutes after its end. Then the ConfigMap is deleted, and with it the objects that it owns.
 //!
 //! # Guarantees
-//! - The result serves the catalog whose wish it was, and is in no cache that others read.
-//! - A ConfigMap is believed when it is our CatalogSource's, a Job of ours has succeeded, and a pod of that Job told of this very
-//!   content at its end; what anybody else put into it, before or after, is told as a failure.
-//! - A namespace waits for no more than [`JOBS_OF_A_NAMESPACE`] Jobs at a time, [`JOBS_OF_A_CATALOG_NAMESPACE`] go on in one, and
-//!   [`JOBS`] in all; namespaces that wait take turns.
+//! - The result is only for the catalog of the request, and in no shared cache.
+//! - A ConfigMap is trusted when three conditions are met: it is owned by our CatalogSource, a Job of ours
+//!   has succeeded, and a pod of that Job reported this exact content at its end. Content that others wrote
+//!   is reported as a failure.
+//! - A namespace waits for at most [`JOBS_OF_A_NAMESPACE`] Jobs at a time. [`JOBS_OF_A_CATALOG_NAMESPACE`]
+//!   run in one namespace, and [`JOBS`] in all; waiting namespaces take turns.
 //!
 //! Rules: `docs/reference/install-plans.md`.
 
@@ -43,37 +44,39 @@ pub(crate) use reconciler::UnpackJobReconciler;
 pub(crate) use waiting::Waiters;
 pub(crate) use wishes::{JobStores, UnpackJobs};
 
-/// Jobs that go on at a time: what one costs us is a task that waits, and a node that cannot pull takes its place for ten minutes.
+/// Limit of concurrent Jobs. One costs this process a waiting task, and a node that cannot pull occupies a
+/// slot for ten minutes.
 pub(crate) const JOBS: usize = 4096;
-/// Those that one namespace waits for.
+/// Limit of Jobs that one namespace waits for.
 pub(crate) const JOBS_OF_A_NAMESPACE: usize = 8;
-/// Those in one namespace, whoever waits: of the global catalogs that is everybody.
+/// Limit of Jobs in one namespace, for any subscriber: all namespaces use the global catalogs.
 pub(crate) const JOBS_OF_A_CATALOG_NAMESPACE: usize = 128;
 
-/// A bundle that somebody waits for.
+/// Request for a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JobWish {
     /// The image, by tag or digest.
     pub image: String,
-    /// Name of the ClusterServiceVersion the catalog says is in it.
+    /// Name of the ClusterServiceVersion in it, according to the catalog.
     pub bundle: String,
-    /// The CatalogSource that names it; the Job stands in its namespace.
+    /// The CatalogSource that names it; the Job runs in its namespace.
     pub catalog: NamespacedName,
-    /// Longest time of the Job; zero for none.
+    /// Deadline of the Job; zero for none.
     pub deadline: Duration,
-    /// Jobs, by uid, that were over before anybody had this wish: what came of them was told, or cannot be trusted any more.
+    /// Uids of Jobs that ended before this request: their result was already reported, or cannot be trusted
+    /// any more.
     pub passed_over: BTreeSet<String>,
-    /// Uid of a ConfigMap that stands where the bundle is to go and that no Job can fill: it goes first.
+    /// Uid of a ConfigMap with the bundle's name that no Job can fill, so it is deleted first.
     pub discarded: Option<String>,
 }
 
-/// Name of the ConfigMap, Job and rights of an image, the same as upstream's.
+/// Returns the name of ConfigMap, Job and rights of an image, the same as upstream's.
 pub(crate) fn name_of_image(image: &str) -> String {
     hashed_name(&[image])
 }
 
-/// The name where that of the image is taken: two catalogs of a namespace may have the same bundle, and neither is to believe
-/// what was made for the other.
+/// Returns the name to use if that of the image is taken: two catalogs of a namespace may have the same
+/// bundle, and neither may trust the other's result.
 pub(crate) fn name_for_catalog(image: &str, catalog: &str) -> String {
     hashed_name(&[image, "\n", catalog])
 }

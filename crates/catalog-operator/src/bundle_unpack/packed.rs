@@ -1,7 +1,8 @@
-//! Bundles as they wait in memory.
+//! Compact form of bundles in memory.
 //!
-//! A tree of JSON values takes seven to ten times its text: a map of two short entries has a node of more than 600 bytes. Whoever
-//! needs the objects gets a tree of its own, for as long as it needs it.
+//! A tree of JSON values needs seven to ten times the memory of its text: a map of two short entries has a
+//! node of more than 600 bytes. Callers that need the objects get their own tree, for as long as they need
+//! it.
 
 use std::sync::Arc;
 
@@ -11,25 +12,25 @@ use serde_json::Value;
 use super::content::{BundleFile, UnpackedBundle};
 use super::error::{UnpackClass, UnpackError};
 
-/// Levels of maps and lists that can be read again; no API server takes more either way.
+/// Maximum nesting of maps and lists that can be parsed again; no API server accepts more.
 const LEVELS: usize = 127;
-/// Bytes of one bundle. Of real ones the largest have five MiB.
+/// Limit of one bundle, in bytes. The largest real ones have five MiB.
 pub(crate) const BUNDLE_BYTES: usize = 64 << 20;
 
-/// A bundle's objects as compact JSON texts.
+/// The objects of a bundle as compact JSON texts.
 #[derive(Debug)]
 pub struct PackedBundle {
     image: String,
     csv: Box<str>,
-    /// Names of files and their objects.
+    /// File names and their objects.
     objects: Vec<(Box<str>, Box<str>)>,
 }
 
 impl PackedBundle {
-    /// Packs what [`PackedBundle::unpack`] gives back unchanged.
+    /// Packs a bundle; [`PackedBundle::unpack`] returns it unchanged.
     ///
     /// # Errors
-    /// The bundle is too large, or too deep to be read again.
+    /// The bundle is too large, or nested too deeply to be parsed again.
     pub fn new(bundle: &UnpackedBundle) -> Result<Self, UnpackError> {
         let refused =
             |class, cause: String| UnpackError::new(class, format!("image `{}`: {cause}", bundle.image));
@@ -63,11 +64,11 @@ impl PackedBundle {
         })
     }
 
-    /// The bundle as it was packed. Of a large one that is the work of a second: none for the thread of rounds and watches, see
-    /// [`PackedBundle::unpack_beside`].
+    /// Returns the packed bundle. A large one takes a second, so this must not run on the thread of
+    /// reconciles and watches, see [`PackedBundle::unpack_beside`].
     ///
     /// # Errors
-    /// Never for what [`PackedBundle::new`] has made, but a bug in there must not end the process.
+    /// Never for a result of [`PackedBundle::new`], but a bug there must not end the process.
     pub fn unpack(&self) -> Result<UnpackedBundle, UnpackError> {
         let read = |text: &str| {
             serde_json::from_str::<Value>(text).map_err(|error| {
@@ -88,10 +89,10 @@ impl PackedBundle {
         })
     }
 
-    /// [`PackedBundle::unpack`] on a thread for long work.
+    /// Runs [`PackedBundle::unpack`] on a thread for blocking work.
     ///
     /// # Errors
-    /// As there.
+    /// The same as [`PackedBundle::unpack`], or a panic.
     pub async fn unpack_beside(self: Arc<Self>) -> Result<UnpackedBundle, UnpackError> {
         let image = self.image.clone();
         let unpacked = isolation::blocking(move || self.unpack()).await;
@@ -106,7 +107,7 @@ impl PackedBundle {
         &self.image
     }
 
-    /// Bytes of memory, about.
+    /// Approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         let of_object = |(name, text): &(Box<str>, Box<str>)| {
             name.len()
@@ -121,7 +122,7 @@ impl PackedBundle {
     }
 }
 
-/// Whether a value has at most so many levels.
+/// True when a value has at most this many levels.
 fn fits(value: &Value, levels: usize) -> bool {
     let Some(left) = levels.checked_sub(1) else {
         return !value.is_array() && !value.is_object();
@@ -182,7 +183,7 @@ mod tests {
         );
     }
 
-    /// What could be packed but not be read again would be fetched for ever.
+    /// A bundle that could be packed but not parsed again would be fetched forever.
     #[test]
     fn a_bundle_is_refused_exactly_when_it_could_not_be_read_again() {
         for levels in LEVELS - 2..LEVELS + 3 {

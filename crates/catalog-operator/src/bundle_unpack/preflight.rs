@@ -1,4 +1,4 @@
-//! What can be known about a bundle before anything of it is applied.
+//! Checks of a bundle before any of its objects is applied.
 
 use std::fmt;
 
@@ -10,53 +10,44 @@ use super::error::{UnpackClass, UnpackError};
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// Bytes a label's value takes at most.
+/// Maximum length of a label value, in bytes.
 const MAX_LABEL_BYTES: usize = 63;
 
-/// Why a bundle cannot be installed, whatever the cluster.
+/// Reason why a bundle cannot be installed on any cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// The image holds another operator than the catalog says.
+    /// The image contains another operator than the catalog claims.
     OtherCsv {
-        /// What is in the image.
+        /// Name in the image.
         found: String,
-        /// What the catalog says.
+        /// Name in the catalog.
         expected: String,
     },
-    /// A ClusterServiceVersion whose name is no label: no object that it owns could be made.
+    /// The name of the ClusterServiceVersion is too long for a label, so no object owned by it could be
+    /// created.
     LongName {
         /// Its name.
         name: String,
     },
-    /// A CustomResourceDefinition in a form that no Kubernetes since 1.22 takes.
+    /// A CustomResourceDefinition in a version that no Kubernetes since 1.22 serves.
     CrdNotServed {
-        /// File it is in.
         file: String,
-        /// Its name.
         name: String,
-        /// Its `apiVersion`.
         api_version: String,
     },
-    /// Two objects of one name: which of them is meant nobody can know.
+    /// Two objects with the same name, and different content.
     Twins(Contradiction),
-    /// A kind that operators may not bring.
+    /// A kind that operators may not contain.
     UnsupportedKind {
-        /// File it is in.
         file: String,
-        /// Its kind.
         kind: String,
-        /// Its name.
         name: String,
     },
-    /// Something of another API whose kind has the name of one that operators may bring.
+    /// An object of another API group whose kind has the name of a supported one.
     OtherGroup {
-        /// File it is in.
         file: String,
-        /// Its kind.
         kind: String,
-        /// Its name.
         name: String,
-        /// Its group.
         group: String,
     },
 }
@@ -104,7 +95,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a bundle whose ClusterServiceVersion the catalog calls `expected`.
+/// Returns all problems of a bundle whose ClusterServiceVersion is `expected` in the catalog.
 pub(crate) fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem> {
     let found = object::name(&bundle.csv);
     let other = (found != expected).then(|| Problem::OtherCsv {
@@ -148,7 +139,7 @@ pub(crate) fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem>
     other.into_iter().chain(long).chain(files).chain(twins).collect()
 }
 
-/// [`preflight`] as one error that names the image, if there is one, and every problem.
+/// Runs [`preflight`] and returns one error with the image, if any, and every problem.
 ///
 /// # Errors
 /// There is a problem.

@@ -1,4 +1,4 @@
-//! The pull secrets that a catalog brings.
+//! The pull secrets of a catalog.
 
 use std::collections::BTreeSet;
 
@@ -16,22 +16,22 @@ use super::access::Keys;
 use super::error::{UnpackClass, UnpackError};
 use crate::catalog_source::objects::service_account_name;
 
-/// Secrets that are read for a catalog; more are passed over.
+/// Maximum number of secrets that are read for a catalog; the rest is ignored.
 const MOST_SECRETS: usize = 32;
 
-/// Reads pull secrets, live each time: a cache of them would hold every Secret of the cluster.
+/// Reads pull secrets, live each time, because a cache would contain every Secret of the cluster.
 pub(crate) struct PullSecrets {
     client: Client,
     catalogs: Store<CatalogSource>,
 }
 
 impl PullSecrets {
-    /// Those of these catalogs.
+    /// Creates a reader for the pull secrets of these catalogs.
     pub(crate) fn new(client: Client, catalogs: Store<CatalogSource>) -> Self {
         Self { client, catalogs }
     }
 
-    /// Pull secrets named by the CatalogSource. A catalog that is gone brings none.
+    /// Reads the pull secrets that the CatalogSource names; none if it does not exist.
     pub(crate) async fn of_catalog(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
         let found = self.catalogs.get_key(catalog);
         let names = found
@@ -40,7 +40,7 @@ impl PullSecrets {
         self.read_secrets(&catalog.namespace, &names).await
     }
 
-    /// Pull secrets of the ServiceAccount of the catalog's pod.
+    /// Reads the pull secrets of the ServiceAccount of the catalog's pod.
     pub(crate) async fn of_service_account(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &catalog.namespace);
         let found = self.catalogs.get_key(catalog);
@@ -59,7 +59,7 @@ impl PullSecrets {
         let mut keys = Keys::default();
         for name in readable(names) {
             let what = format!("Secret {namespace}/{name}");
-            // A secret that is not there is passed over, as kubelets do: another one may suffice.
+            // A missing secret is skipped, as kubelets do: another one may suffice.
             if let Some(secret) = deadline(&what, api.get_opt(name)).await.map_err(unreadable)? {
                 let read = read_secret(&secret, &what);
                 let (credentials, text) =
@@ -71,7 +71,8 @@ impl PullSecrets {
     }
 }
 
-/// Each name once, and no more than may be read. A name that is none would ask for something else, as for the list of all Secrets.
+/// Returns each name once, up to the limit. Invalid names are skipped, because they could request other
+/// resources, such as the list of all Secrets.
 fn readable(names: &[String]) -> impl Iterator<Item = &String> {
     let mut known = BTreeSet::new();
     names
@@ -80,7 +81,7 @@ fn readable(names: &[String]) -> impl Iterator<Item = &String> {
         .take(MOST_SECRETS)
 }
 
-/// Credentials in a pull secret of either type, and the text they were read from.
+/// Returns the credentials in a pull secret of either type, and their text.
 fn read_secret<'a>(secret: &'a Secret, origin: &str) -> Result<(Credentials, &'a [u8]), CredentialsError> {
     let data = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
     if let Some(text) = data(".dockerconfigjson") {
@@ -92,7 +93,7 @@ fn read_secret<'a>(secret: &'a Secret, origin: &str) -> Result<(Credentials, &'a
     }
 }
 
-/// The API server did not answer: as passing as a registry that does not.
+/// An unresponsive API server is as temporary as an unresponsive registry.
 fn unreadable(error: ObserveError) -> UnpackError {
     UnpackError::new(UnpackClass::Unreachable, error)
 }

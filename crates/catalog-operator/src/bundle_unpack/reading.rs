@@ -1,4 +1,5 @@
-//! Checking and packing bundles, which of a large one is the work of seconds: beside the thread of rounds and watches.
+//! Checks and packs bundles. A large one takes seconds, so this runs beside the thread of reconciles and
+//! watches.
 
 use olm_runtime::isolation::{Panicked, blocking};
 
@@ -7,10 +8,10 @@ use super::error::UnpackError;
 use super::packed::PackedBundle;
 use super::preflight;
 
-/// What `read` gives, checked for being the bundle `expected`, and packed.
+/// Checks that the result of `read` is the bundle `expected`, and packs it.
 ///
 /// # Errors
-/// When one of the three panics.
+/// When one of the three steps panics.
 pub(crate) async fn pack_beside(
     expected: &str,
     read: impl FnOnce() -> Result<UnpackedBundle, UnpackError> + Send + 'static,
@@ -32,7 +33,7 @@ mod tests {
     use super::super::config_map::decode;
     use super::*;
 
-    /// What is asked for the first time and has its answer at once kept everybody waiting meanwhile.
+    /// A first request that returned at once used to block everything else meanwhile.
     #[tokio::test]
     async fn a_large_bundle_keeps_nobody_waiting() {
         let csv = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";

@@ -1,34 +1,35 @@
-//! When a failed unpack is tried again. Pure.
+//! Times of retries of a failed unpack. No I/O.
 
 use std::time::Duration;
 
 use super::error::UnpackClass;
 
-/// First pause after a registry did not answer; doubles up to [`LONGEST_PAUSE`].
+/// First pause after a missing response of a registry; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause between two attempts of one unpack.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Longest time to the next try of a failed unpack, for those who ask for more.
+/// Upper limit of the configurable time to the next try of a failed unpack.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// Upstream's time from a failed unpack Job to the next try.
+/// Upstream's time between a failed unpack Job and the next try.
 const AFTER_FAILURE: Duration = Duration::from_secs(300);
-/// How long a registry may be silent, over at least two attempts, before a node is asked to pull.
+/// Time that a registry may be unresponsive, over at least two attempts, before a node has to pull.
 const SILENCE: Duration = Duration::from_secs(10);
-/// What may be repaired from outside without anybody telling us is looked at more often.
+/// Shorter interval for failures that can be fixed without a change that is watched.
 pub(crate) const AFTER_REFUSAL: Duration = Duration::from_secs(60);
 
-/// What follows from a failed attempt.
+/// Next step after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The unpack goes on after this pause.
+    /// The unpack continues after this pause.
     GoOn(Duration),
-    /// The unpack has failed; when it is started anew is for each who waits, see [`pause`].
+    /// The unpack has failed; each subscriber determines its retry time, see [`pause`].
     GiveUp,
 }
 
-/// Decides on attempt number `attempt` (from 0) that failed `elapsed` after the unpack began.
+/// Returns the next step after attempt number `attempt` (from 0) failed `elapsed` after the start of the
+/// unpack.
 ///
-/// `deadline` of zero means none, as for upstream's Jobs.
+/// A `deadline` of zero means none, as for upstream's Jobs.
 pub(crate) fn next(class: UnpackClass, attempt: u32, elapsed: Duration, deadline: Duration) -> Next {
     let pause = FIRST_PAUSE
         .saturating_mul(1 << attempt.min(10))
@@ -40,12 +41,13 @@ pub(crate) fn next(class: UnpackClass, attempt: u32, elapsed: Duration, deadline
     Next::GiveUp
 }
 
-/// Whether a node should pull what attempt number `attempt` (from 0) could not, `elapsed` after the unpack began.
+/// True when a node should pull after attempt number `attempt` (from 0) failed `elapsed` after the start of
+/// the unpack.
 pub(crate) fn is_for_nodes(class: UnpackClass, attempt: u32, elapsed: Duration) -> bool {
     class.is_for_nodes() || (class == UnpackClass::Unreachable && attempt > 0 && elapsed >= SILENCE)
 }
 
-/// Time from a failure to the next unpack. `interval` is the OperatorGroup's wish.
+/// Returns the time between a failure and the next unpack. `interval` is the OperatorGroup's setting.
 pub(crate) fn pause(class: UnpackClass, interval: Option<Duration>) -> Duration {
     let usual = match class {
         UnpackClass::NotFound
@@ -58,7 +60,7 @@ pub(crate) fn pause(class: UnpackClass, interval: Option<Duration>) -> Duration 
         | UnpackClass::JobFailed => AFTER_REFUSAL,
         _ => AFTER_FAILURE,
     };
-    // Zero would mean trying without pause.
+    // Zero would mean retries without a pause.
     interval
         .filter(|interval| !interval.is_zero())
         .map_or(usual, |interval| interval.min(LONGEST_INTERVAL))
@@ -89,7 +91,8 @@ mod tests {
         }
     }
 
-    /// Nodes may have a mirror of a registry that never answers this pod; one that restarts is waited for.
+    /// Nodes may have a mirror of a registry that is unresponsive for this pod; a restarting registry gets
+    /// some time.
     #[test]
     fn a_registry_that_stays_silent_is_left_to_a_node() {
         let seconds = Duration::from_secs;

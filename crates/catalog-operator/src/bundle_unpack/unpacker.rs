@@ -1,4 +1,4 @@
-//! The state of every bundle somebody asked for.
+//! The state of every requested bundle.
 
 pub(crate) mod eviction;
 mod unpack;
@@ -23,13 +23,13 @@ use super::retry;
 use crate::fair_permits::{FairPermits, Place};
 use crate::metrics::Figures;
 
-/// Where bundles come from.
+/// Source of bundles.
 #[async_trait]
 pub trait BundleSource: Send + Sync + 'static {
     /// Fetches and reads a bundle with the credentials of a catalog.
     async fn fetch(&self, image: &str, catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError>;
 
-    /// Fetches and reads a bundle whose manifests the catalog carries itself.
+    /// Fetches and reads a bundle whose manifests are in the catalog itself.
     async fn fetch_inline(
         &self,
         _bundle: &InlineBundle,
@@ -40,7 +40,7 @@ pub trait BundleSource: Send + Sync + 'static {
     }
 }
 
-/// A bundle without an image: where its manifests are in the catalog, and what they must be.
+/// A bundle without an image: the location of its manifests in the catalog, and their expected hash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InlineBundle {
     /// Its package.
@@ -53,7 +53,7 @@ pub struct InlineBundle {
     pub digest: ManifestDigest,
 }
 
-/// Who is to be told when a state changes.
+/// Subscriber to trigger when a state changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Waiter {
     /// Resolution of a namespace.
@@ -71,61 +71,62 @@ impl Waiter {
     }
 }
 
-/// A bundle somebody needs.
+/// Request for a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnpackRequest {
-    /// The image, by tag or digest; of a bundle without one, words that stand for it.
+    /// The image, by tag or digest; for a bundle without one, a replacement text.
     pub image: String,
     /// Set for a bundle without an image.
     pub inline: Option<InlineBundle>,
-    /// Name of the ClusterServiceVersion the catalog says is in it.
+    /// Name of the ClusterServiceVersion in it, according to the catalog.
     pub bundle: String,
     /// The CatalogSource whose credentials are used.
     pub catalog: NamespacedName,
-    /// The OperatorGroup's deadline; zero means none, absent means the configured one. Of several that wait the longest counts.
+    /// The OperatorGroup's deadline; zero means none, `None` the configured one. The longest of all
+    /// subscribers counts.
     pub deadline: Option<Duration>,
-    /// The OperatorGroup's least time to another try after a failure. It counts for this waiter alone.
+    /// The OperatorGroup's minimum time between a failure and the next try. It only affects this subscriber.
     pub retry_interval: Option<Duration>,
-    /// Who is told when the answer changes.
+    /// Subscriber to trigger when the state changes.
     pub waiter: Waiter,
 }
 
-/// Where a bundle stands.
+/// State of a bundle.
 #[derive(Debug, Clone)]
 pub enum UnpackState {
-    /// On its way; the waiter is told when this changes.
+    /// Being unpacked; the subscriber is triggered when this changes.
     Unpacking {
-        /// When the unpack began.
+        /// Start of the unpack.
         since: Timestamp,
-        /// Why the last attempt did not go through; the unpack goes on nevertheless.
+        /// Error of the last attempt; the unpack continues nevertheless.
         trouble: Option<UnpackError>,
     },
-    /// There it is, as text.
+    /// Available, as text.
     Ready(Arc<PackedBundle>),
-    /// It cannot be had now. When it is time to ask for it anew the waiter is told.
+    /// Not available now. The subscriber is triggered when it is time for another request.
     Failed {
-        /// Why.
+        /// Reason of the failure.
         error: UnpackError,
     },
 }
 
-/// What is known of a bundle without asking for it.
+/// State of a bundle, read without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Nobody asks for it.
+    /// No request for it.
     Nothing,
-    /// It is there, or on its way for the first time.
+    /// Available, or being unpacked for the first time.
     Asked,
-    /// It could not be had, and may be on its way once more.
+    /// The last unpack failed, and the next one may be running.
     Failing,
 }
 
-/// Bounds of all unpacks together.
+/// Limits of all unpacks together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnpackerConfig {
-    /// Unpacks that run at once.
+    /// Maximum number of concurrent unpacks.
     pub parallel: usize,
-    /// Deadline of an unpack when the OperatorGroup names none; zero means none.
+    /// Deadline of an unpack if the OperatorGroup sets none; zero means none.
     pub deadline: Duration,
 }
 
@@ -140,7 +141,7 @@ impl Default for UnpackerConfig {
 
 type Wake = Arc<dyn Fn(&Waiter) + Send + Sync>;
 
-/// Fetches bundles for whoever asks; a clone is another handle to the same one.
+/// Fetches bundles for its subscribers; clones share the state.
 #[derive(Clone)]
 pub struct Unpacker {
     shared: Arc<Shared>,
@@ -148,20 +149,20 @@ pub struct Unpacker {
 
 struct Shared {
     source: Arc<dyn BundleSource>,
-    /// Without, nothing is left to Jobs.
+    /// Without it, no Jobs are used.
     jobs: Option<UnpackJobs>,
     config: UnpackerConfig,
     figures: Figures,
     permits: FairPermits,
-    /// For reading what Jobs brought: a tree takes ten times its text.
+    /// Permits for reading results of Jobs, because a tree needs ten times its text.
     readers: FairPermits,
-    /// For attempts that take long, see [`unpack`].
+    /// Permits for slow attempts, see [`unpack`].
     slow: FairPermits,
     wake: Wake,
     entries: Mutex<BTreeMap<Key, Entry>>,
 }
 
-/// One catalog's failure or credentials say nothing about another catalog, hence the catalog is part of the key.
+/// The catalog is part of the key, because one catalog's failure or credentials do not apply to another.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     image: String,
@@ -184,41 +185,41 @@ impl Key {
 struct Entry {
     state: EntryState,
     waiters: BTreeMap<Waiter, WaiterRequest>,
-    /// Where the next attempt waits for its permit.
+    /// Slot of the next attempt's permit.
     place: Option<Place>,
-    /// Where it waits for another turn, as for that of its Job.
+    /// Slot of another wait, such as for its Job.
     job_place: Option<Place>,
     last_used: Instant,
-    /// Namespace of whoever asked last.
+    /// Namespace of the last request.
     namespace: String,
-    /// Those who were told that the bundle is there and have not come for it.
+    /// Subscribers that were notified that the bundle is available and have not read it.
     told: BTreeMap<Waiter, Notified>,
-    /// Those who came for it, and when they last did.
+    /// Subscribers that have read it, with the time.
     readers: BTreeMap<Waiter, Instant>,
-    /// Tells the task that looks after a failure that somebody else waits for its end.
+    /// Wakes the task of a failure when another subscriber joins.
     joined: Arc<Notify>,
 }
 
-/// When somebody asked for a bundle, and when it was told that it is there.
+/// Time of a request for a bundle, and time of the notification that it is available.
 #[derive(Debug, Clone, Copy)]
 struct Notified {
     asked: Instant,
     at: Instant,
 }
 
-/// What a waiter wants, as it last said: what one of them wants is no rule for the others.
+/// Last request of a subscriber; its settings do not affect the others.
 #[derive(Debug, Clone, Copy)]
 struct WaiterRequest {
-    /// Zero for none.
+    /// Zero means none.
     deadline: Duration,
     retry_interval: Option<Duration>,
     at: Instant,
-    /// When it was asked whether it still waits.
+    /// Time of the reminder that asked it to confirm its request.
     reminded: Option<Instant>,
 }
 
 impl WaiterRequest {
-    /// When a failure is old enough for this waiter to try again.
+    /// Returns the time when this subscriber may try again after a failure.
     fn retry_at(&self, failure: &Failure) -> Instant {
         failure.at + retry::pause(failure.error.class, self.retry_interval)
     }
@@ -234,7 +235,7 @@ enum EntryState {
     Running {
         since: Timestamp,
         trouble: Option<UnpackError>,
-        /// What came of it the last time; whoever would not have tried again yet sees that until this one ends.
+        /// Last failure. Subscribers whose retry time has not come see it until this attempt ends.
         before: Option<Failure>,
     },
     Ready(Arc<PackedBundle>),
@@ -250,7 +251,8 @@ impl fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
-    /// An unpacker that fetches from `source`, counts in `figures` and calls `wake` whenever an answer it gave has changed. `wake` must be quick.
+    /// Creates an unpacker that fetches from `source`, counts in `figures` and calls `wake` whenever a
+    /// returned state has changed. `wake` must not block.
     pub(crate) fn new(
         source: Arc<dyn BundleSource>,
         config: UnpackerConfig,
@@ -273,7 +275,7 @@ impl Unpacker {
         }
     }
 
-    /// With Jobs for what a node may have and this process has not. To be called before anybody else has a handle.
+    /// Enables Jobs for images that only a node can pull. Must be called before the unpacker is cloned.
     #[must_use]
     pub(crate) fn with_jobs(mut self, jobs: UnpackJobs) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -282,7 +284,8 @@ impl Unpacker {
         self
     }
 
-    /// Where the bundle stands now; begins to fetch it if nobody has. Never waits. Must be called within a tokio runtime.
+    /// Returns the state of the bundle; starts an unpack if there is none. Does not wait. Must be called
+    /// within a tokio runtime.
     pub fn request(&self, request: &UnpackRequest) -> UnpackState {
         let key = Key::of(request);
         let now = Instant::now();
@@ -297,7 +300,7 @@ impl Unpacker {
         if let Some(entry) = entries.get_mut(&key) {
             if let Some(state) = entry.answer(request, asked) {
                 if matches!(state, UnpackState::Ready(_)) {
-                    // What was needed until now may have to make room.
+                    // Bundles that were needed until now may be evicted.
                     eviction::shrink(&mut entries, now);
                 }
                 return state;
@@ -306,7 +309,7 @@ impl Unpacker {
             if let EntryState::Failed(failure) = &entry.state {
                 before = Some(failure.clone());
             }
-            // What looked after the failure has nothing to do any more.
+            // The task of the failure has nothing to do any more.
             entry.joined.notify_one();
         }
         waiters.insert(request.waiter.clone(), asked);
@@ -323,7 +326,7 @@ impl Unpacker {
         UnpackState::Unpacking { since, trouble: None }
     }
 
-    /// What is known of a bundle without asking for it.
+    /// Returns the state of a bundle without requesting it.
     pub(crate) fn known(&self, request: &UnpackRequest) -> Known {
         let entries = self.shared.lock();
         match entries.get(&Key::of(request)).map(|entry| &entry.state) {
@@ -333,7 +336,8 @@ impl Unpacker {
         }
     }
 
-    /// Forgets the failures of a catalog's bundles: its image names, secrets or rights have changed. Whoever waited is told.
+    /// Forgets the failures of a catalog's bundles, because its image names, secrets or rights have changed.
+    /// Subscribers are triggered.
     pub fn forget_failures(&self, catalog: &NamespacedName) {
         let mut waiters = BTreeSet::new();
         self.shared.lock().retain(|key, entry| {
@@ -347,7 +351,7 @@ impl Unpacker {
         self.shared.tell(&waiters);
     }
 
-    /// Number of bundles known, whatever their state.
+    /// Number of known bundles, in any state.
     #[cfg(test)]
     fn count(&self) -> usize {
         self.shared.lock().len()
@@ -369,7 +373,8 @@ impl Entry {
         }
     }
 
-    /// The answer to a request, which waits from now on if there is something to wait for. None when it is time to try again.
+    /// Returns the response to a request and subscribes it if there is something to wait for. `None` when it
+    /// is time to try again.
     fn answer(&mut self, request: &UnpackRequest, asked: WaiterRequest) -> Option<UnpackState> {
         self.last_used = asked.at;
         request.waiter.namespace().clone_into(&mut self.namespace);
@@ -405,7 +410,7 @@ impl Entry {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
-        // Every critical section leaves the map consistent, so a panic elsewhere cannot spoil it.
+        // Every critical section keeps the map consistent, so a panic elsewhere cannot corrupt it.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,18 +1,20 @@
-//! The ServiceAccount of a catalog's pod, beside what others put into it. Pure.
+//! The ServiceAccount of a catalog's pod, to which others may add pull secrets. No I/O.
 //!
-//! To the API server the list of pull secrets is one value, so nobody can own a part of it: whose each is says an annotation.
+//! The API server treats the list of pull secrets as one value, so field ownership cannot be split. An
+//! annotation records which ones are ours.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use olm_api::labels;
 use serde_json::{Value, json};
 
-/// The annotation that notes pull secrets as ours; none for none.
+/// Returns the annotation that records pull secrets as ours; `None` if there are none.
 pub(super) fn note(secrets: &[&str]) -> Option<String> {
     (!secrets.is_empty()).then(|| json!(secrets).to_string())
 }
 
-/// What an account of ours lacks of `wanted`, as a merge patch; none if it lacks nothing. Pull secrets that others add (an internal
-/// registry's) are theirs, and stay; of ours those go that are not wanted any more.
+/// Returns a merge patch for an account of ours that differs from `wanted`; `None` if it matches. Pull
+/// secrets that others add, such as those of an internal registry, remain. Of ours, those no longer wanted
+/// are removed.
 pub(super) fn mend(live: &ServiceAccount, wanted: &ServiceAccount) -> Option<Value> {
     let mut patch = json!({});
     for (key, value) in wanted.metadata.labels.iter().flatten() {
@@ -38,7 +40,7 @@ pub(super) fn mend(live: &ServiceAccount, wanted: &ServiceAccount) -> Option<Val
         let named: Vec<Value> = left.iter().map(|name| json!({"name": name})).collect();
         patch["imagePullSecrets"] = json!(named);
     }
-    // One that stood there before it was wanted is not ours to take away.
+    // A secret that existed before it was wanted is not ours to remove.
     let ours: Vec<&str> = asked
         .into_iter()
         .filter(|name| is_ours(name) || !there.contains(name))

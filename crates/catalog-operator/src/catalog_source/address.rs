@@ -1,4 +1,4 @@
-//! Where a CatalogSource's registry server is reached, as far as is known now.
+//! Address of a CatalogSource's registry server, as far as it is known.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use super::objects::{GRPC_PORT, service_name};
 use super::pod_state;
 use super::source::Source;
 
-/// The address users see: `spec.address`, else that of the catalog's Service. None for sources that are not served.
+/// Returns the address for users: `spec.address`, else that of the catalog's Service. `None` for sources that
+/// are not served.
 pub fn shown_address(source: &CatalogSource, parsed: &Source) -> Option<String> {
     match parsed {
         Source::Address(address)
@@ -26,8 +27,8 @@ pub fn shown_address(source: &CatalogSource, parsed: &Source) -> Option<String> 
     }
 }
 
-/// Which CatalogSource it is, and what its spec says of where its content comes from: what was read under other words is of
-/// another one.
+/// Returns the identity of a CatalogSource and the part of its spec that determines its content. Content that
+/// was read under another label belongs to another catalog.
 pub(crate) fn content_label(source: &CatalogSource) -> String {
     let (metadata, spec) = (&source.metadata, &source.spec);
     serde_json::json!([
@@ -42,10 +43,10 @@ pub(crate) fn content_label(source: &CatalogSource) -> String {
     .to_string()
 }
 
-/// Where to connect to. None while a pod has yet to become ready, and for sources that are not served.
+/// Returns the endpoint to connect to. `None` until a pod is ready, and for sources that are not served.
 ///
-/// The Service's own address is dialled instead of its name: it needs no look-up, and a name asked for too early would
-/// be remembered as missing by the cluster's DNS for some seconds.
+/// The Service's own address is used instead of its name. It needs no DNS lookup, and the cluster's DNS would
+/// cache a missing name for some seconds.
 pub(crate) fn find_endpoint(
     source: &CatalogSource,
     parsed: &Source,
@@ -83,9 +84,9 @@ pub(crate) fn find_endpoint(
     })
 }
 
-/// The endpoint that was known, where there is none to be found now but what stood there still stands: a spec that says
-/// nothing which can be served changes nothing about what serves, and a pod that is not ready for a moment has lost no content. Whether it
-/// answers tells the connection itself.
+/// Returns the earlier endpoint if none is found now but the earlier one still exists. An invalid spec does
+/// not affect the running server, and a pod that is not ready for a moment has lost no content. The
+/// connection itself shows whether the server responds.
 pub(crate) fn still_good(known: Option<Endpoint>, parsed: &Source, pods: &[Arc<Pod>]) -> Option<Endpoint> {
     let known = known?;
     let is_there = |uid: &str| {
@@ -119,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Made anew under its name, or served from elsewhere, it is another one; shown otherwise it is the same.
+    /// A recreated CatalogSource, or one with another source, is another one; a change of its display is not.
     #[test]
     fn a_catalog_is_told_apart_by_its_object_and_its_source() {
         let label = |path: &str, value: &str| {

@@ -1,4 +1,5 @@
-//! The owner reference by which a catalog's ConfigMap goes with its CatalogSource, as upstream writes it. Pure.
+//! Owner reference with which a catalog's ConfigMap is deleted with its CatalogSource, as upstream writes it.
+//! No I/O.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use olm_api::v1alpha1::CatalogSource;
@@ -9,10 +10,10 @@ use super::objects::{Ownership, owner_reference};
 use crate::object;
 use crate::stores::config_maps::Version;
 
-/// Adds `source` to the owners of its ConfigMap; `None` if it is one of them.
+/// Returns a write that adds `source` to the owners of its ConfigMap; `None` if it is already one.
 ///
-/// Only a ConfigMap that has a key of a catalog is owned: otherwise a user who may write CatalogSources, and no ConfigMaps, could
-/// have any ConfigMap of the namespace deleted.
+/// Only a ConfigMap with a key of a catalog gets an owner. Otherwise a user with write access to
+/// CatalogSources, but not to ConfigMaps, could have any ConfigMap of the namespace deleted.
 pub(crate) fn to_write(source: &CatalogSource, name: &str, version: &Version) -> Option<Action> {
     let mut owners = version.owners.clone()?;
     if object::has_owner(&owners, source.metadata.uid.as_deref()) {
@@ -22,7 +23,7 @@ pub(crate) fn to_write(source: &CatalogSource, name: &str, version: &Version) ->
     let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
     let guard = Guard {
         uid: Some(version.uid.clone()),
-        // The list is written whole: an owner that was added meanwhile must not be lost.
+        // The list is written as a whole, so an owner that was added meanwhile must not be lost.
         resource_version: Some(version.resource_version.clone()),
     };
     let patch = json!({"metadata": {"ownerReferences": owners}});

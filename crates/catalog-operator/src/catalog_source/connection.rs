@@ -1,18 +1,21 @@
-//! Connections to registry servers: one task for each CatalogSource that keeps one connection to it.
+//! Connections to registry servers: one task for each CatalogSource keeps one connection to it.
 //!
 //! # Expected flow
-//! The reconciler tells with [`Connections::set_endpoint`] where a source is to be reached; the task connects, publishes what
-//! came of it and wakes the reconciler. While an image source has no ready pod there is no endpoint and nothing is
-//! tried, so that the first attempt comes right when the pod is ready; for the next seconds, until the cluster's proxies
-//! know the pod, attempts follow each other closely, later with growing delays.
+//! The reconciler sets the endpoint of a source with [`Connections::set_endpoint`]. The task connects,
+//! publishes the result and triggers the reconciler.
+//!
+//! While an image source has no ready pod there is no endpoint and no attempt. So the first attempt follows
+//! the readiness of the pod. In the next seconds, until the cluster's proxies have updated, attempts follow
+//! in short intervals, and later with growing delays.
 //!
 //! # Guarantees
-//! - A [`Channel`] stands for one TCP connection and never reconnects by itself: who reads a catalog through it reads
+//! - A [`Channel`] is one TCP connection and never reconnects by itself, so one read of a catalog reads from
 //!   one server. Its end is noticed at once, because the connection task drops the socket.
-//! - Every change of the endpoint gives a new generation, also when a pod behind the same address was replaced.
-//! - A break that is mended within [`GRACE`] is published as a new generation, not as a failure.
+//! - Every change of the endpoint gets a new generation, also when a pod behind the same address was
+//!   replaced.
+//! - A break that is repaired within [`GRACE`] is published as a new generation, not as a failure.
 //!
-//! The states are those of gRPC (`docs/reference/catalogs.md`), less the ones that last a moment.
+//! The states are those of gRPC (`docs/reference/catalogs.md`), without the short-lived ones.
 
 pub(crate) mod dial;
 
@@ -31,7 +34,7 @@ use tonic::transport::Channel;
 
 pub(crate) use self::dial::{Dial, Dialled, Tcp};
 
-/// How long a connection may take to come (back) before its source counts as failing.
+/// Time without a connection after which its source counts as failing.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 const ATTEMPT_DEADLINE: Duration = Duration::from_secs(5);
 const EAGER_FOR: Duration = Duration::from_secs(10);
@@ -39,45 +42,45 @@ const EAGER_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(15);
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
-/// Where a registry server is to be reached.
+/// Endpoint of a registry server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// `host:port` as users see it in the status.
     pub address: String,
-    /// `host:port` that is dialled: the Service's cluster address where it is known, which spares a look-up in DNS.
+    /// `host:port` to connect to: the Service's cluster address if known, which avoids a DNS lookup.
     pub dial: String,
-    /// Identity of what serves behind the address; another value means that the content may be another.
+    /// Identity of the server behind the address; another value means that the content may differ.
     pub epoch: String,
-    /// Whether the content may become another while the connection lives: what is not a pod of ours is not for us to know.
+    /// True when the content may change during a connection: a server that is not our pod may do so.
     pub may_change: bool,
 }
 
-/// What is known of a source's connection.
+/// State of a source's connection.
 #[derive(Debug, Clone)]
 pub enum ConnectionState {
-    /// Nothing to connect to yet.
+    /// No endpoint yet.
     Waiting,
-    /// Being connected, for less than [`GRACE`].
+    /// Connecting, for less than [`GRACE`].
     Connecting,
-    /// Connected, and the server answers.
+    /// Connected, and the server responds.
     Ready(LiveConnection),
-    /// Not connected in spite of trying.
+    /// Not connected, despite attempts.
     Failing {
-        /// Since when.
+        /// Start of the failure.
         since: Timestamp,
-        /// The last attempt's error.
+        /// Error of the last attempt.
         error: String,
     },
 }
 
-/// A living connection.
+/// An established connection.
 #[derive(Debug, Clone)]
 pub struct LiveConnection {
-    /// Since when.
+    /// Time of the connect.
     pub since: Timestamp,
-    /// Differs between any two connections this process makes.
+    /// Unique for each connection of this process.
     pub generation: u64,
-    /// Whether the server may change what it serves, see [`Endpoint::may_change`].
+    /// True when the server may change its content, see [`Endpoint::may_change`].
     pub may_change: bool,
     /// The connection.
     pub channel: Channel,
@@ -85,7 +88,7 @@ pub struct LiveConnection {
 
 type Wake = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
 
-/// The connections of all sources. A clone is a handle.
+/// The connections of all sources; clones share the state.
 #[derive(Clone)]
 pub struct Connections {
     entries: Arc<Mutex<BTreeMap<NamespacedName, Entry>>>,
@@ -107,7 +110,7 @@ impl Drop for Entry {
 }
 
 impl Connections {
-    /// No connections; `wake` is called with a source's key whenever its state has changed.
+    /// Creates an empty set; `wake` is called with a source's key whenever its state has changed.
     pub fn new(wake: impl Fn(&NamespacedName) + Send + Sync + 'static) -> Self {
         Self {
             entries: Arc::default(),
@@ -117,16 +120,16 @@ impl Connections {
         }
     }
 
-    /// The same with connections made in another way.
+    /// Replaces the way connections are made.
     #[must_use]
     pub fn with_dial(mut self, dial: Arc<dyn Dial>) -> Self {
         self.dial = dial;
         self
     }
 
-    /// Says where `key` is to be reached (`None`: nowhere yet) and returns the state of its connection.
+    /// Sets the endpoint of `key` (`None` if there is none yet) and returns the state of its connection.
     ///
-    /// Must be called within a tokio runtime. Nothing is awaited.
+    /// Must be called within a tokio runtime. Does not wait.
     pub fn set_endpoint(&self, key: &NamespacedName, endpoint: Option<Endpoint>) -> ConnectionState {
         let mut entries = lock(&self.entries);
         let entry = entries
@@ -139,7 +142,7 @@ impl Connections {
         });
         let mut state = lock(&entry.state);
         if moved {
-            // What the task last published was about another endpoint.
+            // The last published state was about another endpoint.
             *state = if entry.target.borrow().is_some() {
                 ConnectionState::Connecting
             } else {
@@ -149,18 +152,18 @@ impl Connections {
         state.clone()
     }
 
-    /// Where `key` is to be reached, as it was said last.
+    /// Returns the endpoint of `key` that was set last.
     pub fn endpoint(&self, key: &NamespacedName) -> Option<Endpoint> {
         let entries = lock(&self.entries);
         entries.get(key)?.target.borrow().clone()
     }
 
-    /// Closes and forgets the connection of a source that is no more.
+    /// Closes and forgets the connection of a deleted source.
     pub fn forget(&self, key: &NamespacedName) {
         lock(&self.entries).remove(key);
     }
 
-    /// The living connection of a source, if there is one.
+    /// Returns the established connection of a source, if there is one.
     pub fn link(&self, key: &NamespacedName) -> Option<LiveConnection> {
         let entries = lock(&self.entries);
         let state = lock(&entries.get(key)?.state);
@@ -205,14 +208,14 @@ struct ConnectionTask {
     dial: Arc<dyn Dial>,
 }
 
-/// An attempt to connect that ended in time.
+/// Result of an attempt to connect that ended in time.
 type Attempt = Result<Result<Dialled, String>, Panicked>;
 
-/// Why waiting for something ended.
+/// Reason why a wait was interrupted.
 enum Interrupted {
     /// The endpoint was changed.
     Moved,
-    /// Nobody wants the connection any more.
+    /// The connection is no longer needed.
     Forgotten,
 }
 
@@ -230,7 +233,7 @@ impl ConnectionTask {
         }
     }
 
-    /// What came of an attempt, if it ended in time.
+    /// Returns the result of an attempt, or an error if it timed out.
     fn attempted(&self, endpoint: &Endpoint, result: Result<Attempt, Elapsed>) -> Result<Dialled, String> {
         match result {
             Ok(Ok(dialled)) => dialled,
@@ -251,12 +254,12 @@ impl ConnectionTask {
         }
     }
 
-    /// Connects to `endpoint`, again and again, until it is changed.
+    /// Connects to `endpoint`, and reconnects, until it changes.
     async fn keep(&mut self, endpoint: &Endpoint) -> Interrupted {
         let mut pace = ReconnectBackoff::new();
         let dial = Arc::clone(&self.dial);
         loop {
-            // What a server answers is read by libraries, and one of its headers must not end the process.
+            // Libraries parse the server's responses, and a bad header must not end the process.
             let attempt = timeout(ATTEMPT_DEADLINE, isolated(dial.connect(endpoint)));
             let result = tokio::select! {
                 result = attempt => self.attempted(endpoint, result),
@@ -279,7 +282,8 @@ impl ConnectionTask {
                         ended = moved(&mut self.target) => return ended,
                     }
                     tracing::info!(catalog = %self.key, address = %endpoint.address, "connection to registry lost");
-                    // The dead channel must not be handed out; the reconciler hears of what follows.
+                    // The dead channel must not be returned any more; the reconciler is triggered by the next
+                    // state.
                     self.note(endpoint, ConnectionState::Connecting);
                     pace.lost(connected.elapsed());
                 }
@@ -301,17 +305,17 @@ impl ConnectionTask {
         }
     }
 
-    /// Records the state and wakes the reconciler, if it is news.
+    /// Records the state, and triggers the reconciler if it has changed.
     fn publish(&self, endpoint: &Endpoint, next: ConnectionState) {
         if self.note(endpoint, next) {
             (self.wake)(&self.key);
         }
     }
 
-    /// Records the state. Returns whether it is another than before; the same failure again is none.
+    /// Records the state. Returns true if it has changed; the same failure again is no change.
     fn note(&self, endpoint: &Endpoint, next: ConnectionState) -> bool {
         let mut state = lock(&self.state);
-        // `set_endpoint` moved the endpoint while this was on its way: it is about the old one.
+        // `set_endpoint` changed the endpoint meanwhile, so this state is about the old one.
         if self.target.borrow().as_ref() != Some(endpoint) {
             return false;
         }
@@ -333,7 +337,7 @@ async fn moved(target: &mut watch::Receiver<Option<Endpoint>>) -> Interrupted {
     }
 }
 
-/// When to try again: at once after a break, closely while a pod has just become ready, then ever more rarely.
+/// Delays between attempts: none after a break, short while a pod has just become ready, then growing.
 struct ReconnectBackoff {
     started: Instant,
     delay: Duration,
@@ -351,7 +355,8 @@ impl ReconnectBackoff {
         self.started.elapsed() >= GRACE
     }
 
-    /// A connection ended. One that lived long was good; one that broke at once was as good as none.
+    /// Handles the end of a connection. One that lasted long resets the delays; one that broke at once counts
+    /// as a failed attempt.
     fn lost(&mut self, lived: Duration) {
         if lived >= STABLE_AFTER {
             *self = Self::new();

@@ -1,7 +1,7 @@
-//! Which objects of a catalog to make, mend and remove. Pure.
+//! Decides which objects of a catalog are created, corrected and removed. No I/O.
 //!
-//! A changed pod is replaced without an outage: the new one is made beside the old, which goes once the new one is
-//! ready. (Upstream deletes first; the Service then has no pod until the new one is up.)
+//! A changed pod is replaced without an outage: the new one is created beside the old one, which is deleted
+//! once the new one is ready. Upstream deletes first, so its Service has no pod until the new one is up.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -32,29 +32,31 @@ use super::update::{self, Step};
 use crate::object;
 use crate::stores::config_maps::ConfigMapState;
 
-/// After this time a pod that is not ready is mentioned in the status, even if nothing is known to be wrong with it.
+/// Time after which a pod that is not ready is mentioned in the status, even without a known problem.
 pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
 
-/// After this time somebody looks again whether the ConfigMap of a catalog can be had.
+/// Interval of retries to read the ConfigMap of a catalog.
 const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
 
-/// A pod that lived for so long was a good one; its successor comes at once.
+/// Lifetime after which a pod counts as good, so that its successor is created at once.
 const GOOD_LIFE: Duration = Duration::from_secs(600);
-/// Time from a pod to the next one when one that came in place of a dead one died young, too. It doubles.
+/// First pause between pods if the replacement of a dead one soon died, too. It doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// Time that a pod has to start although it is outdated already: who edits a catalog every second has no pod made every second.
+/// Time that an outdated pod gets to start: a user who edits a catalog every second does not cause a pod
+/// every second.
 const OUTDATED_START: Duration = Duration::from_secs(20);
-/// Pods of a ConfigMap that may be outdated one after the other before they have started. The next serves what its node has mounted.
+/// Maximum number of consecutive pods of a ConfigMap that were outdated before they started. The next one
+/// serves whatever its node has mounted.
 const MAX_OUTDATED: u32 = 3;
-/// Time that this one has to start: what others write is no reason to take it away.
+/// Time that this pod gets to start, regardless of further edits.
 const ANY_CONTENT_START: Duration = Duration::from_secs(300);
-/// Longest pause after pods that died young, as kubelets have it for containers.
+/// Longest pause between pods that soon died, the same as a kubelet's for containers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// What an action is for; tells the status how to word its failure.
+/// Purpose of an action; determines the message of its failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
-    /// Image of the spec, as its template says.
+    /// Image of the spec, from its template.
     Image,
     /// Owner of the ConfigMap.
     ConfigMapOwner,
@@ -74,18 +76,18 @@ pub enum Purpose {
     OldPod(String),
 }
 
-/// What deciding found out beside the actions.
+/// Result of `decide` besides the actions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Purpose of each action of the plan, in its order.
     pub purposes: Vec<Purpose>,
-    /// Why the pod does not serve, if it does not and ought to.
+    /// Reason why the pod does not serve although it should.
     pub trouble: Option<String>,
-    /// Why the pod with newer content does not start.
+    /// Reason why the pod with newer content does not start.
     pub update_trouble: Option<String>,
 }
 
-/// Decides what to do for one CatalogSource.
+/// Decides the actions for one CatalogSource.
 pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     let mut draft = Draft::default();
     draft.write_image(observed);
@@ -97,7 +99,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         Source::ConfigMap { name, config } => match &observed.config_map {
             ConfigMapState::Found(version) => {
                 if let Some(patch) = config_map_owner::to_write(&observed.source, name, version) {
-                    // The pod is made for the version that comes of it; the watch tells when it is there.
+                    // The pod is made for the version after this write; the watch reports it.
                     draft.actions.push((Purpose::ConfigMapOwner, patch));
                 } else {
                     let settings = &observed.settings;
@@ -105,7 +107,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
                     draft.serve(observed, &pod, now);
                 }
             }
-            // What was served goes on; a watch tells when there is one again.
+            // The old content is still served; a watch reports a new ConfigMap.
             ConfigMapState::Missing | ConfigMapState::NotNamed => {}
             ConfigMapState::Asked | ConfigMapState::Unread(_) | ConfigMapState::TooMany => {
                 draft.requeue = Requeue::After {
@@ -115,7 +117,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             }
         },
         Source::Address(_) => draft.stop_serving(observed),
-        // A typo in the spec of a running catalog must not take it away: what runs is left as it is.
+        // An invalid spec must not stop a running catalog, so nothing changes.
         Source::Invalid(_) => {}
     }
     let (purposes, actions) = draft.actions.into_iter().unzip();
@@ -148,7 +150,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// The spec is its author's: nothing is written over what has changed meanwhile.
+    /// Writes the image of the template. Users may edit the spec, so a concurrent change is not overwritten.
     fn write_image(&mut self, observed: &Observed) {
         let source = &*observed.source;
         let Some(image) = observed.template.image_to_write(source) else {
@@ -189,7 +191,7 @@ impl Draft {
             );
         }
         let account = build_service_account(source);
-        // An account of that name that is not ours is used as it is, which is what upstream does.
+        // An account of that name that is not ours is used as it is, as upstream does.
         self.settle(
             Purpose::ServiceAccount,
             &account,
@@ -198,7 +200,8 @@ impl Draft {
             |live, wanted| {
                 let guard = Guard {
                     uid: live.metadata.uid.clone(),
-                    // The list of pull secrets is written whole: what others change meanwhile must not be lost.
+                    // The list of pull secrets is written as a whole, so concurrent changes by others must
+                    // not be lost.
                     resource_version: live.metadata.resource_version.clone(),
                 };
                 account::mend(live, wanted).map(|patch| Action::patch(target_of(wanted), patch, guard))
@@ -215,8 +218,8 @@ impl Draft {
         self.settle_pods(observed, pod, now);
     }
 
-    /// Makes `live` what `wanted` says. An object of an earlier CatalogSource of the same name is on its way out; it is
-    /// replaced at once instead of being waited for. An object of somebody else is never touched.
+    /// Makes `live` match `wanted`. An object of an earlier CatalogSource of the same name is about to be
+    /// garbage collected; it is replaced at once. An object of others is never touched.
     fn settle<K>(
         &mut self,
         purpose: Purpose,
@@ -242,7 +245,7 @@ impl Draft {
                 self.actions.push((purpose.clone(), delete));
                 self.actions.push((purpose, create));
             }
-            // The server's refusal names the object, which is what the status has to tell.
+            // The server's refusal names the object, which the status has to report.
             Some((_, Owner::Others)) if exists == Exists::Fail => self.actions.push((purpose, create)),
             Some((_, Owner::Others)) => {}
             Some((live, Owner::Us)) => {
@@ -254,23 +257,24 @@ impl Draft {
 
     fn settle_pods(&mut self, observed: &Observed, wanted: &Pod, now: Timestamp) {
         let (dead, living): (Vec<_>, Vec<_>) = observed.pods.iter().partition(|pod| pod_state::is_dead(pod));
-        // A pod being deleted neither counts nor needs to be deleted again.
+        // A pod that is being deleted neither counts nor is deleted again.
         let living = living
             .into_iter()
             .filter(|pod| pod.metadata.deletion_timestamp.is_none());
         let (mut right, mut wrong): (Vec<_>, Vec<_>) =
             living.partition(|pod| pod_state::matches(pod, wanted));
         right.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
-        // Of those that serve the youngest has the newest content: one that took over, and whose forerunner could not be deleted.
+        // Among ready pods the youngest has the newest content: it took over, and its predecessor could not
+        // be deleted.
         let serving = right.iter().take_while(|pod| pod_state::is_ready(pod)).count();
         if let Some(serving) = right.get_mut(..serving) {
             serving.reverse();
         }
-        // One that is being deleted by force already is not deleted again at each of its changes.
+        // A pod that is already being deleted by force is not deleted again at each of its changes.
         let forced = |pod: &&Arc<Pod>| pod.metadata.deletion_grace_period_seconds == Some(0);
         let kept = right.first();
         let next = successor(&dead, now);
-        // The last of them stays until there is another: it says why it died, and when.
+        // The last one is kept until it has a successor, because it shows the reason and time of its death.
         let remembered = match &next {
             Successor::Later { after, .. } if kept.is_none() => Some(pod_state::name(after)),
             _ => None,
@@ -295,7 +299,7 @@ impl Draft {
             self.delete_pod(pod, 1);
         }
         let replaced = kept.is_some_and(|pod| pod_state::is_ready(pod));
-        // One predecessor stays until its successor serves, also where it is not ready for a moment.
+        // One predecessor is kept until its successor serves, also if it is not ready for a moment.
         wrong.sort_by_key(|pod| (!pod_state::is_ready(pod), Reverse(pod_state::created(pod))));
         let up = wrong.iter().position(|pod| pod_state::is_up(pod));
         let serving = up.filter(|_| !replaced);
@@ -423,7 +427,7 @@ impl Draft {
         self.actions.push((Purpose::OldPod(name.to_owned()), delete));
     }
 
-    /// A source that turned from image to address runs nothing of its own any more.
+    /// Removes the objects of a source that changed from image to address.
     fn stop_serving(&mut self, observed: &Observed) {
         let pods = observed.pods.iter().chain(&observed.update_pods);
         for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
@@ -445,33 +449,33 @@ impl Draft {
     }
 }
 
-/// When the pod after dead ones is made.
+/// Time of the pod after dead ones.
 enum Successor<'a> {
-    /// At once, as the successor of so many that died young one after the other.
+    /// At once, after this many consecutive pods that soon died.
     Now { failures: u32 },
-    /// Later: a node that refuses pods, or a disk that is full, would have them made and refused without end.
+    /// Later. A node that refuses pods, or a full disk, would otherwise cause new pods without end.
     Later {
-        /// The last that died.
+        /// The last dead pod.
         after: &'a Pod,
-        /// From its creation to the next.
+        /// Time between its creation and the next pod.
         pause: Duration,
-        /// What is left of that.
+        /// Remaining time.
         left: Duration,
     },
 }
 
-/// How many pods have been outdated one after the other with this one. That which serves any content ends the row.
+/// Number of consecutive outdated pods including this one. A pod that serves any content ends the sequence.
 fn outdated_with(pod: &Pod) -> u32 {
     let before = pod_state::outdated_before(pod);
     if before < MAX_OUTDATED { before + 1 } else { 0 }
 }
 
-/// The pod that follows so many of a ConfigMap that were outdated before they had started. Where its author never rests, it serves what
-/// there is when it starts, or there would be nothing new ever.
+/// Returns the pod that follows this many outdated ones of a ConfigMap. If its author edits constantly, it
+/// serves the content that exists when it starts; otherwise new content would never be served.
 fn following(observed: &Observed, wanted: &Pod, outdated: u32) -> Pod {
     let mut pod = wanted.clone();
     let annotations = pod.metadata.annotations.get_or_insert_default();
-    // The catalog's own annotations are on its pods.
+    // The catalog's own annotations are copied to its pods.
     annotations.remove(labels::POD_OUTDATED);
     if outdated == 0 || !is_of_config_map(wanted) {
         return pod;
@@ -483,7 +487,7 @@ fn following(observed: &Observed, wanted: &Pod, outdated: u32) -> Pod {
     pod
 }
 
-/// What an outdated pod has left to start; none for one that is up or cannot start.
+/// Remaining time of an outdated pod to start; `None` for one that is up or cannot start.
 fn time_to_start(pod: &Pod, now: Timestamp) -> Option<Duration> {
     if pod_state::is_up(pod) || pod_state::trouble(pod).is_some() {
         return None;
@@ -497,7 +501,8 @@ fn time_to_start(pod: &Pod, now: Timestamp) -> Option<Duration> {
     time.checked_sub(age).filter(|left| !left.is_zero())
 }
 
-/// The first death is repaired at once: nodes are drained. From the second in a row on there are pauses.
+/// The first death is repaired at once, because nodes are drained. From the second consecutive one on there
+/// are pauses.
 fn successor<'a>(dead: &[&'a Arc<Pod>], now: Timestamp) -> Successor<'a> {
     let last = dead.iter().max_by_key(|pod| pod_state::created(pod));
     let Some((last, created)) = last.and_then(|pod| Some((pod, pod_state::created(pod)?))) else {
@@ -526,10 +531,9 @@ fn successor<'a>(dead: &[&'a Arc<Pod>], now: Timestamp) -> Successor<'a> {
     }
 }
 
-/// Whom an object belongs to.
 enum Owner {
     Us,
-    /// An object of our kind and name with another uid: one that was deleted and made again.
+    /// An earlier object of our kind and name with another uid, which was deleted and recreated.
     Namesake,
     Others,
 }
@@ -548,7 +552,7 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
     }
 }
 
-/// Whether one of the object's owners has this uid.
+/// True when one of the object's owners has this uid.
 pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
     object::has_owner(meta.owner_references.iter().flatten(), uid)
 }
@@ -571,7 +575,7 @@ fn target_of<K: Resource<DynamicType = ()>>(object: &K) -> Target {
     )
 }
 
-/// Applies an object of ours that is not the `same` as it is wanted.
+/// Applies an object of ours if it is not the `same` as the wanted one.
 fn applied<K>(same: fn(&K, &K) -> bool) -> impl Fn(&K, &K) -> Option<Action>
 where
     K: Resource<DynamicType = ()> + Serialize,

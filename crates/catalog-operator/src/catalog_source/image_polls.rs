@@ -1,13 +1,13 @@
-//! Polls of registries: which digest is behind the tag of a catalog's image now.
+//! Polls of registries: the current digest behind the tag of a catalog's image.
 //!
 //! # Expected flow
-//! The reconciler says with [`ImagePolls::look`] when a catalog's poll is due and gets what the last one found. One that is due
-//! is asked in a task of its own; the answer wakes the catalog.
+//! The reconciler calls [`ImagePolls::look`] with the due time of a catalog's poll and gets the last result.
+//! A due poll runs in its own task, and its result triggers the catalog.
 //!
 //! # Guarantees
-//! - Of one catalog one poll is under way at a time, and a poll ends within [`DEADLINE`], whatever the registry does.
-//! - Namespaces take turns, and one has no more than its share of the polls that are under way.
-//! - What a catalog's registry is shown are the catalog's own pull secrets.
+//! - A catalog has at most one running poll, and a poll ends within [`DEADLINE`], whatever the registry does.
+//! - Namespaces take turns, and none uses more than its share of the running polls.
+//! - Only the catalog's own pull secrets are sent to its registry.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,21 +23,21 @@ use tokio::time::timeout;
 use super::polling::{Check, Poll};
 use crate::fair_permits::FairPermits;
 
-/// Polls at a time, half of them of one namespace.
+/// Maximum number of running polls; at most half of them are for one namespace.
 const PARALLEL: usize = 4;
-/// How long a poll may take: secrets, tokens and the answer itself.
+/// Time limit of a poll: secrets, tokens and the response itself.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Who knows what is behind a tag.
+/// Source of the digests behind tags.
 #[async_trait]
 pub trait ImageTags: Send + Sync {
-    /// The digest behind the tag of `image`, as the registry tells it to those who have the pull secrets of `catalog`.
+    /// Returns the digest behind the tag of `image`, with the pull secrets of `catalog`.
     async fn digest(&self, image: &str, catalog: &NamespacedName) -> Result<String, String>;
 }
 
 type Wake = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
 
-/// The polls of all catalogs. A clone is a handle.
+/// The polls of all catalogs; clones share the state.
 #[derive(Clone)]
 pub struct ImagePolls {
     entries: Arc<Mutex<BTreeMap<NamespacedName, Entry>>>,
@@ -47,7 +47,7 @@ pub struct ImagePolls {
     started: Timestamp,
 }
 
-/// What is known of a catalog.
+/// Poll state of a catalog.
 struct Entry {
     image: String,
     last: Option<Check>,
@@ -63,7 +63,7 @@ impl Drop for Entry {
 }
 
 impl ImagePolls {
-    /// No polls; `wake` is called with the key of a catalog that was polled.
+    /// Creates an empty set; `wake` is called with the key of a catalog after a poll.
     pub fn new(tags: Arc<dyn ImageTags>, wake: impl Fn(&NamespacedName) + Send + Sync + 'static) -> Self {
         Self {
             entries: Arc::default(),
@@ -74,14 +74,14 @@ impl ImagePolls {
         }
     }
 
-    /// When this process began.
+    /// Start time of this process.
     pub(crate) fn started(&self) -> Timestamp {
         self.started
     }
 
-    /// What the last poll of the catalog found, of this image; begins one that is due.
+    /// Returns the last poll result of the catalog for this image; starts a poll that is due.
     ///
-    /// Must be called within a tokio runtime. Nothing is awaited.
+    /// Must be called within a tokio runtime. Does not wait.
     pub(crate) fn look(&self, key: &NamespacedName, poll: &Poll, now: Timestamp) -> Option<Check> {
         let mut entries = self.lock();
         let entry = entries
@@ -90,7 +90,7 @@ impl ImagePolls {
         if entry.image != poll.image {
             *entry = Entry::of(&poll.image);
         }
-        // One in the future was made by a clock that was wrong.
+        // A result in the future was stored by a wrong clock.
         let was_made = entry
             .last
             .as_ref()
@@ -103,7 +103,7 @@ impl ImagePolls {
         entry.last.clone()
     }
 
-    /// The catalog is gone, or is not polled any more.
+    /// Forgets a catalog that was deleted, or is not polled any more.
     pub(crate) fn forget(&self, key: &NamespacedName) {
         self.lock().remove(key);
     }
@@ -120,7 +120,7 @@ impl ImagePolls {
             at: whole_seconds(clock::now()),
             digest: digest.ok(),
         };
-        // Who has been forgotten meanwhile, or has another image, has ended this task.
+        // Forgetting the catalog, or a change of its image, has aborted this task.
         if let Some(entry) = self.lock().get_mut(&key).filter(|entry| entry.image == image) {
             entry.last = Some(check);
             entry.under_way = None;

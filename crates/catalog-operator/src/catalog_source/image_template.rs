@@ -1,4 +1,4 @@
-//! The image that `olm.catalogImageTemplate` names: the annotation with the cluster's version filled in. Pure.
+//! The image of annotation `olm.catalogImageTemplate`, with the cluster's version filled in. No I/O.
 //!
 //! Rules: `docs/reference/catalogs.md`.
 
@@ -14,34 +14,35 @@ use olm_oci::Reference;
 use olm_runtime::condition::{remove_condition, set_condition, stored_time};
 use olm_runtime::plan::Requeue;
 
-/// How long the cluster's version is believed: no watch tells of an upgrade.
+/// Time for which the cluster's version is used, because no watch reports an upgrade.
 const VERSION_LASTS: Duration = Duration::from_secs(300);
-/// The same while it is not known.
+/// Interval of retries while the version is unknown.
 const VERSION_PAUSE: Duration = Duration::from_secs(60);
-/// Longest text of an annotation in a condition, which the API server bounds; no image is longer.
+/// Maximum length of the annotation in a condition, which the API server limits; no image is longer.
 const MAX_SHOWN: usize = 1024;
-/// What stands in a template instead of a number that is not known.
+/// Replacement for an unknown number in a template.
 const MISSING: &str = "missing";
 
-/// What the annotation comes to.
+/// Result of the annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageTemplate {
-    /// The catalog has none.
+    /// The catalog has no template.
     Absent,
-    /// An image.
+    /// A valid image.
     Resolved(String),
-    /// No image: `spec.image` counts, if there is one.
+    /// No valid image: `spec.image` is used, if set.
     Unresolved {
-        /// The annotation with what is known filled in.
+        /// The annotation with the known values.
         text: String,
-        /// Why that is no image.
+        /// Reason why that is no image.
         message: String,
-        /// Whether it is for want of the cluster's version.
+        /// True when the reason is the unknown version of the cluster.
         version_unknown: bool,
     },
 }
 
-/// Fills the annotation in. `git_version` is the cluster's, such as `v1.34.4`; `None` while it is not known.
+/// Resolves the annotation. `git_version` is the cluster's version, such as `v1.34.4`; `None` while it is
+/// unknown.
 pub fn resolve_template(source: &CatalogSource, git_version: Option<&str>) -> ImageTemplate {
     let Some(template) = template(source) else {
         return ImageTemplate::Absent;
@@ -89,7 +90,7 @@ pub fn resolve_template(source: &CatalogSource, git_version: Option<&str>) -> Im
     }
 }
 
-/// Whether the cluster's version counts for the catalog.
+/// True when the catalog depends on the cluster's version.
 pub(crate) fn needs_version(source: &CatalogSource) -> bool {
     template(source).is_some()
 }
@@ -101,7 +102,7 @@ fn template(source: &CatalogSource) -> Option<&str> {
 }
 
 impl ImageTemplate {
-    /// The image of the catalog, the template's before that of the spec.
+    /// Returns the image of the catalog; the template takes precedence over the spec.
     pub(crate) fn image<'a>(&'a self, source: &'a CatalogSource) -> Option<&'a str> {
         match self {
             Self::Resolved(image) => Some(image),
@@ -109,7 +110,7 @@ impl ImageTemplate {
         }
     }
 
-    /// The image that `spec.image` is to be, if it is another.
+    /// Returns the new image for `spec.image`, if it differs.
     pub(crate) fn image_to_write(&self, source: &CatalogSource) -> Option<&str> {
         match self {
             Self::Resolved(image) if source.spec.image.as_ref() != Some(image) => Some(image),
@@ -117,7 +118,7 @@ impl ImageTemplate {
         }
     }
 
-    /// When the version is looked at again.
+    /// Returns the time of the next version check.
     pub(crate) fn requeue(&self) -> Requeue {
         let delay = match self {
             Self::Absent => return Requeue::AwaitChange,
@@ -133,7 +134,7 @@ impl ImageTemplate {
         }
     }
 
-    /// Brings the conditions of the status up to date.
+    /// Updates the conditions of the status.
     pub(crate) fn tell(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
         let types = [reasons::TEMPLATES_HAVE_RESOLVED, reasons::RESOLVED_IMAGE];
         let (status, reason, messages) = match self {

@@ -1,4 +1,5 @@
-//! Service, ServiceAccount and NetworkPolicies of a catalog, and the names and labels they share with its pod.
+//! Service, ServiceAccount and NetworkPolicies of a catalog, and the names and labels they share with its
+//! pod.
 //!
 //! Rules: `docs/reference/catalogs.md`. All are pure functions of the CatalogSource.
 
@@ -19,14 +20,14 @@ use serde::Serialize;
 use super::account;
 use super::source::is_of_config_map;
 
-/// End of the name of the policy for the catalog's pods.
+/// Suffix of the policy for the catalog's pods.
 pub(crate) const SERVER_POLICY_SUFFIX: &str = "grpc-server";
-/// End of the name of the policy for unpack pods.
+/// Suffix of the policy for unpack pods.
 pub(crate) const UNPACK_POLICY_SUFFIX: &str = "unpack-bundles";
 /// Port every catalog image serves on.
 pub(crate) const GRPC_PORT: i32 = 50051;
 
-/// How a CatalogSource owns an object, as upstream sets the two flags of the reference.
+/// Flags of an owner reference to a CatalogSource, as upstream sets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ownership {
     /// Neither controller nor blocking.
@@ -37,7 +38,6 @@ pub(crate) enum Ownership {
     ControllerAndBlocking,
 }
 
-/// Owner reference to `source`.
 pub(crate) fn owner_reference(source: &CatalogSource, ownership: Ownership) -> OwnerReference {
     let (controller, blocking) = match ownership {
         Ownership::Plain => (false, false),
@@ -54,7 +54,6 @@ pub(crate) fn owner_reference(source: &CatalogSource, ownership: Ownership) -> O
     }
 }
 
-/// Name of the CatalogSource.
 pub(crate) fn name(source: &CatalogSource) -> String {
     source.metadata.name.clone().unwrap_or_default()
 }
@@ -67,7 +66,8 @@ pub(crate) fn catalog_labels(source: &CatalogSource) -> BTreeMap<String, String>
     ])
 }
 
-/// Names of the pull secrets; empty entries are left out. They are for the catalog's image: one made of a ConfigMap has none.
+/// Names of the pull secrets, without empty entries. They are for the catalog's image, so a ConfigMap source
+/// has none.
 pub(crate) fn pull_secrets(source: &CatalogSource) -> Vec<&str> {
     if is_of_config_map(source) {
         return Vec::new();
@@ -89,7 +89,7 @@ pub(crate) fn service_account_name(source: &CatalogSource) -> String {
     }
 }
 
-/// Name of the catalog's Service: dots of the CatalogSource's name are not allowed in it.
+/// Name of the catalog's Service. Dots of the CatalogSource's name are not allowed in it.
 pub(crate) fn service_name(source: &CatalogSource) -> String {
     name(source).replace('.', "-")
 }
@@ -146,7 +146,7 @@ pub(crate) fn build_service(source: &CatalogSource) -> Service {
             ports: Some(vec![ServicePort {
                 name: Some("grpc".to_owned()),
                 port: GRPC_PORT,
-                // Stated because it is part of the key by which the server merges ports.
+                // Explicit, because it is part of the key by which the server merges ports.
                 protocol: Some("TCP".to_owned()),
                 target_port: Some(IntOrString::Int(GRPC_PORT)),
                 ..ServicePort::default()
@@ -158,8 +158,8 @@ pub(crate) fn build_service(source: &CatalogSource) -> Service {
     }
 }
 
-/// The part of the Service spec that upstream hashes, in the field order of its Go struct: with it a Service that
-/// upstream made is recognised and kept.
+/// Hash of the part of the Service spec that upstream hashes, in the field order of its Go struct. So a
+/// Service of upstream's is recognised and kept.
 fn service_hash(source: &CatalogSource) -> String {
     #[derive(Serialize)]
     struct HashedPort {
@@ -181,12 +181,13 @@ fn service_hash(source: &CatalogSource) -> String {
         }],
         selector: catalog_labels(source),
     };
-    // Serializing plain structs cannot fail.
+    // Plain structs always serialize.
     hash::hash_with_newline(&hashed).unwrap_or_default()
 }
 
-/// Policy of the catalog's pods: anyone may call the registry port, the pods call nobody. A pod that looks for newer content is no
-/// pod of the Service, and has the catalog's label empty; those of other catalogs in the namespace have the same policy.
+/// Policy of the catalog's pods: anyone may call the registry port, and the pods have no egress. A pod that
+/// looks for newer content is not in the Service, and its catalog label is empty. Those of other catalogs in
+/// the namespace have the same policy.
 pub(crate) fn build_server_policy(source: &CatalogSource) -> NetworkPolicy {
     policy(
         source,
@@ -198,7 +199,7 @@ pub(crate) fn build_server_policy(source: &CatalogSource) -> NetworkPolicy {
                 ports: Some(vec![policy_port(GRPC_PORT, "TCP")]),
                 from: None,
             }]),
-            // Stated, not absent: only so does applying it take away a rule that somebody added.
+            // Explicit, not absent, so that an apply removes a rule that others added.
             egress: Some(Vec::new()),
         },
     )
@@ -224,7 +225,7 @@ fn pod_selector(source: &CatalogSource) -> LabelSelector {
     }
 }
 
-/// Policy of bundle unpack pods: nobody calls them, they may call everything.
+/// Policy of bundle unpack pods: no ingress, and unrestricted egress.
 pub(crate) fn build_unpack_policy(source: &CatalogSource) -> NetworkPolicy {
     let dns = [(53, "TCP"), (53, "UDP"), (5353, "TCP"), (5353, "UDP")];
     policy(
@@ -280,7 +281,7 @@ fn policy_port(port: i32, protocol: &str) -> NetworkPolicyPort {
     }
 }
 
-/// Whether the policy is as it is wanted.
+/// True when the policy matches the wanted one.
 pub(crate) fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
     let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else {
         return false;
@@ -292,7 +293,8 @@ pub(crate) fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool 
         && live.egress.as_deref().unwrap_or_default() == wanted.egress.as_deref().unwrap_or_default()
 }
 
-/// Whether the Service is as it is wanted. Ports that others add are theirs; the selector is one value to the server.
+/// True when the Service matches the wanted one. Additional ports of others are allowed; the server treats
+/// the selector as one value.
 pub(crate) fn same_service(live: &Service, wanted: &Service) -> bool {
     let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else {
         return false;

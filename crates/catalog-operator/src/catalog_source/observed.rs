@@ -1,4 +1,4 @@
-//! Everything read for one CatalogSource. All of it comes from stores.
+//! Input of decisions about one CatalogSource, all from stores.
 
 use std::sync::Arc;
 
@@ -13,33 +13,33 @@ use super::polling::Poll;
 use super::source::Source;
 use crate::stores::config_maps::ConfigMapState;
 
-/// Facts about one CatalogSource.
+/// Input of decisions about one CatalogSource.
 #[derive(Debug, Clone)]
 pub struct Observed {
     /// The object.
     pub source: Arc<CatalogSource>,
-    /// What its annotation says the image is.
+    /// Image from its template annotation.
     pub template: ImageTemplate,
-    /// What its spec asks for, with that image.
+    /// Parsed spec, with that image.
     pub parsed: Source,
-    /// What its pod depends on besides.
+    /// Further settings of its pod.
     pub settings: PodSettings,
-    /// ServiceAccount under the catalog's name, if it is one of ours.
+    /// ServiceAccount with the catalog's name, if it is ours.
     pub service_account: Option<Arc<ServiceAccount>>,
-    /// Service under the catalog's name, if it is one of ours.
+    /// Service with the catalog's name, if it is ours.
     pub service: Option<Arc<Service>>,
     /// Policy of the catalog's pods.
     pub server_policy: Option<Arc<NetworkPolicy>>,
     /// Policy of unpack pods.
     pub unpack_policy: Option<Arc<NetworkPolicy>>,
-    /// Pods that carry the catalog's label and belong to this very object, sorted by name.
+    /// Pods with the catalog's label that belong to exactly this object, sorted by name.
     pub pods: Vec<Arc<Pod>>,
-    /// Its other pods: they look for a newer image and do not serve yet, or have lost the label by which they did.
+    /// Its other pods: they look for a newer image and do not serve yet, or have lost the serving label.
     pub update_pods: Vec<Arc<Pod>>,
-    /// What is known of newer content; `None` for a catalog that is not polled.
+    /// Poll state; `None` for a catalog that is not polled.
     pub poll: Option<Poll>,
     /// State of the connection to the server.
     pub connection: ConnectionState,
-    /// The ConfigMap that the catalog is made of.
+    /// The ConfigMap of the catalog.
     pub config_map: ConfigMapState,
 }

@@ -1,9 +1,9 @@
-//! The pod that serves a catalog: a pure function of the CatalogSource, of a few settings, and of the ConfigMap's content if
-//! it is made of one.
+//! The pod that serves a catalog: a pure function of the CatalogSource, of a few settings and, for a
+//! ConfigMap source, of the ConfigMap's content.
 //!
-//! Rules: `docs/reference/catalogs.md`. Two knowing differences from upstream, both in `docs/decisions`: the probes run
-//! every second without an initial delay, and the pod's pull secrets come from its ServiceAccount at admission, so that
-//! secrets which others add to that account do not restart the pod.
+//! Rules: `docs/reference/catalogs.md`. Two differences from upstream are deliberate, both in
+//! `docs/decisions`. The probes run every second without an initial delay. The pod's pull secrets come from
+//! its ServiceAccount at admission, so that secrets which others add to that account do not restart the pod.
 
 use std::collections::BTreeMap;
 
@@ -23,32 +23,33 @@ use crate::stores::config_maps::Version;
 
 /// Name of the container that serves the catalog.
 pub(crate) const SERVER_CONTAINER: &str = "registry-server";
-/// Name of that container where the catalog is made of a ConfigMap.
+/// Name of that container for a ConfigMap source.
 const CONFIG_MAP_SERVER_CONTAINER: &str = "configmap-registry-server";
-/// Name of the container that copies the content out of the catalog's image.
+/// Name of the container that copies the content from the catalog's image.
 pub(crate) const EXTRACT_CONTAINER: &str = "extract-content";
 const UTILITIES: &str = "utilities";
 const CONTENT: &str = "catalog-content";
 const EXTRACTED: &str = "/extracted-catalog";
 const CONFIG_MAP: &str = "configmap";
-/// Argument of its server: nothing but this content is served.
+/// Argument of its server: only this content is served.
 const CONTENT_HASH: &str = "--content-hash=";
 const MOUNTED: &str = "/configmap";
 
-/// What a catalog pod depends on besides its CatalogSource.
+/// Settings of a catalog pod besides its CatalogSource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodSettings {
-    /// Image with `/bin/opm`, for catalogs whose content is copied out of their image, or is a ConfigMap.
+    /// Image with `/bin/opm`, for catalogs whose content is copied from their image, or is in a ConfigMap.
     pub opm_image: String,
     /// Image with `/bin/copy-content`.
     pub util_image: String,
-    /// User of restricted pods; none leaves the image's own.
+    /// User of restricted pods; `None` keeps the image's own.
     pub user_id: Option<i64>,
-    /// The namespace enforces the `restricted` pod security level.
+    /// True when the namespace enforces the `restricted` pod security level.
     pub namespace_restricted: bool,
 }
 
-/// Builds the pod for an image source, `hash` label included. The name is left to the server (`generateName`).
+/// Builds the pod for an image source, including the `hash` label. The server generates the name
+/// (`generateName`).
 pub(crate) fn build_pod(
     source: &CatalogSource,
     image: &str,
@@ -62,8 +63,8 @@ pub(crate) fn build_pod(
     pod_of(spec, source, config, settings)
 }
 
-/// Builds the pod that serves the ConfigMap `name` as it is in `version`. Another `resourceVersion` alone needs no other pod:
-/// the label tells for which one it was made.
+/// Builds the pod that serves the content of ConfigMap `name` in `version`. Another `resourceVersion` alone
+/// needs no other pod; the label contains the one it was made for.
 pub(crate) fn build_config_map_pod(
     source: &CatalogSource,
     name: &str,
@@ -80,8 +81,8 @@ pub(crate) fn build_config_map_pod(
     pod
 }
 
-/// Has the pod of a ConfigMap serve whatever content its node has mounted. It is never taken for the pod of some version, so that
-/// one follows as soon as a version stays.
+/// Makes the pod of a ConfigMap serve whatever content its node has mounted. It never counts as the pod of a
+/// certain version, so a successor follows as soon as a version is stable.
 pub(crate) fn accept_any_content(pod: &mut Pod, source: &CatalogSource) {
     let Some(spec) = &mut pod.spec else { return };
     for args in spec
@@ -96,14 +97,15 @@ pub(crate) fn accept_any_content(pod: &mut Pod, source: &CatalogSource) {
     labels.insert(labels::POD_SPEC_HASH.to_owned(), hash);
 }
 
-/// Whether a pod serves a ConfigMap.
+/// True when a pod serves a ConfigMap.
 pub(crate) fn is_of_config_map(pod: &Pod) -> bool {
     let labels = pod.metadata.labels.as_ref();
     labels.is_some_and(|labels| labels.contains_key(labels::CONFIG_MAP_RESOURCE_VERSION))
 }
 
 fn pod_of(mut spec: PodSpec, source: &CatalogSource, config: &PodConfig, settings: &PodSettings) -> Pod {
-    // For its pull secrets alone: who may write CatalogSources names the account, and must not get its token.
+    // Only for its pull secrets: users who can write CatalogSources choose the account, and must not get its
+    // token.
     spec.service_account_name = Some(super::objects::service_account_name(source));
     spec.automount_service_account_token = Some(false);
     override_spec(&mut spec, source, config);
@@ -126,14 +128,14 @@ fn pod_of(mut spec: PodSpec, source: &CatalogSource, config: &PodConfig, setting
     }
 }
 
-/// Hash of everything that, when changed, must replace the pod: its spec and the pull secrets, which reach the pod
+/// Hash of everything whose change replaces the pod: its spec and the pull secrets, which the pod gets
 /// through its ServiceAccount.
 fn pod_hash(spec: &PodSpec, source: &CatalogSource) -> String {
-    // Serializing plain structs cannot fail.
+    // Plain structs always serialize.
     hash::hash_with_newline(&(spec, super::objects::pull_secrets(source))).unwrap_or_default()
 }
 
-/// Annotations of a CatalogSource that would say something else on its pods: what kubectl keeps for itself, and our own notes.
+/// Annotations of a CatalogSource that are not copied to its pods: kubectl's own, and OLM's notes.
 const NOT_COPIED: [&str; 4] = [
     labels::LAST_APPLIED_CONFIGURATION,
     labels::IMAGE_DIGEST,
@@ -141,7 +143,7 @@ const NOT_COPIED: [&str; 4] = [
     labels::POD_OUTDATED,
 ];
 
-/// The annotations of the CatalogSource as its pods have them.
+/// Returns the annotations of the CatalogSource for its pods.
 fn pod_annotations(source: &CatalogSource) -> BTreeMap<String, String> {
     let mut annotations = source.metadata.annotations.clone().unwrap_or_default();
     annotations.retain(|key, _| !NOT_COPIED.contains(&key.as_str()));
@@ -211,8 +213,8 @@ fn extracting_spec(image: &str, extract: &ExtractContentConfig, settings: &PodSe
     }
 }
 
-/// Only the keys that make a catalog are mounted, so that nobody learns of another by a message of the server. One that is
-/// missing is for the server to tell.
+/// Only the keys of a catalog are mounted, so that messages of the server do not reveal others. The server
+/// reports a missing one.
 fn config_map_spec(name: &str, version: &Version, settings: &PodSettings) -> PodSpec {
     let mut server = server_container(&settings.opm_image, true);
     CONFIG_MAP_SERVER_CONTAINER.clone_into(&mut server.name);
@@ -220,7 +222,7 @@ fn config_map_spec(name: &str, version: &Version, settings: &PodSettings) -> Pod
     server.args = Some(vec![
         "serve-configmap".to_owned(),
         MOUNTED.to_owned(),
-        // A node may have mounted an older version, and brings the present one later.
+        // A node may have mounted an older version, and updates it later.
         format!("{CONTENT_HASH}{}", version.content_hash),
     ]);
     server.volume_mounts = Some(vec![VolumeMount {
@@ -288,7 +290,7 @@ fn server_container(image: &str, read_only_root: bool) -> Container {
     }
 }
 
-/// What upstream asks of a node for each container of its pods.
+/// Resource requests for each container of catalog pods, the same as upstream's.
 pub(crate) fn small_requests() -> ResourceRequirements {
     ResourceRequirements {
         requests: Some(BTreeMap::from([
@@ -312,7 +314,7 @@ fn grpc_probe(failure_threshold: i32) -> Probe {
     }
 }
 
-/// A digest never changes its content, so a node that has it need not ask again.
+/// The content behind a digest never changes, so a node that has it need not pull again.
 pub(crate) fn pull_policy(image: &str) -> &'static str {
     if image.contains('@') {
         "IfNotPresent"
@@ -397,7 +399,7 @@ fn restrict(spec: &mut PodSpec, user_id: Option<i64>) {
     }
 }
 
-/// What the level `restricted` asks of a pod. Without a user the images' own have to be no root.
+/// Security context of a pod at level `restricted`. Without a user, the images' own user must not be root.
 pub(crate) fn restricted_pod(user_id: Option<i64>) -> PodSecurityContext {
     PodSecurityContext {
         seccomp_profile: Some(SeccompProfile {
@@ -410,7 +412,7 @@ pub(crate) fn restricted_pod(user_id: Option<i64>) -> PodSecurityContext {
     }
 }
 
-/// What it asks of each container.
+/// Sets the restrictions of that level in a container.
 pub(crate) fn restrict_container(context: &mut SecurityContext) {
     context.allow_privilege_escalation = Some(false);
     context.capabilities = Some(Capabilities {
@@ -419,8 +421,8 @@ pub(crate) fn restrict_container(context: &mut SecurityContext) {
     });
 }
 
-/// A quantity in the binary form the Go runtime reads: the largest of `Ki`, `Mi`, `Gi`… that divides it. Text that is no
-/// quantity is passed on as it is (the CRD's schema refuses it before).
+/// Returns a quantity in the binary form of the Go runtime: with the largest of `Ki`, `Mi`, `Gi`… that
+/// divides it. Invalid text is returned unchanged (the CRD's schema refuses it earlier).
 fn binary_quantity(text: &str) -> String {
     let Some(bytes) = quantity_bytes(text) else {
         return text.to_owned();
@@ -464,7 +466,7 @@ fn quantity_bytes(text: &str) -> Option<u128> {
     } else {
         fraction.parse().ok()?
     };
-    // Part of a byte counts as a byte, as Kubernetes rounds.
+    // A fraction of a byte is rounded up, as Kubernetes does.
     let fraction_bytes = fraction.checked_mul(unit)?.div_ceil(scale);
     whole.checked_mul(unit)?.checked_add(fraction_bytes)
 }

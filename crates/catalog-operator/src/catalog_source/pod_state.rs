@@ -1,4 +1,4 @@
-//! What a catalog's pods say about themselves: which serves, which is dead, which waits and for what.
+//! State of a catalog's pods: which one serves, is dead, or waits, and the reason.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use olm_api::pod::{is_pull_failure, pull_cause, why_unscheduled};
 
 use super::pod::{EXTRACT_CONTAINER, SERVER_CONTAINER};
 
-/// What a container waits for between two ends.
+/// Reason of a container that waits for its next restart.
 const BACK_OFF: &str = "CrashLoopBackOff";
 
-/// Waiting reasons that need somebody's attention; the others pass by themselves.
+/// Waiting reasons that need a user's attention; the others are temporary.
 const TROUBLES: [&str; 9] = [
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -26,29 +26,28 @@ const TROUBLES: [&str; 9] = [
     "RunContainerError",
 ];
 
-/// Time after its deletion was to be over before a pod is deleted by force: its node is lost.
+/// Time after the end of a deletion's grace period until a pod is deleted by force, because its node is lost.
 const LONGEST_END: Duration = Duration::from_secs(30);
 
-/// How a dead pod goes.
+/// End of a dead pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is being deleted, and has so long for it.
+    /// It is being deleted, and has this much time left.
     ByItself { within: Duration },
     /// It has to be deleted; 0 is by force.
     Deleted { grace_seconds: u32 },
 }
 
-/// Name of the pod.
 pub(crate) fn name(pod: &Pod) -> &str {
     pod.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Whether the pod's Ready condition holds and it is not being deleted.
+/// True when the pod's condition Ready is true and it is not being deleted.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && has_condition(pod, "Ready", "True")
 }
 
-/// Whether the pod serves, or its servers have come up and it may serve again in a moment.
+/// True when the pod serves, or its servers have started and it may serve again in a moment.
 pub(crate) fn is_up(pod: &Pod) -> bool {
     let containers = pod
         .status
@@ -60,19 +59,20 @@ pub(crate) fn is_up(pod: &Pod) -> bool {
     is_ready(pod) || started.peek().is_some() && started.all(|started| started)
 }
 
-/// Whether the pod will never serve (again): about to be evicted, or ended.
+/// True when the pod will never serve (again): about to be evicted, or ended.
 pub(crate) fn is_dead(pod: &Pod) -> bool {
     has_condition(pod, "DisruptionTarget", "True") || has_ended(pod)
 }
 
-/// Whether its containers have ended for good.
+/// True when its containers have terminated for good.
 pub(crate) fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Failed" | "Succeeded"))
 }
 
-/// How a dead pod goes: a moment after its deletion by itself, unless its node is lost; one that has ended by force, and one that is about to
-/// be evicted, and still runs, as all do.
+/// Returns the end of a dead pod. One that is being deleted disappears by itself, unless its node is lost.
+/// One that has ended is deleted by force. One that is about to be evicted still runs, so it is deleted
+/// normally.
 pub(crate) fn end_of(pod: &Pod, now: Timestamp) -> End {
     let Some(Time(over)) = pod.metadata.deletion_timestamp else {
         let grace_seconds = u32::from(!has_ended(pod));
@@ -85,7 +85,7 @@ pub(crate) fn end_of(pod: &Pod, now: Timestamp) -> End {
     }
 }
 
-/// How many pods died young one after the other before this one.
+/// Number of consecutive pods before this one that soon died.
 pub(crate) fn failures_before(pod: &Pod) -> u32 {
     let annotations = pod.metadata.annotations.as_ref();
     annotations
@@ -94,7 +94,7 @@ pub(crate) fn failures_before(pod: &Pod) -> u32 {
         .unwrap_or(0)
 }
 
-/// How many pods were outdated one after the other before they had started, before this one.
+/// Number of consecutive pods before this one that were outdated before they started.
 pub(crate) fn outdated_before(pod: &Pod) -> u32 {
     let annotations = pod.metadata.annotations.as_ref();
     annotations
@@ -103,7 +103,7 @@ pub(crate) fn outdated_before(pod: &Pod) -> u32 {
         .unwrap_or(0)
 }
 
-/// Why a dead pod died, as far as it says: a node that refuses a pod says so here.
+/// Returns the reason of a pod's death, if known: a node that refuses a pod reports it here.
 pub(crate) fn last_words(pod: &Pod) -> String {
     let status = pod.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref());
@@ -125,8 +125,8 @@ fn conditions(pod: &Pod) -> impl Iterator<Item = &k8s_openapi::api::core::v1::Po
         .flat_map(|status| status.conditions.iter().flatten())
 }
 
-/// Whether `pod` is one that `wanted` would give: same images in the same containers, same spec hash. Containers that others add to
-/// every pod are theirs.
+/// True when `pod` could be made from `wanted`: same images in the same containers, same spec hash.
+/// Containers that others inject are ignored.
 pub(crate) fn matches(pod: &Pod, wanted: &Pod) -> bool {
     let image = |name: &str| containers(pod).find(|(found, _)| *found == name);
     let has_ours = containers(wanted).all(|ours| image(ours.0) == Some(ours));
@@ -137,21 +137,22 @@ fn spec_hash(pod: &Pod) -> Option<&String> {
     pod.metadata.labels.as_ref()?.get(labels::POD_SPEC_HASH)
 }
 
-/// Name and image of each container, those that prepare the pod included.
+/// Returns name and image of each container, including init containers.
 fn containers(pod: &Pod) -> impl Iterator<Item = (&str, Option<&str>)> {
     let spec = pod.spec.iter();
     let all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
     all.map(|container| (container.name.as_str(), container.image.as_deref()))
 }
 
-/// Whether the content was copied out of the catalog's image when the pod began: a server that is started again has no other.
+/// True when the content was copied from the catalog's image when the pod started: a restarted server has the
+/// same content.
 pub(crate) fn is_extracted(pod: &Pod) -> bool {
     containers(pod).any(|(name, _)| name == EXTRACT_CONTAINER)
 }
 
-/// Why the pod does not get ready, if it is something that does not pass by itself.
+/// Returns the reason why the pod does not become ready, if it is not temporary.
 ///
-/// The text stays the same while the kubelet alternates between trying and backing off.
+/// The text does not change while the kubelet alternates between attempts and back-off.
 pub(crate) fn trouble(pod: &Pod) -> Option<String> {
     if let Some(why) = why_unscheduled(pod) {
         return Some(format!("pod {} cannot be scheduled: {why}", name(pod)));
@@ -191,8 +192,8 @@ fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
     })
 }
 
-/// How a container ended that ends again and again: also while it is being tried once more, until it is up. What a catalog says
-/// of itself is read by resolution, which is not to run anew for each attempt.
+/// Returns the last termination of a container that terminates repeatedly, also during another attempt, until
+/// it is up. Resolution reads the catalog's message, and must not run for each attempt.
 fn keeps_ending(container: &ContainerStatus) -> Option<ContainerStateTerminated> {
     let state = container.state.clone().unwrap_or_default();
     let waiting = state.waiting.and_then(|waiting| waiting.reason);
@@ -208,7 +209,7 @@ fn keeps_ending(container: &ContainerStatus) -> Option<ContainerStateTerminated>
     ended.or_else(|| is_backing_off.then(ContainerStateTerminated::default))
 }
 
-/// A crashed server's last words; what came before is its log.
+/// Returns the last line of a crashed server's output; the rest is its log.
 fn last_line(text: &str) -> &str {
     text.lines()
         .rev()
@@ -216,7 +217,7 @@ fn last_line(text: &str) -> &str {
         .unwrap_or("no output")
 }
 
-/// The image that runs in the pod, as its node has it: of the container whose image the catalog is.
+/// Returns the image ID that the node reports, of the container that has the catalog's image.
 pub(crate) fn image_id(pod: &Pod) -> Option<&str> {
     let status = pod.status.as_ref()?;
     let extracting = status.init_container_statuses.iter().flatten();
@@ -230,29 +231,28 @@ pub(crate) fn image_id(pod: &Pod) -> Option<&str> {
         .find(|id| !id.is_empty())
 }
 
-/// Whether the pod has the image with this digest, as far as its node or whoever made it says.
+/// True when the pod has the image with this digest, according to its node or its creator.
 pub(crate) fn has_digest(pod: &Pod, digest: &str) -> bool {
     pulled_digest(pod) == Some(digest) || made_for(pod) == Some(digest)
 }
 
-/// The digest by which its node has pulled the image.
+/// Digest of the image that its node has pulled.
 pub(crate) fn pulled_digest(pod: &Pod) -> Option<&str> {
     let (_, pulled) = image_id(pod)?.rsplit_once('@')?;
     Some(pulled)
 }
 
-/// The digest that was behind the tag when a poll had the pod made.
+/// Digest behind the tag when a poll caused the pod.
 pub(crate) fn made_for(pod: &Pod) -> Option<&str> {
     let annotations = pod.metadata.annotations.as_ref()?;
     annotations.get(labels::IMAGE_DIGEST).map(String::as_str)
 }
 
-/// When the pod was created.
 pub(crate) fn created(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }
 
-/// Since when the pod is not ready.
+/// Time since the pod is not ready.
 pub(crate) fn not_ready_since(pod: &Pod) -> Option<Timestamp> {
     let lost = conditions(pod).find(|condition| condition.type_ == "Ready" && condition.status != "True");
     let lost = lost

@@ -1,4 +1,4 @@
-//! When the registry of a catalog's image is asked for newer content. Pure.
+//! Times of the polls of a catalog's image. No I/O.
 //!
 //! Rules: `docs/reference/catalogs.md`.
 
@@ -14,53 +14,54 @@ use olm_runtime::plan::Requeue;
 
 use super::source::Source;
 
-/// Interval of a catalog whose own cannot be understood.
+/// Interval of a catalog with an invalid one.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15 * 60);
-/// Shortest interval: a registry is asked, and perhaps a pod made, each time.
+/// Shortest interval, because each poll sends requests to a registry, and may create a pod.
 pub(crate) const SHORTEST_INTERVAL: Duration = Duration::from_secs(30);
-/// Longest interval: a hundred years are never.
+/// Longest interval: a hundred years, which is never.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// Longest time that is added to an interval, so that catalogs which were made together are not polled together.
+/// Limit of the random addition to an interval, so that catalogs that were created together are not polled
+/// together.
 const LONGEST_SPREAD: Duration = Duration::from_secs(300);
-/// Longest time until it is looked again whether a poll is due.
+/// Longest time until the next check whether a poll is due.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-/// When it is looked again where a poll is due and nothing came of it yet.
+/// Interval of the checks while a due poll has no result yet.
 const OVERDUE_PAUSE: Duration = Duration::from_secs(60);
 
-/// What polling knows of a catalog.
+/// Poll state of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poll {
-    /// The image that is asked for.
+    /// The image to poll.
     pub image: String,
-    /// When the next poll is due, in whole seconds.
+    /// Time of the next poll, in whole seconds.
     pub due: Timestamp,
     /// The last poll of this process.
     pub check: Option<Check>,
 }
 
-/// What came of a poll.
+/// Result of a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// When, in whole seconds.
+    /// Time, in whole seconds.
     pub at: Timestamp,
-    /// The digest behind the tag; `None` where the registry did not tell it to us.
+    /// The digest behind the tag; `None` if the registry did not return it.
     pub digest: Option<String>,
 }
 
-/// When a catalog is to be polled next; `None` for one that is not polled. `started` is when this process began: what was due
-/// before is spread from then on.
+/// Returns the next poll of a catalog; `None` if it is not polled. `started` is the start time of this
+/// process: overdue polls are spread from then on.
 pub fn schedule(source: &CatalogSource, parsed: &Source, started: Timestamp, now: Timestamp) -> Option<Poll> {
     let Source::Image { image, .. } = parsed else {
         return None;
     };
     let poll = registry_poll(source)?;
-    // What is named by its digest never changes.
+    // The content behind a digest never changes.
     image
         .parse::<Reference>()
         .ok()
         .filter(|reference| reference.digest().is_none())?;
     let interval = interval(poll);
-    // A clock that was wrong must not end polling: ours when we began, or that of the API server.
+    // A wrong clock must not end polling: ours at the start, or that of the API server.
     let is_past = |time: &Timestamp| *time <= later(now, interval);
     let created = source.metadata.creation_timestamp.as_ref().map(|time| {
         if is_past(&time.0) {
@@ -86,7 +87,7 @@ pub fn schedule(source: &CatalogSource, parsed: &Source, started: Timestamp, now
     })
 }
 
-/// What is wrong with the interval of a catalog, in upstream's words.
+/// Returns the error in the interval of a catalog, with upstream's text.
 pub(crate) fn interval_error(source: &CatalogSource) -> Option<String> {
     let error = parse_signed(text(registry_poll(source)?)).err()?;
     Some(format!(
@@ -95,12 +96,12 @@ pub(crate) fn interval_error(source: &CatalogSource) -> Option<String> {
 }
 
 impl Poll {
-    /// Whether it is time.
+    /// True when the poll is due.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.due <= now
     }
 
-    /// The last poll, if the status does not tell of it yet: what follows from it is done once.
+    /// Returns the last poll, if the status does not contain it yet: its consequences happen once.
     pub(crate) fn news(&self, source: &CatalogSource) -> Option<&Check> {
         let status = source.status.as_ref();
         let told = status.and_then(|status| status.latest_image_registry_poll.as_ref());
@@ -109,7 +110,7 @@ impl Poll {
             .filter(|check| told.is_none_or(|told| told.0 != check.at))
     }
 
-    /// When to look again.
+    /// Returns the time of the next check.
     pub(crate) fn requeue(&self, now: Timestamp) -> Requeue {
         let left = Duration::try_from(self.due.duration_since(now)).unwrap_or_default();
         Requeue::After {
@@ -131,7 +132,7 @@ fn text(poll: &RegistryPoll) -> &str {
     poll.interval.as_deref().unwrap_or_default()
 }
 
-/// In whole seconds.
+/// Returns the interval in whole seconds.
 fn interval(poll: &RegistryPoll) -> Duration {
     let interval = match parse_signed(text(poll)) {
         Ok(Signed::Forward(interval)) => interval,
@@ -142,7 +143,7 @@ fn interval(poll: &RegistryPoll) -> Duration {
     Duration::from_secs(bounded.as_secs())
 }
 
-/// Up to a tenth of the interval, always the same for a catalog.
+/// Up to a tenth of the interval, constant for a catalog.
 fn spread(source: &CatalogSource, interval: Duration) -> Duration {
     let mut hasher = DefaultHasher::new();
     source.metadata.uid.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! What a CatalogSource's spec asks for, or why it cannot be served.
+//! Parses a CatalogSource's spec.
 //!
 //! Rules: `docs/reference/catalogs.md`.
 
@@ -12,28 +12,28 @@ use olm_api::v1alpha1::{
     CatalogSource, ExtractContentConfig, GrpcPodConfig, SecurityContextConfig, SourceType,
 };
 
-/// How the content of a CatalogSource is reached.
+/// Source of the content of a CatalogSource.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
-    /// A pod runs this image. With `address` set that is talked to instead, as upstream does.
+    /// A pod runs this image. With `address`, that is used instead of the pod, as upstream does.
     Image {
         /// Catalog image.
         image: String,
-        /// `host:port` that wins over the pod's Service.
+        /// `host:port` that takes precedence over the pod's Service.
         address: Option<String>,
-        /// What the spec says about the pod.
+        /// Settings of the pod from the spec.
         config: Box<PodConfig>,
     },
-    /// A pod serves what this ConfigMap of the catalog's namespace holds.
+    /// A pod serves the content of this ConfigMap of the catalog's namespace.
     ConfigMap {
         /// Its name.
         name: String,
-        /// What the spec says about the pod.
+        /// Settings of the pod from the spec.
         config: Box<PodConfig>,
     },
-    /// Somebody else runs the server at this `host:port`.
+    /// An external server at this `host:port`.
     Address(String),
-    /// The spec is wrong; the text says how.
+    /// The spec is invalid, with the error.
     Invalid(String),
 }
 
@@ -48,20 +48,20 @@ pub struct PodConfig {
     pub affinity: Option<Affinity>,
     /// PriorityClass; may be empty.
     pub priority_class_name: Option<String>,
-    /// Security context wanted, instead of what the namespace suggests.
+    /// Security context from the spec, instead of the namespace's default.
     pub security: Option<SecurityContextConfig>,
-    /// Memory the server is to keep to.
+    /// Memory target of the server.
     pub memory_target: Option<Quantity>,
-    /// Copy the content out of the image.
+    /// Copies the content from the image.
     pub extract: Option<ExtractContentConfig>,
 }
 
-/// Reads the source out of a spec.
+/// Parses the source in a spec.
 pub fn parse_source(source: &CatalogSource) -> Source {
     parse_with_image(source, source.spec.image.as_deref())
 }
 
-/// The same with another image than the spec's.
+/// Parses the spec with another image.
 pub(crate) fn parse_with_image(source: &CatalogSource, image: Option<&str>) -> Source {
     let source_type = &source.spec.source_type;
     match source_type {
@@ -71,7 +71,7 @@ pub(crate) fn parse_with_image(source: &CatalogSource, image: Option<&str>) -> S
     }
 }
 
-/// Whether the catalog is made of a ConfigMap, or would be if its spec were right.
+/// True for a ConfigMap source, even with an invalid spec.
 pub(crate) fn is_of_config_map(source: &CatalogSource) -> bool {
     matches!(
         source.spec.source_type,
@@ -88,7 +88,7 @@ fn parse_config_map(source: &CatalogSource) -> Source {
         ));
     };
     if !is_dns1123_subdomain(&name) {
-        // It becomes part of a request, which others than such names would make another one.
+        // The name becomes part of a request path, which other characters would change.
         return Source::Invalid(format!(
             "configmap name invalid: {name:?} is no name of a ConfigMap"
         ));

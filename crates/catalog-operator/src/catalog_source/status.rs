@@ -1,8 +1,8 @@
-//! What a CatalogSource's status says after a round. Pure.
+//! The status of a CatalogSource after a reconcile. No I/O.
 //!
-//! At rest and while things go well the status has upstream's fields and no more. A text appears when something is
-//! wrong, and names the object that is waited for. A start writes the status twice: once when the objects are made,
-//! with state `CONNECTING`, once when the server answers, with `READY`; the states between are not written.
+//! In the normal case the status has exactly upstream's fields. A message appears when there is a problem,
+//! and names the object that is waited for. A start writes the status twice: with state `CONNECTING` when the
+//! objects are created, and with `READY` when the server responds. States in between are not written.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -24,7 +24,7 @@ use super::source::Source;
 use super::update::polled_at;
 use crate::stores::config_maps::{ConfigMapState, MAX_WATCHED};
 
-/// The whole status, built from the present one.
+/// Returns the complete status, based on the current one.
 pub fn compose(
     observed: &Observed,
     verdict: &Verdict,
@@ -35,7 +35,7 @@ pub fn compose(
     let is_owning = verdict.purposes.contains(&Purpose::ConfigMapOwner);
     let is_refused = outcomes.failure().is_some_and(|(_, failure)| lasts(failure));
     if observed.config_map == ConfigMapState::Asked || is_owning && !is_refused {
-        // In a moment more is known.
+        // More will be known in a moment.
         return status;
     }
     let (reason, message) = tell(observed, verdict, outcomes);
@@ -63,7 +63,7 @@ pub fn compose(
             renewed,
             now,
         ));
-        // What follows from a poll was done.
+        // The consequences of the poll were carried out.
         if let Some(at) = polled_at(observed) {
             status.latest_image_registry_poll = Some(stored_time(at));
         }
@@ -83,7 +83,7 @@ fn filled(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Reason and message; both empty when all is well.
+/// Returns reason and message; both empty without a problem.
 fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'static str, String) {
     match &observed.parsed {
         Source::Invalid(text) => return (reasons::SPEC_INVALID_ERROR, text.clone()),
@@ -125,7 +125,7 @@ fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'stati
     }
 }
 
-/// What is wrong with finding newer content; what there is serves on.
+/// Returns a problem with newer content; the current content is still served.
 fn update_trouble(observed: &Observed, verdict: &Verdict) -> (&'static str, String) {
     if let Some(text) = interval_error(&observed.source) {
         return (reasons::INVALID_INTERVAL_ERROR, text);
@@ -140,12 +140,13 @@ fn update_trouble(observed: &Observed, verdict: &Verdict) -> (&'static str, Stri
     }
 }
 
-/// Failures that the next round will most likely not see are not worth a status write. A quota is tried again, and lasts.
+/// False for failures that the next reconcile will probably not have; these are not worth a status write. An
+/// exceeded quota is retried, but lasts.
 fn lasts(failure: &Failure) -> bool {
     failure.is_refusal() || !matches!(failure.class, FailureClass::Retry | FailureClass::Conflict)
 }
 
-/// The failed step in upstream's words, and the server's own text as the cause.
+/// Returns the failed step with upstream's text, and the server's own message as the cause.
 fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failure) -> String {
     let name = name(&observed.source);
     let step = match purpose {
@@ -166,7 +167,7 @@ fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failur
     format!("{step}: {}", failure.message)
 }
 
-/// Why there is no ConfigMap to serve, in the words of the API server where it would say so.
+/// Returns the reason why there is no ConfigMap to serve, with the API server's text where there is one.
 fn config_map_trouble(name: &str, state: &ConfigMapState) -> Option<String> {
     match state {
         ConfigMapState::Found(_) | ConfigMapState::NotNamed | ConfigMapState::Asked => None,
@@ -184,7 +185,7 @@ fn is_without_config_map(observed: &Observed) -> bool {
         && !matches!(observed.config_map, ConfigMapState::Found(_))
 }
 
-/// The ConfigMap as it was seen last; none for a catalog that is not made of one.
+/// Returns the ConfigMap as observed last; `None` for other sources.
 fn config_map_reference(
     observed: &Observed,
     old: Option<ConfigMapResourceReference>,
@@ -220,7 +221,7 @@ fn made_pod(verdict: &Verdict, outcomes: &Outcomes) -> bool {
         .any(|(purpose, outcome)| *purpose == Purpose::NewPod && matches!(outcome, Outcome::Done(_)))
 }
 
-/// `createdAt` tells when the present pod was made, so it moves with a new one.
+/// `createdAt` is the creation of the current pod, so it changes with a new one.
 fn registry_service(
     observed: &Observed,
     old: Option<RegistryServiceStatus>,
@@ -251,10 +252,10 @@ fn registry_service(
     wanted
 }
 
-/// The connection as it is told to users.
+/// Returns the connection state for users.
 ///
-/// Just after a start of this process, or of the pod, the state is unknown for a moment. What the status said is kept
-/// until something better is known: `READY` with a new time, or a failure.
+/// Just after a start of this process, or of the pod, the state is unknown for a moment. The old status is
+/// kept until a new state is known: `READY` with a new time, or a failure.
 fn connection_state(
     observed: &Observed,
     trouble: bool,
@@ -281,7 +282,7 @@ fn connection_state(
     }
 }
 
-/// A new connection has its own time, every other state that goes on keeps its first.
+/// A new connection has its own time; every other state that continues keeps its first.
 fn first_time(old: Option<GrpcConnectionState>, state: &str, since: Time) -> Time {
     match old {
         Some(old) if state != reasons::READY && old.last_observed_state == state => {

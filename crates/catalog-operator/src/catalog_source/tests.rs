@@ -1,4 +1,5 @@
-//! decide and status of CatalogSources: a fixture in, plan and status out. Rules: `docs/reference/catalogs.md`.
+//! Tests of decide and status of CatalogSources, from a fixture to plan and status. Rules:
+//! `docs/reference/catalogs.md`.
 
 // Fixtures read better with literals.
 #![allow(clippy::needless_pass_by_value)]
@@ -76,7 +77,7 @@ fn fresh(source: CatalogSource) -> Observed {
     }
 }
 
-/// Everything as the API server would have it after the plan of [`fresh`], with a pod that is ready.
+/// Returns the state after the plan of [`fresh`], as the API server would have it, with a ready pod.
 fn converged(source: CatalogSource) -> Observed {
     converge(fresh(source))
 }
@@ -86,7 +87,7 @@ fn converge(mut observed: Observed) -> Observed {
     let source = Arc::clone(&observed.source);
     observed.service_account = Some(Arc::new(objects::build_service_account(&source)));
     observed.service = Some(Arc::new(objects::build_service(&source)));
-    // The server keeps no empty lists.
+    // The server drops empty lists.
     let mut server_policy = objects::build_server_policy(&source);
     server_policy.spec.as_mut().unwrap().egress = None;
     observed.server_policy = Some(Arc::new(server_policy));
@@ -150,7 +151,7 @@ fn plan_text(observed: &Observed) -> String {
     decide::decide(observed, now()).0.to_string()
 }
 
-/// Status after every action of the plan went through.
+/// Returns the status after all actions of the plan have succeeded.
 fn status_of(observed: &Observed) -> CatalogSourceStatus {
     let (plan, verdict) = decide::decide(observed, now());
     let done = plan

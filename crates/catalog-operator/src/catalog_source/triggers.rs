@@ -1,4 +1,4 @@
-//! Changed object → CatalogSources to look at. Pure.
+//! Maps changed objects to CatalogSources. No I/O.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use olm_runtime::store::Change;
 use super::source::is_of_config_map;
 use crate::object;
 
-/// CatalogSources that own an object, before or after its change.
+/// Returns the CatalogSources that own an object, before or after its change.
 pub(crate) fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
     let references = change.versions().flat_map(|object| {
         let meta = object.meta();
@@ -26,7 +26,7 @@ pub(crate) fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName
     references.collect()
 }
 
-/// CatalogSources that are made of this ConfigMap, of those of its namespace.
+/// Returns those of the namespace's CatalogSources that use this ConfigMap.
 pub(crate) fn made_of_config_map<'a>(
     config_map: &NamespacedName,
     sources: impl IntoIterator<Item = &'a CatalogSource>,
@@ -39,7 +39,7 @@ pub(crate) fn made_of_config_map<'a>(
         .collect()
 }
 
-/// The namespace whose catalogs' pods may change with this change of a Namespace: that of its enforced security level.
+/// Returns the namespace whose catalogs' pods may change because its enforced security level changed.
 pub(crate) fn relabelled_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
     let levels: BTreeSet<Option<&String>> = change
         .versions()

@@ -1,7 +1,8 @@
-//! Newer content behind a catalog's tag: a pod that looks for it, and what becomes of that pod. Pure.
+//! Newer content behind a catalog's tag: a pod that looks for it, and its promotion or removal. No I/O.
 //!
-//! The pod has the catalog's own spec, and labels that keep it out of the Service. It pulls the tag anew. When it is ready and has
-//! another image than the pod that serves, the labels are exchanged, and the old pod goes; else it goes itself.
+//! The pod has the catalog's own spec, and labels that keep it out of the Service. It pulls the tag again.
+//! When it is ready and has another image than the serving pod, the labels are exchanged, and the old pod is
+//! deleted. Otherwise the new pod is deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,27 +18,29 @@ use super::observed::Observed;
 use super::pod_state;
 use super::polling::Poll;
 
-/// Time that a pod has to come up before it is told: its probe gives it 150 s after its images are there.
+/// Time that a pod gets to start before a problem is reported: its probe allows 150 s after its images are
+/// pulled.
 const LONG_START: Duration = Duration::from_secs(300);
 
-/// What to do about newer content.
+/// Step towards newer content.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Make a pod that looks for it.
+    /// Create a pod that looks for it.
     Look(Action),
-    /// Let this pod serve from now on.
+    /// Make this pod serve from now on.
     Promote(Action),
-    /// Note at the pod that serves which digest it has.
+    /// Record the digest on the serving pod.
     Note(Action),
     /// Remove this pod.
     Remove(Arc<Pod>),
     /// Wait for a pod that cannot start, for this reason.
     Trouble(String),
-    /// Look again whether the pod has started.
+    /// Check again whether the pod has started.
     Wait(Duration),
 }
 
-/// Decides about newer content. `wanted` is the pod that the spec asks for, `serving` the one that serves or is to.
+/// Decides about newer content. `wanted` is the pod of the current spec, and `serving` the one that serves or
+/// should.
 pub(crate) fn decide(
     observed: &Observed,
     wanted: &Pod,
@@ -46,7 +49,7 @@ pub(crate) fn decide(
 ) -> Vec<Step> {
     let living = observed.update_pods.iter();
     let living = living.filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    // Without a pod that serves the next one pulls the tag anyway.
+    // Without a serving pod the next one pulls the tag anyway.
     let (Some(poll), Some(serving)) = (&observed.poll, serving) else {
         return living.cloned().map(Step::Remove).collect();
     };
@@ -70,8 +73,9 @@ pub(crate) fn decide(
     steps
 }
 
-/// A note about another digest than is behind the tag, at a pod whose node has pulled what is: it was made for a tag that moved while
-/// a pod pulled it, and would hide that content when it comes again.
+/// Removes a recorded digest that differs from the one behind the tag, if the pod's node has pulled the
+/// latter. The pod was made for a tag that moved during its pull, and the record would hide that content when
+/// it comes back.
 fn forget_note(poll: &Poll, serving: &Pod) -> Option<Step> {
     let behind_tag = poll.check.as_ref()?.digest.as_deref()?;
     let noted = pod_state::made_for(serving)?;
@@ -82,7 +86,7 @@ fn forget_note(poll: &Poll, serving: &Pod) -> Option<Step> {
     })
 }
 
-/// A catalog may take minutes to come up; what takes longer is told.
+/// A catalog may take minutes to start; a longer start is reported.
 fn wait(pod: &Pod, now: Timestamp) -> Option<Step> {
     if let Some(trouble) = pod_state::trouble(pod) {
         return Some(Step::Trouble(trouble));
@@ -98,7 +102,7 @@ fn wait(pod: &Pod, now: Timestamp) -> Option<Step> {
     }
 }
 
-/// One that may come up, and was not made for what is outdated by now. A ready one is compared in any case.
+/// True for a pod that may start, and was not made for outdated content. A ready one is compared in any case.
 fn is_useful(observed: &Observed, pod: &Pod, poll: &Poll, serving: &Pod) -> bool {
     let is_dead = pod_state::is_dead(pod);
     if is_dead || pod_state::is_ready(pod) {
@@ -109,9 +113,9 @@ fn is_useful(observed: &Observed, pod: &Pod, poll: &Poll, serving: &Pod) -> bool
     let is_outdated = made_for
         .zip(behind_tag)
         .is_some_and(|(made_for, now)| made_for != now);
-    // The tag has come back to what is served.
+    // The tag has moved back to the served content.
     let is_served = behind_tag.is_some_and(|digest| pod_state::has_digest(serving, digest));
-    // A server that is started again serves what was copied before: only another pod has what a poll finds later.
+    // A restarted server serves what was copied before: only another pod gets what a later poll finds.
     let is_stuck = pod_state::is_extracted(pod) && pod_state::trouble(pod).is_some();
     let is_polled_since = poll
         .news(&observed.source)
@@ -120,14 +124,15 @@ fn is_useful(observed: &Observed, pod: &Pod, poll: &Poll, serving: &Pod) -> bool
     !(is_outdated || is_served || is_hopeless)
 }
 
-/// The ready pod has pulled the tag: what it has is what there is.
+/// Compares a ready pod that has pulled the tag: its content is the current one.
 fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Step> {
     let images = pod_state::image_id(ready).zip(pod_state::image_id(serving));
     let is_other = images.is_some_and(|(new, old)| new != old);
     if is_other || !pod_state::is_ready(serving) {
         let labels = json!({labels::CATALOG_SOURCE: name(&observed.source), labels::CATALOG_UPDATE: null});
         let mut metadata = json!({"labels": labels});
-        // The tag may have moved on before the node pulled it: then the pod has something else than it was made for.
+        // The tag may have moved before the node pulled it: then the pod has other content than it was made
+        // for.
         if pod_state::made_for(ready).is_some()
             && pod_state::made_for(ready) != pod_state::pulled_digest(ready)
         {
@@ -136,7 +141,7 @@ fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Ste
         let promote = patch(ready, json!({"metadata": metadata}));
         return vec![Step::Promote(promote), Step::Remove(Arc::clone(serving))];
     }
-    // Nodes may call an image by another digest than the registry does; it is not looked for again.
+    // Nodes may report another digest for an image than the registry does; this avoids another search.
     let note = pod_state::made_for(ready).map(|digest| {
         let annotations = json!({labels::IMAGE_DIGEST: digest});
         Step::Note(patch(serving, json!({"metadata": {"annotations": annotations}})))
@@ -146,7 +151,7 @@ fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Ste
         .collect()
 }
 
-/// A pod where the last poll, if nothing was done about it yet, has found another digest, or could not find any.
+/// Returns a pod if the last poll, unless already handled, found another digest or none.
 fn look(observed: &Observed, poll: &Poll, wanted: &Pod, serving: &Pod) -> Option<Step> {
     let check = poll.news(&observed.source)?;
     let digest = check.digest.as_deref();
@@ -184,7 +189,7 @@ fn patch(pod: &Pod, patch: serde_json::Value) -> Action {
     }
 }
 
-/// When a catalog was polled last, for its status.
+/// Time of the catalog's last poll, for its status.
 pub(crate) fn polled_at(observed: &Observed) -> Option<Timestamp> {
     let check = observed.poll.as_ref()?.check.as_ref()?;
     Some(check.at)

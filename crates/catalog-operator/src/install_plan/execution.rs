@@ -1,8 +1,8 @@
-//! One round of carrying out a plan: which writes its steps need now, and what their results will mean.
+//! One reconcile of an executing plan: the writes of its steps, and the meaning of their results.
 //!
-//! Upstream executes strictly one step after the other and reads owners from the API server as it goes. Here a round is decided on
-//! one observation: a step whose owner is itself still to be created is passed over, and done in the next round, when the owner's
-//! uid is known. The first step that cannot be done ends the round, as upstream.
+//! Upstream executes strictly one step after the other and reads owners from the API server. Here a reconcile
+//! is based on one observation. A step whose owner is still to be created is skipped, and done in the next
+//! reconcile, when the owner's uid is known. The first step that fails ends the reconcile, as upstream.
 
 mod complete;
 mod step;
@@ -26,10 +26,10 @@ use super::operator_group;
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// Time between two looks at what no watch tells.
+/// Interval of the checks for states without a watch.
 const POLL: Duration = Duration::from_secs(5);
 
-/// Why a step cannot be carried out now; the texts are upstream's where upstream has one.
+/// Reason why a step cannot be executed now; the texts are upstream's where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// A kind that plans may not contain.
@@ -40,15 +40,15 @@ pub enum StepError {
         /// Name of the object.
         name: String,
     },
-    /// A step status nobody writes.
+    /// A step status that OLM never writes.
     #[error("the InstallPlan contains invalid data")]
     InvalidData,
-    /// The step's object cannot be had.
+    /// The step's object is unavailable.
     #[error("{message}")]
     Manifest {
-        /// What is wrong.
+        /// Description of the error.
         message: String,
-        /// False when waiting can help, as with a registry that does not answer.
+        /// False when waiting can help, for example for an unresponsive registry.
         lasting: bool,
     },
     /// The API of the step's object is not served.
@@ -64,10 +64,10 @@ pub enum StepError {
         /// Group and version.
         api_version: String,
     },
-    /// A CustomResourceDefinition in a form nobody has ever served.
+    /// A CustomResourceDefinition in a version that was never served.
     #[error("CRD APIVersion from manifest not supported: {0}")]
     CrdVersion(String),
-    /// The ClusterServiceVersion that is to own the object does not exist.
+    /// The ClusterServiceVersion that must own the object does not exist.
     #[error(
         "error generating ownerrefs for {kind}: {name}: clusterserviceversions.operators.coreos.com \"{csv}\" not found"
     )]
@@ -82,13 +82,13 @@ pub enum StepError {
     /// Changing the CustomResourceDefinition would lose data.
     #[error(transparent)]
     CrdUpgrade(#[from] CrdUpgradeError),
-    /// The ClusterServiceVersion would take an API away from another one.
+    /// The ClusterServiceVersion would take over another one's API.
     #[error(transparent)]
     Ownership(#[from] OwnershipError),
 }
 
 impl StepError {
-    /// Whether trying again for long is pointless: such an error makes the plan fail once the retry window is over.
+    /// True when long retries are pointless: such an error fails the plan once the retry window has passed.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Manifest { lasting, .. } => *lasting,
@@ -97,55 +97,56 @@ impl StepError {
         }
     }
 
-    /// True if a user can end it by a change that a watch reports.
+    /// True if a user can resolve it with a change that a watch reports.
     pub fn waits_for_people(&self) -> bool {
         matches!(self, Self::CrdUpgrade(error) if error.waits_for_people())
     }
 }
 
-/// What becomes of a step in a round.
+/// Change of a step in a reconcile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepChange {
     /// Index of the step in the plan.
     pub step: usize,
     /// Its status once `action` has succeeded.
     pub status: StepStatus,
-    /// Index of the round's action it depends on; none when nothing has to be written.
+    /// Index of the reconcile's action it depends on; `None` when no write is needed.
     pub action: Option<usize>,
-    /// What goes before the cause when the action fails.
+    /// Text in front of the cause when the action fails.
     pub error_prefix: String,
 }
 
-/// The writes of a round and their meaning.
+/// The writes of a reconcile, with their meaning.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepWrites {
-    /// In order; the decider stops at the first failure. They go into the plan: a verdict has none.
+    /// In order; the decider stops at the first failure. They are moved into the plan: a verdict has none.
     pub actions: Vec<Action>,
-    /// Indices of those that change what is there.
+    /// Indexes of the actions that change existing objects.
     pub patches: BTreeSet<usize>,
     /// Steps that change.
     pub changes: Vec<StepChange>,
-    /// The step that stopped the round, and why.
+    /// The step that stopped the reconcile, with its error.
     pub error: Option<(usize, StepError)>,
-    /// What is waited for, when it is nothing this round could do.
+    /// Reason for a wait, if this reconcile cannot resolve it.
     pub waiting: Option<Wait>,
-    /// By step, what is told once its object is written: custom resources that do not fit, left to a conversion webhook.
+    /// Warnings by step, reported once its object is written: custom resources that do not match, left to a
+    /// conversion webhook.
     pub crd_warnings: BTreeMap<usize, String>,
 }
 
-/// Something to wait for.
+/// Reason and time of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// What, for people.
+    /// Message for users.
     pub text: String,
-    /// When to look again; none when a watch or the unpacker tells.
+    /// Delay of the next check; `None` when a watch or the unpacker triggers it.
     pub look_again: Option<Duration>,
-    /// True when it is too early to tell anybody.
+    /// True when it is too early for a report.
     pub is_debounced: bool,
 }
 
 impl Wait {
-    /// Waits for something that a watch tells.
+    /// Creates a wait for a change that is watched.
     fn watched(text: String) -> Self {
         Self {
             text,
@@ -154,7 +155,7 @@ impl Wait {
         }
     }
 
-    /// Waits for something that nobody tells.
+    /// Creates a wait for a change that is not watched.
     fn polled(text: String) -> Self {
         Self {
             text,
@@ -164,9 +165,9 @@ impl Wait {
     }
 }
 
-/// Decides the round for the plan's steps as observed.
+/// Decides the writes for the plan's steps as observed.
 pub(crate) fn decide_round(observed: &Observed, service_account: Option<&ObjectReference>) -> StepWrites {
-    // Told before anything is applied, instead of halfway through.
+    // Reported before anything is applied, not halfway through.
     let refused = |(index, step)| Some((index, refused_crd(step, observed.state(index))?));
     let error = observed.steps_to_do().find_map(refused);
     let mut round = StepWrites {
@@ -201,8 +202,8 @@ pub(crate) fn decide_round(observed: &Observed, service_account: Option<&ObjectR
     round
 }
 
-/// Whether no definition stands in the way: an operator that came without the definitions it needs would replace one that works.
-/// Otherwise `round` says what is wrong or waited for.
+/// True when no definition blocks the plan: an operator without the definitions it needs would replace one
+/// that works. Otherwise `round` contains the error or the wait.
 fn are_crds_upgradable(observed: &Observed, round: &mut StepWrites) -> bool {
     for (index, step) in observed.steps_to_do() {
         let StepState::Known(known) = observed.state(index) else {
@@ -223,7 +224,8 @@ fn are_crds_upgradable(observed: &Observed, round: &mut StepWrites) -> bool {
     round.error.is_none() && round.waiting.is_none()
 }
 
-/// Decides the round that brings back what is missing of a plan that is over; only what was observed as missing is known.
+/// Decides the writes that restore missing objects of a finished plan; only objects observed as missing are
+/// known.
 pub(crate) fn decide_restoration(
     observed: &Observed,
     service_account: Option<&ObjectReference>,
@@ -245,9 +247,9 @@ pub(crate) fn decide_restoration(
 }
 
 impl StepWrites {
-    /// Bundles often bring a ServiceAccount that their permissions imply as well, and two bundles may bring the same object:
-    /// what this round writes already is not written again. An equal write does for both steps, one that differs is looked at
-    /// in the next round, when it can be compared with what has become of the first.
+    /// Adds a write. Bundles often contain a ServiceAccount that their permissions imply as well, and two
+    /// bundles may contain the same object, so a write is not repeated. An equal write counts for both steps.
+    /// A different one is left to the next reconcile, which compares it with the result of the first.
     fn add_write(&mut self, step: usize, write: StepWrite) {
         let StepWrite {
             action,
@@ -285,8 +287,8 @@ impl StepWrites {
     }
 }
 
-/// A CustomResourceDefinition step in a version that is not served any more, or never was. Only the version counts, as for
-/// upstream: the kind leaves no doubt about the group.
+/// Returns an error for a CustomResourceDefinition step in a version that is not served any more, or never
+/// was. Only the version counts, as for upstream, because the kind determines the group.
 fn refused_crd(step: &Step, state: &StepState) -> Option<StepError> {
     let StepState::Known(known) = state else {
         return None;

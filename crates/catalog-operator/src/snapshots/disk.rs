@@ -1,11 +1,12 @@
-//! The last good content of each catalog on disk, for the next process: a folder of one file a catalog.
+//! The last good content of each catalog on disk, for the next process: a folder with one file per catalog.
 //!
 //! # Guarantees
-//! - A file is taken up only if it is whole, of this format, and of the very catalog: namespace, name, uid and what its `spec` says of
-//!   where its content comes from. Any other is removed, and the log says why.
-//! - Files appear whole or not at all.
-//! - Together they take no more than the bounds. What has to go is taken from the namespace that has most, oldest first.
-//! - Nothing but what is named as files of contents are is counted or removed.
+//! - A file is only used if it is complete, of this format, and of exactly this catalog: namespace, name, uid
+//!   and the source in its `spec`. Any other is removed, and the reason logged.
+//! - Files are written completely or not at all.
+//! - Together they stay within the limits. Evictions affect the namespace with the most content, oldest
+//!   first.
+//! - Only files with names of this format are counted or removed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,20 +19,20 @@ use olm_registry::snapshot::file;
 use olm_runtime::NamespacedName;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of one file; a content that takes more is not kept on disk.
+/// Limit of one file, in bytes; larger content is not stored on disk.
 pub(super) const FILE_BYTES: u64 = 64 << 20;
-/// Bytes of all files.
+/// Limit of all files, in bytes.
 pub(super) const FILES_BYTES: u64 = 256 << 20;
-/// Files.
+/// Maximum number of files.
 pub(super) const FILES: usize = 512;
-/// How names of finished files end.
+/// Suffix of finished files.
 const SUFFIX: &str = ".content";
-/// How names of files end that are being written.
+/// Suffix of files that are being written.
 const UNFINISHED: &str = ".new";
-/// Characters of a hash in a name.
+/// Length of a hash in a name, in characters.
 const HASH: usize = 32;
 
-/// A folder of contents. Whoever uses it does one thing after the other.
+/// A folder of contents. Callers run one operation after the other.
 pub(super) struct Disk {
     folder: PathBuf,
     bytes: u64,
@@ -45,7 +46,7 @@ struct Found {
 }
 
 impl Disk {
-    /// Contents in `folder`, which is made when something is written.
+    /// Creates a store in `folder`, which is created on the first write.
     pub(super) fn new(folder: PathBuf) -> Self {
         Self {
             folder,
@@ -54,7 +55,7 @@ impl Disk {
         }
     }
 
-    /// What there is of a catalog's content, if it is of what `label` says.
+    /// Returns the entries of a catalog's content, if its label matches.
     pub(super) fn get(&self, key: &NamespacedName, label: &str) -> Option<Vec<BundleEntry>> {
         let path = self.path(key);
         let found = match read(&path) {
@@ -72,10 +73,10 @@ impl Disk {
         }
     }
 
-    /// Writes a content instead of the one before.
+    /// Writes a content in place of the previous one.
     ///
     /// # Errors
-    /// It cannot be written. What was there before is gone: it is not the last good one any more.
+    /// It cannot be written. The previous one is removed, because it is no longer the last good one.
     pub(super) fn put<'a>(
         &self,
         key: &NamespacedName,
@@ -101,7 +102,7 @@ impl Disk {
         fs::create_dir_all(&self.folder)?;
         let new = path.with_extension(UNFINISHED.trim_start_matches('.'));
         let write = || {
-            // It need not outlive the machine: what was not written is told by its hash.
+            // It need not survive a crash of the machine: an incomplete file is detected by its hash.
             fs::write(&new, bytes)?;
             fs::rename(&new, path)
         };
@@ -117,7 +118,7 @@ impl Disk {
         remove(&self.path(key));
     }
 
-    /// Removes the contents of catalogs that there are not, and what a process that was killed was writing.
+    /// Removes the contents of catalogs that do not exist, and unfinished files of a killed process.
     pub(super) fn retain<'a>(&self, existing: impl IntoIterator<Item = &'a NamespacedName>) {
         let kept: Vec<PathBuf> = existing.into_iter().map(|key| self.path(key)).collect();
         let unfinished = self.found(UNFINISHED).unwrap_or_default();
@@ -154,7 +155,7 @@ impl Disk {
         }
     }
 
-    /// Files of contents whose names end so.
+    /// Returns the files of contents with this suffix.
     fn found(&self, suffix: &str) -> io::Result<Vec<Found>> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -181,7 +182,7 @@ impl Disk {
         Ok(found)
     }
 
-    /// Hashes, as names may be longer than those of files: of the namespace, and of the catalog.
+    /// Path with hashes of namespace and catalog, because names may be longer than file names.
     fn path(&self, key: &NamespacedName) -> PathBuf {
         let hash = |text: &str| {
             let hash = Sha256::digest(text.as_bytes());
@@ -194,7 +195,7 @@ impl Disk {
     }
 }
 
-/// The file, unless it is larger than any that was written.
+/// Reads the file, unless it is larger than the limit.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = FILE_BYTES.saturating_add(1);
@@ -250,7 +251,8 @@ mod tests {
         put(&disk, "ns/cat");
         assert_eq!(disk.get(&key("ns/cat"), "label"), Some(entries("ns/cat")));
         assert!(!has(&disk, "ns/other"));
-        // Made anew under the same name, or with another image: what there is is of another one, and goes.
+        // For a recreated catalog, or one with another image, the stored content belongs to another one and
+        // is removed.
         assert_eq!(disk.get(&key("ns/cat"), "another uid"), None);
         assert!(!has(&disk, "ns/cat"));
     }
@@ -269,7 +271,8 @@ mod tests {
         assert_eq!(files(folder.path()), 0);
     }
 
-    /// Of catalogs that went while nobody ran, and of a process that was killed; nothing of anybody else.
+    /// Removes content of catalogs that were deleted while no process ran, and files of a killed process, but
+    /// no other files.
     #[test]
     fn what_no_catalog_needs_goes_and_what_is_not_ours_stays() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! One read of one catalog, from the first question to the day it is read again.
+//! One read of one catalog, from the first request until the next read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::{
     Timer, room,
 };
 
-/// What was read, and what it takes in memory.
+/// Content that was read, with its size in memory.
 struct Weighed {
     snapshot: Arc<Snapshot>,
     bytes: usize,
@@ -29,14 +29,14 @@ pub(super) struct Read {
     pub(super) key: NamespacedName,
     pub(super) generation: u64,
     pub(super) may_change: bool,
-    /// That of the catalog when the read began.
+    /// Label of the catalog when the read began.
     pub(super) label: Option<Arc<str>>,
 }
 
-/// A read that came to nothing.
+/// A failed read.
 struct Miss {
     text: String,
-    /// Whether there was no room for what was read.
+    /// True when the content did not fit.
     refused: bool,
 }
 
@@ -72,9 +72,10 @@ impl Read {
     }
 
     async fn read(&self, channel: Channel) -> Result<Weighed, String> {
-        // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
+        // Waiting for a permit does not count towards the deadline: other namespaces must not cause a
+        // failure.
         let _permit = self.shared.permits.acquire(&self.key.namespace).await;
-        // A fault of ours in reading one catalog must not leave it as being read for ever.
+        // A panic in reading one catalog must not leave it in state loading forever.
         let reading = isolated(self.shared.reader.read(channel));
         let listed = match timeout(READ_DEADLINE, reading).await {
             Ok(Ok(listed)) => listed?,
@@ -97,10 +98,10 @@ impl Read {
             .map_err(|error| format!("failed to index bundles: {error}"))
     }
 
-    /// Takes in what was read, unless it is outdated.
+    /// Stores the content, unless it is outdated.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// It does not fit.
     fn keep(&self, content: Weighed) -> Result<(), Miss> {
         let mut entries = self.shared.lock();
         if self.own_entry(&mut entries).is_none() {
@@ -143,7 +144,7 @@ impl Read {
         }
         let users = entry.users.clone();
         drop(entries);
-        // What is as it was is no news, unless somebody was told otherwise meanwhile.
+        // Unchanged content is no news, unless another state was reported meanwhile.
         if !same || failed || was_restored {
             self.shared.tell(&users);
         }
@@ -161,10 +162,10 @@ impl Read {
         Timer(task.abort_handle())
     }
 
-    /// Tells of the failure, and returns the time to the next try.
+    /// Reports the failure, and returns the time to the next try.
     fn note_failure(&self, miss: Miss) -> Option<Duration> {
         let Miss { text, refused } = miss;
-        // Others do not become smaller from one moment to the next.
+        // Other contents do not become smaller within a moment.
         let least = if refused {
             READ_AGAIN_WHEN_FULL
         } else {
@@ -192,7 +193,7 @@ impl Read {
         Some(pause)
     }
 
-    /// The entry, if it still waits for this very read.
+    /// Returns the entry, if it still waits for this read.
     fn own_entry<'a>(&self, entries: &'a mut BTreeMap<NamespacedName, Entry>) -> Option<&'a mut Entry> {
         let entry = entries.get_mut(&self.key)?;
         entry
@@ -203,11 +204,11 @@ impl Read {
 }
 
 impl Shared {
-    /// Drops the content of a catalog whose namespace has more than its part. Whoever uses it is told, and again when it is time
-    /// to read it anew.
+    /// Drops the content of a catalog whose namespace exceeds its share. The namespaces that use it are
+    /// triggered, and again when it is time to read it again.
     fn drop_content(self: &Arc<Self>, key: &NamespacedName, entries: &mut BTreeMap<NamespacedName, Entry>) {
         let Some(entry) = entries.get_mut(key) else { return };
-        // What is being read of it would push others out again as soon as it is there.
+        // A running read of it would displace others again as soon as it is done.
         let reading = entry.loading.take().map(|loading| loading.generation);
         let generation = reading.max(entry.read.take()).unwrap_or_default();
         let text = format!(
@@ -238,7 +239,7 @@ impl Shared {
     }
 }
 
-/// Whether there is room for a content of `key` beside those of the others.
+/// Checks whether a content of `key` fits beside those of the others.
 pub(super) fn room_for(
     key: &NamespacedName,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! What a process leaves for the next one, and takes up of the one before.
+//! Content passed from one process to the next.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use super::room::Admission;
 use super::{ContentId, ContentState, Entry, Shared, Snapshots};
 
 impl Snapshots {
-    /// With a folder in which the last good contents outlive the process.
+    /// Sets a folder in which the last good contents survive the process.
     #[must_use]
     pub fn with_folder(mut self, folder: Option<PathBuf>) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -23,8 +23,8 @@ impl Snapshots {
         self
     }
 
-    /// [`Snapshots::get`] of a catalog that is what `label` says. When it is asked for first, what an earlier process has read of
-    /// the same catalog is taken up; `namespace` is woken when it is there.
+    /// Calls [`Snapshots::get`] for a catalog with this `label`. The first call restores what an earlier
+    /// process has read of the same catalog, and then triggers `namespace`.
     pub fn get_labelled(&self, key: &NamespacedName, label: &str, namespace: &str) -> ContentState {
         {
             let mut entries = self.shared.lock();
@@ -42,28 +42,29 @@ impl Snapshots {
         self.get(key, namespace)
     }
 
-    /// What an earlier process has read of a catalog, as long as this one has not read it: it tells what there was.
+    /// Returns the content that an earlier process has read, as long as this one has not read the catalog. It
+    /// is only for reports.
     pub(crate) fn restored(&self, key: &NamespacedName) -> Option<ContentId> {
         let entries = self.shared.lock();
         let entry = entries.get(key).filter(|entry| entry.restored)?;
         entry.id
     }
 
-    /// Removes what earlier processes have left of catalogs that are not among these.
+    /// Removes contents of earlier processes for catalogs that are not among these.
     pub(crate) fn sweep(&self, existing: Vec<NamespacedName>) {
         self.shared.on_disk(move |disk| disk.retain(existing.iter()));
     }
 }
 
 impl Shared {
-    /// Does something with the folder, if there is one, beside the rounds and one after the other.
+    /// Runs work on the folder, if there is one, beside the reconciles and one after the other.
     fn on_disk(&self, work: impl FnOnce(&Disk) + Send + 'static) {
         let Some(disk) = self.disk.clone() else { return };
         let mut last = self.disk_work.lock().unwrap_or_else(PoisonError::into_inner);
         let before = last.take();
         *last = Some(tokio::spawn(async move {
             if let Some(before) = before {
-                // It has told itself what went wrong.
+                // It has logged its own errors.
                 let _ = before.await;
             }
             if let Err(panicked) = isolation::blocking(move || work(&disk)).await {
@@ -72,7 +73,7 @@ impl Shared {
         }));
     }
 
-    /// Takes up what there is on disk, unless something was read meanwhile or there is no room.
+    /// Restores the content on disk, unless a read has finished meanwhile or it does not fit.
     fn restore(self: &Arc<Self>, key: &NamespacedName, label: Arc<str>) {
         let (shared, key) = (Arc::downgrade(self), key.clone());
         self.on_disk(move |disk| {
@@ -81,7 +82,7 @@ impl Shared {
             let bytes = content.held();
             let Some(shared) = shared.upgrade() else { return };
             let mut entries = shared.lock();
-            // Nothing that was read by this process goes for it.
+            // No content that this process has read is dropped for it.
             let has_room = match room_for(&key, bytes, &entries, shared.bounds) {
                 Admission::Admitted { instead_of } => instead_of.is_empty(),
                 Admission::Refused(_) => false,
@@ -100,7 +101,7 @@ impl Shared {
         });
     }
 
-    /// Leaves a content for the next process: one that is `new`, or that is not there under the present label.
+    /// Saves a content for the next process if it is `new`, or not saved under the current label.
     pub(super) fn save(self: &Arc<Self>, key: &NamespacedName, entry: &mut Entry, new: bool) {
         let (Some(label), Some(id)) = (entry.label.clone(), entry.id) else {
             return;
@@ -115,7 +116,7 @@ impl Shared {
         }
         let (shared, key) = (Arc::downgrade(self), key.clone());
         self.on_disk(move |disk| {
-            // It may have been forgotten, or another one may have followed.
+            // It may have been forgotten, or replaced by another one.
             let content = shared.upgrade().and_then(|shared| {
                 let entries = shared.lock();
                 let is_same = |entry: &&Entry| entry.id == Some(id) && entry.label.as_ref() == Some(&label);
@@ -129,7 +130,7 @@ impl Shared {
         });
     }
 
-    /// Removes what was left for the next process.
+    /// Removes the saved content.
     pub(super) fn remove_saved(&self, key: &NamespacedName) {
         let key = key.clone();
         self.on_disk(move |disk| disk.remove(&key));

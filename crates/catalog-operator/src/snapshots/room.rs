@@ -1,24 +1,24 @@
-//! Whether there is room for one more content, and what has to go for it. Pure.
+//! Checks whether another content fits into memory, and selects the contents to drop for it. No I/O.
 //!
-//! All contents together have a bound. Within it whoever comes first is served; at it each namespace has its part, so that the
-//! catalogs of one do not take away what those of another need. A part is the larger the more namespaces use its catalogs: those of
-//! the global namespace are everybody's.
+//! All contents together have a limit. Below it, the first ones get memory. At the limit, each namespace has
+//! a share, so that the catalogs of one namespace do not displace those of others. A share grows with the
+//! number of namespaces that use its catalogs, because all namespaces use those of the global namespace.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_runtime::NamespacedName;
 
-/// Bytes that contents may take.
+/// Limits of contents, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Those of the catalogs in one namespace.
+    /// Limit of the catalogs in one namespace.
     pub(super) namespace: usize,
-    /// All of them.
+    /// Limit of all catalogs.
     pub(super) total: usize,
 }
 
-/// A content that is in memory.
+/// A content in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept<'a> {
     pub(super) key: &'a NamespacedName,
@@ -40,22 +40,22 @@ impl<'a> OfNamespace<'a> {
         self.users.extend(kept.users.iter().map(String::as_str));
     }
 
-    /// How many parts of the whole are its own.
+    /// Number of shares of this namespace.
     fn parts(&self) -> usize {
         self.users.len().max(1)
     }
 }
 
-/// What is to be done with a content that was read.
+/// Result for a content that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It is kept, and these are not any more.
+    /// It is kept, and these are dropped.
     Admitted { instead_of: Vec<NamespacedName> },
-    /// It is not kept: why.
+    /// It is not kept, with the reason.
     Refused(String),
 }
 
-/// Whether a `new` content has room beside what is `kept`, its own former content left out.
+/// Checks whether a `new` content fits beside the `kept` ones, without its own former content.
 pub(super) fn admit<'a>(
     kept: impl IntoIterator<Item = Kept<'a>>,
     new: Kept<'a>,
@@ -96,7 +96,7 @@ pub(super) fn admit<'a>(
             part >> 20
         ));
     }
-    // The largest first, so that as few as possible go.
+    // Largest first, so that as few as possible are dropped.
     others.sort_by_key(|other| Reverse(other.bytes));
     while all > bounds.total {
         let most = namespaces
@@ -127,7 +127,8 @@ mod tests {
         total: 100 << 20,
     };
 
-    /// What comes of `catalog` with so many MiB beside `kept`, each `namespace/name` with its MiB, and used in its own namespace.
+    /// Returns the result for `catalog` of this size beside `kept`, each `namespace/name` with its size in
+    /// MiB, and used in its own namespace.
     fn admitted(kept: &[(&str, usize)], catalog: &str, mebibytes: usize) -> Result<String, String> {
         let used = |text: &str| [text.split('/').next().unwrap().to_owned()].into();
         let kept: Vec<_> = kept
@@ -185,7 +186,7 @@ mod tests {
         insta::assert_snapshot!(text, @"this catalog takes 21 MiB of memory, those of its namespace that are in use take 40 MiB already, and may take 60 MiB together");
     }
 
-    /// Two tenants have filled everything; the third gets its part, and the one that has most pays for it.
+    /// Two tenants use all the memory. The third gets its share, and the one with the most loses it.
     #[test]
     fn a_namespace_within_its_part_takes_the_place_of_the_one_that_has_most() {
         let kept = [("a/small", 10), ("a/large", 45), ("b/one", 25), ("b/two", 20)];
@@ -195,7 +196,7 @@ mod tests {
         insta::assert_snapshot!(text, @"this catalog takes 34 MiB of memory, all that are in use may take 100 MiB together, and those of its namespace would take more than their part of 33 MiB");
     }
 
-    /// Four tenants with a catalog each take nothing away from the catalogs that all of them use.
+    /// Four tenants with a catalog each displace nothing from the catalogs that all of them use.
     #[test]
     fn what_everybody_uses_is_not_one_namespaces_part() {
         let everybody: BTreeSet<String> = ["a", "b", "c", "d"].map(str::to_owned).into();

@@ -1,4 +1,4 @@
-//! Reading, sharing and dropping of contents, over connections to a listener that says nothing.
+//! Reading, sharing and dropping of contents, over connections to a silent listener.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,12 +9,12 @@ use super::*;
 use crate::catalog_source::connection::testing::{self, Answering};
 use crate::catalog_source::connection::{ConnectionState, Endpoint};
 
-/// A catalog with as many bundles as the counter of reads says, or always one.
+/// A catalog with as many bundles as the number of reads, or always one.
 struct Fake {
     reads: AtomicUsize,
     grows: bool,
     fails: AtomicUsize,
-    /// So many reads do not end.
+    /// Number of reads that never end.
     endless: AtomicUsize,
 }
 
@@ -39,7 +39,7 @@ impl CatalogReader for Fake {
     }
 }
 
-/// What a content of the fake reader takes that does not grow.
+/// Size of a content of the fake reader, if it does not grow.
 fn content_bytes() -> usize {
     Snapshot::new([entry(0)]).held()
 }
@@ -94,7 +94,7 @@ impl Rig {
         }
     }
 
-    /// The same connections and reader for contents of their own.
+    /// Creates another set of contents with the same connections and reader.
     pub(super) fn new_snapshots(&self) -> Snapshots {
         let (reading, told) = (Arc::<Fake>::clone(&self.reader), Arc::clone(&self.woken));
         Snapshots::new(self.connections.clone(), reading, move |namespace: &str| {
@@ -239,7 +239,7 @@ async fn what_nobody_uses_is_forgotten() {
     assert!(rig.here(id).is_none());
 }
 
-/// By the machine's clock: that of the tests may stand still, or jump.
+/// Measured by the machine's clock: the clock of the tests may stop, or jump.
 async fn eventually(what: impl Fn() -> bool) {
     let began = std::time::Instant::now();
     while !what() {
@@ -248,7 +248,7 @@ async fn eventually(what: impl Fn() -> bool) {
     }
 }
 
-/// Idle for a day and then without its server: what was read last is still there.
+/// Idle for a day and then without its server: the last content is still available.
 #[tokio::test]
 async fn the_last_good_content_outlives_idleness_and_an_outage() {
     let rig = Rig::new(true, 0).await;
@@ -263,7 +263,7 @@ async fn the_last_good_content_outlives_idleness_and_an_outage() {
     assert_eq!(rig.reads(), 1);
 }
 
-/// Content that is missing, for whatever reason, is no content: who asks is not told that it is known.
+/// Missing content, for any reason, is not reported as known.
 #[tokio::test(flavor = "multi_thread")]
 async fn content_that_is_missing_is_not_known() {
     let rig = Rig::new(false, 0).await;
@@ -283,7 +283,7 @@ async fn content_that_is_missing_is_not_known() {
     ));
 }
 
-/// A server at an address changes its catalog while the connection lives; a pod of ours does not.
+/// A server at an address changes its catalog during the connection; our pod does not.
 #[tokio::test]
 async fn a_server_at_an_address_is_read_again_after_half_an_hour() {
     for may_change in [false, true] {
@@ -321,7 +321,7 @@ async fn an_unchanged_catalog_that_is_read_again_wakes_nobody() {
     assert_eq!(rig.woken.lock().unwrap().len(), 1);
 }
 
-/// Four catalogs of one namespace whose servers never end their answer; another namespace's is read.
+/// Servers of four catalogs of one namespace never complete a response; another namespace's is read.
 #[tokio::test]
 async fn endless_catalogs_of_one_namespace_do_not_hold_up_another() {
     let rig = Rig::new(false, 0).await;
@@ -342,7 +342,8 @@ async fn endless_catalogs_of_one_namespace_do_not_hold_up_another() {
     assert_eq!(rig.reads(), PARALLEL_READS / 2 + 1);
 }
 
-/// Room for two: the third says so and is read when there is room again, and another namespace has room of its own.
+/// There is memory for two. The third reports this and is read when there is memory again, and another
+/// namespace has its own memory.
 #[tokio::test]
 async fn the_catalogs_of_a_namespace_have_a_bound_together() {
     let mut rig = Rig::new(false, 0).await;
@@ -362,7 +363,7 @@ async fn the_catalogs_of_a_namespace_have_a_bound_together() {
         unreachable!()
     };
     insta::assert_snapshot!(text, @"failed to list bundles: this catalog takes 0 MiB of memory, those of its namespace that are in use take 0 MiB already, and may take 0 MiB together");
-    // Reading the first again takes no more than it has.
+    // Another read of the first takes no more memory than it has.
     let first = get(&of("ns", 0)).id();
     rig.connect_key(&of("ns", 0), "2", false).await;
     let reads = rig.reads();
@@ -384,7 +385,8 @@ async fn the_catalogs_of_a_namespace_have_a_bound_together() {
     eventually(|| get(&third).id().is_some()).await;
 }
 
-/// Two tenants have all the room there is; a third takes its part from the one that has most, which is told and hears again.
+/// Two tenants use all the memory. A third gets its share from the one with the most, which is notified and
+/// triggered again later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_content_that_has_to_make_room_is_told_and_read_again_in_time() {
     let mut rig = Rig::new(false, 0).await;
@@ -432,7 +434,7 @@ async fn a_content_that_has_to_make_room_is_told_and_read_again_in_time() {
     );
 }
 
-/// What is fetched of a bundle must be what was resolved; if it is not, the catalog is read again.
+/// Fetched manifests must match the resolved ones; otherwise the catalog is read again.
 #[tokio::test]
 async fn manifests_that_are_not_those_that_were_read_have_the_catalog_read_again() {
     let rig = Rig::new(false, 0).await;
@@ -469,7 +471,8 @@ impl ContentState {
     }
 }
 
-/// The server that is connected has something new, and it cannot be read: the old stands, and it is known that it is old.
+/// The connected server has new content that cannot be read: the old one is kept, and is known to be
+/// outdated.
 #[tokio::test(flavor = "multi_thread")]
 async fn that_the_last_good_content_is_not_the_present_one_is_known() {
     let rig = Rig::new(false, 0).await;
@@ -481,7 +484,7 @@ async fn that_the_last_good_content_is_not_the_present_one_is_known() {
     rig.snapshots.get(&key(), "ns");
     eventually(|| rig.snapshots.trouble(&key()).is_some()).await;
     assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
-    // Of the content, and of the trouble.
+    // One for the content, and one for the error.
     eventually(|| rig.woken.lock().unwrap().len() >= 2).await;
     sleep(FIRST_RETRY).await;
     rig.snapshots.get(&key(), "ns");
@@ -506,21 +509,21 @@ async fn a_fault_in_reading_a_catalog_is_a_failure_of_that_catalog() {
     eventually(|| matches!(rig.snapshots.get(&key(), "ns"), ContentState::Failed(_))).await;
 }
 
-/// Also where nobody reads the metrics.
+/// Also without reads of the metrics.
 #[tokio::test]
 async fn nothing_is_counted_of_a_catalog_that_is_gone() {
     let rig = Rig::new(false, 0).await;
     rig.connect("pod-1").await;
     rig.known(None).await;
     let count = || rig.snapshots.counts(|_| true).len();
-    // The server is another one, the catalog the same.
+    // The server is another one, and the catalog the same.
     rig.snapshots.forget(&key());
     assert_eq!(count(), 1);
     rig.snapshots.forget_source(&key());
     assert_eq!(count(), 0);
 }
 
-/// What is read of it meanwhile would push the others out as soon as it is there.
+/// A running read of it would displace the others as soon as it is done.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_content_that_has_to_make_room_while_it_is_read_again_stays_away() {
     let mut rig = Rig::new(false, 0).await;

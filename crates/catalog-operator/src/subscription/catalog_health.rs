@@ -1,7 +1,8 @@
 //! `status.catalogHealth` and the condition `CatalogSourcesUnhealthy` (`docs/reference/resolution.md`).
 //!
-//! A catalog is healthy when its status says that it is served and connected, or that it only starts. Upstream asks the
-//! cluster for the catalog's objects instead, and so calls a catalog healthy whose image cannot be pulled.
+//! A catalog is healthy when its status shows that it is served and connected, or just starting. Upstream
+//! checks the existence of the catalog's objects instead, so a catalog whose image cannot be pulled counts as
+//! healthy there.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -19,14 +20,14 @@ use super::conditions::{condition_false, condition_true};
 /// A catalog as Subscriptions see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CatalogFact {
-    /// The object.
+    /// Reference to the object.
     pub reference: ObjectReference,
-    /// Why it is not healthy; `None` when it is, or when it only starts.
+    /// Reason why it is not healthy; `None` when it is, or is just starting.
     pub unhealthy_reason: Option<String>,
 }
 
 impl CatalogFact {
-    /// What `source`'s own status says.
+    /// Reads the health from the status of `source`.
     pub fn of(source: &CatalogSource) -> Self {
         Self {
             reference: ObjectReference {
@@ -42,8 +43,8 @@ impl CatalogFact {
         }
     }
 
-    /// The same with what went wrong when its content was last read, if an earlier content stands in for it: otherwise nobody
-    /// would know that what is new in it does not count.
+    /// Adds the error of the last read of its content, if earlier content is used instead. Otherwise users
+    /// would not see that newer content is missing.
     #[must_use]
     pub fn with_unread(mut self, trouble: Option<String>) -> Self {
         if self.unhealthy_reason.is_none() {
@@ -55,7 +56,7 @@ impl CatalogFact {
         self
     }
 
-    /// Whether this is the catalog a Subscription names.
+    /// True for the catalog that a Subscription names.
     pub fn is_target_of(&self, spec: &SubscriptionSpec) -> bool {
         self.reference.name.as_ref() == Some(&spec.source)
             && self.reference.namespace.as_ref() == Some(&spec.source_namespace)
@@ -75,7 +76,7 @@ impl CatalogFact {
     }
 }
 
-/// Why a catalog cannot be used, in the words of its own status; none when it can.
+/// Returns the reason why a catalog cannot be used, from its own status; `None` when it can.
 pub(crate) fn unhealthy_reason(source: &CatalogSource) -> Option<String> {
     let status = source.status.clone().unwrap_or_default();
     let connection = status.connection_state.unwrap_or_default();
@@ -102,7 +103,7 @@ pub(crate) fn unhealthy_reason(source: &CatalogSource) -> Option<String> {
     )
 }
 
-/// Whether a catalog has merely not come up yet: nothing is known to be wrong with it.
+/// True when a catalog is just starting, without a known problem.
 pub(crate) fn is_starting(source: &CatalogSource) -> bool {
     let Some(status) = &source.status else { return true };
     let state = status
@@ -117,10 +118,11 @@ pub(crate) fn is_starting(source: &CatalogSource) -> bool {
         && source.metadata.deletion_timestamp.is_none()
 }
 
-/// Puts the health of `catalogs` into `status`: the list when a catalog came, went or changed its health, and the condition.
+/// Sets the health of `catalogs` in `status`: the list, if a catalog was added, removed or changed its
+/// health, and the condition.
 ///
-/// Upstream first writes a reason that names the change (`CatalogSourcesAdded`, `…Updated`, `…Deleted`) and the lasting
-/// one in a second write. Here the lasting one is written at once.
+/// Upstream first writes a reason for the change (`CatalogSourcesAdded`, `…Updated`, `…Deleted`) and the
+/// lasting one in a second write. Here the lasting one is written at once.
 pub(crate) fn put(
     status: &mut SubscriptionStatus,
     spec: &SubscriptionSpec,
@@ -146,7 +148,8 @@ pub(crate) fn put(
     }
 }
 
-/// The condition. It is true only for the catalog that the Subscription names; the trouble of others is named in its message.
+/// Returns the condition. It is only true for the catalog that the Subscription names; problems of others are
+/// in its message.
 fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionCondition {
     if catalogs.is_empty() {
         return condition_true(
@@ -176,8 +179,8 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
     )
 }
 
-/// Upstream's message, and the catalogs that are not available, without their causes: each change would be a write to
-/// every Subscription.
+/// Returns upstream's message, and the unavailable catalogs without their causes, because each change would
+/// be a write to every Subscription.
 fn message_of_healthy(catalogs: &[CatalogFact]) -> String {
     let text = "all available catalogsources are healthy";
     let broken = catalogs
@@ -190,7 +193,7 @@ fn message_of_healthy(catalogs: &[CatalogFact]) -> String {
     }
 }
 
-/// Catalogs in the order in which upstream lists them: by namespace and name written together.
+/// Sorts catalogs as upstream lists them: by the concatenation of namespace and name.
 pub(crate) fn sort(catalogs: &mut [std::sync::Arc<CatalogSource>]) {
     catalogs.sort_by_key(|source| format!("{}{}", source.namespace().unwrap_or_default(), source.name_any()));
 }

@@ -5,9 +5,9 @@ use olm_api::condition;
 use olm_api::v1alpha1::SubscriptionCondition;
 use olm_runtime::condition::stored_time;
 
-/// Puts a condition in, or replaces the one of its type. The transition time moves only when the status does.
+/// Adds a condition, or replaces the one of its type. The transition time only changes with the status.
 ///
-/// Upstream leaves that time out of the conditions of resolution; here every condition has it.
+/// Upstream omits that time in the conditions of resolution; here every condition has it.
 pub(crate) fn set(
     conditions: &mut Vec<SubscriptionCondition>,
     mut next: SubscriptionCondition,
@@ -26,17 +26,17 @@ pub(crate) fn set(
     }
 }
 
-/// Takes the condition of a type out.
+/// Removes the condition of a type.
 pub(crate) fn remove(conditions: &mut Vec<SubscriptionCondition>, type_: &str) {
     conditions.retain(|known| known.type_ != type_);
 }
 
-/// A condition that holds. Empty reason and message are left out.
+/// Creates a true condition. Empty reason and message are omitted.
 pub(crate) fn condition_true(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
     build(type_, condition::TRUE, reason, message)
 }
 
-/// A condition that does not hold.
+/// Creates a false condition.
 pub(crate) fn condition_false(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
     build(type_, condition::FALSE, reason, message)
 }

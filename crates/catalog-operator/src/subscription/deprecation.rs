@@ -6,14 +6,14 @@ use olm_api::v1alpha1::SubscriptionStatus;
 
 use super::conditions::{self, condition_true};
 
-/// Deprecation messages that concern a Subscription, as the catalog has them.
+/// Deprecation messages for a Subscription, from the catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeprecationFact {
-    /// Of the package.
+    /// Message of the package.
     pub package: Option<String>,
-    /// Of the channel; never set when the Subscription names none.
+    /// Message of the channel; `None` when the Subscription names none.
     pub channel: Option<String>,
-    /// Of the installed bundle.
+    /// Message of the installed bundle.
     pub bundle: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Statuses as upstream left them in a real cluster, composed anew from what surrounded them.
+//! Statuses that upstream left in a real cluster, composed again from the other recorded objects.
 
 use std::path::Path;
 
@@ -25,8 +25,8 @@ fn typed<K: serde::de::DeserializeOwned>(path: &Path) -> Vec<K> {
         .collect()
 }
 
-/// What a comparison leaves out: times and versions, order of conditions, and what differs knowingly, that is
-/// `BundleUnpacking` of a plan long made, and `Ready`.
+/// Removes what a comparison ignores: times, versions and order of conditions. Deliberate differences are
+/// `BundleUnpacking` of an old plan, and `Ready`.
 fn comparable(status: &SubscriptionStatus) -> Value {
     let mut value = serde_json::to_value(status).unwrap();
     let mut conditions: Vec<Value> = value["conditions"].as_array().cloned().unwrap_or_default();
@@ -53,7 +53,7 @@ fn comparable(status: &SubscriptionStatus) -> Value {
     value
 }
 
-/// Catalogs as the status lists them: not every golden has the objects.
+/// Returns the catalogs in the status, because not every golden record has the objects.
 fn catalogs_of(status: &SubscriptionStatus) -> Vec<CatalogFact> {
     let fact = |entry: &olm_api::v1alpha1::SubscriptionCatalogHealth| CatalogFact {
         reference: entry.catalog_source_ref.clone(),
@@ -147,7 +147,7 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
                 conditions::remove(&mut expected.conditions, reasons::INSTALL_PLAN_PENDING);
             }
             for condition in &mut expected.conditions {
-                // Upstream says so until the next reconcile, and the lasting reason then.
+                // Upstream reports this until the next reconcile, and then the lasting reason.
                 if condition.reason.as_deref() == Some("CatalogSourcesAdded") {
                     condition.reason = Some("AllCatalogSourcesHealthy".to_owned());
                 }
@@ -175,7 +175,7 @@ fn catalogs_of_the_golden_cluster_are_healthy() {
     }
 }
 
-/// Metadata and spec of the plan, and its status around the steps.
+/// Metadata and spec of the plan, and its status apart from the steps.
 #[test]
 fn the_plan_of_the_golden_cluster_is_made_alike() {
     let Some(golden) = olm_testing::shared::shared_path("golden") else {

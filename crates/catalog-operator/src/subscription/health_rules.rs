@@ -1,4 +1,4 @@
-//! How programs that know nothing of OLM judge a Subscription: Argo CD by Lua, Flux by the rules of kstatus.
+//! Health of a Subscription for generic tools: Argo CD with Lua, Flux with the rules of kstatus.
 
 use mlua::{Function, Lua, Value as LuaValue};
 use serde_json::Value;
@@ -19,7 +19,7 @@ impl ArgoCd {
         Self { lua, rules }
     }
 
-    /// `Healthy`, `Progressing` or `Degraded`.
+    /// Returns `Healthy`, `Progressing` or `Degraded`.
     pub(crate) fn judge(&self, subscription: &Value) -> String {
         self.lua.globals().set("obj", self.value(subscription)).unwrap();
         self.rules.call(()).unwrap()
@@ -45,7 +45,7 @@ impl ArgoCd {
     }
 }
 
-/// The generic rules of kstatus: `Current`, `InProgress`, `Failed` or `Terminating`.
+/// Applies the generic rules of kstatus: `Current`, `InProgress`, `Failed` or `Terminating`.
 pub(crate) fn kstatus(object: &Value) -> &'static str {
     let is = |type_: &str| {
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! What a Subscription says about its InstallPlan (`docs/reference/resolution.md`).
+//! The part of a Subscription's status about its InstallPlan (`docs/reference/resolution.md`).
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -12,19 +12,19 @@ use olm_api::v1alpha1::{
 use super::Phases;
 use super::conditions::{self, condition_true};
 
-/// Name of the plan that the status refers to.
+/// Returns the name of the plan that the status refers to.
 pub(crate) fn referenced(status: &SubscriptionStatus) -> Option<&str> {
     status.install_plan_ref.as_ref()?.name.as_deref()
 }
 
-/// Makes the status refer to `plan`, in both of its ways.
+/// Makes the status refer to `plan`, in both fields.
 pub(crate) fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
     let (name, uid) = (plan.name_any(), plan.uid().unwrap_or_default());
     let known = status
         .install_plan_ref
         .as_ref()
         .and_then(|reference| reference.uid.as_deref());
-    // The reference keeps the resourceVersion it was made with.
+    // The reference keeps the resourceVersion of its creation.
     if known == Some(uid.as_str()) && status.install_plan.is_some() {
         return;
     }
@@ -46,10 +46,10 @@ pub(crate) fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
     });
 }
 
-/// Forgets a plan that vanished while it was being carried out, so that another is made.
+/// Forgets a plan that was deleted during its execution, so that another one is created.
 ///
-/// Upstream computes this and then writes it only if a condition changed with it; without, the namespace is stuck. What is installed
-/// is current again, where that is there: nothing newer may be wanted.
+/// Upstream computes this but only writes it if a condition changed as well; otherwise the namespace is
+/// stuck. The installed version becomes current again, if it exists, because nothing newer may be wanted.
 pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, csvs: &Phases) {
     let lost = status.install_plan_ref.is_some() && plan.is_none();
     if lost && status.state == SubscriptionState::UpgradePending {
@@ -61,10 +61,10 @@ pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&Install
     }
 }
 
-/// Puts the conditions that fit the plan and what it installed, and removes the others of the three.
+/// Sets the conditions for the plan and the installed version, and removes the others of the three.
 ///
-/// Upstream reports the plan alone. Argo CD reads nothing but these conditions and the state, and so called a Subscription
-/// healthy whose ClusterServiceVersion was still being installed, or had failed.
+/// Upstream only reports the plan. Argo CD only reads these conditions and the state. So a Subscription
+/// counted as healthy there while its ClusterServiceVersion was still being installed, or had failed.
 pub(crate) fn put_conditions(
     status: &mut SubscriptionStatus,
     plan: Option<&InstallPlan>,
@@ -83,7 +83,7 @@ pub(crate) fn put_conditions(
     };
     let is_held = plan.is_some_and(|plan| plan.phase() == InstallPlanPhase::RequiresApproval);
     let of_csv = condition_of_csv(status, is_held, csvs);
-    // Of one type, the plan's own says more.
+    // If both have the same type, the plan's own has more details.
     let of_csv = of_csv.filter(|of_csv| {
         of_plan
             .as_ref()
@@ -104,7 +104,8 @@ pub(crate) fn put_conditions(
     }
 }
 
-/// How it stands with the installed ClusterServiceVersion, unless a plan is replacing it: `None` once it has succeeded.
+/// Returns the condition for the installed ClusterServiceVersion, unless a plan is replacing it: `None` once
+/// it has succeeded.
 fn condition_of_csv(
     status: &SubscriptionStatus,
     is_held: bool,
@@ -129,7 +130,8 @@ fn condition_of_csv(
     }
 }
 
-/// `waits` is what policies wait for; what keeps the plan from being carried out at all is told first.
+/// Returns the condition for the plan. `waits` is the reason of policies; a reason that blocks the execution
+/// of the plan is reported first.
 fn condition(plan: &InstallPlan, waits: Option<&str>) -> Option<SubscriptionCondition> {
     let installed = installed_condition(plan);
     match plan.phase() {
@@ -175,7 +177,8 @@ fn installed_condition(plan: &InstallPlan) -> Option<&InstallPlanCondition> {
         .find(|condition| condition.type_.as_deref() == Some(plan_reasons::INSTALLED))
 }
 
-/// What the plan waits for: its Installed condition's message, its own, or those of its pending bundles.
+/// Returns the reason of the plan's wait: the message of its Installed condition, its own, or those of its
+/// pending bundles.
 fn extract_message(plan: &InstallPlan) -> String {
     let installed = installed_condition(plan).and_then(|condition| condition.message.clone());
     let own = || plan.status.as_ref().and_then(|status| status.message.clone());

@@ -1,7 +1,8 @@
-//! Whether a Subscription has what it asks for, for programs that know nothing of OLM: the condition `Ready`, which Flux, `kubectl
-//! wait` and everything else with the rules of kstatus read, and the state `UpgradeAvailable`, which Argo CD reads.
+//! Readiness of a Subscription for generic tools. Flux, `kubectl wait` and all tools with the rules of
+//! kstatus read the condition `Ready`. Argo CD reads the state `UpgradeAvailable`.
 //!
-//! Both follow from the rest of the status and the phase of the installed ClusterServiceVersion (`docs/reference/resolution.md`).
+//! Both follow from the rest of the status and the phase of the installed ClusterServiceVersion
+//! (`docs/reference/resolution.md`).
 
 use jiff::Timestamp;
 use olm_api::condition::{TRUE, csv, subscription as reasons};
@@ -15,7 +16,7 @@ use super::Phases;
 use super::catalog_health::CatalogFact;
 use super::conditions::{self, condition_false, condition_true};
 
-/// Conditions that keep a Subscription from being ready while they are true, the gravest first.
+/// Conditions that make a Subscription not ready while they are true, most severe first.
 const OBSTACLES: [&str; 6] = [
     reasons::INSTALL_PLAN_FAILED,
     reasons::RESOLUTION_FAILED,
@@ -25,7 +26,7 @@ const OBSTACLES: [&str; 6] = [
     reasons::BUNDLE_UNPACKING,
 ];
 
-/// Puts the state and the condition; called when all else of the status is known.
+/// Sets the state and the condition; called when the rest of the status is complete.
 pub(crate) fn put(
     status: &mut SubscriptionStatus,
     spec: &SubscriptionSpec,
@@ -45,7 +46,8 @@ pub(crate) fn put(
     conditions::set(&mut status.conditions, condition, now);
 }
 
-/// True if an upgrade waits for the approval that the Subscription asks for: Argo CD then judges the installed version.
+/// True if an upgrade waits for the approval that the Subscription requires: Argo CD then evaluates the
+/// installed version.
 fn waits_for_user(status: &SubscriptionStatus, spec: &SubscriptionSpec) -> bool {
     let waits = find(status, reasons::INSTALL_PLAN_PENDING).is_some_and(|pending| {
         pending.reason.as_deref() == Some(InstallPlanPhase::RequiresApproval.as_str())
@@ -53,9 +55,9 @@ fn waits_for_user(status: &SubscriptionStatus, spec: &SubscriptionSpec) -> bool 
     waits && spec.is_manual() && status.installed_csv.is_some()
 }
 
-/// `UpgradeAvailable` in place of a state by which Argo CD would call the Subscription healthy, while a newer bundle is not there
-/// yet, or while the next version waits for approval and what is installed has not succeeded. Upstream defines this state and
-/// never writes it.
+/// Sets `UpgradeAvailable` in place of a state that Argo CD considers healthy in two cases. A newer bundle is
+/// not available yet, or the next version waits for approval and the installed one has not succeeded.
+/// Upstream defines this state and never writes it.
 fn put_state(status: &mut SubscriptionStatus, waits_for_user: bool, csvs: &Phases) {
     let has = |type_| find(status, type_).is_some();
     let installed = status.installed_csv.as_ref().and_then(|name| csvs.get(name));
@@ -72,7 +74,7 @@ fn put_state(status: &mut SubscriptionStatus, waits_for_user: bool, csvs: &Phase
     }
 }
 
-/// Reason and message of what is in the way; `None` when what is asked for runs.
+/// Returns reason and message of the obstacle; `None` when the requested version runs.
 fn obstacle(
     status: &SubscriptionStatus,
     spec: &SubscriptionSpec,
@@ -103,7 +105,7 @@ fn obstacle(
     }
 }
 
-/// The condition of a type, if it is true.
+/// Returns the condition of a type, if it is true.
 fn find<'a>(status: &'a SubscriptionStatus, type_: &str) -> Option<&'a SubscriptionCondition> {
     let mut conditions = status.conditions.iter();
     conditions.find(|condition| condition.type_ == type_ && condition.status == TRUE)

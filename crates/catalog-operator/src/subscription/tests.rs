@@ -1,4 +1,5 @@
-//! The status of one Subscription, row by row. Numbers only tell cases apart; the rules are in `docs/reference/resolution.md`.
+//! The status of one Subscription, row by row. Numbers only distinguish cases; the rules are in
+//! `docs/reference/resolution.md`.
 
 // Fixtures read better with literals.
 #![allow(clippy::needless_pass_by_value)]
@@ -107,7 +108,8 @@ fn quiet<'a>(catalogs: &'a [CatalogFact]) -> Facts<'a> {
     }
 }
 
-/// `type=status/reason: message` of all conditions but `Ready`, which follows from them (`health.rs`).
+/// Returns `type=status/reason: message` of all conditions except `Ready`, which follows from them
+/// (`health.rs`).
 fn conditions_text(status: &SubscriptionStatus) -> String {
     let told = status
         .conditions

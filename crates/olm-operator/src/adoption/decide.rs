@@ -1,4 +1,4 @@
-//! Which labels are missing on what. Pure.
+//! Finds the component labels that objects lack or should lose. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,15 @@ use crate::{
     component,
 };
 
-/// Objects that are written in a round. The answers are kept until it is over, and other namespaces wait for their turn.
+/// Limit of patches in one reconcile. Responses are kept until the reconcile ends, and other namespaces wait
+/// for their turn.
 pub(crate) const PATCHES_OF_A_ROUND: usize = 50;
 
-/// One patch for each object that lacks labels, or has one that nothing gives it any more, as many as a round has. Each stands for
-/// itself. They begin after what the last round ended with, and where there are more the verdict says what that is: what is refused
-/// holds up nothing that comes after it.
+/// Returns one patch for each object with missing or obsolete labels, up to the limit of a reconcile. The
+/// patches are independent of each other.
+///
+/// They start after the target of the last reconcile's last patch. If some remain, the verdict is the target
+/// of the last patch. So a refused patch does not block those after it.
 pub(crate) fn decide(observed: &Observed, last: Option<&String>) -> (Plan, Option<String>) {
     let mut patches = Patches::default();
     adopt_installs(observed, &mut patches);
@@ -63,8 +66,8 @@ pub(crate) fn decide(observed: &Observed, last: Option<&String>) -> (Plan, Optio
     (plan, end)
 }
 
-/// By the name of a ClusterServiceVersion: the labels by the packages of the Subscriptions that say that they installed it. Where there
-/// is none, it bears what whoever made it wrote.
+/// Returns the labels of each ClusterServiceVersion, by its name, from the packages of the Subscriptions that
+/// installed it. A ClusterServiceVersion without such a Subscription keeps the labels that its author wrote.
 fn given(observed: &Observed) -> BTreeMap<String, BTreeSet<String>> {
     let mut given: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for subscription in &observed.subscriptions {
@@ -78,7 +81,7 @@ fn given(observed: &Observed) -> BTreeMap<String, BTreeSet<String>> {
     given
 }
 
-/// The labels that a ClusterServiceVersion has once this round is over, of those that count.
+/// Labels that a ClusterServiceVersion has after this reconcile, limited to those that count.
 fn worn(
     observed: &Observed,
     csv: &ClusterServiceVersion,
@@ -90,8 +93,9 @@ fn worn(
     there.map(str::to_owned).chain(given).collect()
 }
 
-/// What belongs to ClusterServiceVersions bears their labels. Of this namespace's it bears no others, or each package that a
-/// Subscription ever named would leave one behind on what outlives it.
+/// Copies the labels of ClusterServiceVersions to the objects they own. Other labels of this namespace are
+/// removed, because long-lived objects would otherwise collect one label for each package a Subscription ever
+/// named.
 fn pass_on(observed: &Observed, worn: &BTreeMap<String, BTreeSet<String>>, patches: &mut Patches) {
     let namespace = &observed.namespace;
     let mut wanted: BTreeMap<String, (&Labelled, BTreeSet<String>)> = BTreeMap::new();
@@ -101,7 +105,8 @@ fn pass_on(observed: &Observed, worn: &BTreeMap<String, BTreeSet<String>>, patch
         all.extend(worn.get(owner).into_iter().flatten().cloned());
     }
     for (object, all) in wanted.into_values() {
-        // What has no namespace is no place for labels of any other than this one: nobody would take them off.
+        // Objects without a namespace get only labels of this namespace, because nothing would remove the
+        // others.
         let is_passed_on = |label: &&String| object.target.namespace.is_some() || is_own(label, namespace);
         all.iter()
             .filter(is_passed_on)
@@ -116,9 +121,9 @@ fn is_own(label: &str, namespace: &str) -> bool {
     labels::operator_of_component(label).is_some_and(|operator| component::is_own(operator, namespace))
 }
 
-/// A Subscription and the plan it refers to are components; plans before that are no more.
+/// Labels a Subscription and the InstallPlan it refers to as components. Older plans lose the label.
 fn adopt_installs(observed: &Observed, patches: &mut Patches) {
-    // By label, as two Subscriptions may be about one package.
+    // Grouped by label, because two Subscriptions may be for one package.
     let mut referred: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for subscription in &observed.subscriptions {
         let Some(label) = labels::component_label(&subscription.spec.name, &observed.namespace) else {
@@ -140,7 +145,7 @@ fn adopt_installs(observed: &Observed, patches: &mut Patches) {
         for plan in current {
             patches.add_to(plan.as_ref(), &label);
         }
-        // A later one is on its way to be referred to.
+        // A newer plan will soon be the one referred to.
         for plan in others.into_iter().filter(|plan| Some(generation(plan)) < newest) {
             patches.remove_from(plan.as_ref(), &label);
         }
@@ -152,11 +157,11 @@ fn plan_of(subscription: &Subscription) -> Option<&str> {
     status.install_plan_ref.as_ref()?.name.as_deref()
 }
 
-/// What is to be written, by the text of its target.
+/// Pending patches by the text of their target.
 #[derive(Default)]
 struct Patches(BTreeMap<String, Patch>);
 
-/// Labels of one object.
+/// Pending label changes of one object.
 struct Patch {
     target: Target,
     uid: Option<String>,
@@ -182,7 +187,7 @@ impl Patches {
         }
     }
 
-    /// Takes off the labels of a namespace but for these.
+    /// Removes the labels of a namespace, except these.
     fn remove_own(&mut self, object: &Labelled, namespace: &str, kept: &BTreeSet<String>) {
         let is_anothers = |label: &str| object.others.iter().any(|other| is_own(label, other));
         let own = object.labels.iter().filter(|label| is_own(label, namespace));

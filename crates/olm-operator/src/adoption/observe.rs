@@ -1,4 +1,4 @@
-//! What belongs to the ClusterServiceVersions of a namespace. Reads stores; nothing else.
+//! Finds the objects that belong to the ClusterServiceVersions of a namespace. Reads only stores.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use crate::{
     stores::Stores,
 };
 
-/// Finds what has no namespace by that of its owner.
+/// Indexes cluster-scoped objects by the namespace of their owner.
 pub(crate) struct OwnedIndex {
     cluster_roles: Index<ClusterRole>,
     cluster_role_bindings: Index<ClusterRoleBinding>,
@@ -30,7 +30,7 @@ pub(crate) struct OwnedIndex {
 }
 
 impl OwnedIndex {
-    /// To be called before whoever asks it is woken by the stores.
+    /// Must be called before the stores trigger the controllers that use it.
     pub(crate) fn follow(stores: &Stores) -> Self {
         Self {
             cluster_roles: stores.cluster_roles.index(namespace_of_owner),
@@ -45,7 +45,7 @@ fn namespace_of_owner<K: Resource>(object: &K) -> BTreeSet<String> {
     owner.map(|owner| owner.namespace).into_iter().collect()
 }
 
-/// `None` where nothing is installed.
+/// Observes a namespace; `None` if nothing is installed there.
 pub(super) fn observe(stores: &Stores, index: &OwnedIndex, namespace: &str) -> Option<Observed> {
     let mut csvs = stores.csvs.list_in(namespace);
     csvs.retain(|csv| !csv.is_copied() && csv.metadata.deletion_timestamp.is_none());
@@ -63,10 +63,10 @@ pub(super) fn observe(stores: &Stores, index: &OwnedIndex, namespace: &str) -> O
     })
 }
 
-/// Objects of ClusterServiceVersions in the making.
+/// Collects the objects of ClusterServiceVersions.
 struct Owned<'a> {
     namespace: &'a str,
-    /// Those that have something to give, by name.
+    /// ClusterServiceVersions that have labels to pass on, by name.
     csvs: BTreeMap<String, &'a ClusterServiceVersion>,
     found: Vec<(String, Labelled)>,
 }
@@ -101,8 +101,8 @@ impl<'a> Owned<'a> {
         self.found
     }
 
-    /// In the namespace belongs what refers to its owner. ServiceAccounts do, too, but this program may not write them: their plan
-    /// sees to the label.
+    /// Adds namespaced objects, which refer to their owner. ServiceAccounts are not included, because this
+    /// program may not write them: their InstallPlan sets the label.
     fn add_referring<K: Resource<DynamicType = ()>>(&mut self, store: &Store<K>) {
         for object in store.list_in(self.namespace) {
             for owner in owner::references(object.meta()) {
@@ -114,7 +114,7 @@ impl<'a> Owned<'a> {
         }
     }
 
-    /// What has no namespace bears the owner labels.
+    /// Adds cluster-scoped objects, which name their owner in labels.
     fn add_labelled<K: Resource<DynamicType = ()>>(&mut self, index: &Index<K>) {
         for object in index.list(self.namespace) {
             let owner = owner::labelled(object.meta());
@@ -124,8 +124,8 @@ impl<'a> Owned<'a> {
         }
     }
 
-    /// A definition says with which ClusterServiceVersions it came: these alone have something to say about it, whatever others
-    /// claim to own.
+    /// Adds definitions that list a ClusterServiceVersion as their origin. Other ClusterServiceVersions that
+    /// claim to own a definition are ignored.
     fn add_crds(&mut self, stores: &Stores) {
         let owned: Vec<(String, String)> = self
             .csvs

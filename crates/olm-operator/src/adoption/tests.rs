@@ -1,4 +1,4 @@
-//! Labels of components that are missing, on the cluster in memory.
+//! Missing component labels, on the cluster in memory.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
 
 const LABEL: &str = "operators.coreos.com/demo.ns";
 
-/// The demo as it was before anything bore a label.
+/// The demo before anything had a label.
 fn unlabelled() -> TestEnv {
     let mut env = TestEnv::new();
     env.put(group("ns", "og", &["ns"]));
@@ -43,7 +43,7 @@ fn adopted() -> TestEnv {
     env
 }
 
-/// `Kind namespace/name` of everything that bears a label.
+/// Returns `Kind namespace/name` of all objects with a label.
 fn bearing(env: &TestEnv, label: &str) -> Vec<String> {
     let all = env.objects.iter();
     all.filter(|(_, object)| !object["metadata"]["labels"][label].is_null())
@@ -160,7 +160,7 @@ fn without_a_package_or_with_one_that_no_label_can_name_nothing_is_labelled() {
     }
 }
 
-/// Whoever may make a ClusterServiceVersion in a namespace says nothing about what is not its own.
+/// A user who can create a ClusterServiceVersion in a namespace has no influence on objects outside of it.
 #[test]
 fn what_is_claimed_is_not_adopted() {
     let mut env = TestEnv::new();
@@ -205,7 +205,7 @@ fn a_refused_label_holds_no_other_up() {
     assert_eq!(bearing(&env, LABEL).len(), 10);
 }
 
-/// The labels of components that an object bears.
+/// Returns the component labels of an object.
 fn labels_of(env: &TestEnv, kind: &str, namespace: &str, name: &str) -> Vec<String> {
     let found = env.get(kind, namespace, name).unwrap();
     let labels = found["metadata"]["labels"].as_object().into_iter().flatten();
@@ -217,7 +217,7 @@ fn labels_of(env: &TestEnv, kind: &str, namespace: &str, name: &str) -> Vec<Stri
 
 const CRD: (&str, &str, &str) = ("CustomResourceDefinition", "", "demos.example.com");
 
-/// Whoever may edit a Subscription names as many packages as there are seconds; the definition outlives all of it.
+/// A user who can edit a Subscription can name one package per second; the definition outlives all of them.
 #[test]
 fn a_subscription_that_names_one_package_after_the_other_leaves_no_label_and_no_operator_behind() {
     let mut env = adopted();
@@ -245,7 +245,7 @@ fn a_subscription_that_names_one_package_after_the_other_leaves_no_label_and_no_
     assert_eq!(env.names("Operator"), [""; 0]);
 }
 
-/// The same by whoever labels a ClusterServiceVersion that no Subscription installed.
+/// The same by a user who labels a ClusterServiceVersion that no Subscription installed.
 #[test]
 fn what_outlives_its_owner_bears_of_its_labels_those_of_its_namespace_and_none_from_before() {
     let mut env = unlabelled();
@@ -265,7 +265,7 @@ fn what_outlives_its_owner_bears_of_its_labels_those_of_its_namespace_and_none_f
         );
         env.settle_for(10);
         assert_eq!(labels_of(&env, CRD.0, CRD.1, CRD.2), [own.as_str()]);
-        // In the namespace it is nobody else's concern.
+        // Other labels of an object in the namespace are kept.
         let all = labels_of(&env, "OperatorCondition", "ns", "a");
         assert!(all.contains(&own) && all.contains(&far), "{all:?}");
     }
@@ -282,7 +282,7 @@ fn what_outlives_its_owner_bears_of_its_labels_those_of_its_namespace_and_none_f
     );
 }
 
-/// `shared` is the name of a label that was cut, so that it may be of either namespace.
+/// `shared` is a truncated label name that may belong to either namespace.
 #[test]
 fn a_label_that_may_be_another_namespaces_stays() {
     let shared = format!("operators.coreos.com/{}.n", "p".repeat(58));
@@ -307,7 +307,8 @@ fn a_label_that_may_be_another_namespaces_stays() {
         if *patch == json!({"metadata": {"labels": {shared: null}}})));
 }
 
-/// However many there are a round writes a few, and where all are refused the next ones have their turn all the same.
+/// A reconcile writes only a few of many objects. Even if all are refused, the next reconcile continues with
+/// the next ones.
 #[test]
 fn a_round_labels_so_many_objects_and_the_next_one_goes_on_after_them() {
     let mut csv = csv("a", "");
@@ -337,7 +338,7 @@ fn a_round_labels_so_many_objects_and_the_next_one_goes_on_after_them() {
         reached.extend(plan.actions.iter().map(|action| action.target().name.clone()));
     }
     assert_eq!(reached.len(), 10_000);
-    // Then it begins anew.
+    // Then it starts from the beginning.
     let (plan, _) = decide(&observed, last.as_ref());
     assert!(reached.contains(&plan.actions[0].target().name));
     let few = Observed {

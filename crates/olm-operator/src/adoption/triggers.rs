@@ -1,4 +1,4 @@
-//! Changed object → namespaces whose components are to be looked at again. Pure.
+//! Maps changed objects to namespaces whose components are reconciled. No I/O.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,10 +9,10 @@ use olm_runtime::{NamespacedName, store::Change};
 
 use crate::{component, owner, stores::CustomResourceDefinition};
 
-/// How long changes are gathered: a namespace is looked at as a whole.
+/// Delay in which the changes of a namespace are collected into one reconcile.
 pub(crate) const GATHER: Duration = Duration::from_secs(1);
 
-/// A Subscription, InstallPlan or ClusterServiceVersion.
+/// Returns the namespace of a changed Subscription, InstallPlan or ClusterServiceVersion.
 pub(crate) fn by_install<K: Resource<DynamicType = ()>>(change: &Change<K>) -> Option<NamespacedName> {
     match change {
         Change::Applied { new, .. } => Some(NamespacedName::cluster(new.namespace().unwrap_or_default())),
@@ -20,20 +20,21 @@ pub(crate) fn by_install<K: Resource<DynamicType = ()>>(change: &Change<K>) -> O
     }
 }
 
-/// What may belong to a ClusterServiceVersion of its namespace by an owner reference.
+/// Namespace of a changed object that has owner references and so may belong to a ClusterServiceVersion
+/// there.
 pub(crate) fn by_referring<K: Resource<DynamicType = ()>>(change: &Change<K>) -> Option<NamespacedName> {
     let metadata = news(change)?;
     owner::references(metadata).next()?;
     Some(NamespacedName::cluster(metadata.namespace.clone()?))
 }
 
-/// What may belong to a ClusterServiceVersion by the owner labels.
+/// Namespace in the owner labels of a changed object, which may belong to a ClusterServiceVersion there.
 pub(crate) fn by_labelled<K: Resource<DynamicType = ()>>(change: &Change<K>) -> Option<NamespacedName> {
     let owner = owner::labelled(news(change)?)?;
     Some(NamespacedName::cluster(owner.namespace))
 }
 
-/// A CustomResourceDefinition: the namespaces of the ClusterServiceVersions it came with.
+/// Returns the namespaces of the ClusterServiceVersions that a CustomResourceDefinition came with.
 pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>) -> BTreeSet<NamespacedName> {
     let annotations = news(change).and_then(|metadata| metadata.annotations.as_ref());
     let notes = annotations.into_iter().flatten();
@@ -43,7 +44,7 @@ pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>) -> BTreeSet<Name
         .collect()
 }
 
-/// The metadata of an object that came, or whose owners or labels of components changed.
+/// Returns the metadata of an object that is new, or whose owners or component labels changed.
 fn news<K: Resource<DynamicType = ()>>(change: &Change<K>) -> Option<&ObjectMeta> {
     let Change::Applied { old, new } = change else {
         return None;

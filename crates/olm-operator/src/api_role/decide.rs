@@ -1,4 +1,4 @@
-//! What is to happen to the ClusterRoles of APIs. Pure.
+//! Decides which ClusterRoles of APIs are written or deleted. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ use crate::{
     user_role::{self, TakenNames, Verdict},
 };
 
-/// Writes for ClusterRoles that are missing, not as they should be, or of no use any more. One that another owner has is left alone.
+/// Returns writes for ClusterRoles that are missing, outdated or no longer needed. A ClusterRole with another
+/// owner is skipped.
 pub(crate) fn decide(observed: &Observed, before: Option<&TakenNames>) -> (Plan, Verdict) {
     let mut taken = BTreeSet::new();
     let mut actions: Vec<Action> = Vec::new();
@@ -38,7 +39,8 @@ pub(crate) fn decide(observed: &Observed, before: Option<&TakenNames>) -> (Plan,
     user_role::plan(actions, taken, before)
 }
 
-/// Its owner says whose it is, whatever its uid: what serves the API may have been made anew.
+/// True when the owner reference names the object that serves the API, regardless of its uid, because that
+/// object may have been recreated.
 fn is_ours(observed: &Observed, found: &ClusterRole) -> bool {
     let mut owners = found.owner_references().iter();
     owners.any(|owner| ServedBy::referred_to(owner).as_ref() == Some(&observed.served_by))

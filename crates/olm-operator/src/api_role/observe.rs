@@ -1,4 +1,4 @@
-//! Everything one decision about the ClusterRoles of APIs reads, as values. Stores alone answer.
+//! The input of one decision about the ClusterRoles of APIs, from stores alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,12 @@ use crate::{
     stores::{CustomResourceDefinition, Stores},
 };
 
-/// How many kinds that APIServices of one ClusterServiceVersion serve get ClusterRoles, the first it names. What they serve is only what
-/// it says, and each kind makes three objects of the cluster.
+/// Limit of kinds that get ClusterRoles, for the APIServices of one ClusterServiceVersion, in the order it
+/// names them. The kinds are only its own claim, and each one creates three cluster-scoped objects.
 pub(crate) const KINDS_OF_AN_OPERATOR: usize = 100;
 
-/// ClusterRoles of APIs by what serves them. To be called before whoever asks it is woken by the stores.
+/// Index of the ClusterRoles of APIs, by the object that serves the API. Must be called before the stores
+/// trigger the controllers that use it.
 pub(crate) fn by_owner(stores: &Stores) -> Index<ClusterRole> {
     stores.cluster_roles.index(|role| {
         let is_of_api = role.labels().keys().any(|label| is_api_label(label));
@@ -34,7 +35,8 @@ pub(crate) fn by_owner(stores: &Stores) -> Index<ClusterRole> {
     })
 }
 
-/// What serves the APIs, and which ClusterServiceVersions provide them; `None` when nobody does.
+/// Observes the object that serves the APIs and the ClusterServiceVersions that provide them; `None` when
+/// none does.
 pub(crate) fn observe(stores: &Stores, made: &Index<ClusterRole>, key: &ServedBy) -> Option<Observed> {
     let (uid, provider, apis) = match key {
         ServedBy::CustomResourceDefinition(name) => defined(stores, key, name)?,
@@ -47,7 +49,7 @@ pub(crate) fn observe(stores: &Stores, made: &Index<ClusterRole>, key: &ServedBy
     });
     let names: BTreeSet<String> = names.collect();
     let mut former = match key {
-        // Versions that nobody provides any more are served on, and objects outlive their operator.
+        // Versions without a provider are still served, and custom resources outlive their operator.
         ServedBy::CustomResourceDefinition(_) if !apis.is_empty() => Vec::new(),
         ServedBy::CustomResourceDefinition(_) => made.list(&key.to_string()),
         ServedBy::ApiService(_) => made.list(&key.to_string()),
@@ -64,27 +66,28 @@ pub(crate) fn observe(stores: &Stores, made: &Index<ClusterRole>, key: &ServedBy
     })
 }
 
-/// The uid of what serves the APIs, whom to tell what is wrong, and the APIs.
+/// The uid of the object that serves the APIs, the object for events, and the APIs.
 type Provided = (String, ObjectReference, Vec<ProvidedApi>);
 
-/// True for a ClusterServiceVersion whose APIs users are to work with.
+/// True for a ClusterServiceVersion whose APIs are for users.
 pub(super) fn is_provider(csv: &ClusterServiceVersion) -> bool {
     *csv.phase() == Phase::Succeeded && csv.metadata.deletion_timestamp.is_none() && !csv.is_copied()
 }
 
-/// Whether the definition says that it came with a ClusterServiceVersion, whichever.
+/// True when the definition lists any ClusterServiceVersion as its origin.
 fn is_brought(crd: &CustomResourceDefinition) -> bool {
     let mut notes = crd.annotations().keys();
     notes.any(|key| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
 }
 
-/// Names of the definitions that a ClusterServiceVersion claims to own, whatever has become of it.
+/// Names of the definitions that a ClusterServiceVersion claims to own, in any phase.
 pub(super) fn claimed(csv: &ClusterServiceVersion) -> BTreeSet<&str> {
     let owned = csv.spec.owned_crds().iter().filter(|_| !csv.is_copied());
     owned.map(|owned| owned.name.as_str()).collect()
 }
 
-/// The versions of a definition that somebody provides; none where ClusterRoles of what nobody brought outlived whoever claimed it.
+/// Returns the versions of a definition that a ClusterServiceVersion provides. The list is empty when the
+/// definition has no origin and no ClusterServiceVersion claims it any more, but its ClusterRoles remain.
 /// Kind, plural and group are the definition's.
 fn defined(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     let crd = stores.crds.get_key(&key.stored())?;
@@ -92,7 +95,8 @@ fn defined(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
         return None;
     }
     let (plural, group) = name.split_once('.')?;
-    // Who may write these acts with OLM's rights (`docs/security.md`); no ClusterServiceVersion opens them.
+    // Write access to these acts with OLM's rights (`docs/security.md`), so no ClusterServiceVersion can open
+    // them.
     if group == olm_api::GROUP {
         return None;
     }
@@ -120,7 +124,7 @@ fn defined(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     if let Some(provider) = providers.first().filter(|_| !apis.is_empty()) {
         return Some((crd.uid()?, provider.object_ref(&()), apis));
     }
-    // A claim is all there ever was for these; who only has trouble is still there.
+    // A claim is all these are based on; a provider that is not healthy still claims them.
     let claims = |csv: &ClusterServiceVersion| claimed(csv).contains(name);
     let is_over = !is_brought(&crd) && stores.csvs.list_where(claims).is_empty();
     is_over.then(|| Some((crd.uid()?, crd.object_ref(&()), Vec::new())))?
@@ -133,9 +137,11 @@ fn owned_versions<'a>(csv: &'a ClusterServiceVersion, crd: &str) -> impl Iterato
         .map(|owned| owned.version.as_str())
 }
 
-/// What an APIService of OLM's serves, by the word of the ClusterServiceVersion it belongs to; nothing where that says so or has
-/// no say. Rights are given by group and plural, whatever the version: a group that somebody else serves, too, is not for a
-/// ClusterServiceVersion to give rights on.
+/// Returns the kinds that an APIService of OLM's serves, as claimed by the ClusterServiceVersion that owns
+/// it. The list is empty when that one claims none or is not entitled to.
+///
+/// Rights are granted by group and plural, for every version. So a ClusterServiceVersion grants no rights on
+/// a group that others serve, too.
 fn aggregated(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     let service = stores.api_services.get_key(&key.stored())?;
     let (_, group) = name.split_once('.')?;
@@ -147,7 +153,7 @@ fn aggregated(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     if is_shared(stores, group, &csv_key.namespace) {
         return Some((uid, service.object_ref(&()), Vec::new()));
     }
-    // Until it has succeeded nothing is known of what it serves, and what its predecessor served stays.
+    // Until it has succeeded its served kinds are unknown, and the ClusterRoles of its predecessor remain.
     let csv = stores.csvs.get_key(&csv_key).filter(|csv| is_provider(csv))?;
     let by_name: BTreeMap<&str, ApiKey> = served(&csv, name)
         .map(|description| (description.name.as_str(), ApiKey::from(description)))
@@ -172,7 +178,7 @@ fn served<'a>(
     owned.filter(move |description| description.api_service_name() == api_service)
 }
 
-/// A plural, as objects are called in paths: neither all nor a part of one.
+/// True for a plural as in API paths: no wildcard and no subresource.
 fn is_resource(name: &str) -> bool {
     !name.is_empty()
         && name
@@ -180,8 +186,8 @@ fn is_resource(name: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
-/// True when a version of the group is served by others than the operators of `namespace`: Kubernetes has an APIService for each
-/// group and version it serves itself, those of CustomResourceDefinitions included.
+/// True when a version of the group is served outside the operators of `namespace`. Kubernetes has an
+/// APIService for each group and version that it serves itself, including those of CustomResourceDefinitions.
 fn is_shared(stores: &Stores, group: &str, namespace: &str) -> bool {
     let foreign = stores.api_services.list_where(|service| {
         service
@@ -193,7 +199,8 @@ fn is_shared(stores: &Stores, group: &str, namespace: &str) -> bool {
     !foreign.is_empty()
 }
 
-/// What serves the APIs that a ClusterServiceVersion provides to users, with what decides about their ClusterRoles.
+/// Returns the objects that serve the APIs a ClusterServiceVersion provides to users, each with the input for
+/// decisions about its ClusterRoles.
 pub(super) fn provided(csv: &ClusterServiceVersion) -> BTreeMap<ServedBy, Vec<String>> {
     let mut all = BTreeMap::<ServedBy, Vec<String>>::new();
     if !is_provider(csv) {
@@ -211,7 +218,7 @@ pub(super) fn provided(csv: &ClusterServiceVersion) -> BTreeMap<ServedBy, Vec<St
     all
 }
 
-/// What is read of a definition.
+/// The fields of a definition that are read here.
 pub(super) fn read_crd(crd: &CustomResourceDefinition) -> (Option<String>, &str, Vec<&str>, bool) {
     let versions = crd.spec.versions.iter().map(|version| version.name.as_str());
     (

@@ -1,4 +1,4 @@
-//! The ClusterRoles of provided APIs, beside what was recorded of upstream and in the model cluster.
+//! The ClusterRoles of provided APIs, compared with recordings of upstream and in the model cluster.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn role<'a>(env: &'a TestEnv, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{name} in {:?}", own(env)))
 }
 
-/// The definition as it is after a plan brought it.
+/// The definition after an InstallPlan created it.
 fn brought() -> Value {
     let mut crd = crd(CRD);
     crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": "ns/a"});
@@ -45,7 +45,7 @@ fn installed(targets: &[&str]) -> TestEnv {
     env
 }
 
-/// What is created for an API when nothing is there, by name.
+/// Returns the names created for an API when nothing exists yet.
 fn created(
     served_by: ServedBy,
     uid: &str,
@@ -73,7 +73,8 @@ fn created(
     objects.collect()
 }
 
-/// Agrees with the recorded one, but for the kind of its owner, which upstream writes in lower case.
+/// Asserts equality with the recorded one, except for the kind of its owner, which upstream writes in lower
+/// case.
 #[track_caller]
 fn agrees(ours: &BTreeMap<String, Value>, golden: &BTreeMap<String, Value>, name: &str) {
     let (ours, mut recorded) = (&ours[name], golden[name].clone());
@@ -179,7 +180,8 @@ fn rbac_004_the_roles_come_once_the_operator_runs_whatever_its_group_targets() {
     }
 }
 
-/// Objects outlive their operator, and so do the rights to delete them; recorded as 04-after-csv-deleted.
+/// Custom resources outlive their operator, and so do the rights to delete them; recorded as
+/// 04-after-csv-deleted.
 #[test]
 fn the_roles_stay_without_the_operator_and_go_with_the_definition() {
     let mut env = installed(&["ns"]);
@@ -195,7 +197,8 @@ fn the_roles_stay_without_the_operator_and_go_with_the_definition() {
     assert_eq!(own(&env), [""; 0]);
 }
 
-/// Whoever may write ClusterServiceVersions claims a definition of somebody else's: that is all these roles are there for.
+/// A user who can write ClusterServiceVersions claims a definition of others: that claim is the only source
+/// of these roles.
 #[test]
 fn roles_by_a_mere_claim_go_with_the_last_that_makes_it() {
     let mut env = TestEnv::new()
@@ -205,7 +208,7 @@ fn roles_by_a_mere_claim_go_with_the_last_that_makes_it() {
     env.settle_for(5);
     let made = own(&env);
     assert_eq!(made.len(), 4, "{made:?}");
-    // Who has trouble claims it still.
+    // A ClusterServiceVersion that is not healthy still claims it.
     env.delete("Deployment", "ns", "demo");
     env.refused
         .insert("Deployment".into(), olm_runtime::outcome::FailureClass::Forbidden);
@@ -213,7 +216,7 @@ fn roles_by_a_mere_claim_go_with_the_last_that_makes_it() {
     assert!(!env.status("a").starts_with("Succeeded"), "{}", env.status("a"));
     assert_eq!(own(&env), made);
     env.refused.clear();
-    // Its end may be missed.
+    // Its deletion may be missed.
     env.kill();
     env.edit(
         "ClusterServiceVersion",
@@ -258,7 +261,8 @@ fn what_is_edited_or_deleted_comes_back_and_labels_of_others_stay() {
     assert_eq!(role(&env, &name)["rules"], before["rules"]);
 }
 
-/// Garbage collection knows no `customresourcedefinition`: such a ClusterRole outlived its definition.
+/// Garbage collection does not know the kind `customresourcedefinition`, so such a ClusterRole outlived its
+/// definition.
 #[test]
 fn a_role_of_upstreams_gets_an_owner_that_collects_it() {
     let mut env = installed(&["ns"]);
@@ -283,7 +287,7 @@ fn a_role_of_upstreams_gets_an_owner_that_collects_it() {
     assert_eq!(mended.len(), 1, "{mended:#?}");
 }
 
-/// Neither one without OLM's mark nor one of another definition.
+/// Neither a ClusterRole without OLM's label nor one of another definition.
 #[test]
 fn a_role_of_somebody_else_is_left_alone_and_told_once() {
     let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["nodes"]}]);
@@ -326,7 +330,8 @@ fn a_role_of_somebody_else_is_left_alone_and_told_once() {
     assert_eq!(env.writes.len(), writes);
 }
 
-/// Two operators that provide one definition to different namespaces have one set of ClusterRoles, and nobody fights over it.
+/// Two operators that provide one definition to different namespaces share one set of ClusterRoles, and
+/// neither reverts the other's writes.
 #[test]
 fn two_providers_share_the_roles_of_their_definition_whatever_kind_they_claim() {
     let mut other = csv("a", "");
@@ -351,12 +356,12 @@ fn two_providers_share_the_roles_of_their_definition_whatever_kind_they_claim() 
     assert_eq!(env.writes.len(), writes);
 }
 
-/// As long as no ClusterRole is there.
+/// Observes while no ClusterRole exists.
 fn observed(stores: &Stores, key: &ServedBy) -> Option<Observed> {
     observe::observe(stores, &observe::by_owner(stores), key)
 }
 
-/// Only the definition knows its versions; a ClusterServiceVersion may name any.
+/// The definition determines its versions; a ClusterServiceVersion may name any.
 #[test]
 fn a_version_that_the_definition_has_not_gets_no_roles() {
     let stores = Stores::empty();
@@ -373,7 +378,7 @@ fn a_version_that_the_definition_has_not_gets_no_roles() {
     assert_eq!(versions, ["v1"]);
 }
 
-/// Who may write OperatorGroups or CatalogSources acts with OLM's rights.
+/// Users who can write OperatorGroups or CatalogSources act with OLM's rights.
 #[test]
 fn what_is_olms_own_is_opened_to_nobody() {
     let name = "operatorgroups.operators.coreos.com";
@@ -390,7 +395,7 @@ fn what_is_olms_own_is_opened_to_nobody() {
     assert!(observed(&stores, &key).is_none());
 }
 
-/// A running operator that says it serves `owned` by the APIService `v1.things.example.com`.
+/// A running operator that claims to serve `owned` with the APIService `v1.things.example.com`.
 fn serving(owned: &Value) -> Stores {
     let stores = Stores::empty();
     let mut serving = csv("a", "");
@@ -416,7 +421,8 @@ fn resources(stores: &Stores) -> Vec<String> {
     apis.map(|api| api.resource).collect()
 }
 
-/// What an APIService serves is only the author's word: it makes neither rights on everything nor objects without number.
+/// The kinds of an APIService are only claimed by the author: such a claim grants no rights on everything and
+/// creates a limited number of objects.
 #[test]
 fn rbac_012_only_words_that_can_be_plurals_count_and_only_so_many() {
     let all = json!([
@@ -436,7 +442,8 @@ fn rbac_012_only_words_that_can_be_plurals_count_and_only_so_many() {
     );
 }
 
-/// Rights know no versions: whoever serves one of a group that others serve could otherwise give rights on theirs.
+/// Rights do not depend on versions: an operator that serves one version of a group could otherwise grant
+/// rights on others' versions.
 #[test]
 fn a_group_that_others_serve_too_gets_no_roles_from_an_api_service() {
     let owned = json!([described("things", "Thing")]);
@@ -458,7 +465,7 @@ fn a_group_that_others_serve_too_gets_no_roles_from_an_api_service() {
     assert_eq!(with("v1.example.com", json!({})), 1, "another group");
 }
 
-/// An APIService of somebody else is not the operator's because it says so.
+/// An APIService of others does not belong to an operator that claims it.
 #[test]
 fn an_api_service_that_is_not_the_operators_gets_no_roles() {
     let stores = serving(&json!([described("things", "Thing")]));
@@ -471,7 +478,7 @@ fn an_api_service_that_is_not_the_operators_gets_no_roles() {
 
 const THINGS: &str = "v1.things.example.com";
 
-/// Names of what is created, and of what is deleted, for that APIService.
+/// Returns the names of created and of deleted objects for that APIService.
 fn writes(stores: &Stores, made: &Index<ClusterRole>) -> (Vec<String>, Vec<String>) {
     let key = ServedBy::ApiService(THINGS.to_owned());
     let observed = observe::observe(stores, made, &key);
@@ -489,7 +496,7 @@ fn writes(stores: &Stores, made: &Index<ClusterRole>) -> (Vec<String>, Vec<Strin
     (names(created), names(deleted))
 }
 
-/// An operator that serves `things`, whose ClusterRoles are there beside one that an administrator made.
+/// An operator that serves `things`, with its ClusterRoles and one that an administrator created.
 fn with_roles() -> (Stores, Index<ClusterRole>) {
     let stores = serving(&json!([described("things", "Thing")]));
     let made = observe::by_owner(&stores);
@@ -548,7 +555,7 @@ fn roles_of_an_api_service_go_when_others_serve_its_group_too() {
         json!({"metadata": {"name": "v2.things.example.com", "uid": "x"}}),
     ));
     assert_eq!(writes(&stores, &made), (vec![], strings(&OF_THINGS)));
-    // A second time there is nothing to delete, and nothing is made.
+    // The second time there is nothing to delete or create.
     for name in OF_THINGS {
         let mut gone = ClusterRole::default();
         gone.metadata.name = Some(name.to_owned());

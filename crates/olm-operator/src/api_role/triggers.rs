@@ -1,4 +1,4 @@
-//! Changed object → what serves APIs whose ClusterRoles are to be looked at again. Pure.
+//! Maps changed objects to objects that serve APIs, whose ClusterRoles are reconciled. No I/O.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,7 +16,8 @@ use crate::{
     stores::CustomResourceDefinition,
 };
 
-/// A ClusterServiceVersion that comes to provide APIs, or others than before, or claims a definition no more.
+/// Returns the keys of APIs that a changed ClusterServiceVersion starts, changes or stops providing, and of
+/// definitions that it no longer claims.
 pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> BTreeSet<ServedBy> {
     let (old, new) = match change {
         Change::Applied { old, new } => (old.as_ref(), Some(new)),
@@ -34,17 +35,18 @@ pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> BTreeSet<ServedB
     provided.chain(given_up).collect()
 }
 
-/// A definition that is new or names other versions.
+/// Returns the key of a definition that is new or has other versions.
 pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>) -> Option<ServedBy> {
     match change {
         Change::Applied { old: Some(old), new } if read_crd(old) == read_crd(new) => None,
         Change::Applied { new, .. } => Some(ServedBy::CustomResourceDefinition(new.name_any())),
-        // Garbage collection takes its ClusterRoles.
+        // Garbage collection deletes its ClusterRoles.
         Change::Deleted { .. } => None,
     }
 }
 
-/// An APIService that comes, goes, or belongs to another: it and those of the same group that OLM made, of `all`.
+/// Returns the keys for an APIService that is created, deleted or gets another owner: its own and those of
+/// OLM's APIServices of the same group, from `all`.
 pub(crate) fn by_api_service(change: &Change<APIService>, all: &[Arc<APIService>]) -> BTreeSet<ServedBy> {
     if let Change::Applied { old: Some(old), new } = change
         && old.metadata.uid == new.metadata.uid
@@ -63,7 +65,7 @@ pub(crate) fn by_api_service(change: &Change<APIService>, all: &[Arc<APIService>
         .collect()
 }
 
-/// A ClusterRole: what its owner references point or pointed to.
+/// Returns the owners of a ClusterRole, before or now.
 pub(crate) fn by_cluster_role(change: &Change<ClusterRole>) -> BTreeSet<ServedBy> {
     change
         .versions()

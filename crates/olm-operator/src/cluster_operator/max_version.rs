@@ -1,4 +1,4 @@
-//! Which installed operators do not work with the next minor version of OpenShift. Pure.
+//! Finds installed operators that do not support the next minor version of OpenShift. No I/O.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,16 +10,16 @@ use serde_json::value::RawValue;
 
 use super::text::shown;
 
-/// Operators that one message lists.
+/// Maximum number of operators in one message.
 const LISTED: usize = 20;
-/// Characters of a version, and of why it is none, that a message shows.
+/// Maximum length of a version, and of a parse error, in a message, in characters.
 const MAX_VERSION: usize = 64;
 const MAX_ERROR: usize = 256;
-/// The last minor version of the fourth major one; the fifth begins with it.
+/// The last minor version of major version 4; it is the same as 5.0.
 const LAST_OF_FOUR: Minor = Minor { major: 4, minor: 23 };
 const FIRST_OF_FIVE: Minor = Minor { major: 5, minor: 0 };
 
-/// A version without patch and pre-release.
+/// A major and minor version, without patch and pre-release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Minor {
     major: u64,
@@ -34,7 +34,7 @@ impl Minor {
         }
     }
 
-    /// The same under the one name that two versions go by.
+    /// Returns the canonical form of two equivalent versions.
     fn normalised(self) -> Self {
         if self == LAST_OF_FOUR { FIRST_OF_FIVE } else { self }
     }
@@ -47,7 +47,8 @@ impl Minor {
         }
     }
 
-    /// Whether an operator that works up to this version works with the one after `current`.
+    /// True when an operator that supports versions up to this one supports the minor version after
+    /// `current`.
     fn allows_after(self, current: Self) -> bool {
         self.normalised() >= current.next()
     }
@@ -59,23 +60,23 @@ impl fmt::Display for Minor {
     }
 }
 
-/// An operator that stands in the way.
+/// An operator that blocks the upgrade.
 struct Blocker {
     key: NamespacedName,
     reason: BlockReason,
 }
 
 enum BlockReason {
-    /// What it says of versions cannot be understood.
+    /// The value of its version property is invalid.
     Invalid(String),
-    /// The last version it works with.
+    /// The last version it supports.
     UpTo(Minor),
 }
 
-/// The version of the cluster, from the one of its release.
+/// Returns the minor version of the cluster, from the version of its release.
 ///
 /// # Errors
-/// When there is none.
+/// When the version is missing or invalid.
 pub(super) fn current(release: &str) -> Result<Minor, String> {
     if release.is_empty() {
         return Err("desired release version missing from RELEASE_VERSION env variable".to_owned());
@@ -87,8 +88,11 @@ pub(super) fn current(release: &str) -> Result<Minor, String> {
     Ok(Minor::of(&version))
 }
 
-/// The last version that an operator works with, as `properties` says, the annotation of its ClusterServiceVersion; `None` where it
-/// names none. The JSON is read as it stands: as a number, 4.10 would be 4.1. Null is nothing wherever it stands, as Go reads it.
+/// Returns the last version that an operator supports, from the `properties` annotation of its
+/// ClusterServiceVersion; `None` if it names none.
+///
+/// The version is read from the JSON text, because as a number 4.10 would be 4.1. Null is accepted in every
+/// place, as in Go.
 fn max_version(properties: &str) -> Result<Option<Minor>, String> {
     #[derive(Deserialize)]
     struct Projection<'a> {
@@ -136,8 +140,8 @@ fn max_version(properties: &str) -> Result<Option<Minor>, String> {
     Ok(Some(Minor::of(&version)))
 }
 
-/// What of `operators`, each with its annotation, stands in the way of the version after `current`, as a text; `None` where nothing
-/// does.
+/// Returns a message that lists which of `operators` block the minor version after `current`; `None` if none
+/// does. Each operator comes with its annotation.
 pub(super) fn blocking<'a>(
     operators: impl IntoIterator<Item = (NamespacedName, &'a str)>,
     current: Minor,
@@ -165,8 +169,8 @@ pub(super) fn blocking<'a>(
     Some(lines.join("\n"))
 }
 
-/// Leaves those that are listed, by namespace and name, and says how many are not. Namespaces take turns: those with many hide none
-/// of others.
+/// Drops blockers beyond the limit and returns their number. The rest is sorted by namespace and name.
+/// Namespaces take turns, so that one with many blockers does not hide those of others.
 fn drop_surplus(blockers: &mut Vec<Blocker>) -> usize {
     let hidden = blockers.len().saturating_sub(LISTED);
     blockers.sort_by(|a, b| a.key.cmp(&b.key));
@@ -225,7 +229,7 @@ mod tests {
         )
     }
 
-    /// What is said of one operator with this annotation.
+    /// Returns the message for one operator with this annotation.
     fn said(release: &str, properties: &str) -> Option<String> {
         let key = NamespacedName::new("ns", "a");
         let text = blocking([(key, properties)], current(release).unwrap())?;
@@ -280,7 +284,7 @@ mod tests {
         check("4.22.0", r#""4.22""#, Some("4.22"));
     }
 
-    /// As a number it would be 4.1.
+    /// A number would be read as 4.1.
     #[test]
     fn ocp_001_a_version_that_is_written_as_a_number_is_read_as_text() {
         check("4.8.0", "4.8", Some("4.8"));

@@ -1,5 +1,5 @@
-//! What OLM reports of itself: that it works, in which version, and whether the operators it runs allow the next minor version of the
-//! cluster. Pure.
+//! OLM's report about itself: health, version, and whether the operators allow the next minor version of the
+//! cluster. No I/O.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,36 +20,36 @@ use super::{
     related,
 };
 
-/// How long a process that gets nothing done is not yet called degraded.
+/// Time without progress after which OLM reports itself as degraded.
 const GRACE: Duration = Duration::from_secs(5 * 60);
-/// How often it is looked whether there is still something to do.
+/// Interval of the checks for remaining work.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the report is made of.
 #[derive(Debug, Clone)]
 pub(crate) struct Inputs {
     /// Name of the ClusterOperator.
     pub(crate) name: String,
-    /// Version of the cluster's release; empty where nobody said so.
+    /// Version of the cluster's release; empty if it is not configured.
     pub(crate) release: String,
     /// Version of OLM.
     pub(crate) version: String,
-    /// The controllers of this process have done something, or have nothing to do.
+    /// True when the controllers of this process have reconciled something, or have nothing to do.
     pub(crate) is_working: bool,
-    /// For how long this process has been at work, by a clock that nobody sets.
+    /// Time since this process started, by a monotonic clock.
     pub(crate) at_work: Duration,
-    /// The ClusterServiceVersions that have properties, copies left out.
+    /// ClusterServiceVersions that have properties, without copies.
     pub(crate) operators: Vec<Arc<ClusterServiceVersion>>,
-    /// Those of OLM's own namespace.
+    /// ClusterServiceVersions of OLM's own namespace.
     pub(crate) own: Vec<Arc<ClusterServiceVersion>>,
 }
 
-/// The properties of an operator, as its annotation has them.
+/// Returns the properties annotation of an operator.
 pub(super) fn properties(csv: &ClusterServiceVersion) -> Option<&str> {
     csv.annotations().get(labels::PROPERTIES).map(String::as_str)
 }
 
-/// When to look again. That something was done is told.
+/// Returns the time of the next check. No check is needed once there was progress, because that triggers a
+/// reconcile.
 pub(super) fn requeue(inputs: &Inputs) -> Requeue {
     if inputs.is_working {
         return Requeue::AwaitChange;
@@ -65,7 +65,8 @@ pub(super) fn requeue(inputs: &Inputs) -> Requeue {
     }
 }
 
-/// Makes `status` what is to be said now. What an earlier process said stands until there is something to say.
+/// Sets `status` to the current report. The report of an earlier process remains until there is something to
+/// report.
 pub(super) fn report(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timestamp) {
     if inputs.is_working {
         report_work(status, inputs, now);
@@ -118,7 +119,7 @@ fn versions(inputs: &Inputs) -> Vec<OperandVersion> {
     release.into_iter().chain([own]).collect()
 }
 
-/// Reason and message of why the cluster must not go to its next minor version.
+/// Returns reason and message of what blocks the next minor version of the cluster.
 fn obstacle(inputs: &Inputs) -> Option<(&'static str, String)> {
     let current = match max_version::current(&inputs.release) {
         Ok(current) => current,
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Of a process that has got nothing done for so many seconds.
+    /// Input of a process without progress for this many seconds.
     fn waiting(seconds: u64) -> Inputs {
         Inputs {
             at_work: Duration::from_secs(seconds),
@@ -167,7 +168,7 @@ mod tests {
         }
     }
 
-    /// `Available True: message` of each condition, and since when in seconds.
+    /// Returns `Available True: message` of each condition, with its age in seconds.
     fn conditions(status: &ClusterOperatorStatus) -> Vec<String> {
         let shown = status.conditions.iter().map(|condition| {
             let since = condition.last_transition_time.as_ref().unwrap().0.as_second();
@@ -225,7 +226,7 @@ mod tests {
         let mut status = said.clone();
         report(&mut status, &waiting(100), at(100));
         assert_eq!(status, said, "a restart");
-        // Another version: on the way, and available all the while.
+        // Another version: in progress, and available the whole time.
         let newer = Inputs {
             version: "0.10.0".into(),
             ..waiting(100)
@@ -252,7 +253,7 @@ mod tests {
         Arc::new(decode(json!({"metadata": metadata, "spec": {}})))
     }
 
-    /// The version that counts is that of the cluster's release, whatever OLM's own is.
+    /// The version of the cluster's release counts, not OLM's own.
     #[track_caller]
     fn check_release(release: &str, max: &str, obstacle: Option<&str>) {
         let mut status = ClusterOperatorStatus::default();
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(requeue(&inputs(true)), Requeue::AwaitChange);
     }
 
-    /// The machine's clock is set right after its start, by hours perhaps, either way.
+    /// The machine's clock may be set right after its start, by hours, in either direction.
     #[test]
     fn a_clock_that_is_set_makes_nobody_late_nor_punctual() {
         for hours in [-2, 2] {

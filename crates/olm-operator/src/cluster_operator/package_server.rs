@@ -1,6 +1,7 @@
-//! What is reported of package-server: what its ClusterServiceVersion has come to. Pure.
+//! Reports the state of package-server's ClusterServiceVersion. No I/O.
 //!
-//! It follows from what is there and from what was said last, so that nothing is missed by whoever was not listening.
+//! The report follows from the current objects and the last report, so that changes missed while the process
+//! was down are still reported.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,21 +18,20 @@ use olm_runtime::{NamespacedName, condition::stored_time};
 
 use super::{related, text::shown};
 
-/// Characters of a text of others that a message shows.
+/// Maximum length of a foreign text in a message, in characters.
 const MAX_TEXT: usize = 1024;
 
-/// What the report is made of.
 #[derive(Debug, Clone)]
 pub(crate) struct Inputs {
     /// Name of the ClusterOperator.
     pub(crate) name: String,
-    /// Version of the cluster's release; empty where nobody said so.
+    /// Version of the cluster's release; empty if it is not configured.
     pub(crate) release: String,
     /// The ClusterServiceVersions of OLM's namespace that name this ClusterOperator in their label.
     pub(crate) csvs: Vec<Arc<ClusterServiceVersion>>,
 }
 
-/// Makes `status` what is to be said now.
+/// Sets `status` to the current report.
 pub(super) fn report(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: Timestamp) {
     let gone = take_gone(status, &inputs.csvs);
     match active(&inputs.csvs) {
@@ -40,7 +40,7 @@ pub(super) fn report(status: &mut ClusterOperatorStatus, inputs: &Inputs, now: T
     }
 }
 
-/// The one that replaces the others; of several the newest.
+/// Returns the ClusterServiceVersion that replaces the others; the newest if there are several.
 fn active(csvs: &[Arc<ClusterServiceVersion>]) -> Option<&ClusterServiceVersion> {
     let others = |csv: &'_ ClusterServiceVersion| {
         let replaced = csv.spec.replaces().filter(|name| *name != csv.name_any());
@@ -48,7 +48,7 @@ fn active(csvs: &[Arc<ClusterServiceVersion>]) -> Option<&ClusterServiceVersion>
     };
     let replaced: BTreeSet<String> = csvs.iter().filter_map(|csv| others(csv)).collect();
     let last = csvs.iter().filter(|csv| !replaced.contains(&csv.name_any()));
-    // Where all are replaced they replace each other.
+    // If all are replaced, they replace each other.
     newest(last).or_else(|| newest(csvs.iter()))
 }
 
@@ -59,7 +59,7 @@ fn newest<'a>(
     found.map(AsRef::as_ref)
 }
 
-/// Takes out of `status` the versions of and references to ClusterServiceVersions that are there no more. Gives the last one.
+/// Removes versions of and references to deleted ClusterServiceVersions from `status`. Returns the last one.
 fn take_gone(
     status: &mut ClusterOperatorStatus,
     csvs: &[Arc<ClusterServiceVersion>],
@@ -290,7 +290,7 @@ mod tests {
         let row = |name: &str, replaces: &str| csv(name, replaces, json!({}));
         assert_eq!(name(&[row("c", "b"), row("b", "a"), row("z", "c")]).unwrap(), "z");
         assert_eq!(name(&[row("b", "a"), row("a", "")]).unwrap(), "b");
-        // Whatever else would come last.
+        // Even if another one would sort last.
         assert_eq!(name(&[row("z", ""), row("a", "z")]).unwrap(), "a");
         assert_eq!(name(&[row("a", "a")]).unwrap(), "a");
         assert_eq!(name(&[row("a", "b"), row("b", "a")]).unwrap(), "b");

@@ -3,7 +3,7 @@
 use kube::{Resource, ResourceExt};
 use olm_api::{cluster_operator::RelatedObject, v1alpha1::ClusterServiceVersion};
 
-/// To a ClusterServiceVersion.
+/// Returns a reference to a ClusterServiceVersion.
 pub(super) fn to_csv(csv: &ClusterServiceVersion) -> RelatedObject {
     RelatedObject::new(
         &ClusterServiceVersion::group(&()),
@@ -13,12 +13,12 @@ pub(super) fn to_csv(csv: &ClusterServiceVersion) -> RelatedObject {
     )
 }
 
-/// To a namespace.
+/// Returns a reference to a namespace.
 pub(super) fn to_namespace(name: &str) -> RelatedObject {
     RelatedObject::new("", "namespaces", "", name)
 }
 
-/// Whether it is one to a ClusterServiceVersion.
+/// True when the reference names a ClusterServiceVersion.
 pub(super) fn is_csv(related: &RelatedObject) -> bool {
     related.group == ClusterServiceVersion::group(&())
         && related.resource == ClusterServiceVersion::plural(&())

@@ -1,18 +1,18 @@
-//! What the reports are about, as the command line says.
+//! Subjects of the reports, from the command line.
 
 use kube::ResourceExt;
 use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 
-/// Which ClusterOperators are reported to. The default reports to none.
+/// ClusterOperators that get reports. The default is none.
 #[derive(Debug, Clone, Default)]
 pub struct ReportSettings {
-    /// Name of the one for OLM; empty for none.
+    /// Name of the ClusterOperator for OLM; empty for none.
     pub olm: String,
-    /// Name of the one for package-server; empty for none.
+    /// Name of the ClusterOperator for package-server; empty for none.
     pub package_server: String,
     /// Namespace that OLM itself is installed in.
     pub namespace: String,
-    /// Version of the cluster's release; empty where nobody said so.
+    /// Version of the cluster's release; empty if it is not configured.
     pub release: String,
 }
 
@@ -22,19 +22,21 @@ impl ReportSettings {
         Some(self.olm.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Name of the ClusterOperator for package-server. One that bears the name of OLM's has one writer, too.
+    /// Name of the ClusterOperator for package-server; `None` if it has the name of OLM's, which already has
+    /// a writer.
     pub(crate) fn package_server(&self) -> Option<&str> {
         let name = Some(self.package_server.as_str());
         name.filter(|name| !name.is_empty() && *name != self.olm)
     }
 
-    /// Names of all.
+    /// Names of all ClusterOperators with reports.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.olm().into_iter().chain(self.package_server())
     }
 
-    /// Whether it is reported on in the ClusterOperator for package-server. Those of other namespaces are not: whoever may write one
-    /// could speak for the cluster.
+    /// True when the ClusterOperator of package-server reports this ClusterServiceVersion. Other namespaces
+    /// are excluded, because any user who can write a ClusterServiceVersion there could otherwise report for
+    /// the cluster.
     pub(crate) fn is_of_package_server(&self, csv: &ClusterServiceVersion) -> bool {
         let named = csv.labels().get(labels::CLUSTER_OPERATOR);
         csv.namespace().unwrap_or_default() == self.namespace

@@ -22,7 +22,7 @@ fn serve(env: &mut TestEnv) {
     env.put(definition);
 }
 
-/// A cluster that has the kind, and operators in `ns`.
+/// A cluster with the kind, and operators in `ns`.
 fn openshift() -> TestEnv {
     let mut env = TestEnv::new();
     serve(&mut env);
@@ -32,7 +32,7 @@ fn openshift() -> TestEnv {
     env
 }
 
-/// An operator that works up to a version.
+/// An operator that supports versions up to this one.
 fn limited(name: &str, replaces: &str, max: &str) -> Value {
     let mut csv = csv(name, replaces);
     let properties = json!({"properties": [{"type": "olm.maxOpenShiftVersion", "value": max}]});
@@ -110,7 +110,7 @@ fn ocp_006_an_upgrade_or_removal_of_the_operator_lifts_the_block() {
     assert_eq!(upgradeable(&env), "True : ");
 }
 
-/// The process that looks next has nothing to do, and says so.
+/// The next process has nothing to do, and reports so.
 #[test]
 fn ocp_006_the_removal_of_the_last_operator_lifts_the_block_also_while_nobody_looks() {
     let mut env = openshift();
@@ -151,7 +151,7 @@ fn ocp_007_one_operator_of_many_prevents_and_copies_do_not_count() {
             "- maximum supported OCP version for ns/older is 4.17"
         ])
     );
-    // Each alone is enough.
+    // Each alone is sufficient.
     env.delete("ClusterServiceVersion", "all", "old");
     env.settle_for(30);
     assert_eq!(
@@ -177,14 +177,14 @@ fn oc_007_an_operator_that_says_it_is_not_upgradeable_does_not_keep_the_cluster(
     let found = env.get("OperatorCondition", "ns", "a").unwrap();
     assert_eq!(found["status"]["conditions"][0]["status"], "False", "{found}");
     assert_eq!(upgradeable(&env), "True : ");
-    // Nor when the report is made anew.
+    // The block is not reported in a recreated ClusterOperator either.
     env.delete("ClusterOperator", "", "olm");
     env.kill();
     env.settle_for(60);
     assert_eq!(upgradeable(&env), "True : ");
 }
 
-/// Without the kind nothing is asked; it may come later, and go.
+/// Without the kind there are no requests; the kind may be created later, and deleted.
 #[test]
 fn elsewhere_nothing_is_reported_until_the_kind_comes() {
     let mut env = TestEnv::new();
@@ -228,7 +228,7 @@ fn a_deleted_report_comes_again_and_at_rest_nothing_is_written() {
     assert_eq!(of_report.count(), 2, "{:#?}", env.writes);
 }
 
-/// Whoever may write a ClusterServiceVersion may write it as often as they like.
+/// A user who can write a ClusterServiceVersion can write it at any rate.
 #[test]
 fn a_limit_that_flaps_is_told_once_a_second_at_most() {
     let mut env = openshift();
@@ -236,7 +236,7 @@ fn a_limit_that_flaps_is_told_once_a_second_at_most() {
     env.settle_for(60);
     env.writes.clear();
     for turn in 0..80 {
-        // Another one each time, so that each look has something to write.
+        // The value differs each time, so that each reconcile has something to write.
         let csv = limited("a", "", &format!("4.{}", 10 + turn % 7));
         let annotations = json!({"metadata": {"annotations": csv["metadata"]["annotations"]}});
         env.edit("ClusterServiceVersion", "ns", "a", annotations);
@@ -268,7 +268,7 @@ fn an_api_that_does_not_answer_is_asked_again_and_holds_up_nobody() {
     assert_eq!(upgradeable(&env), "True : ");
 }
 
-/// The ClusterServiceVersion of package-server, which is its own.
+/// The ClusterServiceVersion of package-server, in OLM's own namespace.
 fn package_server(namespace: &str, name: &str, replaces: &str) -> Value {
     let mut csv = csv(name, replaces);
     csv["metadata"]["namespace"] = json!(namespace);
@@ -285,7 +285,7 @@ fn package_server_is_reported_on_from_its_csv() {
     let progressing = |env: &TestEnv| condition(env, "olm-packages", "Progressing");
     let waiting = "True : waiting for events - source=olm-packages";
     assert_eq!(progressing(&env), waiting);
-    // Whoever may write ClusterServiceVersions in some namespace does not speak for the cluster.
+    // Users who can write ClusterServiceVersions in other namespaces cannot report for the cluster.
     env.put(package_server("ns", "forged", ""));
     env.settle_for(30);
     assert_eq!(progressing(&env), waiting);
@@ -303,7 +303,7 @@ fn package_server_is_reported_on_from_its_csv() {
     env.settle_for(600);
     assert_eq!(env.writes, [""; 0]);
     env.kill();
-    // While nobody looks.
+    // While OLM is down.
     env.edit(
         "ClusterServiceVersion",
         "olm",

@@ -1,6 +1,6 @@
-//! Texts of others in what the whole cluster reads.
+//! Shortens foreign texts for messages that the whole cluster can read.
 
-/// `text` on one line, with what is not shown as itself escaped, and cut behind `most` characters of what is shown.
+/// Returns `text` as one line, with unprintable characters escaped, truncated to `most` printed characters.
 pub(super) fn shown(text: &str, most: usize) -> String {
     let (mut shown, mut length) = (String::new(), 0);
     for char in text.chars() {

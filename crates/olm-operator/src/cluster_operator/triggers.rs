@@ -1,4 +1,4 @@
-//! Changed object → ClusterOperators whose status is to be looked at again, and how soon. Pure.
+//! Maps changed objects to ClusterOperators to reconcile, with a delay. No I/O.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use olm_runtime::{NamespacedName, store::Change};
 use super::{olm::properties, settings::ReportSettings};
 use crate::stores::CustomResourceDefinition;
 
-/// How long changes are gathered: each look goes through the operators of the whole cluster.
+/// Delay in which changes are collected, because each reconcile reads the operators of the whole cluster.
 pub(crate) const GATHER: Duration = Duration::from_secs(1);
 
-/// The ClusterOperators that say something of a ClusterServiceVersion that changed.
+/// Returns the ClusterOperators that report on a changed ClusterServiceVersion.
 pub(crate) fn by_csv(
     change: &Change<ClusterServiceVersion>,
     settings: &ReportSettings,
@@ -37,7 +37,8 @@ pub(crate) fn by_csv(
         .collect()
 }
 
-/// Whether the cluster has the kind from now on, where the change is about that.
+/// Returns whether the cluster serves the kind after this change; `None` if the change is about another
+/// definition.
 pub(crate) fn served_by(change: &Change<CustomResourceDefinition>) -> Option<bool> {
     if change.object().metadata.name.as_deref() != Some(DEFINITION) {
         return None;

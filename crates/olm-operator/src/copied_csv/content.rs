@@ -1,4 +1,4 @@
-//! What an original holds, read when copies of it are to be written: stores keep none of it.
+//! Reads the content of an original when copies of it must be written. Stores do not keep it.
 
 use std::{
     collections::BTreeMap,
@@ -23,10 +23,10 @@ use tokio::sync::OnceCell;
 
 use crate::csv_sketch::{Sketch, copied_annotations, copied_labels, message};
 
-/// How long what an original holds is remembered, so that it is read once for all of its copies.
+/// Time for which the content of an original is cached, so that one read serves all copies.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
-/// What copies of one version of an original hold.
+/// Content of the copies of one version of an original.
 #[derive(Debug)]
 pub(crate) struct Content {
     /// The original.
@@ -39,7 +39,7 @@ pub(crate) struct Content {
 
 impl Content {
     /// # Errors
-    /// When the object does not fit its type.
+    /// When the object cannot be decoded.
     pub(crate) fn read(mut original: DynamicObject) -> Result<Self, serde_json::Error> {
         let metadata = &original.metadata;
         let labels = json!(copied_labels(metadata));
@@ -60,7 +60,8 @@ impl Content {
         })
     }
 
-    /// Makes the copy in namespace `to`, without its status. Whatever has the name already stays.
+    /// Returns the write that creates the copy in namespace `to`, without its status. An existing object of
+    /// the name is kept.
     pub(crate) fn create(&self, to: &str) -> Action {
         let target = self.target(to);
         let mut object = self.object(&target);
@@ -73,7 +74,7 @@ impl Content {
         }
     }
 
-    /// Makes everything of `copy` but its status as it should be.
+    /// Returns the write that updates everything of `copy` except its status.
     pub(crate) fn replace(&self, copy: &Sketch) -> Action {
         let target = self.target(copy.namespace());
         let mut object = bound_to(copy, self.object(&target));
@@ -81,7 +82,7 @@ impl Content {
         replace(target, object, None)
     }
 
-    /// Makes the status of `copy` as it should be.
+    /// Returns the write that updates the status of `copy`.
     pub(crate) fn replace_status(&self, copy: &Sketch) -> Action {
         let target = self.target(copy.namespace());
         let mut object = bound_to(copy, self.object(&target));
@@ -122,7 +123,7 @@ fn replace(target: Target, object: Value, subresource: Option<&'static str>) -> 
     }
 }
 
-/// Reads what originals hold, each version once.
+/// Cache of the content of originals; each version is read once.
 #[derive(Clone)]
 pub(crate) struct Contents {
     client: Client,
@@ -132,7 +133,7 @@ pub(crate) struct Contents {
 /// One version of an original.
 struct Known {
     version: Option<String>,
-    /// `None` when the original is gone. Empty while it is being read, and after a read that failed.
+    /// `None` when the original is deleted. Empty during a read and after a failed read.
     content: OnceCell<Option<Arc<Content>>>,
 }
 
@@ -144,8 +145,8 @@ impl Contents {
         }
     }
 
-    /// What this version of an original holds, or a newer one; `None` when it is gone. Who asks while it is being read waits for
-    /// that read.
+    /// Returns the content of this version of an original, or of a newer one; `None` when the original is
+    /// deleted. Concurrent calls share one read.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -171,7 +172,8 @@ impl Contents {
         known
     }
 
-    /// Holds nothing while it waits: of an original that changes often only the newest version is to be in memory.
+    /// Keeps only a weak reference while it waits. So of an original that changes often only the newest
+    /// version is in memory.
     async fn forget(self, key: NamespacedName, known: Weak<Known>) {
         tokio::time::sleep(REMEMBERED).await;
         let mut all = self.lock();
@@ -197,7 +199,7 @@ impl Contents {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Arc<Known>>> {
-        // Every critical section leaves the map consistent, so a panic elsewhere cannot spoil it.
+        // Every critical section keeps the map consistent, so a panic elsewhere cannot corrupt it.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What is to happen to a copy. Pure.
+//! Decides whether a copy is created, updated or deleted. No I/O.
 
 use olm_api::{install_mode::NAMESPACE_ALL, v1::OperatorGroup, v1alpha1::ClusterServiceVersion};
 use olm_runtime::plan::{Action, Plan, Requeue, Target};
@@ -9,44 +9,46 @@ use crate::{
     operator_group::targets::Selection,
 };
 
-/// Whether the operators of a namespace work in another.
+/// Relation of the operators of a namespace to another namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// It is not known (yet): there is no OperatorGroup or several, or the one has not said what it targets.
+    /// Unknown for now: there is no OperatorGroup, there are several, or the only one has no targets in its
+    /// status.
     Unknown,
-    /// They do, as in all.
+    /// They work there, as in all namespaces.
     Everywhere,
-    /// They do.
+    /// They work there.
     Named,
-    /// They do not.
+    /// They do not work there.
     Outside,
 }
 
-/// What an original wants of its copy in a namespace.
+/// Requirement of an original for its copy in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// It is there and like the original.
+    /// The copy must exist and match the original.
     Make,
-    /// If it is there it is like the original.
+    /// If the copy exists it must match the original.
     Follow,
-    /// Nothing for now.
+    /// No write for now.
     Rest,
-    /// It is not there.
+    /// The copy must not exist.
     Collect,
 }
 
-/// The one write, if any.
+/// The only write, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
     Nothing,
     Create,
-    /// Labels, annotations and spec.
+    /// Update of labels, annotations and spec.
     Content,
     Status,
     Delete,
 }
 
-/// At most one write. One that makes or changes the copy calls for another round by itself, which writes the status.
+/// Returns a plan of at most one write. A write of the copy triggers another reconcile, which writes the
+/// status.
 pub(crate) fn decide(observed: &Observed) -> Plan {
     let deed = deed(observed);
     let mut plan = Plan::default();
@@ -72,10 +74,10 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
     plan
 }
 
-/// What is to be done, however long the original is in its phase.
+/// Returns the needed write, without regard to how long the original has been in its phase.
 pub(crate) fn deed(observed: &Observed) -> Deed {
     if !observed.namespace_takes {
-        // With its namespace it goes by itself.
+        // The copy is deleted together with its namespace.
         return Deed::Nothing;
     }
     let wish = wish(observed);
@@ -87,7 +89,7 @@ pub(crate) fn deed(observed: &Observed) -> Deed {
         };
     };
     let Some(copied) = there.copied().filter(|copied| *copied.from == *observed.key.from) else {
-        // The name is taken: by an operator that is installed there, or by the copy of another.
+        // The name is taken by an operator that is installed there, or by the copy of another original.
         return Deed::Nothing;
     };
     match (wish, &observed.original) {
@@ -99,7 +101,8 @@ pub(crate) fn deed(observed: &Observed) -> Deed {
 }
 
 fn difference(original: &Sketch, copy: &Sketch) -> Deed {
-    // A webhook of the cluster may change what is written, so that the content never agrees; the status is shown all the same.
+    // A webhook of the cluster may change each write, so that the content never matches; the status is still
+    // updated.
     if original.status != copy.status {
         Deed::Status
     } else if original.content != copy.content {
@@ -120,24 +123,25 @@ fn wish(observed: &Observed) -> Wish {
         (Reach::Everywhere, _) if observed.is_switched_off => Wish::Collect,
         (_, Stage::Unseen) => Wish::Rest,
         (Reach::Unknown, _) | (_, Stage::Unfit) => Wish::Follow,
-        // What is on its way out is shown for as long as it is there, and nowhere else.
+        // A copy shows that its original is being deleted, but no new copies are created then.
         _ if sketch.is_deleting() => Wish::Follow,
         _ if is_member(original, &observed.groups, &observed.key.from) => Wish::Make,
         _ => Wish::Rest,
     }
 }
 
-/// Whether the annotations that a copy takes over say of which group the original is.
+/// True when the annotations that a copy inherits name the group of the original.
 fn is_member(original: &Original, groups: &[impl AsRef<OperatorGroup>], namespace: &str) -> bool {
     let names = groups.iter().map(|group| group.as_ref().metadata.name.as_ref());
     names.eq([original.group.as_ref()]) && original.group_namespace.as_deref() == Some(namespace)
 }
 
-/// Whether operators under these groups, which are all of their namespace, work in namespace `to`.
+/// Returns whether operators under these groups work in namespace `to`. `groups` are all groups of their
+/// namespace.
 pub(crate) fn reach(groups: &[impl AsRef<OperatorGroup>], to: &str) -> Reach {
     let group = match groups {
         [group] => group.as_ref(),
-        // One may be made anew at any moment, and with a copy goes what belongs to it.
+        // A group may be recreated at any moment, and deleting a copy deletes the objects it owns.
         _ => return Reach::Unknown,
     };
     let selects_by_label = match Selection::read(&group.spec) {
@@ -147,13 +151,13 @@ pub(crate) fn reach(groups: &[impl AsRef<OperatorGroup>], to: &str) -> Reach {
     match targets(group).next() {
         Some(NAMESPACE_ALL) => Reach::Everywhere,
         Some(_) if targets(group).any(|target| target == to) => Reach::Named,
-        // A selector may select nothing; what else there is selects something as soon as somebody has looked.
+        // Only a selector may select nothing. Any other group has targets as soon as it is reconciled.
         None if !selects_by_label => Reach::Unknown,
         _ => Reach::Outside,
     }
 }
 
-/// Namespaces that a group targets; `""` for all.
+/// Returns the namespaces that a group targets; `""` for all.
 pub(crate) fn targets(group: &OperatorGroup) -> impl Iterator<Item = &str> {
     let namespaces = group.status.iter().flat_map(|status| &status.namespaces);
     namespaces.map(String::as_str)

@@ -1,4 +1,4 @@
-//! What one decision about a copy reads.
+//! Reads the input of one decision about a copy.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -15,11 +15,11 @@ use crate::{
     stores::Stores,
 };
 
-/// How long an original may stay in a phase that it should soon leave before copies show it. An install goes through five; each
-/// would be a write for every namespace.
+/// Time that an original may spend in a transient phase before copies show it. An install passes five such
+/// phases, and each would cost one write for every namespace.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Reads the stores, and what the original holds if the copy is to be written: no store keeps that.
+/// Reads the stores, and the content of the original if the copy must be written, because no store keeps it.
 ///
 /// # Errors
 /// When that read fails.
@@ -33,7 +33,7 @@ pub(crate) async fn observe(copies: &CopiedCsvs, key: &CopyKey) -> Result<Option
         return Ok(Some(observed));
     }
     let Some(content) = copies.contents.of(&original).await? else {
-        // It has gone meanwhile, and its watch will say so.
+        // The original was deleted meanwhile; its watch triggers another reconcile.
         return Ok(None);
     };
     observed.settles_in = settles_in(&content.sketch, clock::now());
@@ -42,7 +42,7 @@ pub(crate) async fn observe(copies: &CopiedCsvs, key: &CopyKey) -> Result<Option
     Ok(Some(observed))
 }
 
-/// What the stores know.
+/// Observes the stores only.
 pub(crate) fn from_stores(
     stores: &Stores,
     protected: &BTreeSet<String>,
@@ -67,13 +67,15 @@ pub(crate) fn from_stores(
     }
 }
 
-/// When copies may show what they do not show yet of this original; `None` for now.
+/// Returns the delay after which copies may show the current phase of this original; `None` if they may show
+/// it now.
 pub(crate) fn settles_in(sketch: &Sketch, now: Timestamp) -> Option<Duration> {
     let original = sketch
         .original()
         .filter(|original| original.stage == Stage::Moving)?;
     let since = original.since?;
-    // A clock that is a little behind says that no time has passed; what is far in the future nobody waits for.
+    // A clock that is slightly behind yields a negative age, which counts as zero. Times far in the future
+    // are ignored.
     if Duration::try_from(since.duration_since(now)).is_ok_and(|ahead| ahead > PATIENCE) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What is told of copies that are refused. Pure: a copy's own status is written by its plan.
+//! Reports refused copies. No I/O. The status of a copy itself is written by its plan.
 
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersion};
 use olm_runtime::{
@@ -10,7 +10,8 @@ use olm_runtime::{
 
 use crate::copied_csv::Observed;
 
-/// A warning on the original when its copy is refused, and for each other code of the API server; `told` is the last one.
+/// Returns a warning event on the original when its copy is refused, once for each status code; `told` is the
+/// code reported last.
 pub(crate) fn status(observed: &Observed, told: Option<u16>, outcomes: &Outcomes) -> StatusUpdate<u16> {
     let Some((_, failure)) = outcomes.failure() else {
         return StatusUpdate::default();
@@ -24,7 +25,7 @@ pub(crate) fn status(observed: &Observed, told: Option<u16>, outcomes: &Outcomes
     }
 }
 
-/// Nothing that passes within a moment, nor with the namespace.
+/// True for failures that neither a retry nor the deletion of the namespace resolves.
 fn is_refusal(failure: &Failure) -> bool {
     failure.is_refusal() && failure.class != FailureClass::Terminating
 }

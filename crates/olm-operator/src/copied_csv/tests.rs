@@ -18,7 +18,7 @@ fn installed_for(targets: &[&str]) -> TestEnv {
     env
 }
 
-/// The same before the demo.
+/// Prepares the same without the demo.
 fn prepared_for(targets: &[&str]) -> TestEnv {
     let mut env = TestEnv::new();
     for name in ["one", "two"] {
@@ -44,7 +44,7 @@ fn copy<'a>(env: &'a TestEnv, namespace: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no copy in {namespace}"))
 }
 
-/// Everything of a copy that its original decides.
+/// Returns everything of a copy that depends on its original.
 fn shown(object: &Value) -> Value {
     let metadata = &object["metadata"];
     json!([

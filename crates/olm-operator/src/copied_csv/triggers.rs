@@ -1,7 +1,8 @@
-//! Changed object → copies to look at again. Pure.
+//! Maps changed objects to copies to reconcile. No I/O.
 //!
-//! Where an original is copied to stands in the status of its OperatorGroup. Every change of that names what was a target and what is
-//! one, so copies in other namespaces are never to be looked for, but for those of originals without one group.
+//! The status of an OperatorGroup lists the namespaces to copy to. Each change of it names the former and the
+//! current targets. So a search for copies in other namespaces is only needed for originals without exactly
+//! one group.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -20,14 +21,13 @@ use crate::{
     stores::Stores,
 };
 
-/// A set of copies.
 pub(crate) type Keys = BTreeSet<CopyKey>;
 
 fn copy(from: &str, name: &str, to: &str) -> Option<CopyKey> {
     copy_of(&from.into(), &name.into(), to)
 }
 
-/// A key beside others of the same original.
+/// Key of another copy of the same original.
 fn copy_of(from: &Arc<str>, name: &Arc<str>, to: &str) -> Option<CopyKey> {
     (**from != *to).then(|| CopyKey {
         from: Arc::clone(from),
@@ -36,9 +36,10 @@ fn copy_of(from: &Arc<str>, name: &Arc<str>, to: &str) -> Option<CopyKey> {
     })
 }
 
-/// A ClusterServiceVersion that is, was or takes the place of a copy: that copy; when it goes, those of all who want its name.
+/// Returns the copies affected by a ClusterServiceVersion that is, was or replaces a copy. If it is deleted,
+/// these are the copies of all originals with its name.
 ///
-/// `originals` finds the namespaces with one of a name.
+/// `originals` finds the namespaces with an original of a name.
 pub(crate) fn by_copy(change: &Change<Sketch>, originals: impl FnOnce(&str) -> Vec<String>) -> Keys {
     let (namespace, name) = (change.object().namespace(), change.object().name());
     let sources = |sketch: &Sketch| sketch.copied().map(|copied| copied.from.clone());
@@ -57,25 +58,25 @@ pub(crate) fn by_copy(change: &Change<Sketch>, originals: impl FnOnce(&str) -> V
     keys
 }
 
-/// What `by_original` asks for.
+/// Lookups that `by_original` needs.
 pub(crate) trait Places {
     /// The OperatorGroups of a namespace.
     fn groups_in(&self, namespace: &str) -> Vec<Arc<OperatorGroup>>;
     /// Names of all namespaces.
     fn namespaces(&self) -> Vec<String>;
-    /// Namespaces that hold something that passes for a copy of this original.
+    /// Namespaces with an object that is taken for a copy of this original.
     fn copies_of(&self, original: &NamespacedName) -> Vec<String>;
 }
 
-/// Names of the ClusterServiceVersions of a namespace that are no copies. By the store that tells of originals, so that whatever is
-/// told last finds the rest.
+/// Names of the ClusterServiceVersions of a namespace that are not copies. They are read from the store that
+/// reports originals, so that the change reported last finds the rest.
 pub(crate) fn originals_in(stores: &Stores, namespace: &str) -> Vec<String> {
     let all = stores.csv_sketches.list_in(namespace);
     let originals = all.iter().filter(|sketch| sketch.original().is_some());
     originals.map(|sketch| sketch.name().to_owned()).collect()
 }
 
-/// Namespaces with a ClusterServiceVersion of this name that is no copy.
+/// Returns the namespaces with a ClusterServiceVersion of this name that is not a copy.
 pub(crate) fn originals_called(stores: &Stores, name: &str) -> Vec<String> {
     let is_original = |sketch: &Sketch| sketch.name() == name && sketch.original().is_some();
     let originals = stores.csv_sketches.list_where(is_original);
@@ -110,7 +111,7 @@ impl Places for Stores {
     }
 }
 
-/// An original that came, went or changed in what its copies show: all its copies.
+/// Returns all copies of an original that was created, deleted or changed in what its copies show.
 pub(crate) fn by_original(change: &Change<Sketch>, places: &impl Places) -> Keys {
     let is_original = change.versions().any(|sketch| sketch.original().is_some());
     if !is_original {
@@ -131,7 +132,8 @@ pub(crate) fn by_original(change: &Change<Sketch>, places: &impl Places) -> Keys
     keys_of(&original.namespace, &original.name, &found)
 }
 
-/// How long the copies that [`by_original`] wakes may wait, so that an install does not wake all of them in each of its phases.
+/// Delay of the copies that [`by_original`] triggers, so that an install does not trigger all of them in each
+/// phase.
 pub(crate) fn delay(change: &Change<Sketch>, now: Timestamp) -> Duration {
     match change {
         Change::Applied { new, .. } => settles_in(new, now).unwrap_or_default(),
@@ -156,7 +158,7 @@ fn keys_of(from: &str, name: &str, namespaces: &BTreeSet<String>) -> Keys {
     keys.filter_map(|to| copy_of(&from, &name, to)).collect()
 }
 
-/// An OperatorGroup: the copies of its members wherever it targets or targeted namespaces.
+/// Returns the copies of an OperatorGroup's members in its former and current targets.
 pub(crate) fn by_group(change: &Change<OperatorGroup>, members: &[String], places: &impl Places) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.spec == new.spec
@@ -167,7 +169,7 @@ pub(crate) fn by_group(change: &Change<OperatorGroup>, members: &[String], place
     }
     let namespaces = expanded(change.versions().flat_map(|group| targets(group)), places);
     let from = change.object().namespace().unwrap_or_default();
-    // A group that says for the first time what it targets may follow one that targeted more, whose copies were kept.
+    // A group with its first targets may replace a group with more targets, whose copies were kept.
     let is_first = matches!(change, Change::Applied { old: Some(old), .. } if targets(old).next().is_none());
     let keys = members.iter().flat_map(|name| {
         let mut keys = keys_of(&from, name, &namespaces);
@@ -180,7 +182,7 @@ pub(crate) fn by_group(change: &Change<OperatorGroup>, members: &[String], place
     keys.collect()
 }
 
-/// A namespace that came, went or is on its way out: the copies in it.
+/// Returns the copies in a namespace that was created, deleted or is being deleted.
 pub(crate) fn by_namespace(
     change: &Change<PartialObjectMeta<Namespace>>,
     groups: &[Arc<OperatorGroup>],
@@ -208,7 +210,7 @@ pub(crate) fn by_namespace(
     keys.collect()
 }
 
-/// Copying was switched on or off: all copies of operators for all namespaces.
+/// Returns all copies of operators for all namespaces when copying was enabled or disabled.
 pub(crate) fn by_config(
     change: &Change<OLMConfig>,
     groups: &[Arc<OperatorGroup>],

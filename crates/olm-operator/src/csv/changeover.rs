@@ -1,16 +1,20 @@
-//! A Deployment whose selector changes is replaced, because Kubernetes changes no selector in place: applied as it is,
-//! such an upgrade is refused for ever.
+//! Replaces a Deployment whose selector changes. Kubernetes allows no change of a selector, so such an
+//! upgrade would be refused forever.
 //!
 //! # Expected flow
-//! The old Deployment's ReplicaSets are marked as this ClusterServiceVersion's, and the Deployment is deleted alone: its
-//! pods run on. Once it is gone the new one is missing and is applied as in any install; once that is available what
-//! is marked goes, and the old pods with it. Where the author asks for strategy `Recreate` the old pods go first instead.
+//! 1. The ReplicaSets of the old Deployment are marked as this ClusterServiceVersion's.
+//! 2. The Deployment is deleted without its ReplicaSets, so its pods keep running.
+//! 3. The new Deployment is then missing and is applied as in any install.
+//! 4. Once it is available, the marked ReplicaSets are deleted, and the old pods with them.
+//!
+//! If the author asks for strategy `Recreate`, the old pods are deleted first instead.
 //!
 //! # Guarantees
-//! Every step follows from objects alone, so a process killed anywhere goes on where it was: an old Deployment that is
-//! there, one on its way out, none, ReplicaSets that are marked and have no controller. What is marked is owned by this
-//! ClusterServiceVersion, too, so it never outlives it. Nothing is replaced that is not proved to be OLM's own, by owner
-//! labels and by an owner reference to this ClusterServiceVersion or to one it replaces.
+//! - Every step follows from objects alone, so a restarted process resumes at any point. The objects are: an
+//!   old Deployment, one being deleted, none, or marked ReplicaSets without a controller.
+//! - Marked ReplicaSets are also owned by this ClusterServiceVersion, so they never outlive it.
+//! - Only Deployments proved to be OLM's are replaced. The proof is the owner labels and an owner reference
+//!   to this ClusterServiceVersion or to one it replaces.
 
 use std::collections::BTreeSet;
 
@@ -27,16 +31,14 @@ use crate::{
     owner,
 };
 
-/// A Deployment to be replaced, or on its way out.
+/// A Deployment to be replaced, or being deleted.
 #[derive(Debug)]
 pub(crate) struct Changeover<'a> {
-    /// The old one.
     pub(crate) old: &'a Deployment,
-    /// The new one.
     new: Built,
 }
 
-/// The Deployments that have to make way, in the order of the strategy.
+/// Returns the Deployments to be replaced, in the order of the strategy.
 pub(crate) fn pending(observed: &Observed) -> Vec<Changeover<'_>> {
     let all = install::wanted(observed).into_iter();
     all.filter_map(|new| {
@@ -49,12 +51,12 @@ pub(crate) fn pending(observed: &Observed) -> Vec<Changeover<'_>> {
 }
 
 impl Changeover<'_> {
-    /// True while the API server is about to remove the old one.
+    /// True while the old one is being deleted.
     pub(crate) fn is_leaving(&self) -> bool {
         self.old.metadata.deletion_timestamp.is_some()
     }
 
-    /// The author does not want old and new pods side by side.
+    /// True when the author wants no old and new pods at the same time.
     fn recreates(&self) -> bool {
         let strategy = self
             .new
@@ -65,12 +67,12 @@ impl Changeover<'_> {
         strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate")
     }
 
-    /// True when the ReplicaSets of the old one have to be known before it goes.
+    /// True when the ReplicaSets of the old Deployment must be read before it is deleted.
     pub(crate) fn needs_replica_sets(&self) -> bool {
         !self.is_leaving() && !self.recreates()
     }
 
-    /// What is happening, for people.
+    /// Message for users about the current step.
     pub(crate) fn message(&self) -> String {
         let pods = if self.recreates() {
             "the old pods stop first, as its strategy is Recreate"
@@ -86,7 +88,8 @@ impl Changeover<'_> {
         )
     }
 
-    /// What has to be written for the old one to go; nothing while it is going, or before its ReplicaSets are known.
+    /// Returns the writes that delete the old Deployment; empty while it is being deleted, or before its
+    /// ReplicaSets are known.
     pub(crate) fn actions(&self, observed: &Observed) -> Vec<Action> {
         if self.is_leaving() {
             return Vec::new();
@@ -121,7 +124,7 @@ impl Changeover<'_> {
     }
 }
 
-/// What earlier changeovers left running; asked for when the install is healthy.
+/// Returns the deletions of ReplicaSets that earlier changeovers left; called when the install is healthy.
 pub(crate) fn clean_up(observed: &Observed) -> Vec<Action> {
     let left = observed.left_behind.iter();
     left.map(|(name, uid)| {
@@ -133,7 +136,8 @@ pub(crate) fn clean_up(observed: &Observed) -> Vec<Action> {
     .collect()
 }
 
-/// True for what a changeover of this ClusterServiceVersion marked and that no Deployment has taken up since.
+/// True for a ReplicaSet that a changeover of this ClusterServiceVersion marked and that no Deployment has
+/// adopted since.
 pub(crate) fn is_left_behind(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_none() && controller(metadata).is_none()
 }
@@ -142,7 +146,7 @@ fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
     deployment.spec.as_ref().map(|spec| &spec.selector)
 }
 
-/// As the API server compares them: a list or map that is empty is one that is not there.
+/// Compares selectors as the API server does: an empty list or map equals a missing one.
 fn is_same_selector(a: Option<&LabelSelector>, b: Option<&LabelSelector>) -> bool {
     let parts = |selector: Option<&LabelSelector>| {
         let selector = selector.cloned().unwrap_or_default();
@@ -164,7 +168,8 @@ fn printed(selector: Option<&LabelSelector>) -> String {
     )
 }
 
-/// Proof that OLM made a Deployment for this ClusterServiceVersion or for one that it replaces.
+/// True when OLM demonstrably created a Deployment for this ClusterServiceVersion or for one that it
+/// replaces.
 fn is_ours(observed: &Observed, live: &Deployment) -> bool {
     let Some(labelled) = owner::labelled(&live.metadata) else {
         return false;
@@ -198,7 +203,8 @@ fn is_marked(observed: &Observed, replica_set: &ObjectMeta) -> bool {
         && owner::references(replica_set).any(|owner| owner.uid == observed.uid())
 }
 
-/// Labels by which it is found again, and an owner besides its Deployment. In OLM's own name: this gives nobody anything.
+/// Adds the labels that identify the ReplicaSet later, and an owner besides its Deployment. The write is made
+/// with OLM's own rights, because it grants nothing.
 fn mark(observed: &Observed, replica_set: &ObjectMeta) -> Action {
     let mut owners = replica_set.owner_references.clone().unwrap_or_default();
     owners.retain(|owner| owner.uid != observed.uid());

@@ -1,8 +1,8 @@
-//! Does a set of granted RBAC rules cover what an operator asks for?
+//! Checks whether granted RBAC rules cover the rules an operator requests.
 //!
-//! The semantics are those of the API server's own authorizer (`docs/reference/lifecycle.md`), with two
-//! deliberate differences from upstream: a grant on `*/sub` covers `any/sub`, and a service account's groups count, because
-//! the API server would let both through.
+//! The semantics are those of the API server's own authorizer (`docs/reference/lifecycle.md`). Two
+//! differences from upstream are deliberate: a grant on `*/sub` covers `any/sub`, and the groups of a service
+//! account count. The API server would allow both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,27 +13,28 @@ const KIND_SERVICE_ACCOUNT: &str = "ServiceAccount";
 const KIND_GROUP: &str = "Group";
 const KIND_USER: &str = "User";
 
-/// The account a rule is asked for.
+/// Service account that needs a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AccountName<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
 }
 
-/// A binding reduced to what decides whether it applies.
+/// The fields of a binding that determine whether it applies.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Binding {
     /// Namespace of a RoleBinding, `None` for a ClusterRoleBinding.
     pub(crate) namespace: Option<String>,
-    /// The role it points to.
+    /// The role it refers to.
     pub(crate) role: RoleRef,
     pub(crate) subjects: Vec<Subject>,
 }
 
-/// A role's place: `(None, name)` for a ClusterRole, `(Some(namespace), name)` for a Role.
+/// Key of a role: `(None, name)` for a ClusterRole, `(Some(namespace), name)` for a Role.
 pub(crate) type RoleKey = (Option<String>, String);
 
-/// Why a rule of a ClusterServiceVersion cannot be a policy rule at all; `None` when it can.
+/// Returns the reason why a rule of a ClusterServiceVersion is not a valid policy rule; `None` when it is
+/// valid.
 pub(crate) fn invalid_rule(rule: &PolicyRule) -> Option<&'static str> {
     if rule.verbs.is_empty() {
         return Some("policy rule must have at least one verb");
@@ -45,21 +46,22 @@ pub(crate) fn invalid_rule(rule: &PolicyRule) -> Option<&'static str> {
     None
 }
 
-/// True when the binding gives its role to the account, by name or by a group of it.
+/// True when the binding grants its role to the account, by name or by one of its groups.
 pub(crate) fn is_bound(account: AccountName<'_>, binding: &Binding) -> bool {
     let within = binding.namespace.as_deref();
     let mut subjects = binding.subjects.iter();
     subjects.any(|subject| names(subject, account, within))
 }
 
-/// The role a binding gives.
+/// Returns the role of a binding.
 pub(crate) fn role_of(binding: &Binding) -> RoleKey {
     let is_namespaced = binding.role.kind == "Role";
     let namespace = binding.namespace.clone().filter(|_| is_namespaced);
     (namespace, binding.role.name.clone())
 }
 
-/// The roles that the account holds through these bindings; with a namespace RoleBindings there count too.
+/// Returns the roles of the account through these bindings. With a namespace, RoleBindings of that namespace
+/// count, too.
 pub(crate) fn roles_of<'a>(
     account: AccountName<'a>,
     namespace: Option<&'a str>,
@@ -75,7 +77,7 @@ pub(crate) fn roles_of<'a>(
         .map(role_of)
 }
 
-/// What the account holds: the rules of all its roles that are known.
+/// Returns the rules of all known roles of the account.
 pub(crate) fn granted<'a>(
     account: AccountName<'a>,
     namespace: Option<&'a str>,
@@ -86,7 +88,8 @@ pub(crate) fn granted<'a>(
     roles.flatten().collect()
 }
 
-/// Combinations of verb, group, resource and name (or verb and URL) that a rule asks for; one that is named twice is one.
+/// Number of combinations of verb, group, resource and name (or verb and URL) that a rule requests, without
+/// duplicates.
 pub(crate) fn combinations(rule: &PolicyRule) -> usize {
     let lists = if is_set(&rule.non_resource_urls) {
         vec![distinct(&rule.non_resource_urls)]
@@ -101,7 +104,7 @@ pub(crate) fn combinations(rule: &PolicyRule) -> usize {
         .fold(verbs.len(), |all, list| all.saturating_mul(list.len()))
 }
 
-/// Some of the granted rules: bit `n % 64` of word `n / 64` stands for the nth.
+/// A set of granted rules: bit `n % 64` of word `n / 64` is the nth rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct RuleSet(Vec<u64>);
 
@@ -133,7 +136,7 @@ impl RuleSet {
     }
 }
 
-/// By what a list names: the rules that name it.
+/// Sets of rules by a value they name.
 #[derive(Debug, Default)]
 struct Named<'a>(BTreeMap<&'a str, RuleSet>);
 
@@ -144,7 +147,7 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// The rules that name one of these.
+    /// Returns the rules that name one of these.
     fn any<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> RuleSet {
         let mut found = RuleSet::default();
         for name in names {
@@ -154,9 +157,11 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Granted rules, by what they name. What is asked for is looked up once for each value it names, and values that the same rules
-/// allow are one: whoever writes a ClusterServiceVersion chooses how many combinations it asks for, and whoever writes Roles how
-/// many rules there are to compare them with.
+/// Granted rules, indexed by their values. Each requested value is looked up once, and values that the same
+/// rules allow are merged.
+///
+/// This limits the cost: the author of a ClusterServiceVersion chooses the number of requested combinations,
+/// and authors of Roles choose the number of granted rules.
 #[derive(Debug, Default)]
 pub(crate) struct Granted<'a> {
     all: RuleSet,
@@ -164,7 +169,7 @@ pub(crate) struct Granted<'a> {
     groups: Named<'a>,
     resources: Named<'a>,
     names: Named<'a>,
-    /// Those that limit no names.
+    /// Rules without resource names.
     any_name: RuleSet,
     urls: Vec<(usize, &'a str)>,
 }
@@ -195,7 +200,8 @@ impl<'a> FromIterator<&'a PolicyRule> for Granted<'a> {
 }
 
 impl Granted<'_> {
-    /// True when every combination of verb, group, resource and name (or URL) of `asked` is allowed by some granted rule.
+    /// True when every combination of verb, group, resource and name (or URL) of `asked` is allowed by some
+    /// granted rule.
     ///
     /// Wildcards in `asked` are literal: `*` is only covered by `*`.
     pub(crate) fn covers(&self, asked: &PolicyRule) -> bool {
@@ -245,7 +251,7 @@ impl Granted<'_> {
     }
 }
 
-/// True when whatever is chosen, one set from each list, some rule is in all that are chosen.
+/// True when for every choice of one set from each list some rule is in all chosen sets.
 fn each_choice_has_a_rule(among: &RuleSet, lists: &[BTreeSet<RuleSet>]) -> bool {
     let Some((first, rest)) = lists.split_first() else {
         return !among.is_empty();
@@ -288,7 +294,7 @@ fn is_set(list: &Option<Vec<String>>) -> bool {
     list.as_ref().is_some_and(|list| !list.is_empty())
 }
 
-/// The values of a list, each once; an empty list stands for one empty value.
+/// The distinct values of a list; an empty list becomes one empty value.
 fn distinct(list: &Option<Vec<String>>) -> BTreeSet<&str> {
     let values = list.as_deref().unwrap_or_default();
     let none = values.is_empty().then_some("");
@@ -308,7 +314,7 @@ mod tests {
         (!items.is_empty()).then_some(items)
     }
 
-    /// `verbs groups/resources[:names]`; group `core` is the empty one.
+    /// Builds a rule from `verbs groups/resources[:names]`; `core` is the empty group.
     fn rule(verbs: &str, group: &str, resources: &str, names: &str) -> PolicyRule {
         PolicyRule {
             verbs: list(verbs).unwrap_or_default(),
@@ -368,7 +374,7 @@ mod tests {
         check(&granted, &rule("get", "core", "pods", "n199,n200"), false);
         let mixed = [granted, vec![rule("list", "core", "pods", "n0")]].concat();
         check(&mixed, &rule("get,list", "core", "pods", "n0"), true);
-        // Its number and that of the rule for `list` differ by words alone.
+        // Its number and that of the rule for `list` differ only in their words.
         check(&mixed, &rule("get,list", "core", "pods", "n8"), false);
     }
 

@@ -1,7 +1,8 @@
-//! What is to happen to a ClusterServiceVersion: checks common to all phases, then one match on the phase.
+//! Decides the writes and the status of a ClusterServiceVersion: checks common to all phases, then one match
+//! on the phase.
 //!
-//! Everything here is pure. The phases are told in `docs/reference/lifecycle.md`; each has its
-//! own file, and each deliberate difference from upstream is told where it is made.
+//! No I/O. The phases are described in `docs/reference/lifecycle.md`, and each has its own file. Each
+//! deliberate difference from upstream is documented in the code that makes it.
 
 mod deleting;
 mod failed;
@@ -34,10 +35,10 @@ use crate::csv::{
     rbac, removal, replacement, requirements,
 };
 
-/// How often it is asked whether the cluster's proxy was read.
+/// Interval of the checks whether the cluster's Proxy has been read.
 const PROXY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is to be written, and what the status is to say.
+/// Returns the writes and the content of the status.
 pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     if observed.csv.metadata.deletion_timestamp.is_some() {
         return (
@@ -48,7 +49,8 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             },
         );
     }
-    // In a namespace on its way out every create is refused; the deletion of the ClusterServiceVersion follows.
+    // Every create is refused in a namespace that is being deleted; the deletion of the ClusterServiceVersion
+    // follows.
     if observed.namespace_terminating {
         return (Plan::default(), Verdict::default());
     }
@@ -98,28 +100,29 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     }
 }
 
-/// True when a round that sees this installs: then what serves without a certificate gets one. That there is none yet changes nothing of
-/// the way there.
+/// True when a reconcile with this observation installs; components that serve without a certificate then get
+/// one. A missing certificate does not affect the steps before.
 pub(crate) fn installs(observed: &Observed, now: Timestamp) -> bool {
     let (_, verdict) = decide(observed, now);
     let is_install = |transition: &Transition| transition.phase == Phase::InstallReady;
     let gets_there = verdict.stage == Stage::Install || verdict.transitions.iter().any(is_install);
-    // Until Deployments have made way for others nothing else is written.
+    // No other writes are made until the Deployments to be replaced are deleted.
     gets_there && changeover::pending(observed).is_empty()
 }
 
-/// What becomes of rights beyond the namespace, webhooks and APIs while a gate is closed.
+/// Treatment of rights beyond the namespace, webhooks and APIs while a precondition fails.
 enum Withdrawal {
-    /// There are none, or the gate is closed for a reason that is not the group's.
+    /// There is nothing to withdraw, or the failed precondition is not about the group.
     None,
-    /// They go after this time.
+    /// They are withdrawn after this time.
     In(Duration),
-    /// They go, by these writes.
+    /// They are withdrawn now, by these writes.
     Now(Vec<Action>),
 }
 
-/// What an operator may do beyond its own namespace is its group's to give. Without one that sends it there it loses that, but not
-/// at once: whoever makes the group anew, or takes the second one away, finds nothing changed.
+/// Decides whether rights beyond the own namespace are withdrawn, because they depend on the OperatorGroup.
+/// Without a group that grants them they are withdrawn after a delay. So a user who recreates the group, or
+/// deletes a second one, finds nothing changed.
 fn withdrawal(
     observed: &Observed,
     position: &Position,
@@ -143,7 +146,7 @@ fn withdrawal(
     }
 }
 
-/// The phase says why already, and stays as it is.
+/// Plans the withdrawal. The phase already contains the reason and does not change.
 fn withdraw(observed: &Observed, actions: Vec<Action>) -> (Plan, Verdict) {
     let message = format!(
         "No OperatorGroup sends this operator beyond its namespace any more ({}): its rights there were taken back, and its webhooks and APIs.",
@@ -162,13 +165,13 @@ fn withdraw(observed: &Observed, actions: Vec<Action>) -> (Plan, Verdict) {
     (plan, verdict)
 }
 
-/// What phase InstallReady alone would write.
+/// Returns the writes of phase InstallReady alone.
 #[cfg(test)]
 pub(crate) fn install_ready_for_tests(observed: &Observed) -> Vec<Action> {
     install_ready::step(observed).actions
 }
 
-/// Why the Deployments cannot be worked out: the Subscription's configuration cannot be used.
+/// Returns the error in the Subscription's configuration, without which the Deployments cannot be computed.
 fn unusable_config(observed: &Observed) -> Option<&str> {
     observed
         .subscription
@@ -190,9 +193,9 @@ fn bad_calculation() -> Transition {
     )
 }
 
-/// An operator that runs makes way for its successor like any other that runs, though something is wrong with it: requirements that it does not
-/// meet any more, a webhook that was installed under laxer rules, or a rollout that got stuck while the pods before it serve on. The successor may
-/// be what mends it.
+/// Lets a running operator with a problem be replaced by its successor, because the successor may fix the
+/// problem. Such problems are unmet requirements, a webhook that was installed under laxer rules, and a stuck
+/// rollout whose old pods still run.
 fn replaced_while_running(observed: &Observed) -> Option<PhaseStep> {
     let next = replacement::next(observed.name(), &observed.siblings)?;
     let runs = install::problem(observed, Rollout::MayProgress).is_none();
@@ -214,7 +217,7 @@ fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
         Phase::Failed => failed::step(observed, position, now),
         Phase::Replacing => replacing::step(observed),
         Phase::Deleting => deleting::step(observed),
-        // Declared by the API and never set; whoever wrote it has to take it back.
+        // The API declares this phase, but OLM never sets it. The user who wrote it has to remove it.
         Phase::Unknown | Phase::Other(_) => PhaseStep::stay(),
     }
 }

@@ -1,4 +1,4 @@
-//! The Deployment of an install: what the author wrote, marked as ours, with the Subscription's configuration.
+//! The Deployment of an install: the author's spec, with OLM's labels and the Subscription's configuration.
 
 pub(crate) mod overrides;
 
@@ -27,19 +27,19 @@ use crate::{
     stores::ProxyVariables,
 };
 
-/// The ReplicaSets kept for `kubectl rollout undo`; more would be noise, a rollback is an upgrade's business.
+/// Number of ReplicaSets kept for `kubectl rollout undo`; rollbacks beyond that are an upgrade's task.
 const REVISION_HISTORY_LIMIT: i32 = 1;
 
-/// A Deployment to apply, and what tells whether the live one is it.
+/// A Deployment to apply, and the values for the comparison with the live one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Built {
     pub(crate) deployment: Deployment,
-    /// What the live one is compared with.
+    /// Values that the live Deployment is compared with.
     pub(crate) wanted: WantedDeployment,
 }
 
-/// The Deployment for one entry of the install strategy (`docs/reference/lifecycle.md`); `proxy` are the variables of the cluster's
-/// proxy.
+/// Builds the Deployment for one entry of the install strategy (`docs/reference/lifecycle.md`); `proxy` are
+/// the variables of the cluster's Proxy.
 pub(crate) fn build(
     csv: &ClusterServiceVersion,
     entry: &StrategyDeployment,
@@ -52,7 +52,7 @@ pub(crate) fn build(
     let wanted_spec = to_value(&spec);
     let hash = spec_hash(&wanted_spec);
     if let Some(certificate) = certificate {
-        // No part of the hash: another certificate rolls the pods, and is no other Deployment.
+        // Not part of the hash: another certificate restarts the pods, but the Deployment is the same.
         annotations.insert(labels::CA_HASH.to_owned(), certificate.ca_hash.clone());
         let metadata = spec.template.metadata.get_or_insert_default();
         metadata
@@ -118,7 +118,7 @@ fn build_spec(
         if let Some(overrides) = overrides {
             overrides::apply(overrides, pod);
         }
-        // Who sets one of them sets them all.
+        // A configuration that sets one of the proxy variables sets them all.
         let own = overrides.iter().flat_map(|overrides| &overrides.env);
         let has_own = own
             .into_iter()
@@ -138,19 +138,19 @@ fn build_spec(
     spec
 }
 
-/// Hash of a spec, over its JSON with sorted keys so that it does not depend on the order of fields in a library.
+/// Hash of a spec's JSON with sorted keys, so that it does not depend on the order of fields in a library.
 ///
-/// Upstream hashes the fields in the order of its own source; taking over a Deployment costs one apply that changes
-/// nothing in its pods.
+/// Upstream hashes the fields in the order of its own source, so adopting a Deployment costs one apply that
+/// does not change its pods.
 fn spec_hash(spec: &Value) -> String {
-    // A JSON value always has a JSON form.
+    // A JSON value always serializes.
     olm_api::hash::hash_with_newline(spec).unwrap_or_default()
 }
 
-/// The annotations every pod of the operator gets. Operators read their target namespaces from them.
+/// Annotations for every pod of the operator. Operators read their target namespaces from them.
 ///
-/// What kubectl noted for itself is left out: it is the whole ClusterServiceVersion once more, and upstream's copy of
-/// it restarts the operator on every `kubectl apply`.
+/// The last-applied annotation of kubectl is skipped, because it repeats the whole ClusterServiceVersion.
+/// Upstream copies it, which restarts the operator on every `kubectl apply`.
 pub(crate) fn projected_annotations(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
     let all = csv.metadata.annotations.iter().flatten();
     all.filter(|(key, _)| *key != labels::LAST_APPLIED_CONFIGURATION)

@@ -1,31 +1,31 @@
-//! Why a ClusterServiceVersion is in phase Failed: read once from the reason of its status, so that all that follows from it is a
-//! match.
+//! Cause of phase Failed, parsed once from the reason of the status, so that all consequences are a match.
 
 use olm_api::condition::csv as reason;
 
-/// The causes that differ in their way back.
+/// Causes of phase Failed that differ in the way out of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureCause {
-    /// Its namespace has no OperatorGroup, or several, or one that selects nothing or namespaces it does not support.
+    /// Its namespace has no OperatorGroup, or several. Or the group selects nothing, or namespaces that it
+    /// does not support.
     OperatorGroup,
     /// An OperatorGroup with common targets provides one of its APIs.
     ApiConflict,
-    /// The list of APIs of its OperatorGroup is the user's, and others than its own are in it.
+    /// The OperatorGroup's list of APIs is static and does not list the operator's own.
     StaticApis,
     /// Another ClusterServiceVersion of its namespace owns one of its CustomResourceDefinitions.
     OwnerConflict,
-    /// The API server refused a component, or the Subscription's configuration cannot be used.
+    /// The API server refused a component, or the Subscription's configuration is invalid.
     Refused,
     /// The ServiceAccount of the OperatorGroup may not write a component.
     RefusedToAccount,
-    /// A Deployment gave up or did not become available in time.
+    /// A Deployment exceeded its progress deadline or did not become available in time.
     InstallCheck,
-    /// Any other, those of other programs among them: the way back depends on what is found alone.
+    /// Any other cause, including those of other programs: the way out only depends on the observed state.
     Other,
 }
 
 impl FailureCause {
-    /// The cause that `reason`, of a status in phase Failed, stands for.
+    /// Returns the cause for `reason`, taken from a status in phase Failed.
     pub(crate) fn parse(reason: &str) -> Self {
         match reason {
             reason::NO_OPERATOR_GROUP
@@ -42,7 +42,7 @@ impl FailureCause {
         }
     }
 
-    /// True when writes were refused: the same may be tried again in place.
+    /// True when writes were refused, so that they can be retried in place.
     pub(crate) fn is_refusal(self) -> bool {
         matches!(self, Self::Refused | Self::RefusedToAccount)
     }

@@ -1,8 +1,8 @@
-//! Are the Deployments of an install as they should be, and do they run?
+//! Checks whether the Deployments of an install match the strategy and run.
 //!
-//! The checks and their texts are told in `docs/reference/lifecycle.md`, in a better order than upstream's: whether a
-//! Deployment is the wanted one is asked before whether it is healthy, so that a fix in the ClusterServiceVersion or in
-//! the Subscription's configuration is rolled out at once, even over a Deployment that is stuck.
+//! The checks and their texts are described in `docs/reference/lifecycle.md`. Their order differs from
+//! upstream's: drift is checked before health. So a fix in the ClusterServiceVersion or in the Subscription's
+//! configuration is rolled out at once, even over a stuck Deployment.
 
 use std::collections::BTreeMap;
 
@@ -12,47 +12,46 @@ use serde_json::Value;
 
 use crate::{owner, stores, stores::deployment::ForeignChange};
 
-/// What is wrong with the first Deployment that is not as it should be.
+/// Problem of the first Deployment that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DeploymentProblem {
-    /// It is not there, or not ours.
+    /// It does not exist, or is not OLM's.
     Missing(String),
-    /// It is not the wanted one, and applying it again helps.
+    /// It differs from the wanted one, and another apply helps.
     Outdated(String),
-    /// It is on its way.
+    /// It is in progress.
     Waiting(String),
-    /// It has given up.
+    /// Its rollout has failed.
     Stuck(String),
 }
 
-/// A Deployment of the install strategy: what it should look like.
+/// The expected state of a Deployment of the install strategy.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WantedDeployment {
     pub(crate) name: String,
     /// Hash of the wanted spec.
     pub(crate) hash: String,
-    /// The variables of the cluster's proxy are not known yet, and not in the spec.
+    /// True when the variables of the cluster's Proxy are not known yet and so missing in the spec.
     pub(crate) lacks_proxy: bool,
-    /// The wanted spec.
     pub(crate) spec: Value,
-    /// Annotations its pods must carry.
+    /// Annotations its pods must have.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// Labels the author gives it; they are no part of the hash.
+    /// Labels from the author; they are not part of the hash.
     pub(crate) labels: BTreeMap<String, String>,
     /// Uid of the ClusterServiceVersion that must own it.
     pub(crate) owner_uid: String,
 }
 
-/// How strict the health check is about a rollout in progress.
+/// Strictness of the health check about a rollout in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rollout {
-    /// The new pods must all be there (a fresh install).
+    /// All new pods must be ready (a fresh install).
     MustBeComplete,
-    /// Available is enough: somebody restarted or rescheduled pods of a running operator.
+    /// Available is enough: a user restarted pods of a running operator, or pods were rescheduled.
     MayProgress,
 }
 
-/// The first problem of a Deployment, or `None` when it is the wanted one and runs.
+/// Returns the first problem of a Deployment, or `None` when it matches the wanted one and runs.
 pub(crate) fn check(
     wanted: &WantedDeployment,
     live: Option<&Deployment>,
@@ -69,8 +68,8 @@ pub(crate) fn check(
         .or_else(|| unhealthy(live, rollout))
 }
 
-/// What distinguishes the Deployment from the wanted one; the live spec is not compared, only what it was made from, and whether
-/// others changed it since.
+/// Returns the first difference between the Deployment and the wanted one. The live spec is not compared, but
+/// its spec hash and later changes by others.
 pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<String> {
     let name = &wanted.name;
     let found = live
@@ -82,9 +81,9 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
         return Some(format!("deployment {name} doesn't have a spec hash, update it"));
     };
     let is_owned = owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid);
-    // Applied without these variables it would roll its pods, and once more with them.
+    // An apply without these variables would restart its pods, and again with them.
     let keeps = wanted.lacks_proxy && is_owned;
-    // Upstream made it, and reckons hashes in another way.
+    // Upstream created it, and computes hashes in another way.
     let adoption = stores::deployment::adoption::of(live);
     let adoption = adoption.filter(|adoption| adoption.is_of_another());
     let is_as_wanted = match &adoption {
@@ -150,7 +149,7 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
     let available = condition("Available");
     let is_available = available.is_some_and(|c| c.status == "True");
     let unobserved = live.metadata.generation.unwrap_or(0) > status.observed_generation.unwrap_or(0);
-    // Somebody scales or restarts a running operator: the last known answer holds until there is a new one.
+    // A user scales or restarts a running operator: its last known state is used until there is a new one.
     if unobserved && rollout == Rollout::MayProgress && is_available {
         return None;
     }
@@ -161,7 +160,7 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
     }
     let has_given_up =
         condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded"));
-    // A rollout that gets stuck takes nothing from an operator whose old pods serve on.
+    // A stuck rollout does not affect an operator whose old pods still run.
     if has_given_up && (rollout == Rollout::MustBeComplete || !is_available) {
         return Some(DeploymentProblem::Stuck(format!(
             "deployment {name} not ready before timeout: deployment \"{name}\" exceeded its progress deadline"
@@ -187,8 +186,8 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
     None
 }
 
-/// Why the Deployment controller makes no pods, in its own words: a quota or an admission that refuses them, or a rollout that is paused or
-/// cannot begin.
+/// Returns the Deployment controller's message why it creates no pods: a quota or admission refuses them, or
+/// the rollout is paused or cannot start.
 pub(crate) fn creation_failure(live: &Deployment) -> Option<&str> {
     let conditions = live.status.as_ref()?.conditions.as_deref()?;
     let refused = condition(conditions, "ReplicaFailure").filter(|found| found.status == TRUE);
@@ -201,8 +200,8 @@ pub(crate) fn creation_failure(live: &Deployment) -> Option<&str> {
     message.or(found.reason.as_deref())
 }
 
-/// True while the Deployment controller has not answered to the last change yet; it does within milliseconds, so this
-/// state alone is not worth telling.
+/// True while the Deployment controller has not responded to the last change. It responds within
+/// milliseconds, so this state alone is not reported.
 pub(crate) fn is_just_changed(live: &Deployment) -> bool {
     let status = live.status.as_ref();
     let observed = status.and_then(|status| status.observed_generation).unwrap_or(0);

@@ -1,16 +1,16 @@
-//! What holds a ClusterServiceVersion up without being a matter of its phase: reads that fail, writes that are refused.
+//! Text in a status message about problems that do not depend on the phase: failed reads and refused writes.
 //!
-//! It stands behind the message of the phase, which stays what it is: once reads and writes go through again the next round takes it
-//! off. No phase's own message has these words in it.
+//! The text follows the message of the phase, which does not change. The next reconcile with successful reads
+//! and writes removes it. No message of a phase contains the marker.
 
-/// Between what the phase says and what holds it up.
+/// Separator between the message of the phase and the text.
 const BETWEEN: &str = "; ";
-/// What begins the rest.
+/// Marker at the start of the text.
 const MARK: &str = "held up: ";
-/// Of what is told besides, the mark of the cut aside.
+/// Limit of the text in bytes, without the truncation mark.
 const MAX_BYTES: usize = 1024;
 
-/// A message of a phase as it may be: without the words by which the rest is told from it.
+/// Returns the message of a phase without the marker, so that the two parts can be separated.
 pub(crate) fn own(message: String) -> String {
     if message.contains(MARK) {
         message.replace(MARK, "held up ")
@@ -19,19 +19,19 @@ pub(crate) fn own(message: String) -> String {
     }
 }
 
-/// What the phase says.
+/// Returns the message of the phase.
 pub(crate) fn without(message: &str) -> &str {
     message
         .split_once(MARK)
         .map_or(message, |(own, _)| own.strip_suffix(BETWEEN).unwrap_or(own))
 }
 
-/// What holds it up, if that is told.
+/// Returns the text after the marker, if there is one.
 pub(crate) fn cause(message: &str) -> Option<&str> {
     message.split_once(MARK).map(|(_, cause)| cause)
 }
 
-/// What the phase says, and what holds it up.
+/// Returns the message of the phase, followed by the cause.
 pub(crate) fn with(message: &str, cause: &str) -> String {
     let own = without(message);
     let between = if own.is_empty() { "" } else { BETWEEN };

@@ -1,4 +1,4 @@
-//! The Deployments of an install: what to write, and the first thing that is wrong with what is there.
+//! The Deployments of an install: the writes, and the first problem of the existing ones.
 
 pub(crate) mod serving;
 
@@ -27,13 +27,13 @@ use crate::{
     owner, stores,
 };
 
-/// How long a Deployment that fell out of the strategy may take to stop.
+/// Grace period for pods of a Deployment that the strategy no longer contains, in seconds.
 const ORPHAN_GRACE_SECONDS: u32 = 1;
 
-/// In what steps the API server tells the time of an edit.
+/// Resolution of edit times in the API server.
 const EDIT_RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
 
-/// How much the API server's clock may be ahead of ours.
+/// Maximum lead of the API server's clock over the local clock.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// The first problem found, and the Deployment that has it.
@@ -43,8 +43,8 @@ pub(crate) struct FoundProblem {
     pub(crate) problem: DeploymentProblem,
 }
 
-/// The Deployments of the strategy as they should be; none when the strategy or the configuration cannot be used, which
-/// the phases tell before they ask.
+/// Returns the wanted Deployments of the strategy. The list is empty if the strategy or the configuration is
+/// invalid, which the phases report first.
 pub(crate) fn wanted(observed: &Observed) -> Vec<Built> {
     let Ok(strategy) = &observed.strategy else {
         return Vec::new();
@@ -66,7 +66,8 @@ pub(crate) fn wanted(observed: &Observed) -> Vec<Built> {
         .collect()
 }
 
-/// The first problem of the install, in the order of the strategy; problems that an install solves come first.
+/// Returns the first problem of the install, in the order of the strategy; problems that an install solves
+/// come first.
 pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProblem> {
     let mut first = None;
     for built in wanted(observed) {
@@ -105,8 +106,9 @@ pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProb
     orphan.or(not_serving).or(first).or_else(unavailable)
 }
 
-/// The first Deployment of the strategy that belongs to another ClusterServiceVersion of the namespace, and that one's name; those of
-/// the replacement chain hand theirs over. Applied over it, the two would take it from each other for ever.
+/// Returns the first Deployment of the strategy that belongs to another ClusterServiceVersion of the
+/// namespace, with that owner's name. Owners in the replacement chain are ignored, because they pass their
+/// Deployments on. Applying it would make the two overwrite each other forever.
 pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
     if observed.inherited.is_empty() {
         return None;
@@ -121,20 +123,21 @@ pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
     })
 }
 
-/// Why the pods of a Deployment do not run: what its own conditions say, else what was seen of its pods.
+/// Returns the reason why the pods of a Deployment do not run: from its own conditions, else from its pods.
 pub(crate) fn cause<'a>(observed: &'a Observed, deployment: &str) -> Option<&'a str> {
     let live = observed.deployments.get(deployment);
     let refused = live.and_then(|live| health::creation_failure(live));
     refused.or_else(|| Some(observed.pod_troubles.as_ref()?.get(deployment)?.as_str()))
 }
 
-/// True when a rollout has given up.
+/// True when a rollout has failed.
 pub(crate) fn is_stuck(observed: &Observed) -> bool {
     let found = problem(observed, Rollout::MustBeComplete);
     found.is_some_and(|found| matches!(found.problem, DeploymentProblem::Stuck(_)))
 }
 
-/// True when every Deployment of the strategy is there and serves, whether it is the wanted one or not.
+/// True when every Deployment of the strategy exists and is available, whether or not it matches the wanted
+/// one.
 pub(crate) fn is_available(observed: &Observed) -> bool {
     let mut entries = observed
         .strategy
@@ -150,7 +153,8 @@ pub(crate) fn is_available(observed: &Observed) -> bool {
     })
 }
 
-/// What is said of a problem. What webhooks and APIs lack begins with words that tools look for, and nothing stands before them.
+/// Returns the message for a problem. Tools match the start of the messages about webhooks and APIServices,
+/// so these get no prefix.
 pub(crate) fn told(text: &str) -> String {
     const BEGINNINGS: [&str; 2] = ["apiServices not installed", "webhooks not installed"];
     if BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) {
@@ -162,7 +166,7 @@ pub(crate) fn told(text: &str) -> String {
     format!("installing: {text}")
 }
 
-/// Writes that take back trust in certificates that no pod serves with any more.
+/// Returns writes that remove trust in certificates that no pod uses any more.
 pub(crate) fn tidy(observed: &Observed) -> Vec<Action> {
     let built = wanted(observed);
     serving::tidy(observed, |deployment| {
@@ -172,13 +176,14 @@ pub(crate) fn tidy(observed: &Observed) -> Vec<Action> {
     })
 }
 
-/// How much longer a Deployment may be edited in the very second of the last edit; `None` when that is over. An edit is known by its
-/// time, which the API server tells in seconds, and undone once: what came later in the same second would stay.
+/// Returns the time left in the second of the last edit of a Deployment; `None` once that second is over. The
+/// API server reports edit times in seconds, and an edit is identified by its time and undone once. So a
+/// later edit in the same second would remain.
 pub(crate) fn edited_for(observed: &Observed, deployment: &str, now: Timestamp) -> Option<Duration> {
     let live = observed.deployments.get(deployment)?;
     let time: Timestamp = stores::deployment::foreign_change(live)?.time.parse().ok()?;
     let since = now.duration_since(time);
-    // A time far ahead tells of a clock that is wrong.
+    // A time far in the future means that a clock is wrong.
     if since < -MAX_CLOCK_SKEW {
         return None;
     }
@@ -187,7 +192,7 @@ pub(crate) fn edited_for(observed: &Observed, deployment: &str, now: Timestamp) 
         .filter(|left| !left.is_zero())
 }
 
-/// True while the Deployment controller has not answered to the last change of this Deployment.
+/// True while the Deployment controller has not responded to the last change of this Deployment.
 pub(crate) fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
     observed
         .deployments
@@ -195,24 +200,24 @@ pub(crate) fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
         .is_some_and(|live| health::is_just_changed(live))
 }
 
-/// What an install has to write.
+/// Writes of an install.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct InstallWrites {
-    /// Rights in the namespaces the group targets, each for itself.
+    /// Writes of rights in the target namespaces, each independent of the others.
     pub(crate) grants: Vec<Grant>,
-    /// The Deployments that are not as they should be, the end of those that fell out of the strategy, and rights that are no
-    /// longer wanted, one after the other.
+    /// Writes of changed Deployments, deletions of Deployments that the strategy no longer contains, and
+    /// revocations, in this order.
     pub(crate) rest: Vec<Action>,
 }
 
 impl InstallWrites {
-    /// True when all is as it should be.
+    /// True when no write is needed.
     pub(crate) fn is_empty(&self) -> bool {
         self.grants.is_empty() && self.rest.is_empty()
     }
 }
 
-/// The writes that give and take rights elsewhere, for an operator whose Deployments are as they should be.
+/// Returns the writes that grant and revoke rights elsewhere, for an operator whose Deployments match.
 pub(crate) fn grant_in_targets(observed: &Observed) -> InstallWrites {
     InstallWrites {
         grants: rbac::grants(observed),
@@ -220,7 +225,7 @@ pub(crate) fn grant_in_targets(observed: &Observed) -> InstallWrites {
     }
 }
 
-/// What an install has to write.
+/// Returns the writes of an install.
 pub(crate) fn writes(observed: &Observed) -> InstallWrites {
     let ServingWrites { before, after } = serving::writes(observed);
     let mut actions = before;
@@ -270,13 +275,13 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
     writes
 }
 
-/// Deployments that upstream's OLM made just as they are wanted become ours: their pods stay, and so does the phase.
+/// Adopts Deployments that upstream's OLM created exactly as wanted; pods and phase do not change.
 pub(crate) fn adopt_unchanged(observed: &Observed) -> Vec<Action> {
     let of = |built: Built| {
         let live = observed.deployments.get(&built.wanted.name)?;
         adopt(observed, live, Some(&built.wanted))
     };
-    // This is asked in every round, and to work out what is wanted takes long.
+    // Every reconcile checks this, and computing the wanted Deployments is expensive.
     if !observed
         .deployments
         .values()
@@ -287,15 +292,16 @@ pub(crate) fn adopt_unchanged(observed: &Observed) -> Vec<Action> {
     wanted(observed).into_iter().filter_map(of).collect()
 }
 
-/// What upstream's OLM left of webhooks and APIServices in another form, as writes that need no other phase: the Deployments are as they are
-/// wanted, and become ours with it. `None` where there is nothing of that kind to do, or more than that.
+/// Returns the writes that adopt webhooks and APIServices which upstream's OLM created in another form. They
+/// need no change of phase: the Deployments already match, and are adopted with them. `None` if there is
+/// nothing to adopt, or if more has to change.
 pub(crate) fn take_over_serving(observed: &Observed) -> Option<InstallWrites> {
     let adopted = adopt_unchanged(observed);
     let runs = |built: &Built| {
         let live = observed.deployments.get(&built.wanted.name).map(AsRef::as_ref);
         health::check(&built.wanted, live, Rollout::MayProgress).is_none()
     };
-    // Another certificate replaces pods.
+    // Another certificate restarts pods.
     let is_all = !adopted.is_empty()
         && observed.serving.issued.is_empty()
         && serving::problem(observed).is_some()
@@ -308,8 +314,11 @@ pub(crate) fn take_over_serving(observed: &Observed) -> Option<InstallWrites> {
     })
 }
 
-/// Makes what others own of a Deployment part of our apply. With `wanted` only where it is that already, which its hash says from then on. Without
-/// it has no hash until the apply that follows: should that not come about, nothing else would say that it is not the wanted one.
+/// Makes fields with other field managers part of our apply. With `wanted`, only a Deployment that already
+/// matches is adopted, and gets its hash.
+///
+/// Without `wanted`, the Deployment has no hash until the next apply. If that apply fails, nothing else would
+/// show that it does not match.
 fn adopt(
     observed: &Observed,
     live: &Deployment,
@@ -320,13 +329,13 @@ fn adopt(
     let metadata =
         json!({"managedFields": adoption.managed_fields, "labels": {labels::DEPLOYMENT_SPEC_HASH: hash}});
     if let Some(wanted) = wanted {
-        // What is kept for another reason is not known to be the wanted one.
+        // A Deployment with fields that are kept for another reason may not match.
         if wanted.lacks_proxy || !adoption.is_as(&wanted.spec) {
             return None;
         }
     }
     let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
-    // Who owns what is written whole: what others wrote meanwhile must not be lost.
+    // Managed fields are replaced as a whole, so a concurrent write must not be lost.
     let guard = Guard {
         uid: live.uid(),
         resource_version: live.resource_version(),
@@ -334,7 +343,7 @@ fn adopt(
     Some(Action::patch(target, json!({"metadata": metadata}), guard).by(identity(observed)))
 }
 
-/// It was made of what is wanted now, and others changed it since.
+/// True when the Deployment was built from the current strategy, and others changed it since.
 fn is_only_edited(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
     let label = live.labels().get(labels::DEPLOYMENT_SPEC_HASH);
     let is_edited = stores::deployment::foreign_change(live).is_some()
@@ -342,7 +351,8 @@ fn is_only_edited(wanted: &health::WantedDeployment, live: &Deployment) -> bool 
     is_edited && label == Some(&wanted.hash)
 }
 
-/// It was made for this ClusterServiceVersion by another OLM, or is ours since a moment ago and not applied yet: this is no new install.
+/// True when another OLM created the Deployment for this ClusterServiceVersion, or when it was just adopted
+/// and not applied yet. Neither is a new install.
 fn is_taken_over(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
     let adoption = stores::deployment::adoption::of(live);
     let is_of_another = adoption.is_some_and(|adoption| adoption.is_of_another());
@@ -351,8 +361,9 @@ fn is_taken_over(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
         && owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid)
 }
 
-/// What belongs to rolling updates goes where there are to be none: the API server refuses both together, and filled it in, so that it is nobody's
-/// and no apply takes it away.
+/// Removes the rolling update parameters when the strategy becomes `Recreate`, because the API server refuses
+/// both together. The API server set them as defaults, so they have no field manager and no apply removes
+/// them.
 fn recreate(observed: &Observed, wanted: &Deployment, live: &Deployment) -> Option<Action> {
     let strategy = |deployment: &Deployment| deployment.spec.as_ref()?.strategy.clone();
     let is_wanted = strategy(wanted)?.type_.as_deref() == Some("Recreate");
@@ -366,14 +377,14 @@ fn recreate(observed: &Observed, wanted: &Deployment, live: &Deployment) -> Opti
     Some(Action::patch(target, patch, guard).by(identity(observed)))
 }
 
-/// How many there are to be is others' to say, until the next install.
+/// Keeps the live number of replicas, which others may change until the next install.
 fn keep_replicas(deployment: &mut Deployment, live: &Deployment) {
     if let (Some(spec), Some(live)) = (&mut deployment.spec, &live.spec) {
         spec.replicas = live.replicas.or(spec.replicas);
     }
 }
 
-/// Deployments of this ClusterServiceVersion, by label and by uid, that the strategy does not name.
+/// Deployments of this ClusterServiceVersion, by label and by uid, that the strategy does not contain.
 fn orphans(observed: &Observed) -> impl Iterator<Item = &Deployment> {
     let named = |name: &str| match &observed.strategy {
         Ok(strategy) => strategy.deployments.iter().any(|entry| entry.name == name),
@@ -390,7 +401,8 @@ fn orphans(observed: &Observed) -> impl Iterator<Item = &Deployment> {
         })
 }
 
-/// The Deployments of this ClusterServiceVersion go, because it must not run here; before them what would call them.
+/// Deletes the Deployments of this ClusterServiceVersion, because it must not run here, and before them their
+/// callers.
 pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
     let deployments = observed
         .deployments

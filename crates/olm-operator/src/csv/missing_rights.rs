@@ -1,4 +1,4 @@
-//! Rows of the status that report rights missing beyond the namespace.
+//! Rows of the status about rights missing beyond the namespace.
 
 use olm_api::{
     condition::requirement,
@@ -6,7 +6,7 @@ use olm_api::{
     v1alpha1::{ClusterServiceVersion, RequirementStatus},
 };
 
-/// True for such a row.
+/// True for a row about missing rights.
 pub(crate) fn is_missing_rights(row: &RequirementStatus) -> bool {
     row.group == permission::API_GROUP && row.message.starts_with(requirement::MISSING_RIGHTS)
 }

@@ -1,8 +1,15 @@
-//! Fills an [`Observed`] from the stores, and from the API server where the stores cannot know.
+//! Fills an [`Observed`] from the stores, and from the API server if the stores do not have the data.
 //!
-//! Live reads, each only in the state that needs it: the successor of one that is being replaced, before it is called
-//! gone; the Subscription of one whose first pods are due; the ReplicaSets of a Deployment that makes way; accounts and RBAC
-//! that OLM did not make; pods, and their events, of an install that waits or failed for want of them; what is left to remove; versions and kinds the cluster serves (remembered by `Discovery`). A ClusterServiceVersion that runs as it should needs none.
+//! A ClusterServiceVersion that runs as it should needs no live read. The others happen only in the state
+//! that needs them:
+//!
+//! - the successor of a ClusterServiceVersion in phase Replacing, before it counts as deleted
+//! - the Subscription of a ClusterServiceVersion whose first pods are due
+//! - the ReplicaSets of a Deployment that is being replaced
+//! - accounts and RBAC that OLM did not create
+//! - pods and their events, for an install that waits for them or failed because of them
+//! - objects that remain to be deleted
+//! - versions and kinds the cluster serves (cached by `Discovery`)
 
 pub(crate) mod accounts;
 pub(crate) mod grants;
@@ -60,24 +67,25 @@ use crate::{
     stores::Stores,
 };
 
-/// How long a round asks what the cluster serves; the rest counts as unknown and is asked for in the next one.
+/// Time limit for discovery requests of one reconcile. Kinds beyond it count as unknown and are requested in
+/// the next reconcile.
 const DISCOVERY_BUDGET: Duration = Duration::from_secs(10);
 
-/// Where observations come from.
+/// Source of observations.
 pub(crate) struct Reader {
     pub(crate) stores: Stores,
-    /// What the cluster serves.
+    /// APIs that the cluster serves.
     pub(crate) discovery: Discovery,
-    /// Accounts that OLM did not make.
+    /// Accounts that OLM did not create.
     pub(crate) accounts: KnownAccounts,
     /// For live reads.
     pub(crate) client: Client,
-    /// Keys are made here, so that nothing that decides needs randomness.
+    /// Keys are created here, so that decisions need no randomness.
     pub(crate) certificates: CertificateMaker,
 }
 
 impl Reader {
-    /// Reads everything about one ClusterServiceVersion; `None` when it is gone or a copy.
+    /// Reads everything about one ClusterServiceVersion; `None` when it does not exist or is a copy.
     ///
     /// # Errors
     /// When a live read fails.
@@ -117,7 +125,7 @@ impl Reader {
             self.read_replica_sets(observed).await?;
         }
         if needs_pods(observed, now) {
-            // Only an explanation: without it the phase is still right.
+            // Only an explanation: without it the phase is still correct.
             match pods::read(&self.client, observed).await {
                 Ok(troubles) => observed.pod_troubles = Some(troubles),
                 Err(error) => tracing::debug!(%error, "why pods do not run could not be read"),
@@ -166,8 +174,9 @@ impl Reader {
         Ok(())
     }
 
-    /// The store holds the accounts that OLM made; one of the user's own, and `default`, is read live. While the steps
-    /// of an InstallPlan may still be coming, one that is not in the store is most likely just that.
+    /// Reads service accounts. The store has the accounts that OLM created; users' own accounts and `default`
+    /// are read live. While the steps of an InstallPlan may still be running, an account that is not in the
+    /// store is assumed to come from them.
     async fn read_accounts(
         &self,
         observed: &mut Observed,
@@ -188,7 +197,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Bindings of namespaces first; those of the cluster only when these do not give all that is lacking.
+    /// Reads bindings of namespaces first. Cluster-wide ones are only read when these do not grant all
+    /// missing rights.
     async fn read_grants(&self, observed: &mut Observed, strategy: &Strategy) -> Result<(), ObserveError> {
         let accounts: BTreeSet<String> = observed.accounts.keys().cloned().collect();
         let reading = grants::Reading {
@@ -206,7 +216,8 @@ impl Reader {
         Ok(())
     }
 
-    /// A Role that is made in a target namespace gives its rights to whoever somebody bound to that name before.
+    /// A Role that is created in a target namespace grants its rights to the subjects of existing bindings to
+    /// that name.
     async fn read_bound_roles(&self, observed: &mut Observed) -> Result<(), ObserveError> {
         let new = counterparts::new_roles(observed);
         let csv = NamespacedName::from_object(observed.csv.as_ref());
@@ -214,7 +225,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The watches of different kinds run apart, so a Subscription can be known later than what it brought.
+    /// Watches of different kinds are independent, so a Subscription may be observed later than the objects
+    /// of its InstallPlan.
     async fn read_subscription(&self, observed: &mut Observed) -> Result<(), ObserveError> {
         let namespace = observed.namespace().to_owned();
         let api: Api<Subscription> = Api::namespaced(self.client.clone(), &namespace);
@@ -225,7 +237,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What a Deployment that makes way leaves running; ReplicaSets carry no mark of OLM's before that.
+    /// Reads the ReplicaSets of a Deployment that is being replaced. Before that they have no label of OLM's.
     async fn read_replica_sets(&self, observed: &mut Observed) -> Result<(), ObserveError> {
         let pending = changeover::pending(observed);
         if !pending.iter().any(changeover::Changeover::needs_replica_sets) {
@@ -239,7 +251,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A list that is behind would make a replaced operator come back and fight its successor.
+    /// A stale list would bring a replaced operator back, in conflict with its successor.
     async fn read_siblings(&self, observed: &mut Observed) -> Result<(), ObserveError> {
         let namespace = observed.namespace().to_owned();
         let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), &namespace);
@@ -251,9 +263,10 @@ impl Reader {
         Ok(())
     }
 
-    /// What is left behind now is left for good, so the stores, which hold only what carries OLM's mark, are not asked.
+    /// Reads the objects to delete from the API server. Objects missed now would remain forever, and the
+    /// stores only have objects with OLM's label.
     async fn leftovers(&self, observed: &Observed) -> Result<Vec<Leftover>, ObserveError> {
-        // Nothing can carry a label with such a name, and asking for it is refused.
+        // A name this long cannot be a label value, and the API server refuses such a selector.
         if observed.name().len() > owner::MAX_LABEL_BYTES {
             return Ok(Vec::new());
         }
@@ -296,8 +309,8 @@ impl Reader {
     }
 }
 
-/// Groups and versions with those of their kinds whose presence only discovery tells. One whose APIService is missing or
-/// not available is not asked: it is not there, and behind it nobody answers.
+/// Returns the groups and versions with the kinds that only discovery can find. APIs whose APIService is
+/// missing or unavailable are skipped, because they are not served and no server would respond.
 fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<String>> {
     let spec = &observed.csv.spec;
     let native = spec
@@ -329,14 +342,14 @@ fn borrowed(texts: &BTreeSet<String>) -> BTreeSet<&str> {
     texts.iter().map(String::as_str).collect()
 }
 
-/// True when a successor has to be looked for before it is called gone.
+/// True when a successor must be looked up before it counts as deleted.
 pub(crate) fn needs_siblings(observed: &Observed) -> bool {
     *observed.csv.phase() == Phase::Replacing
         && replacement::next(observed.name(), &observed.siblings).is_none()
 }
 
-/// True when Deployments are about to be written and no Subscription is known that configures them: it is looked for, as
-/// pods that were made without their configuration would have to be made again.
+/// True when Deployments are about to be written and no Subscription is known that configures them. It is
+/// then looked up, because pods created without their configuration would have to be recreated.
 pub(crate) fn needs_subscription(observed: &Observed) -> bool {
     let is_turn = match observed.csv.phase() {
         Phase::None | Phase::Pending | Phase::Failed => {
@@ -353,7 +366,8 @@ pub(crate) fn needs_subscription(observed: &Observed) -> bool {
         })
 }
 
-/// True when why pods do not run is to be told: an install has waited for them for a while, or failed for want of them.
+/// True when the reason why pods do not run is reported: an install has waited for them for a while, or has
+/// failed because of them.
 fn needs_pods(observed: &Observed, now: Timestamp) -> bool {
     match observed.csv.phase() {
         Phase::Installing => observed.waited(now) >= POD_PATIENCE,
@@ -362,13 +376,14 @@ fn needs_pods(observed: &Observed, now: Timestamp) -> bool {
     }
 }
 
-/// True when RBAC that others made may be what a ClusterServiceVersion lacks.
+/// True when RBAC that others created may grant the missing rights of a ClusterServiceVersion.
 pub(crate) fn needs_grants(observed: &Observed, strategy: &Strategy, now: Timestamp) -> bool {
     let is_held = |role| rbac::is_held(role, observed.namespace(), &observed.rbac);
     observed.plan_grace(now).is_none() && !strategy.roles.iter().all(is_held)
 }
 
-/// True when neither its own RBAC nor what has been read of others' gives a ClusterServiceVersion all it asks for.
+/// True when neither the own RBAC nor the known RBAC of others grants all rights that a ClusterServiceVersion
+/// requests.
 fn lacks_rights(observed: &Observed, strategy: &Strategy) -> bool {
     strategy.roles.iter().any(|role| {
         let by_others = || {
@@ -380,8 +395,8 @@ fn lacks_rights(observed: &Observed, strategy: &Strategy) -> bool {
     })
 }
 
-/// The namespaces whose RoleBindings may be what a ClusterServiceVersion lacks: its own, and the targets that its permissions are not
-/// carried to.
+/// Returns the namespaces whose RoleBindings may grant missing rights: its own, and the targets without
+/// counterparts of its permissions.
 pub(crate) fn grant_namespaces(observed: &Observed, strategy: &Strategy) -> BTreeSet<String> {
     let lacking = strategy
         .roles

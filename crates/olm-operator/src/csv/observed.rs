@@ -1,7 +1,7 @@
-//! Everything one decision about a ClusterServiceVersion reads, as values.
+//! The input of one decision about a ClusterServiceVersion, as values.
 //!
-//! `observe` fills these from the stores and, where it says so, from the API server; `decide`, `status` and what they ask know
-//! nothing else.
+//! `observe` fills these from the stores, and from the API server where its documentation says so. `decide`
+//! and `status` use no other input.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,53 +37,54 @@ use crate::{
     stores::ProxyVariables,
 };
 
-/// How long the steps of an InstallPlan get.
+/// Time in which the steps of an InstallPlan should finish.
 const PLAN_GRACE: Duration = Duration::from_secs(15);
-/// How long a ClusterServiceVersion gets that no Subscription names (yet).
+/// Grace period of a ClusterServiceVersion without a Subscription.
 const HAND_GRACE: Duration = Duration::from_secs(2);
 
-/// One ClusterServiceVersion and what decides its fate.
+/// One ClusterServiceVersion and the input of decisions about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
-    /// The object itself, pruned of what nobody reads.
+    /// The object itself, without unused fields.
     pub(crate) csv: Arc<ClusterServiceVersion>,
-    /// The namespace is being deleted: nothing can be created in it any more.
+    /// True when the namespace is being deleted, so that nothing can be created in it.
     pub(crate) namespace_terminating: bool,
-    /// Its install strategy, or why that cannot be used.
+    /// Its install strategy, or the error in it.
     pub(crate) strategy: Result<Strategy, String>,
-    /// Namespaces its group targets, other than its own, in which something can be created.
+    /// Namespaces its group targets, other than its own, that are not being deleted.
     pub(crate) open_targets: BTreeSet<String>,
     /// The OperatorGroups of its namespace, by name.
     pub(crate) groups: Vec<Group>,
     /// The OperatorGroups of other namespaces that provide APIs.
     pub(crate) foreign_groups: Vec<ForeignGroup>,
-    /// The other ClusterServiceVersions of its namespace, copies left out.
+    /// The other ClusterServiceVersions of its namespace, without copies.
     pub(crate) siblings: Vec<Sibling>,
-    /// OperatorCondition of the one it replaces.
+    /// OperatorCondition of its predecessor.
     pub(crate) previous_condition: Option<Arc<OperatorCondition>>,
-    /// Deployments of its namespace that carry its owner labels, by name.
+    /// Deployments of its namespace with its owner labels, by name.
     pub(crate) deployments: BTreeMap<String, Arc<Deployment>>,
-    /// Deployments that are called like one of the strategy's and carry the owner labels of another, by name.
+    /// Deployments with the name of one of the strategy's and the owner labels of another
+    /// ClusterServiceVersion, by name.
     pub(crate) inherited: BTreeMap<String, Arc<Deployment>>,
-    /// ReplicaSets of Deployments that make way for others; `None` when nobody asked for them.
+    /// ReplicaSets of Deployments that are being replaced; `None` if they were not read.
     pub(crate) replica_sets: Option<Vec<ObjectMeta>>,
-    /// Name and uid of the ReplicaSets that stayed behind of Deployments that made way.
+    /// Name and uid of remaining ReplicaSets of replaced Deployments.
     pub(crate) left_behind: BTreeMap<String, String>,
-    /// Why the pods of a Deployment do not run, by Deployment; `None` when nobody looked, or could.
+    /// Reasons why pods do not run, by Deployment; `None` if the pods were not or could not be read.
     pub(crate) pod_troubles: Option<BTreeMap<String, String>>,
-    /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
+    /// Configuration of the Subscription that names it, or the error in it; `None` without a Subscription.
     pub(crate) subscription: Option<Result<Overrides, String>>,
-    /// Variables of the cluster's proxy.
+    /// Variables of the cluster's Proxy.
     pub(crate) proxy: ProxyVariables,
-    /// What the cluster serves of the APIs it owns or needs.
+    /// Served APIs, of those that it owns or needs.
     pub(crate) cluster: ClusterApis,
-    /// The ServiceAccounts it names and that exist.
+    /// The existing ServiceAccounts that it names.
     pub(crate) accounts: BTreeMap<String, FoundAccount>,
-    /// RBAC objects that concern it.
+    /// RBAC objects that are related to it.
     pub(crate) rbac: Rbac,
-    /// Objects outside its namespace that carry its owner labels; read only while it is being deleted.
+    /// Objects outside its namespace with its owner labels; only read while it is being deleted.
     pub(crate) leftovers: Vec<Leftover>,
-    /// Certificates and what leads to them.
+    /// Certificates and the objects that refer to them.
     pub(crate) serving: Serving,
 }
 
@@ -92,23 +93,23 @@ pub(crate) struct Observed {
 pub(crate) struct ForeignGroup {
     /// `namespace/name`.
     pub(crate) id: String,
-    /// Where its operators work, its own namespace included.
+    /// Namespaces in which its operators work, including its own.
     pub(crate) targets: NamespaceSet,
     pub(crate) provided: BTreeSet<ApiKey>,
 }
 
-/// What the cluster serves.
+/// APIs and versions that the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ClusterApis {
-    /// `gitVersion` of the API server, for example `v1.34.4`; empty when nobody asked.
+    /// `gitVersion` of the API server, for example `v1.34.4`; empty if it was not requested.
     pub(crate) server_version: String,
-    /// The CustomResourceDefinitions named by the ClusterServiceVersion that exist.
+    /// The existing CustomResourceDefinitions that the ClusterServiceVersion names.
     pub(crate) crds: BTreeMap<String, Crd>,
-    /// Kinds of the native and the required aggregated APIs that are served.
+    /// Served kinds, of the native and the required aggregated APIs.
     pub(crate) served: BTreeSet<Kind>,
-    /// Kinds of which nobody can tell at the moment whether they are served, and why.
+    /// Kinds for which discovery failed, and the error.
     pub(crate) unknown: BTreeMap<Kind, String>,
-    /// The required and the owned APIServices that exist, by name.
+    /// The existing required and owned APIServices, by name.
     pub(crate) api_services: BTreeMap<String, ApiService>,
 }
 
@@ -121,33 +122,33 @@ pub(crate) struct Kind {
     pub(crate) kind: String,
 }
 
-/// A CustomResourceDefinition that exists.
+/// An existing CustomResourceDefinition.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Crd {
     pub(crate) uid: String,
-    /// Versions that are served.
+    /// Served versions.
     pub(crate) served: BTreeSet<String>,
-    /// Both `Established` and `NamesAccepted` are true.
+    /// True when both `Established` and `NamesAccepted` are true.
     pub(crate) established: bool,
     /// `namespace/name` of the ClusterServiceVersions it was installed with.
     pub(crate) alongside: BTreeSet<String>,
-    /// The webhook that converts its objects, if one does.
+    /// The webhook that converts its objects, if any.
     pub(crate) conversion: Option<Value>,
-    /// Fields without a schema are kept, which a webhook cannot convert.
+    /// True when fields without a schema are preserved, which webhook conversion does not support.
     pub(crate) preserves_unknown_fields: bool,
 }
 
-/// An APIService that exists.
+/// An existing APIService.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ApiService {
     pub(crate) uid: String,
-    /// Its condition `Available` is true.
+    /// True when its condition `Available` is true.
     pub(crate) available: bool,
-    /// Why it is not, in one word, if it says so.
+    /// Reason of a false condition, in one word, if it has one.
     pub(crate) reason: Option<String>,
 }
 
-/// A ServiceAccount that exists.
+/// An existing ServiceAccount.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct FoundAccount {
     /// Uid and name of the ClusterServiceVersions that own it.
@@ -163,7 +164,7 @@ pub(crate) struct RbacKey {
 }
 
 impl RbacKey {
-    /// The key of an object; `namespace` is empty for cluster-scoped kinds.
+    /// Creates the key of an object; `namespace` is empty for cluster-scoped kinds.
     pub(crate) fn new(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             kind,
@@ -173,7 +174,7 @@ impl RbacKey {
     }
 }
 
-/// RBAC objects that concern a ClusterServiceVersion.
+/// RBAC objects that are related to a ClusterServiceVersion.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Rbac {
     /// Roles with its owner labels in its namespace.
@@ -188,31 +189,32 @@ pub(crate) struct Rbac {
     pub(crate) replicated_roles: Vec<Arc<Role>>,
     /// RoleBindings with its owner labels that were made for it in other namespaces.
     pub(crate) replicated_bindings: Vec<Arc<RoleBinding>>,
-    /// Names that counterparts of its Roles and bindings would have, and that other objects with OLM's mark have.
+    /// Names for counterparts of its Roles and bindings that other objects with OLM's label already have.
     pub(crate) taken: BTreeSet<RbacKey>,
-    /// Roles of target namespaces, there or not, that bindings of others refer to; read before a Role of that name is created.
+    /// Roles of target namespaces, existing or not, that bindings of others refer to; read before a Role of
+    /// that name is created.
     pub(crate) bound_by_others: BTreeSet<RbacKey>,
-    /// What others granted its accounts, read from the API server when its own RBAC is incomplete.
+    /// Rights that others granted to its accounts, read from the API server when its own RBAC is incomplete.
     pub(crate) granted_by_others: Option<ForeignGrants>,
 }
 
-/// Bindings of the namespace and of the cluster, and the roles they point to.
+/// Bindings of the namespace and of the cluster, and the roles they refer to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ForeignGrants {
     /// Bindings that name one of the accounts.
     pub(crate) bindings: Vec<Binding>,
-    /// The rules of the roles they point to.
+    /// The rules of the roles they refer to.
     pub(crate) roles: BTreeMap<RoleKey, Vec<PolicyRule>>,
 }
 
-/// An object that no garbage collection finds, because its owner is in a namespace and it is not in that one.
+/// An object that garbage collection does not delete, because its owner is in another namespace.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Leftover {
     pub(crate) target: Target,
     pub(crate) uid: Option<String>,
-    /// It is being deleted.
+    /// True when it is being deleted.
     pub(crate) is_deleting: bool,
-    /// Finalizers of others keep it when it is deleted.
+    /// True when finalizers of others delay its deletion.
     pub(crate) is_kept: bool,
 }
 
@@ -229,12 +231,12 @@ impl Observed {
         self.csv.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// What the Subscription that names it configures; `None` also for what cannot be used.
+    /// Returns the configuration of the Subscription that names it; `None` also if that is invalid.
     pub(crate) fn overrides(&self) -> Option<&Overrides> {
         self.subscription.as_ref()?.as_ref().ok()
     }
 
-    /// What it replaces, if it says so.
+    /// Name of the ClusterServiceVersion that it replaces, if any.
     pub(crate) fn replaces(&self) -> Option<&str> {
         self.csv.spec.replaces()
     }
@@ -247,7 +249,7 @@ impl Observed {
             .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
     }
 
-    /// The one OperatorGroup of the namespace; `None` when there is none or more than one.
+    /// Returns the only OperatorGroup of the namespace; `None` when there is none or more than one.
     pub(crate) fn group(&self) -> Option<&Group> {
         match self.groups.as_slice() {
             [group] => Some(group),
@@ -255,7 +257,7 @@ impl Observed {
         }
     }
 
-    /// How long the present phase has lasted.
+    /// Returns the duration of the current phase.
     pub(crate) fn waited(&self, now: Timestamp) -> Duration {
         let status = self.csv.status.as_ref();
         let since = status.and_then(|status| status.last_transition_time.as_ref());
@@ -263,12 +265,13 @@ impl Observed {
         Duration::try_from(now.duration_since(since)).unwrap_or_default()
     }
 
-    /// How much longer the steps of an InstallPlan may still be making accounts and roles; `None` when they have had their time.
+    /// Returns the time in which the steps of an InstallPlan may still create accounts and roles; `None` when
+    /// it has passed.
     ///
-    /// Until then what they make is not looked for by live reads. A creation time in the future, by a clock that is ahead, is no
-    /// reason to wait.
+    /// Until then there are no live reads for the objects of these steps. A creation time in the future, by a
+    /// fast clock, is no reason to wait.
     pub(crate) fn plan_grace(&self, now: Timestamp) -> Option<Duration> {
-        // It had all it needs before a Subscription came to it.
+        // It was complete before a Subscription named it.
         if *self.csv.phase() == Phase::Succeeded {
             return None;
         }

@@ -1,8 +1,9 @@
-//! The Roles and ClusterRoles that a ClusterServiceVersion describes: whether they are held, and where they have to hold.
+//! The Roles and ClusterRoles of a ClusterServiceVersion: whether they exist, and where they must apply.
 //!
-//! An InstallPlan or a person makes them in the namespace of the ClusterServiceVersion; nothing here does. What is written here are
-//! the [`counterparts`] of those with its owner labels, for an operator that works elsewhere, too. Nobody but OLM and who may give any
-//! right can set these labels: an admission policy guards them (decision record 0044).
+//! An InstallPlan or a user creates them in the namespace of the ClusterServiceVersion; nothing here does.
+//! This module writes only their [`counterparts`] in other namespaces, for Roles with the owner labels. An
+//! admission policy restricts these labels to OLM and to users who may grant any right
+//! (decision record 0044).
 
 pub(crate) mod counterparts;
 pub(crate) mod objects;
@@ -23,29 +24,29 @@ use crate::csv::{
 
 pub(crate) use counterparts::{grants, revocations, withdrawals};
 
-/// The account every namespace has, that of pods that name none; nothing is ever made or awaited of it.
+/// The account of every namespace and of pods that name none; it is never created and never waited for.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 
-/// How long rights beyond the own namespace stay while no group sends the operator there.
+/// Time for which rights beyond the own namespace remain while no group targets other namespaces.
 pub(crate) const REVOCATION_GRACE: Duration = Duration::from_secs(10 * 60);
 
-/// Where rights of a namespaced permission have to hold beyond the namespace of the ClusterServiceVersion.
+/// Place beyond the own namespace in which the rights of a namespaced permission must apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// In every namespace.
+    /// All namespaces.
     Everywhere,
-    /// In this one.
+    /// This namespace.
     Namespace(String),
 }
 
-/// A write that gives rights at a place. A refusal at one place stops no other.
+/// A write that grants rights at a place. A refusal at one place stops no other.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Grant {
     pub(crate) place: Place,
     pub(crate) action: Action,
 }
 
-/// The places for people: `in all namespaces`, or `in namespaces a, b`.
+/// Describes the places for users: `in all namespaces`, or `in namespaces a, b`.
 pub(crate) fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -> String {
     let places: BTreeSet<&Place> = places.into_iter().collect();
     if places.contains(&Place::Everywhere) {
@@ -66,7 +67,7 @@ pub(crate) fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -
     format!("in {noun} {}", names.join(", "))
 }
 
-/// The places beyond its namespace where a permission of the strategy has to hold.
+/// Returns the places beyond its namespace where a permission of the strategy must apply.
 pub(crate) fn places(observed: &Observed) -> Vec<Place> {
     match observed.group() {
         None => Vec::new(),
@@ -78,8 +79,8 @@ pub(crate) fn places(observed: &Observed) -> Vec<Place> {
     }
 }
 
-/// The places where a permission does not hold and will not be made to: no Role with the owner labels gives it in the own namespace,
-/// so there is nothing to carry, and what others grant does not reach there.
+/// Returns the places where a permission does not apply and will not. No Role with the owner labels grants it
+/// in the own namespace, so there is nothing to replicate. Grants of others do not reach there.
 pub(crate) fn uncarried(observed: &Observed, role: &WantedRole) -> Vec<Place> {
     if role.scope == Scope::Cluster || is_held(role, observed.namespace(), &observed.rbac) {
         return Vec::new();
@@ -95,7 +96,8 @@ pub(crate) fn uncarried(observed: &Observed, role: &WantedRole) -> Vec<Place> {
     places(observed).into_iter().filter(lacks).collect()
 }
 
-/// What RBAC that was read from the API server gives the account in the scope of a permission; `None` when none was read.
+/// Returns the rights of the account from RBAC that was read from the API server, in the scope of a
+/// permission; `None` when none was read.
 pub(crate) fn granted_by_others<'a>(
     observed: &'a Observed,
     scope: Scope,
@@ -119,7 +121,7 @@ fn granted<'a>(observed: &'a Observed, namespace: Option<&'a str>, account: &'a 
     ))
 }
 
-/// The roles of namespaced permissions; none while the strategy cannot be used.
+/// Returns the roles of namespaced permissions; none while the strategy is invalid.
 fn namespaced(observed: &Observed) -> impl Iterator<Item = &WantedRole> {
     let roles = observed
         .strategy
@@ -131,9 +133,9 @@ fn namespaced(observed: &Observed) -> impl Iterator<Item = &WantedRole> {
         .filter(|role| role.scope == Scope::Namespace)
 }
 
-/// True when role and binding exist, carry the owner labels, and allow exactly the wanted rules to the account.
+/// True when role and binding exist, have the owner labels, and grant the account exactly the wanted rules.
 ///
-/// The rules themselves are compared, not the hash label: a Role that somebody narrowed by hand does not hold.
+/// The rules themselves are compared, not the hash label. So a Role that a user narrowed does not match.
 pub(crate) fn is_held(wanted: &WantedRole, namespace: &str, rbac: &Rbac) -> bool {
     match wanted.scope {
         Scope::Namespace => is_bound(wanted, namespace, &rbac.roles, &rbac.role_bindings),
@@ -147,8 +149,8 @@ pub(crate) fn is_held(wanted: &WantedRole, namespace: &str, rbac: &Rbac) -> bool
     }
 }
 
-/// True when one of these Roles allows exactly the wanted rules, and one of the bindings gives it to the account. All of them are
-/// of one namespace.
+/// True when one of these Roles allows exactly the wanted rules, and one of the bindings grants it to the
+/// account. All are of one namespace.
 fn is_bound(
     wanted: &WantedRole,
     namespace: &str,
@@ -165,7 +167,7 @@ fn is_bound(
     })
 }
 
-/// True when both allow the same, rule by rule; empty and absent lists mean the same.
+/// True when both allow the same, rule by rule; empty and absent lists are equal.
 pub(crate) fn same_rules(live: Option<&[PolicyRule]>, wanted: &[PolicyRule]) -> bool {
     let live = live.unwrap_or_default();
     live.len() == wanted.len()

@@ -1,4 +1,4 @@
-//! The way out: what cannot be garbage collected goes first, then the finalizer.
+//! Removal: first deletes the objects that cannot be garbage collected, then removes the finalizer.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::csv::{
     observed::{Leftover, Observed},
 };
 
-/// How often what others keep is looked for again.
+/// Interval of the checks for objects that finalizers of others keep.
 const KEPT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What lets a deleted ClusterServiceVersion go.
+/// Returns the writes that let a deleted ClusterServiceVersion disappear.
 pub(crate) fn plan(observed: &Observed) -> Plan {
     let mut plan = Plan {
         actions: actions(observed),
@@ -31,14 +31,15 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     plan
 }
 
-/// True for rights in the whole cluster that stay when they are deleted, until somebody takes a finalizer off: the
-/// ClusterServiceVersion is not gone before they are. In a namespace its administrators could hold it up like that for ever.
+/// True for cluster-wide rights that remain after their deletion because of a finalizer. The
+/// ClusterServiceVersion waits for them. It does not wait for rights in a namespace, because administrators
+/// there could then block it forever.
 fn grants_on(leftover: &Leftover) -> bool {
     let kind = &leftover.target.api.kind;
     leftover.is_kept && (*kind == ClusterRole::kind(&()) || *kind == ClusterRoleBinding::kind(&()))
 }
 
-/// Writes that let a deleted ClusterServiceVersion go; none once the finalizer is off.
+/// Writes that complete the deletion of a ClusterServiceVersion; none once the finalizer is removed.
 fn actions(observed: &Observed) -> Vec<Action> {
     let finalizers = observed.csv.finalizers();
     if !finalizers
@@ -56,7 +57,8 @@ fn actions(observed: &Observed) -> Vec<Action> {
         json!({"metadata": {"finalizers": others}}),
         Guard {
             uid: Some(observed.uid().to_owned()),
-            // A merge patch replaces the list whole: one that was added meanwhile must not be lost.
+            // A merge patch replaces the whole list, so a finalizer that was added meanwhile must not be
+            // lost.
             resource_version: observed.csv.resource_version(),
         },
     );

@@ -1,7 +1,7 @@
-//! The replacement chain: who follows whom, and who may be collected.
+//! The replacement chain: predecessors, successors, and the versions that may be collected.
 //!
-//! Every walk ends even when `replaces` fields form a cycle, and a ClusterServiceVersion that names itself replaces
-//! nothing (`docs/reference/lifecycle.md`).
+//! Every walk ends even when `replaces` fields form a cycle, and a ClusterServiceVersion that names itself
+//! replaces nothing (`docs/reference/lifecycle.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,9 @@ pub(crate) struct Sibling {
     pub(crate) owned_crds: BTreeSet<String>,
     /// Names of the CustomResourceDefinitions whose objects it converts.
     pub(crate) converted_crds: BTreeSet<String>,
-    /// Names of the Services in front of what it describes.
+    /// Names of the Services that its description requires.
     pub(crate) services: BTreeSet<String>,
-    /// It is being deleted.
+    /// True when it is being deleted.
     pub(crate) is_deleting: bool,
     pub(crate) created: Option<Timestamp>,
 }
@@ -33,7 +33,7 @@ impl Sibling {
     }
 }
 
-/// The one this ClusterServiceVersion replaces, if it is still there.
+/// Returns the ClusterServiceVersion that this one replaces, if it still exists.
 pub(crate) fn previous<'a>(
     name: &str,
     replaces: Option<&str>,
@@ -43,7 +43,8 @@ pub(crate) fn previous<'a>(
     siblings.iter().find(|sibling| sibling.name == replaces)
 }
 
-/// The one that replaces `name`: of several the one that has succeeded, else the newest, else the first by name.
+/// Returns the ClusterServiceVersion that replaces `name`. If there are several: one that has succeeded, else
+/// the newest, else the first by name.
 pub(crate) fn next<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
     let follows = |sibling: &&Sibling| sibling.name != name && sibling.replaces.as_deref() == Some(name);
     preferred(siblings.iter().filter(follows))
@@ -61,15 +62,15 @@ fn preference(sibling: &Sibling) -> (bool, std::cmp::Reverse<Option<Timestamp>>,
     )
 }
 
-/// The chain runs in a circle; the name is the one met twice.
+/// Error: the chain is a cycle; the name is the first one visited twice.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cycle(pub String);
 
-/// The siblings by what a walk asks for. Whoever makes ClusterServiceVersions chooses how long a chain is, and in which order: each
-/// sibling is looked at once, whatever the walk.
+/// Index of the siblings for a walk. Users choose the length and the order of a chain, so each sibling is
+/// visited once by any walk.
 struct Index<'a> {
     by_name: BTreeMap<&'a str, &'a Sibling>,
-    /// By the name that they replace.
+    /// Siblings by the name that they replace.
     following: BTreeMap<&'a str, Vec<&'a Sibling>>,
 }
 
@@ -89,7 +90,7 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// All that replace this one.
+    /// Returns all that replace this one.
     fn following(&self, name: &str) -> &[&'a Sibling] {
         self.following.get(name).map(Vec::as_slice).unwrap_or_default()
     }
@@ -111,10 +112,10 @@ impl<'a> Index<'a> {
     }
 }
 
-/// The last one of the chain that begins with the replacement of `name`.
+/// Returns the last one of the chain that starts with the replacement of `name`.
 ///
 /// # Errors
-/// When a name is met twice.
+/// When the chain is a cycle.
 pub(crate) fn last<'a>(
     name: &str,
     siblings: impl IntoIterator<Item = &'a Sibling>,
@@ -133,7 +134,7 @@ pub(crate) fn last<'a>(
     Ok(found)
 }
 
-/// The first one of the chain behind `name` that has succeeded.
+/// Returns the first one after `name` in the chain that has succeeded.
 pub(crate) fn succeeded<'a>(
     name: &str,
     siblings: impl IntoIterator<Item = &'a Sibling>,
@@ -150,7 +151,8 @@ pub(crate) fn succeeded<'a>(
     None
 }
 
-/// Names of everything this one replaces, directly or through others; without itself.
+/// Returns the names of all ClusterServiceVersions this one replaces, directly or indirectly, without its
+/// own.
 pub(crate) fn ancestors<'a>(
     name: &str,
     replaces: Option<&str>,
@@ -159,7 +161,8 @@ pub(crate) fn ancestors<'a>(
     Index::of(siblings).ancestors(name, replaces)
 }
 
-/// Names of the whole chain: this one, what it replaces and what replaces it, directly or through others.
+/// Returns the names of the whole chain: this one, and all it replaces or that replace it, directly or
+/// indirectly.
 pub(crate) fn chain<'a>(
     name: &'a str,
     replaces: Option<&str>,
@@ -275,7 +278,7 @@ mod tests {
         assert_eq!(succeeded("b", &siblings[1..]), None);
     }
 
-    /// In the order of their names, the worst there is: none finds what it replaces before it.
+    /// Sorted by name, which is the worst order: each one comes before the one it replaces.
     #[test]
     fn a_walk_looks_at_each_sibling_once_however_long_the_chain_is() {
         let name = |number: usize| format!("c{number:05}");

@@ -1,7 +1,7 @@
-//! Is everything there that a ClusterServiceVersion needs, and if not, what is missing?
+//! Checks whether everything that a ClusterServiceVersion needs exists, and lists the missing objects.
 //!
-//! Rows and texts are told in `docs/reference/lifecycle.md`: version of Kubernetes, then
-//! CustomResourceDefinitions, APIServices, native APIs, and permissions last.
+//! Rows and texts are described in `docs/reference/lifecycle.md`. The order is version of Kubernetes,
+//! CustomResourceDefinitions, APIServices, native APIs and permissions.
 
 mod permissions;
 
@@ -28,26 +28,28 @@ use crate::csv::{
     serving::rules::Refused,
 };
 
-/// Bytes of all rows together; the largest of 580 published operators have a tenth of that.
+/// Limit of all rows together, in bytes; the largest of 580 published operators needs a tenth of that.
 const MAX_ROWS_BYTES: usize = 256 << 10;
 
-/// What is required, and whether all of it is there.
+/// The requirements, and whether all are met.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Requirements {
-    /// Everything is there.
+    /// True when all requirements are met.
     pub(crate) met: bool,
-    /// Not everything is there, and it is only unknown whether the rest is: who serves it does not answer.
+    /// True when some are not met and the state of the others is unknown, because their server does not
+    /// respond.
     pub(crate) undetermined: bool,
-    /// The first that is not there, why, and how many more; empty when everything is there. Goes behind a message.
+    /// The first missing requirement, its reason, and the number of the others; empty when all are met. It is
+    /// appended to a message.
     pub(crate) lacking: String,
-    /// One row a requirement.
+    /// One row per requirement.
     pub(crate) rows: Vec<RequirementStatus>,
 }
 
-/// Looks at all requirements.
+/// Checks all requirements.
 ///
 /// # Errors
-/// For people: what in the ClusterServiceVersion makes no sense.
+/// A message for users about an invalid field of the ClusterServiceVersion.
 pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     let strategy = observed.strategy.as_ref().map_err(Clone::clone)?;
     let mut rows: Vec<Row> = min_kube_version(observed).into_iter().collect();
@@ -56,7 +58,7 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     rows.extend(native_apis(observed));
     rows.extend(permissions::rows(observed, strategy)?);
     let met = rows.iter().all(|row| row.met);
-    // What is carried to other namespaces is made of what the operator has in its own.
+    // Counterparts in other namespaces are made from the operator's rights in its own.
     if met {
         rows.extend(permissions::missing_in_targets(observed, strategy));
     }
@@ -68,7 +70,7 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     })
 }
 
-/// The row of rights that an operator lacks beyond its own namespace, where its group sends it.
+/// Returns the row about rights that an operator lacks beyond its own namespace, where its group targets.
 pub(crate) fn missing_rights(role: &str, places: &str, cause: &str) -> RequirementStatus {
     RequirementStatus {
         status: requirement::PRESENT_NOT_SATISFIED.to_owned(),
@@ -77,7 +79,8 @@ pub(crate) fn missing_rights(role: &str, places: &str, cause: &str) -> Requireme
     }
 }
 
-/// The rows, and one for a webhook that may not be installed as it is described; `None` where the text of the phase says all.
+/// Returns the rows, and one for a webhook with an invalid description; `None` if the message of the phase
+/// already contains everything.
 pub(crate) fn with_refused(observed: &Observed, refused: &Refused) -> Option<Vec<RequirementStatus>> {
     let description = refused.webhook.as_ref()?;
     let mut rows = evaluate(observed).ok()?.rows;
@@ -107,7 +110,8 @@ fn lacking(rows: &[Row]) -> String {
     format!(": {} {} ({why}){more}", first.kind, first.name)
 }
 
-/// An object that is too large is refused together with its status; rows can be as large as the whole description.
+/// Drops rows beyond the limit. The API server refuses a status that makes the object too large, and rows can
+/// be as large as the whole description.
 fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<RequirementStatus> {
     let mut left = MAX_ROWS_BYTES;
     let (mut kept, mut omitted) = (Vec::new(), 0_usize);
@@ -135,16 +139,16 @@ fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<Req
     kept
 }
 
-/// Bytes of a row as JSON.
+/// Size of a row as JSON, in bytes.
 fn bytes(row: &RequirementStatus) -> usize {
-    // A row is plain text and always has a JSON form.
+    // A row is plain text and always serializes.
     serde_json::to_vec(row).map_or(0, |json| json.len())
 }
 
-/// A row, and whether it counts as met.
+/// A row, with its result.
 struct Row {
     met: bool,
-    /// Nobody can tell at the moment.
+    /// The state is unknown at the moment.
     unknown: bool,
     status: RequirementStatus,
 }
@@ -247,8 +251,8 @@ fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
     )
 }
 
-/// The predecessors a CustomResourceDefinition came with, as long as it has not come with this ClusterServiceVersion
-/// too: its new form is still to be applied.
+/// Returns the predecessors a CustomResourceDefinition came with, until it has also come with this
+/// ClusterServiceVersion: its new form is then still to be applied.
 fn only_installed_with(observed: &Observed, alongside: &std::collections::BTreeSet<String>) -> Vec<String> {
     let key = |name: &str| format!("{}/{name}", observed.namespace());
     if alongside.contains(&key(observed.name())) {
@@ -275,7 +279,7 @@ fn api_services(observed: &Observed) -> Vec<Row> {
     required_rows.chain(owned_rows).collect()
 }
 
-/// The name of an APIService is derived from version and group.
+/// Returns the name of an APIService, made of version and group.
 pub(crate) fn api_service_name(description: &ApiServiceDescription) -> String {
     format!("{}.{}", description.version, description.group)
 }
@@ -294,7 +298,7 @@ fn required_api_service(observed: &Observed, name: &str, description: &ApiServic
         version: description.version.clone(),
         kind: description.kind.clone(),
     };
-    // Upstream gives no message here.
+    // Upstream sets no message here.
     match observed.cluster.api_services.get(name) {
         None => answered(status, requirement::NOT_PRESENT, ""),
         Some(found) if !found.available => {
@@ -310,7 +314,7 @@ fn required_api_service(observed: &Observed, name: &str, description: &ApiServic
     }
 }
 
-/// The row of a kind that is not served, or of which nobody can tell.
+/// Returns the row of a kind that is not served, or whose discovery failed.
 fn not_served(observed: &Observed, status: RequirementStatus, kind: &Kind, message: &str) -> Row {
     let Some(trouble) = observed.cluster.unknown.get(kind) else {
         return answered(status, requirement::NOT_PRESENT, message);

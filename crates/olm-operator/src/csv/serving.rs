@@ -1,5 +1,6 @@
-//! The parts of what a ClusterServiceVersion serves with: certificates, Services, and the webhooks and APIServices that lead there.
-//! Each says how its object should be; what is done about it stands in [`crate::csv::install::serving`].
+//! The serving objects of a ClusterServiceVersion: certificates, Services, and the webhooks and APIServices
+//! that lead there. Each module describes the wanted state of its object; [`crate::csv::install::serving`]
+//! contains the writes.
 
 pub(crate) mod api_service;
 pub(crate) mod bundle;

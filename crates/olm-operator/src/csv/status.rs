@@ -1,6 +1,7 @@
-//! The status that follows from what was decided and what became of it. Pure, and called last.
+//! Computes the status from the decision and the results of its writes. No I/O; called last.
 //!
-//! The history keeps the newest twenty entries; one is added when phase or reason change, not for a new message alone.
+//! The history keeps the newest twenty entries. A new phase or reason adds an entry; a new message alone does
+//! not.
 
 mod refusal;
 
@@ -37,14 +38,15 @@ use crate::csv::{
     status::refusal::{MissingRights, Refusal, Telling},
 };
 
-/// Entries of the history.
+/// Maximum number of history entries.
 const HISTORY_LENGTH: usize = 20;
-/// Changes of rows or message alone are collected this long, because requirements appear one after the other.
+/// Delay in which changes of rows or message alone are collected, because requirements appear one after the
+/// other.
 const STATUS_DEBOUNCE: Duration = Duration::from_secs(2);
-/// How often a Deployment that does not stay as it is applied is applied again.
+/// Interval for reapplying a Deployment that does not stay as it was applied.
 const POLICY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The status write, its events, and when to look again.
+/// Returns the status write, its events, and the delay of the next reconcile.
 pub(crate) fn status(
     observed: &Observed,
     verdict: Verdict,
@@ -70,7 +72,7 @@ pub(crate) fn status(
     let mut missing = Vec::new();
     if let Some(refused) = MissingRights::of(&grants, outcomes) {
         memory = Some(since);
-        // Until it is told what was told before stays.
+        // Until the new refusal is reported, the earlier report remains.
         let told = old.requirement_status.iter();
         let told = || told.filter(|row| is_missing_rights(row)).cloned().collect();
         missing = refused.report(lasted).unwrap_or_else(told);
@@ -92,15 +94,15 @@ pub(crate) fn status(
                 };
                 let wrote = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Done(_)));
                 if matches!(stage, Stage::Install | Stage::Grants) && !wrote {
-                    // The driver repeats the round, and what it concluded is concluded again. Not so once something was written: that
-                    // may have been what it was concluded from.
+                    // The driver repeats the reconcile, which comes to the same result, unless something was
+                    // written: a write may have changed the input.
                     return StatusUpdate {
                         requeue,
                         memory,
                         ..StatusUpdate::default()
                     };
                 }
-                // A process that has just started does not know since when, and what was told may still be so.
+                // A new process does not know since when, and the earlier report may still apply.
                 held_up_by = held_up::cause(told).map(str::to_owned);
             }
         }
@@ -154,8 +156,8 @@ pub(crate) fn status(
     }
 }
 
-/// Tells of reads that keep failing beside what the status says; `None` when that is told. No time changes: what the phase waits for
-/// goes on.
+/// Reports reads that keep failing, in addition to the phase's message; `None` when that is already reported.
+/// Times do not change, so the wait of the phase continues.
 pub(crate) fn unobserved(csv: &ClusterServiceVersion, error: &ObserveError) -> Option<Action> {
     if csv.is_copied() {
         return None;
@@ -171,8 +173,8 @@ pub(crate) fn unobserved(csv: &ClusterServiceVersion, error: &ObserveError) -> O
     status_patch(target, csv.metadata.uid.as_deref(), &old, &new)
 }
 
-/// A component that the API server took and that is not what was applied: somebody changes it on the way in. Installing
-/// it once more would end the same way, and moving on would come back here at once.
+/// Finds a component that the API server accepted but stored differently, because an admission plugin or
+/// webhook changes it. Another install would end the same way, and moving on would return here at once.
 fn undone(observed: &Observed, stage: Stage, applied: &[usize], outcomes: &Outcomes) -> Option<Transition> {
     if stage != Stage::Install {
         return None;
@@ -202,15 +204,16 @@ fn undone(observed: &Observed, stage: Stage, applied: &[usize], outcomes: &Outco
     ))
 }
 
-/// Time since the status was last written; since the creation when it never was. A time that is still to come says that a clock
-/// is wrong, and nothing is to wait until it comes.
+/// Returns the time since the status was last written, or since the creation. A time in the future means that
+/// a clock is wrong, and is not waited for.
 fn since_update(observed: &Observed, now: Timestamp) -> Duration {
     let status = observed.csv.status.clone().unwrap_or_default();
     let updated = Position::stored(&status, observed.created()).updated;
     Duration::try_from(now.duration_since(updated)).unwrap_or(Duration::MAX)
 }
 
-/// Goes where `transition` leads, with an entry in the history when phase or reason are new; false when it is there already.
+/// Applies `transition`, with a history entry when phase or reason are new; false when the status already
+/// matches.
 fn follow(status: &mut ClusterServiceVersionStatus, transition: &Transition, now: Timestamp) -> bool {
     if Position::stored(status, now).is_at(transition) {
         return false;
@@ -242,8 +245,8 @@ fn follow(status: &mut ClusterServiceVersionStatus, transition: &Transition, now
     true
 }
 
-/// The rows of a round, if it looked at the requirements, and of the rights that it could not give. What an earlier one could not give is given
-/// when this one has tried.
+/// Sets the rows of the requirements, if they were checked, and of rights that could not be granted. A
+/// completed attempt removes the earlier rows about such rights.
 fn set_requirements(
     status: &mut ClusterServiceVersionStatus,
     (rows, missing): (Option<Vec<RequirementStatus>>, Vec<RequirementStatus>),
@@ -270,7 +273,8 @@ fn set_requirements(
     }
 }
 
-/// Both times come from the certificates themselves. A pair that stays is no news, whatever was noted of when it was made.
+/// Sets both times from the certificates themselves. A pair that stays is not updated, even if another
+/// creation time was noted.
 fn set_certificate_times(status: &mut ClusterServiceVersionStatus, observed: &Observed) {
     if observed.strategy.is_ok() && observed.serving.endpoints.is_empty() {
         (status.certs_rotate_at, status.certs_last_updated) = (None, None);
@@ -286,12 +290,12 @@ fn set_certificate_times(status: &mut ClusterServiceVersionStatus, observed: &Ob
     }
 }
 
-/// When a status is worth its write.
+/// Decides when a status is written.
 #[derive(Debug, PartialEq, Eq)]
 enum WriteTime {
-    /// It says what the stored one says.
+    /// The status equals the stored one.
     Never,
-    /// Unless more changes meanwhile.
+    /// After this delay, unless more changes.
     In(Duration),
     Now,
 }
@@ -302,7 +306,7 @@ fn write_time(
     new: &ClusterServiceVersionStatus,
     now: Timestamp,
 ) -> WriteTime {
-    // A round that came back to where it started, as a refused attempt does, has only another time to tell.
+    // A reconcile that returns to its start, such as a refused attempt, would only change the time.
     let timeless = ClusterServiceVersionStatus {
         last_update_time: old.last_update_time.clone(),
         ..new.clone()
@@ -317,7 +321,7 @@ fn write_time(
     }
 }
 
-/// A warning for each row of rights that are missing beyond the namespace, when it is new.
+/// Returns a warning for each new row about rights that are missing beyond the namespace.
 fn missing_rights(
     observed: &Observed,
     old: &ClusterServiceVersionStatus,

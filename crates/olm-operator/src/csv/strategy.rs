@@ -1,4 +1,4 @@
-//! The install strategy as typed values, or why it cannot be used.
+//! The install strategy as typed values, or the error in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use olm_api::{
 
 use crate::csv::coverage;
 
-/// Combinations of verb, group, resource and name that all permissions together may ask for: each is compared with what is granted,
-/// round after round.
+/// Limit of the combinations of verb, group, resource and name in all permissions together. Each is compared
+/// with the granted rules in every reconcile.
 const MAX_COMBINATIONS: usize = 200_000;
 
-/// What an install puts in place.
+/// Objects that an install creates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Strategy {
     /// Deployments, in the author's order.
@@ -23,7 +23,7 @@ pub(crate) struct Strategy {
     pub(crate) permissions: Vec<Permission>,
     /// Rights in the whole cluster.
     pub(crate) cluster_permissions: Vec<Permission>,
-    /// The roles these rights make, each once.
+    /// The roles for these rights, without duplicates.
     pub(crate) roles: Vec<WantedRole>,
 }
 
@@ -43,29 +43,29 @@ pub(crate) struct Permission {
     pub(crate) rules: Vec<PolicyRule>,
 }
 
-/// Where rights count.
+/// Scope of rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// In the namespace of the ClusterServiceVersion.
+    /// The namespace of the ClusterServiceVersion.
     Namespace,
-    /// In the whole cluster.
+    /// The whole cluster.
     Cluster,
 }
 
 /// A role and its binding, which have the same name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WantedRole {
-    /// Name of role and binding as an InstallPlan makes them.
+    /// Name of role and binding, as in an InstallPlan.
     pub(crate) name: String,
     pub(crate) scope: Scope,
     pub(crate) service_account: String,
     pub(crate) rules: Vec<PolicyRule>,
 }
 
-/// Reads the strategy.
+/// Parses the strategy.
 ///
 /// # Errors
-/// For people: what in the ClusterServiceVersion cannot be used, and where.
+/// The invalid part of the ClusterServiceVersion, for users.
 pub(crate) fn read(csv: &ClusterServiceVersion) -> Result<Strategy, String> {
     let install = &csv.spec.install;
     if install.strategy != STRATEGY_DEPLOYMENT {
@@ -115,10 +115,10 @@ fn check_size<'a>(permissions: impl Iterator<Item = &'a Permission>) -> Result<(
     Ok(())
 }
 
-/// The roles for these permissions, each once.
+/// Returns the roles for these permissions, without duplicates.
 ///
 /// # Errors
-/// None in practice: names and hashes are made from the JSON of plain values.
+/// None in practice: names and hashes are computed from plain values.
 fn wanted_roles(
     csv: &ClusterServiceVersion,
     permissions: &[Permission],

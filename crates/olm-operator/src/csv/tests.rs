@@ -1,4 +1,4 @@
-//! The phases as users see them: a model cluster, what is put into it, and where it comes to rest.
+//! The phases as users see them: a model cluster, the objects put into it, and its final state.
 
 mod any_csv;
 mod api_services;
@@ -38,12 +38,13 @@ use serde_json::Value;
 
 use crate::test_env::{TestEnv, crd, csv, group};
 
-/// A namespace with an OperatorGroup of its own and the demo's CustomResourceDefinition; nothing installed.
+/// Prepares a namespace with its own OperatorGroup and the demo's CustomResourceDefinition; nothing is
+/// installed.
 fn prepared() -> TestEnv {
     prepared_for(&["ns"])
 }
 
-/// The same with an OperatorGroup for these namespaces; for all if there are none.
+/// Prepares the same with an OperatorGroup for these namespaces; for all if there are none.
 fn prepared_for(targets: &[&str]) -> TestEnv {
     TestEnv::new()
         .with(group("ns", "og", targets))
@@ -62,7 +63,7 @@ fn installed() -> TestEnv {
     env
 }
 
-/// It is installed, whatever is said of it.
+/// Asserts that it is installed, with any message.
 #[track_caller]
 fn succeeded(env: &TestEnv, name: &str) {
     let status = env.status(name);
@@ -76,7 +77,7 @@ fn changed(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     csv
 }
 
-/// The demo with these changes comes to rest like this.
+/// Asserts the final status of the demo with these changes.
 #[track_caller]
 fn rests(env: &mut TestEnv, csv: Value, expected: &str) {
     let name = csv["metadata"]["name"].as_str().unwrap().to_owned();

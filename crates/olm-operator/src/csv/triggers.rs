@@ -1,6 +1,6 @@
-//! Changed object → ClusterServiceVersions to look at again. Pure.
+//! Maps changed objects to ClusterServiceVersions to reconcile. No I/O.
 //!
-//! The handles are the store's snapshots; a listener passes what it needs of them.
+//! The handles are the store's snapshots; a listener passes the ones it needs.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -30,7 +30,6 @@ use crate::{
     stores::CustomResourceDefinition,
 };
 
-/// A set of keys.
 pub(crate) type Keys = BTreeSet<NamespacedName>;
 
 type Csvs = [Arc<ClusterServiceVersion>];
@@ -43,9 +42,9 @@ fn select(csvs: &Csvs, test: impl Fn(&ClusterServiceVersion) -> bool) -> Keys {
     csvs.iter().filter(|csv| test(csv)).map(|csv| key(csv)).collect()
 }
 
-/// A ClusterServiceVersion itself; its predecessor and successors, and those that own one of its
-/// CustomResourceDefinitions or name one of its Deployments or Services, when its phase, its chain, its Deployments or its existence
-/// changed.
+/// Returns the ClusterServiceVersion itself. If its phase, chain, Deployments or existence changed, also its
+/// predecessor and successors, and those that share one of its CustomResourceDefinitions, Deployments or
+/// Services.
 pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>, in_namespace: &Csvs) -> Keys {
     let own = change.object();
     let mut keys = Keys::from([key(own)]);
@@ -84,13 +83,13 @@ fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
         .map(|entry| entry.name.as_str())
 }
 
-/// Names of the Services its Deployments would have; those of two Deployments can be one.
+/// Returns the names of the Services of its Deployments; two Deployments may have the same.
 fn services(csv: &ClusterServiceVersion) -> impl Iterator<Item = String> {
     deployments(csv).map(endpoint::service_name)
 }
 
-/// An object made for ClusterServiceVersions: those named by owner references and owner labels, before or now. Where these name a
-/// copy, the label about the copy's origin names the original.
+/// Returns the ClusterServiceVersions for a changed object: those in its owner references and owner labels,
+/// before or now. If these name a copy, the label with the copy's origin names the original.
 pub(crate) fn by_owned<K: Resource>(change: &Change<K>) -> Keys {
     let mut keys = Keys::new();
     for version in change.versions() {
@@ -113,7 +112,8 @@ pub(crate) fn by_owned<K: Resource>(change: &Change<K>) -> Keys {
     keys
 }
 
-/// A Deployment: those it was made for, and, when it goes, those that wait for its name.
+/// Returns the ClusterServiceVersions a Deployment was made for and, when it is deleted, those that wait for
+/// its name.
 pub(crate) fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) -> Keys {
     let mut keys = by_owned(change);
     let stays = change.object().metadata.deletion_timestamp.is_none();
@@ -127,7 +127,7 @@ pub(crate) fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) ->
     keys
 }
 
-/// A ServiceAccount: those that give it rights.
+/// Returns those that grant rights to a ServiceAccount.
 pub(crate) fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_namespace: &Csvs) -> Keys {
     let name = change.object().name_any();
     let mut keys = by_owned(change);
@@ -137,8 +137,9 @@ pub(crate) fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_
     keys
 }
 
-/// News of a ServiceAccount: of `csvs`, those that give it rights. After a list all that give rights to any, since one that went
-/// meanwhile is not in it. What has OLM's mark is heard of as an object, see [`by_account`].
+/// Returns those of `csvs` that grant rights to a changed ServiceAccount. After a relist these are all that
+/// grant rights to any, because the list does not show deleted accounts. Accounts with OLM's label are
+/// handled as objects, see [`by_account`].
 pub(crate) fn by_account_news(heard: &NewsItem<ServiceAccount>, csvs: &Csvs) -> Keys {
     let NewsItem::Changed(change) = heard else {
         return select(csvs, |csv| accounts(csv).next().is_some());
@@ -159,7 +160,7 @@ fn accounts(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
     permissions.map(|permission| permission.service_account_name.as_str())
 }
 
-/// A CustomResourceDefinition: those that own or need it, in all namespaces.
+/// Returns those that own or need a CustomResourceDefinition, in all namespaces.
 pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.spec == new.spec
@@ -176,7 +177,7 @@ pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>, csvs: &Csvs) -> 
     })
 }
 
-/// An APIService: those that need or serve it, in all namespaces, and whom it belongs or belonged to.
+/// Returns those that need or serve an APIService, in all namespaces, and its former and current owner.
 pub(crate) fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.status == new.status
@@ -199,13 +200,14 @@ pub(crate) fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
     keys
 }
 
-/// An OperatorCondition: the one it belongs to is not concerned, but those that replace it are.
+/// Returns the successors of the ClusterServiceVersion that an OperatorCondition belongs to; that one itself
+/// is not affected.
 pub(crate) fn by_condition(change: &Change<OperatorCondition>, in_namespace: &Csvs) -> Keys {
     let name = change.object().name_any();
     select(in_namespace, |csv| csv.spec.replaces() == Some(name.as_str()))
 }
 
-/// A Subscription whose configuration or whose ClusterServiceVersion changed.
+/// Returns the ClusterServiceVersions of a Subscription whose configuration or installed version changed.
 pub(crate) fn by_subscription(change: &Change<Subscription>) -> Keys {
     let named = |subscription: &Subscription| {
         let status = subscription.status.clone().unwrap_or_default();
@@ -224,7 +226,7 @@ pub(crate) fn by_subscription(change: &Change<Subscription>) -> Keys {
         .collect()
 }
 
-/// An OperatorGroup: the members, and whoever provides an API that it lists or listed.
+/// Returns the members of an OperatorGroup, and the providers of an API that it lists or listed.
 pub(crate) fn by_group(change: &Change<OperatorGroup>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.spec == new.spec
@@ -246,7 +248,7 @@ pub(crate) fn by_group(change: &Change<OperatorGroup>, csvs: &Csvs) -> Keys {
     })
 }
 
-/// A namespace that came or is on its way out: the members of the groups that target it.
+/// Returns the members of the groups that target a namespace which was created, deleted or is being deleted.
 pub(crate) fn by_namespace(
     change: &Change<PartialObjectMeta<Namespace>>,
     groups: &[Arc<OperatorGroup>],

@@ -1,4 +1,4 @@
-//! May the operator that is being replaced be upgraded now? It says so in its OperatorCondition.
+//! Checks whether the operator that is being replaced allows its upgrade, according to its OperatorCondition.
 
 use kube::ResourceExt;
 use olm_api::{
@@ -6,10 +6,10 @@ use olm_api::{
     v2::OperatorCondition,
 };
 
-/// Checks the OperatorCondition of the predecessor; without one there is nothing against an upgrade.
+/// Checks the OperatorCondition of the predecessor; without one an upgrade is allowed.
 ///
 /// # Errors
-/// For people: why the upgrade has to wait (`docs/reference/lifecycle.md`).
+/// The reason why the upgrade has to wait, for users (`docs/reference/lifecycle.md`).
 pub(crate) fn check(previous: Option<&OperatorCondition>) -> Result<(), String> {
     let Some(previous) = previous else { return Ok(()) };
     let name = previous.name_any();

@@ -1,4 +1,4 @@
-//! What is to happen to the ClusterRoles of an OperatorGroup. Pure.
+//! Decides which ClusterRoles of an OperatorGroup are written or deleted. No I/O.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -24,11 +24,11 @@ use crate::{
     user_role::{self, Verdict},
 };
 
-/// How long a new group without any API goes without ClusterRoles: an operator is mostly installed right after its group, and each of
-/// them is then written once instead of twice.
+/// Time that a new group without APIs has no ClusterRoles. An operator is mostly installed right after its
+/// group, and each ClusterRole is then written once instead of twice.
 pub(crate) const FIRST_API_DEBOUNCE: Duration = Duration::from_secs(30);
 
-/// Writes for ClusterRoles that are missing or not as they should be; deletions when the group is gone.
+/// Returns writes for missing or outdated ClusterRoles, and deletions when the group was deleted.
 pub(crate) fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp) -> (Plan, Verdict) {
     let taken = before.and_then(|before| before.taken.as_ref());
     let is_told = before.is_some_and(|before| before.is_limited);
@@ -68,14 +68,15 @@ pub(crate) fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp)
     (plan, verdict)
 }
 
-/// How much longer a group is new. A creation in the future, by a clock that is ahead, is no reason to wait.
+/// Returns the remaining time in which a group counts as new. A creation time in the future, by a fast clock,
+/// is no reason to wait.
 fn first_api_due_in(group: &OperatorGroup, now: Timestamp) -> Duration {
     let created = group.metadata.creation_timestamp.as_ref();
     let age = created.and_then(|time| Duration::try_from(now.duration_since(time.0)).ok());
     age.map_or(Duration::ZERO, |age| FIRST_API_DEBOUNCE.saturating_sub(age))
 }
 
-/// A ClusterRole takes up those that Kubernetes' own of the same level takes up for these APIs.
+/// A ClusterRole aggregates the same ClusterRoles as Kubernetes' own of the same level, for these APIs.
 fn cluster_role(observed: &Observed, level: Level) -> ClusterRole {
     let keys: BTreeSet<String> = observed.apis.iter().map(|api| level.api_label(api)).collect();
     let selectors: Vec<LabelSelector> = keys
@@ -98,7 +99,7 @@ fn cluster_role(observed: &Observed, level: Level) -> ClusterRole {
     }
 }
 
-/// True when the group's name fits no label: by a shortened one nobody could tell whose the ClusterRoles are.
+/// True when the group's name is too long for a label. A truncated name would not identify the group.
 pub(crate) fn is_too_long(observed: &Observed) -> bool {
     observed.key.name.len() > owner::MAX_LABEL_BYTES
 }

@@ -1,27 +1,28 @@
-//! Which APIs the ClusterRoles of a group take up where there are more than fit. Pure.
+//! Selects the APIs that the ClusterRoles of a group aggregate if there are too many. No I/O.
 
 use olm_api::{
     api_key::{ApiKey, ApiSet},
     v1alpha1::ClusterServiceVersionPhase as Phase,
 };
 
-/// How many APIs the ClusterRoles of a group take up: anybody who may create ClusterServiceVersions can claim thousands.
+/// Limit of APIs that the ClusterRoles of a group aggregate. Any user who can create ClusterServiceVersions
+/// could claim thousands.
 pub(crate) const MAX_APIS: usize = 500;
 
-/// What is taken up, and how many APIs are not.
+/// Selected APIs, and the number of the others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Share {
     pub(crate) apis: ApiSet,
     pub(crate) left_out: usize,
 }
 
-/// True for an operator that runs, or did until its successor came: what it provides is more than a claim.
+/// True for an operator that runs, or did until it got a successor: its APIs are more than a claim.
 pub(crate) fn is_running(phase: &Phase) -> bool {
     matches!(phase, Phase::Succeeded | Phase::Replacing | Phase::Deleting)
 }
 
-/// First those of operators that run, one of each in turn, so that none displaces another's by providing many; then what else the
-/// group's list names and members claim, in the order of the keys.
+/// Selects APIs of running operators first, one of each in turn, so that none displaces another's by
+/// providing many. The group's other listed APIs and the claims of members follow, sorted by key.
 pub(crate) fn share(running: &[ApiSet], claimed: ApiSet) -> Share {
     let mut all: ApiSet = running.iter().flatten().cloned().collect();
     all.extend(claimed);

@@ -1,4 +1,4 @@
-//! The ClusterRoles of OperatorGroups, beside what was recorded of upstream and in the model cluster.
+//! The ClusterRoles of OperatorGroups, compared with recordings of upstream and in the model cluster.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,7 +28,7 @@ fn selector(level: &str) -> Value {
     json!({"clusterRoleSelectors": [{"matchLabels": {key: "true"}}]})
 }
 
-/// The demo and its group, at rest.
+/// The demo and its group, in their final state.
 fn installed() -> TestEnv {
     let mut env = TestEnv::new()
         .with(group("ns", "og", &["ns"]))
@@ -38,7 +38,7 @@ fn installed() -> TestEnv {
     env
 }
 
-/// The writes for a group of which nothing is there yet, a minute after it was made.
+/// Returns the writes for a new group without ClusterRoles, a minute after its creation.
 fn first_writes(namespace: &str, name: &str, apis: &str) -> Vec<Action> {
     let observed = Observed {
         key: NamespacedName::new(namespace, name),
@@ -134,7 +134,7 @@ fn rbac_002_the_roles_are_written_once_when_an_operator_comes_with_its_group() {
         .filter(|write| write.contains("olm.og."))
         .collect();
     assert_eq!(writes.len(), 3, "{writes:#?}");
-    // Kubernetes fills them.
+    // Kubernetes writes their rules.
     let name = own(&env).remove(0);
     let rules = json!({"rules": [{"verbs": ["*"], "apiGroups": ["example.com"], "resources": ["demos"]}]});
     env.edit("ClusterRole", "", name.trim_start_matches('/'), rules.clone());
@@ -155,7 +155,7 @@ fn rbac_002_the_roles_of_a_group_follow_their_members_whatever_their_phase() {
     assert_eq!(of_level(&env, "edit")["aggregationRule"], selector("edit"));
 }
 
-/// Upstream leaves the rules of a ClusterRole that takes up nothing any more.
+/// Upstream keeps the rules of a ClusterRole that no longer aggregates anything.
 #[test]
 fn a_role_that_takes_up_nothing_any_more_allows_nothing() {
     let mut env = installed();
@@ -177,7 +177,7 @@ fn a_role_that_takes_up_nothing_any_more_allows_nothing() {
     assert_eq!(env.writes.len(), writes);
 }
 
-/// APIs that the group's list names count, whoever wrote them there.
+/// APIs in the group's list count, regardless of their author.
 #[test]
 fn rbac_002_a_list_that_was_set_in_advance_is_taken_up() {
     let mut fixed = group("ns", "og", &["ns"]);
@@ -201,7 +201,7 @@ fn what_is_edited_comes_back_and_what_others_add_stays() {
         json!({"metadata": {"labels": {"mine": "yes", "olm.owner": "other"}}, "aggregationRule": null});
     env.edit("ClusterRole", "", &name, edit);
     env.settle();
-    // Also by the group that the label named, which does not exist.
+    // Also after a trigger for the group in the label, which does not exist.
     let is_deletion = |write: &String| write.starts_with("delete ClusterRole");
     assert!(!env.writes.iter().any(is_deletion), "{:#?}", env.writes);
     let role = env.get("ClusterRole", "", &name).unwrap();
@@ -226,7 +226,7 @@ fn rbac_003_groups_of_one_name_in_two_namespaces_have_roles_of_their_own() {
     assert_eq!(own(&env), first, "what is left is the other's, whole");
 }
 
-/// A ClusterRole without OLM's mark is somebody's: neither written nor deleted.
+/// A ClusterRole without OLM's label belongs to others: it is neither written nor deleted.
 #[test]
 fn rbac_003_a_role_of_somebody_else_is_left_alone_and_told_once() {
     let env = installed();
@@ -257,7 +257,8 @@ fn rbac_003_a_role_of_somebody_else_is_left_alone_and_told_once() {
     assert_eq!(own(&env).len(), 1);
 }
 
-/// Whoever was asleep when the group went finds by the labels what it left; upstream's older names are among it.
+/// A process that was down when the group was deleted finds its objects by the labels, including upstream's
+/// older names.
 #[test]
 fn what_a_group_left_while_nobody_looked_goes() {
     let mut env = installed();
@@ -277,7 +278,7 @@ fn what_a_group_left_while_nobody_looked_goes() {
     assert_eq!(env.get("ClusterRole", "", "og-admin"), None);
 }
 
-/// A label is heard of before the group it names: the API server has the last word.
+/// A label may be observed before the group it names, so the API server is asked.
 #[test]
 fn nothing_of_a_group_is_deleted_that_is_only_not_heard_of_yet() {
     let mut env = TestEnv::new();
@@ -316,7 +317,7 @@ fn a_group_whose_name_fits_no_label_is_told_once() {
     );
 }
 
-/// Whoever may create a ClusterServiceVersion can claim what sorts first, and displaces nobody.
+/// A user who can create a ClusterServiceVersion can claim APIs that sort first, but displaces none.
 #[test]
 fn claims_beyond_what_fits_displace_nobody_and_are_told_once() {
     let mut env = installed();

@@ -1,4 +1,4 @@
-//! Changed object → OperatorGroups whose ClusterRoles are to be looked at again. Pure.
+//! Maps changed objects to OperatorGroups whose ClusterRoles are reconciled. No I/O.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     owner,
 };
 
-/// A group that comes, goes, or lists other APIs.
+/// Returns the key of a group that is created, deleted, or lists other APIs.
 pub(crate) fn by_group(change: &Change<OperatorGroup>) -> Option<NamespacedName> {
     let key = NamespacedName::from_object(change.object().as_ref());
     match change {
@@ -29,7 +29,8 @@ pub(crate) fn by_group(change: &Change<OperatorGroup>) -> Option<NamespacedName>
     }
 }
 
-/// A ClusterServiceVersion that comes, goes, owns other APIs, or begins or ceases to run: the groups of its namespace.
+/// Returns the groups of the namespace for a ClusterServiceVersion that is created, deleted, owns other APIs,
+/// or starts or stops running.
 pub(crate) fn by_csv(
     change: &Change<ClusterServiceVersion>,
     in_namespace: &[Arc<OperatorGroup>],
@@ -51,7 +52,7 @@ pub(crate) fn by_csv(
         .collect()
 }
 
-/// A ClusterRole: the groups that its owner labels name or named.
+/// Returns the former and current groups in the owner labels of a ClusterRole.
 pub(crate) fn by_cluster_role(change: &Change<ClusterRole>) -> BTreeSet<NamespacedName> {
     let versions = change.versions();
     versions

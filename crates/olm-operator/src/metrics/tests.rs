@@ -48,7 +48,7 @@ fn met_004_met_006_met_007_what_is_installed_and_what_is_not_is_told_apart() {
     needy["spec"]["customresourcedefinitions"] =
         json!({"required": [{"name": "others.example.com", "version": "v1", "kind": "Other"}]});
     env.put(needy);
-    // Its copy in the other namespace is none that is installed.
+    // Its copy in the other namespace is not counted.
     env.put(namespace_object("all"));
     env.put(group("all", "og", &[]));
     let mut global = csv("global", "");
@@ -76,7 +76,7 @@ fn met_004_met_006_met_007_what_is_installed_and_what_is_not_is_told_apart() {
     ");
 }
 
-/// `spec.version` is any text to the API server.
+/// The API server accepts any text in `spec.version`.
 #[test]
 fn met_004_met_007_a_version_is_told_when_it_is_one_and_short() {
     for (version, told) in [
@@ -141,7 +141,7 @@ fn met_004_met_006_met_007_series_go_with_their_object() {
     assert_eq!(env.metrics("csv_"), ["csv_count 0", "csv_upgrade_count 0"]);
 }
 
-/// The old one, applied once more beside its successor, is replaced and on its way out in one round.
+/// The old one, applied again beside its successor, is replaced and being deleted in one reconcile.
 #[test]
 fn met_008_an_upgrade_of_one_round_counts() {
     let mut env = installed();
@@ -169,7 +169,7 @@ fn met_008_an_upgrade_counts_once() {
     );
 }
 
-/// The process before has counted it.
+/// The previous process has counted it.
 #[test]
 fn met_008_an_upgrade_that_was_on_its_way_at_the_start_does_not_count() {
     let mut old = csv("a", "");

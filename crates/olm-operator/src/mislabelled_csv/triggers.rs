@@ -1,10 +1,10 @@
-//! Changed object → ClusterServiceVersions whose label is to be taken off. Pure.
+//! Maps changed objects to ClusterServiceVersions whose label must be removed. No I/O.
 
 use olm_runtime::{NamespacedName, store::Change};
 
 use crate::{csv_sketch::Sketch, mislabelled_csv::is_mislabelled};
 
-/// One that has come into sight with the label and the finalizer, or stays so.
+/// Returns the key of an object for which `is_mislabelled` is true, when it appears or changes.
 pub(crate) fn by_sketch(change: &Change<Sketch>) -> Option<NamespacedName> {
     match change {
         Change::Applied { new, .. } => is_mislabelled(new).then(|| new.key()),

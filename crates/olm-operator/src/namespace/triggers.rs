@@ -1,4 +1,4 @@
-//! Changed object → namespaces to look at again. Pure.
+//! Maps changed objects to namespaces to reconcile. No I/O.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use olm_runtime::{NamespacedName, store::Change};
 
 use crate::namespace::targeted;
 
-/// A namespace whose labels changed: itself.
+/// Returns the name of a namespace whose labels changed.
 pub(crate) fn by_namespace(change: &Change<PartialObjectMeta<Namespace>>) -> Option<NamespacedName> {
     match change {
         Change::Applied { old: Some(old), new } if old.labels() == new.labels() => None,
@@ -18,7 +18,7 @@ pub(crate) fn by_namespace(change: &Change<PartialObjectMeta<Namespace>>) -> Opt
     }
 }
 
-/// A group: the namespaces it targeted before or targets now.
+/// Returns the former and current target namespaces of a group.
 pub(crate) fn by_group(change: &Change<OperatorGroup>) -> BTreeSet<NamespacedName> {
     if let Change::Applied { old: Some(old), new } = change
         && targeted(old).eq(targeted(new))

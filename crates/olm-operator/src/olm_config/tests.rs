@@ -1,4 +1,4 @@
-//! What OLMConfig says of copies, on the cluster in memory.
+//! Reports of OLMConfig about copies, on the cluster in memory.
 
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ fn what_is_missing_or_too_much_is_said() {
     env.refused.clear();
     env.settle_for(61);
     check(&env, "False", "CopiedCSVsEnabled", PRESENT);
-    // It goes as soon as whoever holds it lets go.
+    // It is deleted as soon as the finalizer is removed.
     env.edit(
         "ClusterServiceVersion",
         "two",
@@ -134,7 +134,7 @@ fn at_rest_nothing_is_written_and_without_the_object_there_is_no_status() {
     assert_eq!(env.get("OLMConfig", "", "other").unwrap()["status"], Value::Null);
 }
 
-/// Nobody deletes it, so nobody waits for it.
+/// OLM does not delete it, so the condition does not wait for it.
 #[test]
 fn what_bears_only_the_label_of_copies_does_not_count() {
     let mut env = installed();

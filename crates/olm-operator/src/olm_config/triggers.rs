@@ -1,15 +1,15 @@
-//! Changed object → whether the setting's status is to be looked at again, and how soon. Pure.
+//! Decides whether a changed object affects the setting's status, and the delay of the reconcile. No I/O.
 
 use std::time::Duration;
 
 use olm_api::v1::{OLM_CONFIG_NAME, OLMConfig};
 use olm_runtime::store::Change;
 
-/// How long changes of copies, operators, groups and namespaces are gathered: they come by the thousand, and each look goes through
-/// all copies.
+/// Delay in which changes of copies, operators, groups and namespaces are collected. There may be thousands
+/// of changes, and each reconcile reads all copies.
 pub(crate) const GATHER: Duration = Duration::from_secs(1);
 
-/// Whether it is the object that counts.
+/// True for the only OLMConfig that has an effect.
 pub(crate) fn is_about(change: &Change<OLMConfig>) -> bool {
     change.object().metadata.name.as_deref() == Some(OLM_CONFIG_NAME)
 }

@@ -1,4 +1,4 @@
-//! The components of an Operator, as the stores have them.
+//! The components of an Operator, from the stores.
 
 use std::collections::BTreeSet;
 
@@ -31,12 +31,12 @@ use crate::{
     stores::{CustomResourceDefinition, ServingSecret, Stores},
 };
 
-/// Components that a status lists at most.
+/// Maximum number of components in a status.
 pub(crate) const MAX_COMPONENTS: usize = 1000;
 
 type Conditions = List<ComponentCondition>;
 
-/// Finds components by their label, without a look at all there is.
+/// Indexes of components by their label.
 pub(crate) struct ComponentIndex {
     deployments: Index<Deployment>,
     api_services: Index<APIService>,
@@ -57,7 +57,7 @@ pub(crate) struct ComponentIndex {
 }
 
 impl ComponentIndex {
-    /// To be called before whoever asks it is woken by the stores.
+    /// Must be called before the stores trigger the controllers that use it.
     pub(crate) fn follow(stores: &Stores) -> Self {
         Self {
             deployments: by_label(&stores.deployments),
@@ -95,20 +95,21 @@ fn labels_of_csv(csv: &ClusterServiceVersion) -> BTreeSet<String> {
     component::all_labels(&csv.metadata)
 }
 
-/// What bears the label of an Operator.
+/// Objects with the label of an Operator.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
-    /// As many as a status takes and a few more, ordered by kind, API version, namespace and name. What has no namespace or is in
-    /// the Operator's own is not displaced by what others labelled in theirs.
+    /// Slightly more than fit into a status, sorted by kind, API version, namespace and name. Objects
+    /// labelled in other namespaces do not displace cluster-scoped ones or those of the Operator's own
+    /// namespace.
     pub(crate) refs: Vec<RichReference>,
-    /// How many there are.
+    /// Number of all labelled objects.
     pub(crate) total: usize,
-    /// One of them brings the Operator into being, and holds it. Nothing else does: definitions outlive operator and namespace, and
-    /// bear what these left on them.
+    /// True when one of them requires the Operator, which creates and keeps it. Other objects do not count.
+    /// For example, definitions outlive operator and namespace, and keep their labels.
     pub(crate) is_founded: bool,
 }
 
-/// What bears `label`, the label of the Operator `name`.
+/// Finds objects with `label`, the label of the Operator `name`.
 pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
     let mut listing = Listing {
         name,
@@ -153,7 +154,7 @@ pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
     }
 }
 
-/// Whether something that bears the label brings the Operator into being. Only what is in its own namespace can.
+/// True when an object with the label requires the Operator. Only objects in its own namespace do.
 fn is_founded(index: &ComponentIndex, name: &str, label: &str) -> bool {
     let own = |key: &olm_runtime::NamespacedName| component::is_own(name, &key.namespace);
     let is = |founded: Option<String>| founded.as_deref() == Some(name);
@@ -164,7 +165,7 @@ fn is_founded(index: &ComponentIndex, name: &str, label: &str) -> bool {
         || csvs.iter().any(|found| is(founder::of_csv(found)))
 }
 
-/// What the list is ordered by.
+/// Sort key of the list.
 pub(crate) fn order(found: &RichReference) -> [&Option<String>; 4] {
     [&found.kind, &found.api_version, &found.namespace, &found.name]
 }
@@ -177,7 +178,7 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Kinds of which nothing but their presence is told.
+    /// Adds objects of a kind that is reported without conditions.
     fn add_plain<K: Resource<DynamicType = ()>>(&mut self, index: &Index<K>) {
         self.add(index, |_| Conditions::default());
     }
@@ -189,7 +190,7 @@ impl Listing<'_> {
     ) {
         self.total += index.count(self.label);
         for is_near in [true, false] {
-            // One more than a status takes shows that it is cut.
+            // One more than fits into a status shows that it is truncated.
             let found = index.first(self.label, MAX_COMPONENTS + 1, |key| {
                 component::is_near(self.name, &key.namespace) == is_near
             });
@@ -211,7 +212,7 @@ fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> RichRefere
     }
 }
 
-/// Conditions of whatever type, as an Operator has them.
+/// Returns the conditions of an object of any type, in an Operator's format.
 fn conditions(found: &impl Serialize) -> Conditions {
     let read = serde_json::from_value::<Option<Vec<ComponentCondition>>>(to_value(found));
     let mut all = read.ok().flatten().unwrap_or_default();
@@ -224,7 +225,7 @@ fn conditions(found: &impl Serialize) -> Conditions {
     all.into()
 }
 
-/// The phase of a ClusterServiceVersion as a condition; its own conditions are a history.
+/// Returns the phase of a ClusterServiceVersion as a condition; its own conditions are a history.
 fn phase(csv: &ClusterServiceVersion) -> Conditions {
     let Some(status) = csv
         .status

@@ -1,7 +1,7 @@
-//! Which objects bring an Operator into being. Pure.
+//! Determines which objects require an Operator. No I/O.
 //!
-//! Labels are anybody's who may write any object of a listed kind, and one object takes thousands. So only a Subscription and a
-//! ClusterServiceVersion do, each for one Operator, of its own namespace.
+//! Any user who can write an object of a listed kind can write labels, thousands on one object. So only a
+//! Subscription and a ClusterServiceVersion count, each for one Operator of its own namespace.
 
 use olm_api::{
     labels,
@@ -10,7 +10,7 @@ use olm_api::{
 
 use crate::component;
 
-/// The Operator of a Subscription's package, once it bears the label.
+/// Returns the Operator of a Subscription's package, once the Subscription has its label.
 pub(crate) fn of_subscription(subscription: &Subscription) -> Option<String> {
     let namespace = subscription.metadata.namespace.as_deref()?;
     let label = labels::component_label(&subscription.spec.name, namespace)?;
@@ -18,7 +18,8 @@ pub(crate) fn of_subscription(subscription: &Subscription) -> Option<String> {
         .then(|| labels::operator_of_component(&label).map(str::to_owned))?
 }
 
-/// The first Operator of its namespace that a ClusterServiceVersion bears the label of: it need not have a Subscription.
+/// Returns the first Operator of its namespace whose label a ClusterServiceVersion has. No Subscription is
+/// needed.
 pub(crate) fn of_csv(csv: &ClusterServiceVersion) -> Option<String> {
     let namespace = csv.metadata.namespace.as_deref().filter(|_| !csv.is_copied())?;
     let mut names = component::operators_of(&csv.metadata);
@@ -27,7 +28,7 @@ pub(crate) fn of_csv(csv: &ClusterServiceVersion) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Of other objects none.
+/// Other objects require none.
 pub(crate) fn of_none<K>(_: &K) -> Option<String> {
     None
 }

@@ -1,4 +1,4 @@
-//! The status of an Operator. Pure.
+//! The status of an Operator. No I/O.
 
 use std::time::Duration;
 
@@ -22,17 +22,17 @@ use crate::{
     operator_sketch::{OperatorSketch, StatusHash},
 };
 
-/// Bytes of JSON that the list takes at most; etcd takes objects of 1.5 MiB.
+/// Limit of the list as JSON, in bytes; etcd accepts objects of 1.5 MiB.
 const MAX_BYTES: usize = 512 * 1024;
 
-/// How long a status that was there before this process stays as it is: all that belongs to the Operator is looked at as the process
-/// begins, too, and after another OLM much of it is written then.
+/// Time after the start in which a status of an earlier process is not changed. Components are reconciled at
+/// the start, too, and many of them are written then after another OLM.
 const BEGINNING: Duration = Duration::from_secs(5);
 
-/// How long it is not told again that a status does not list everything, once it did.
+/// Time before the report that a status does not list all components is repeated.
 const TOLD_FOR: Duration = Duration::from_secs(60 * 60);
 
-/// The status write, if the status says something else, and a warning where it cannot list everything.
+/// Returns the status write, if the status changes, and a warning if it cannot list everything.
 pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUpdate<Known> {
     let alive = observed
         .operator
@@ -81,7 +81,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     }
 }
 
-/// Time since `then`; very long where a clock was set back.
+/// Time since `then`; very long if a clock was set back.
 fn passed(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or(Duration::MAX)
 }
@@ -90,7 +90,7 @@ fn is_near(name: &str, found: &RichReference) -> bool {
     component::is_near(name, found.namespace.as_deref().unwrap_or_default())
 }
 
-/// `None` when the status says that already.
+/// Returns the write; `None` when the status already matches.
 fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference>) -> Option<Action> {
     let exists = LabelSelectorRequirement {
         key: observed.label.clone(),
@@ -108,7 +108,7 @@ fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference
     if StatusHash::of_components(&components) == operator.status {
         return None;
     }
-    // Of what is there only the hash is known, so all that counts is said, also what is not to be.
+    // Only the hash of the stored status is known, so all fields are written, including those to remove.
     let mut wanted = to_value(&components);
     wanted["labelSelector"]["matchLabels"] = Value::Null;
     if components.refs.is_empty() {
@@ -126,8 +126,8 @@ fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference
     })
 }
 
-/// As many of the components as a status takes. What others labelled in their namespaces does not displace what is in the
-/// Operator's own or in none.
+/// Returns the components that fit into a status. Objects labelled in other namespaces do not displace
+/// cluster-scoped ones or those of the Operator's own namespace.
 fn listed(name: &str, components: &[RichReference]) -> Vec<RichReference> {
     let is_elsewhere = |found: &RichReference| !is_near(name, found);
     let mut refs = components.to_vec();

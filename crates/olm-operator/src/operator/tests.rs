@@ -1,4 +1,4 @@
-//! Operators and what they list, on the cluster in memory.
+//! Operators and their component lists, on the cluster in memory.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ fn operator(name: &str) -> Value {
     json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": {"name": name}})
 }
 
-/// A ServiceAccount of `ns` that OLM looks after, with these labels besides.
+/// A ServiceAccount of `ns` with OLM's label and these labels.
 fn account(name: &str, labels: &[&str]) -> Value {
     let mut account = service_account(name);
     account["metadata"]["labels"] = json!({"olm.managed": "true"});
@@ -31,7 +31,7 @@ fn account(name: &str, labels: &[&str]) -> Value {
     account
 }
 
-/// The demo as catalog-operator makes it: with the label from the beginning.
+/// The demo as catalog-operator creates it: with the label from the start.
 fn installed() -> TestEnv {
     let mut env = TestEnv::new();
     env.put(group("ns", "og", &["ns"]));
@@ -57,7 +57,7 @@ fn installed() -> TestEnv {
     env
 }
 
-/// `Kind namespace/name` of all refs of an Operator, in their order.
+/// Returns `Kind namespace/name` of all refs of an Operator, in order.
 fn refs(env: &TestEnv, name: &str) -> Vec<String> {
     let found = env.get("Operator", "", name).unwrap();
     let refs = found["status"]["components"]["refs"].as_array();
@@ -179,7 +179,7 @@ fn without_components_there_is_only_the_selector_and_refs_follow_the_labels() {
     assert_eq!(env.names("Operator"), ["/demo.ns"]);
 }
 
-/// Each alone: nothing else wakes its Operator.
+/// Each alone: nothing else triggers its Operator.
 #[test]
 fn every_kind_is_listed_when_it_comes_and_when_it_goes() {
     const KINDS: [(&str, &str, &str); 16] = [
@@ -206,7 +206,7 @@ fn every_kind_is_listed_when_it_comes_and_when_it_goes() {
     for (api_version, kind, namespace) in KINDS {
         let name = kind.to_lowercase();
         let label = format!("operators.coreos.com/{name}");
-        // Not all of them bring one into being.
+        // Not all of these kinds require an Operator.
         env.put(operator(&name));
         let mut object = json!({"apiVersion": api_version, "kind": kind,
             "metadata": {"name": name, "labels": {"olm.managed": "true", label: ""}}});
@@ -262,12 +262,12 @@ fn a_deleted_operator_comes_back_while_what_made_it_is_there_and_a_definition_ke
         refs(&env, "demo.ns"),
         ["CustomResourceDefinition /demos.example.com"]
     );
-    // The definition stays with the label, and holds nothing.
+    // The definition keeps the label, but does not keep the Operator.
     env.settle_for(15 * 60);
     assert_eq!(env.names("Operator"), [""; 0]);
 }
 
-/// The end of an install, as users make it.
+/// Uninstalls as users do.
 fn uninstall(env: &mut TestEnv) {
     env.delete("Subscription", "ns", "sub");
     env.delete("ClusterServiceVersion", "ns", "a");
@@ -323,7 +323,7 @@ fn an_operator_that_is_installed_anew_in_time_stays() {
     );
 }
 
-/// An Operator that nobody installs is not to be had for a label, nor to be kept by one.
+/// A label neither creates an Operator that is not installed nor keeps it.
 #[test]
 fn what_a_tenant_may_label_neither_makes_an_operator_nor_keeps_it() {
     let mut env = installed();
@@ -385,7 +385,7 @@ fn packages_that_no_object_can_be_called_by_make_no_operator() {
     assert_eq!(env.names("Operator"), [""; 0]);
 }
 
-/// How many Subscriptions bear a label of components.
+/// Returns the number of Subscriptions with a component label.
 fn bearing(env: &TestEnv) -> usize {
     let all = env.objects.iter().filter(|(key, _)| key.0 == "Subscription");
     let text = all.map(|(_, object)| object["metadata"]["labels"].to_string());
@@ -487,7 +487,7 @@ fn changes_that_come_together_are_one_write_and_at_rest_there_is_none() {
     assert_eq!(env.writes, ["patch Operator demo.ns status"]);
 }
 
-/// As a process begins in the place of another, much of what belongs to an Operator is written.
+/// When a process takes over from another, many components of an Operator are written.
 #[test]
 fn a_status_that_is_outdated_as_a_process_begins_is_written_once_though_its_components_change_one_after_the_other()
  {
@@ -507,7 +507,7 @@ fn a_status_that_is_outdated_as_a_process_begins_is_written_once_though_its_comp
     assert!(refs(&env, "demo.ns").contains(&"ServiceAccount ns/later".to_owned()));
 }
 
-/// What somebody else wrote into the status goes, and what nobody knows is not fought over.
+/// Changes of the status by others are reverted, and unknown fields are ignored.
 #[test]
 fn a_status_of_somebody_elses_is_put_right() {
     let mut env = installed();
@@ -531,7 +531,7 @@ fn a_status_of_somebody_elses_is_put_right() {
     assert_eq!(env.writes, [""; 0]);
 }
 
-/// Not half a minute later, whichever namespace it is in.
+/// The delay is not half a minute, in any namespace.
 #[test]
 fn what_is_labelled_in_other_namespaces_is_listed_a_second_later() {
     let mut env = installed().with(namespace_object("far"));
@@ -550,7 +550,7 @@ fn what_is_labelled_in_other_namespaces_is_listed_a_second_later() {
     }
 }
 
-/// As upstream's test of Operators has it: the second of two components comes while that of the first is awaited.
+/// From upstream's test of Operators: the second of two components is added while the first is awaited.
 #[test]
 fn each_component_of_an_operator_that_a_user_made_is_listed_as_it_comes() {
     let mut env = TestEnv::new().with(operator("o"));
@@ -590,13 +590,13 @@ fn an_operator_that_somebody_deletes_comes_back_while_something_bears_its_label(
     env.delete("Operator", "", "o");
     env.settle_for(60);
     assert!(env.get("Operator", "", "o").is_none());
-    // Labels alone bring none into being.
+    // Labels alone require no Operator.
     env.put(account("b", &["operators.coreos.com/o"]));
     env.settle_for(60);
     assert!(env.get("Operator", "", "o").is_none());
 }
 
-/// A list that is now a little too long and now is not.
+/// The list is slightly too long at times.
 #[test]
 fn too_many_components_are_not_told_again_within_the_hour() {
     let found = |total: usize| Observed {
@@ -614,7 +614,7 @@ fn too_many_components_are_not_told_again_within_the_hour() {
     let seconds = (0..120).chain([3600, 7000, 7001, 10_700]);
     for second in seconds {
         let now = start + Duration::from_secs(second);
-        // For two minutes it is too long every other second, and now and then afterwards.
+        // For two minutes it is too long every other second, and sometimes after that.
         let total = usize::from(second % 2 == 0);
         let update = status(&found(total), Verdict { known, goes: false }, now);
         if !update.events.is_empty() {

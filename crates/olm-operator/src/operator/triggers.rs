@@ -1,4 +1,4 @@
-//! Changed object → Operators to look at again. Pure.
+//! Maps changed objects to Operators to reconcile. No I/O.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -7,11 +7,13 @@ use olm_runtime::{NamespacedName, store::Change};
 
 use crate::{component, operator_sketch::OperatorSketch};
 
-/// How long changes of components are gathered: an install makes a dozen of them, each of which changes several times.
+/// Delay in which changes of components are collected. An install creates a dozen of them, and each changes
+/// several times.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// How long to wait for more changes. One that is not there is made at once, so that it is there before its plan is complete. One
-/// that a user made is no install's, and each of its changes is told as it comes, as upstream does.
+/// Returns the delay before a reconcile. A missing Operator is created at once, so that it exists before its
+/// InstallPlan is complete. An Operator that a user created belongs to no install, so each change is reported
+/// at once, as upstream does.
 pub(crate) fn gather(operator: Option<&OperatorSketch>) -> Duration {
     match operator {
         Some(operator) if operator.is_ours => GATHER,
@@ -19,8 +21,9 @@ pub(crate) fn gather(operator: Option<&OperatorSketch>) -> Duration {
     }
 }
 
-/// A component: the Operators it belongs to or belonged to, of those that are there or that it brings into being. Of others
-/// nobody need hear: whatever brings one into being wakes it, and the index has what bore its label before.
+/// Returns the Operators of a component, before or now, if they exist or if the component requires them.
+/// Others need no trigger: the object that requires one triggers it, and the index has the earlier
+/// components.
 pub(crate) fn by_component<K: Resource>(
     change: &Change<K>,
     founded: fn(&K) -> Option<String>,
@@ -35,7 +38,7 @@ pub(crate) fn by_component<K: Resource>(
     found
 }
 
-/// An Operator itself.
+/// Returns the key of an Operator.
 pub(crate) fn by_operator(change: &Change<OperatorSketch>) -> NamespacedName {
     change.object().key()
 }

@@ -1,4 +1,4 @@
-//! What is to be written for an OperatorCondition. Pure.
+//! Decides the writes for an OperatorCondition. No I/O.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use crate::{
     owner,
 };
 
-/// How often a name that somebody else has taken is looked at.
+/// Interval of the checks of a name that another owner uses.
 const TAKEN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The OperatorCondition as its ClusterServiceVersion wants it, then the rights to write it.
+/// Returns the write of the OperatorCondition for its ClusterServiceVersion, then of the rights to write it.
 pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
     if observed.namespace_terminating {
         return Default::default();
@@ -43,13 +43,14 @@ pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
         .condition
         .as_ref()
         .filter(|found| found.metadata.deletion_timestamp.is_none());
-    // A condition that is about to change names other accounts; its rights follow in the next round.
+    // A pending change of the condition may change the accounts, so its rights follow in the next reconcile.
     let mut verdict = Verdict::default();
     let mut requeue = Requeue::AwaitChange;
     if let (Some(condition), true) = (alive, actions.is_empty()) {
         verdict.taken = taken(observed);
         if verdict.taken.is_some() {
-            // Without the Role there is no binding either: it would give the accounts what somebody else wrote into that Role.
+            // Without OLM's Role there is no binding either, because it would grant the accounts the rights
+            // in the other owner's Role.
             requeue = Requeue::After {
                 delay: TAKEN_INTERVAL,
                 reason: "what others made under our names is not watched",
@@ -67,7 +68,8 @@ pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
     (plan, verdict)
 }
 
-/// What stands under the names of Role and RoleBinding and was not made for an OperatorCondition of this name.
+/// Returns the existing object with the name of the Role or RoleBinding that was not created for an
+/// OperatorCondition of this name.
 fn taken(observed: &Observed) -> Option<String> {
     let is_foreign = |metadata: &ObjectMeta| {
         let mut owners = metadata.owner_references.iter().flatten();
@@ -115,7 +117,7 @@ fn generate(observed: &Observed, csv: &ClusterServiceVersion) -> Option<Action> 
     Some(Action::apply(target, object, FIELD_MANAGER))
 }
 
-/// Accounts of the cluster permissions, then of the permissions, in order and as often as they are named.
+/// Returns the accounts of the cluster permissions, then of the permissions, in order and with duplicates.
 fn service_accounts(csv: &ClusterServiceVersion) -> Vec<String> {
     let install = &csv.spec.install;
     let all = install.cluster_permissions().iter().chain(install.permissions());
@@ -180,7 +182,7 @@ fn binding(observed: &Observed, condition: &OperatorCondition) -> Vec<Action> {
         return Vec::new();
     }
     let target = Target::of::<RoleBinding>(&observed.namespace, &observed.name);
-    // What a binding points to cannot be changed.
+    // The role reference of a binding is immutable.
     let misled = found.filter(|found| found.role_ref != role_ref);
     let stays = found.is_some() && misled.is_none();
     let removal = misled.map(|found| Action::delete(target.clone(), found.uid()));
@@ -195,7 +197,8 @@ fn binding(observed: &Observed, condition: &OperatorCondition) -> Vec<Action> {
         .collect()
 }
 
-/// What is not known is created: applied, it would overwrite what somebody else has made under this name.
+/// Creates unknown objects instead of applying them, because an apply would overwrite an object of others
+/// with this name.
 fn write(target: Target, object: Value, is_known: bool) -> Action {
     if is_known {
         return Action::apply(target, object, FIELD_MANAGER);
@@ -208,7 +211,7 @@ fn write(target: Target, object: Value, is_known: bool) -> Action {
     }
 }
 
-/// Each account once; upstream repeats one that has permissions of both kinds.
+/// Returns each account once; upstream repeats one that has permissions of both kinds.
 fn subjects(condition: &OperatorCondition) -> Vec<Subject> {
     let mut seen = BTreeSet::new();
     let accounts = condition

@@ -1,4 +1,5 @@
-//! The status of an OperatorCondition: what the operator reports, with the generation it was seen in. Pure.
+//! The status of an OperatorCondition: the operator's conditions, with the generation they were seen in. No
+//! I/O.
 
 use kube::{Resource, ResourceExt};
 use olm_api::condition::operator_condition::NAME_TAKEN;
@@ -10,7 +11,7 @@ use olm_runtime::{
 
 use crate::operator_condition::{Observed, Verdict};
 
-/// The status write, if a reported condition has not been taken over yet.
+/// Returns the status write, if a reported condition was not copied yet.
 pub(crate) fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
     let Some(condition) = &observed.condition else {
         return StatusUpdate::default();

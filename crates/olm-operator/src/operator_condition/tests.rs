@@ -163,7 +163,8 @@ fn oc_003_a_reported_condition_is_mirrored_with_all_its_fields() {
     assert_eq!(found["status"]["conditions"], json!([mirrored]));
 }
 
-/// A Role or RoleBinding that somebody made under the name is neither overwritten nor bound, and the operator runs.
+/// An existing Role or RoleBinding of others with the name is neither overwritten nor bound, and the operator
+/// runs.
 #[test]
 fn what_somebody_else_made_under_the_name_stays_and_is_told() {
     let subjects = json!([{"kind": "User", "name": "somebody", "apiGroup": "rbac.authorization.k8s.io"}]);
@@ -218,7 +219,7 @@ fn a_copy_has_none() {
     assert!(env.names("OperatorCondition").is_empty());
 }
 
-/// What a round sees of the demo at rest.
+/// Returns the observation of the demo in its final state.
 fn at_rest() -> Observed {
     let env = env_with(|_| {});
     let found = |kind: &str| env.get(kind, "ns", "a").unwrap().clone();

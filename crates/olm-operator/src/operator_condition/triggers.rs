@@ -1,10 +1,11 @@
-//! Changed object → OperatorConditions to look at again, by the name they share with their ClusterServiceVersion. Pure.
+//! Maps changed objects to OperatorConditions to reconcile, by the name they share with their
+//! ClusterServiceVersion. No I/O.
 
 use kube::{Resource, ResourceExt};
 use olm_api::{v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
 use olm_runtime::{NamespacedName, store::Change};
 
-/// A ClusterServiceVersion that came, or whose spec changed.
+/// Returns the key of a ClusterServiceVersion that is new, or whose spec changed.
 pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> Option<NamespacedName> {
     match change {
         Change::Applied { old: Some(old), new }
@@ -17,12 +18,12 @@ pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> Option<Namespace
     }
 }
 
-/// An OperatorCondition itself.
+/// Returns the key of an OperatorCondition.
 pub(crate) fn by_condition(change: &Change<OperatorCondition>) -> NamespacedName {
     NamespacedName::from_object(change.object().as_ref())
 }
 
-/// A Role or RoleBinding that an OperatorCondition owns.
+/// Returns the OperatorCondition that owns a Role or RoleBinding.
 pub(crate) fn by_owned<K: Resource>(change: &Change<K>) -> Option<NamespacedName> {
     let object = change.object();
     let kind = OperatorCondition::kind(&());

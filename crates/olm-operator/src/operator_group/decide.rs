@@ -1,4 +1,4 @@
-//! What is to happen to an OperatorGroup. Pure.
+//! Decides writes and status of an OperatorGroup. No I/O.
 
 use std::collections::BTreeSet;
 
@@ -15,19 +15,19 @@ use serde_json::json;
 
 use crate::operator_group::{observe::Observed, provided_apis, targets::Selection};
 
-/// What the status is to say.
+/// Content of the status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// The targets; `None` leaves what is there, because the spec makes no sense.
+    /// The targets; `None` keeps the current ones, because the spec is invalid.
     pub(crate) namespaces: Option<BTreeSet<String>>,
-    /// There are several groups in the namespace.
+    /// True when the namespace has several groups.
     pub(crate) ambiguous: bool,
-    /// Why the selector makes no sense, if so.
+    /// Error in the selector, if it is invalid.
     pub(crate) mistake: Option<String>,
 }
 
-/// Targets and condition for the status, and the list of provided APIs freed of what nobody provides. `told` is what was last said of
-/// the selector: every namespace that comes or goes wakes a group that has one.
+/// Returns targets and condition for the status, and removes APIs without a provider from the list. `told` is
+/// the error reported last: every created or deleted namespace triggers a group with a selector.
 pub(crate) fn decide(observed: &Observed, told: Option<&str>) -> (Plan, Verdict) {
     let selection = Selection::read(&observed.group.spec);
     let namespaces = observed.namespaces.iter().map(AsRef::as_ref);
@@ -51,7 +51,8 @@ pub(crate) fn decide(observed: &Observed, told: Option<&str>) -> (Plan, Verdict)
     (plan, verdict)
 }
 
-/// Takes out of the list what is no API, and APIs that no member provides, unless one that is just coming in is about to add its own.
+/// Removes invalid entries from the list, and APIs that no member provides. If a new member is about to add
+/// its own, nothing is removed.
 fn prune(observed: &Observed) -> Option<Action> {
     let group = &observed.group;
     if group.spec.static_provided_apis == Some(true) || observed.ambiguous {

@@ -1,21 +1,22 @@
-//! Which OperatorGroups share namespaces, and what that means for the APIs they provide.
+//! Computes which OperatorGroups share namespaces, and the effect on the APIs they provide.
 //!
 //! Pure set algebra (`docs/reference/operator-groups.md`).
 
 use std::collections::BTreeSet;
 
-/// A set of target namespaces. "All namespaces" is exactly `{""}`; a set that holds `""` beside others is not "all".
+/// A set of target namespaces. "All namespaces" is exactly `{""}`; a set of `""` and other names is not
+/// "all".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NamespaceSet(BTreeSet<String>);
 
 impl NamespaceSet {
-    /// The set of these names.
+    /// Creates the set of these names.
     pub(crate) fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         Self(names.into_iter().map(Into::into).collect())
     }
 
-    /// The targets of a group as they count for intersection: its own namespace is added, unless there are no targets
-    /// or they are "all".
+    /// Returns a group's targets for the intersection: its own namespace is added, unless there are no
+    /// targets or they are "all".
     pub(crate) fn of_group<S: Into<String>>(own: &str, targets: impl IntoIterator<Item = S>) -> Self {
         let mut set = Self::new(targets);
         if set.0.first().is_some_and(|first| !first.is_empty()) {
@@ -29,7 +30,7 @@ impl NamespaceSet {
         self.0.len() == 1 && self.0.contains("")
     }
 
-    /// True when the two share a namespace; "all" shares one with every set that is not empty.
+    /// True when both contain a common namespace; "all" intersects every set that is not empty.
     pub(crate) fn intersects(&self, other: &Self) -> bool {
         match (self.is_all(), other.is_all()) {
             (true, _) => !other.0.is_empty(),
@@ -39,16 +40,16 @@ impl NamespaceSet {
     }
 }
 
-/// What a group's list of provided APIs has to become before one of its ClusterServiceVersions may go on.
+/// Required change of a group's list of provided APIs before one of its ClusterServiceVersions may continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ApiIntersection {
-    /// The list holds the ClusterServiceVersion's APIs and nobody else provides them.
+    /// The list contains the ClusterServiceVersion's APIs, and no other group provides them.
     NoConflict,
-    /// The APIs have to be added to the list.
+    /// The APIs must be added to the list.
     Add,
-    /// An intersecting group provides one of them; the newcomer has to stand back.
+    /// An intersecting group provides one of them, so the new ClusterServiceVersion fails.
     Conflict,
-    /// Both groups list them: take them out, the first to put them in again wins.
+    /// Both groups list them, so they are removed; the first group that adds them again keeps them.
     Remove,
 }
 

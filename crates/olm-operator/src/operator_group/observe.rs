@@ -1,4 +1,4 @@
-//! Everything one decision about an OperatorGroup reads, as values.
+//! The input of one decision about an OperatorGroup, as values.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use olm_runtime::{NamespacedName, discovery::deadline, error::ObserveError, key:
 
 use crate::{operator_group::targets::Selection, stores::Stores};
 
-/// One OperatorGroup and what decides about it.
+/// One OperatorGroup and the input of decisions about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) group: Arc<OperatorGroup>,
-    /// There are others in its namespace.
+    /// True when its namespace has other groups.
     pub(crate) ambiguous: bool,
-    /// All namespaces of the cluster when the group selects them by labels, else none.
+    /// All namespaces of the cluster when the group selects by labels, else empty.
     pub(crate) namespaces: Vec<Arc<PartialObjectMeta<Namespace>>>,
-    /// The ClusterServiceVersions of its namespace, copies left out.
+    /// The ClusterServiceVersions of its namespace, without copies.
     pub(crate) members: Vec<Member>,
     /// The account whose rights limit installs.
     pub(crate) account: GroupAccount,
@@ -30,22 +30,22 @@ pub(crate) struct Observed {
 /// The ServiceAccount that a group names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum GroupAccount {
-    /// None.
+    /// The group names none.
     #[default]
     Unnamed,
-    /// This one, which does not exist.
+    /// The named account does not exist.
     Missing(String),
-    /// This one.
+    /// The named account exists.
     Found(Box<ObjectReference>),
 }
 
 /// A ClusterServiceVersion as a provider of APIs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Member {
-    /// APIs it owns; none when its description names none properly.
+    /// APIs it owns; empty when its description is invalid.
     pub(crate) provides: ApiSet,
     pub(crate) phase: Phase,
-    /// It is on its way out.
+    /// True when it is being deleted.
     pub(crate) deleting: bool,
 }
 
@@ -59,7 +59,8 @@ impl Member {
     }
 }
 
-/// Reads the stores, and the account that the group names from the API server: OLM does not keep accounts that others made.
+/// Reads the stores. The account that the group names is read from the API server, because OLM's stores do
+/// not have accounts of others.
 ///
 /// # Errors
 /// When that read fails.
@@ -97,7 +98,7 @@ async fn account(client: &Client, namespace: &str, name: &str) -> Result<GroupAc
     })))
 }
 
-/// What the stores know.
+/// Observes the stores only.
 pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let group = stores.groups.get_key(key)?;
     let members = stores.csvs.list_in(&key.namespace);

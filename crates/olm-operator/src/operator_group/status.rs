@@ -1,4 +1,4 @@
-//! The status of an OperatorGroup. Pure.
+//! The status of an OperatorGroup. No I/O.
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::ResourceExt;
@@ -18,7 +18,7 @@ use crate::operator_group::{
     observe::{GroupAccount, Observed},
 };
 
-/// The status write, if anything in it changes.
+/// Returns the status write, if anything in it changes.
 pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUpdate<String> {
     let group = &observed.group;
     let old = group.status.clone().unwrap_or_default();
@@ -44,10 +44,10 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     }
     account(&mut new, &observed.account, now);
     if new.conditions.is_empty() {
-        // As upstream leaves it: no list, not an empty one.
+        // No list instead of an empty one, as upstream leaves it.
         new.conditions = Vec::new().into();
     }
-    // The schema requires the time as soon as there is a status.
+    // The schema requires this time in every status.
     if new != old && new.last_updated.is_none() {
         new.last_updated = Some(stored_time(now));
     }
@@ -59,14 +59,14 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     }
 }
 
-/// The account as whom installs are made. Only once the status refers to the one that the spec names is anything written for the
-/// group's members, so an account that is gone is not referred to any more.
+/// Sets the account for installs. Nothing is written for the group's members until the status refers to the
+/// account of the spec. So the reference to a deleted account is removed.
 fn account(status: &mut OperatorGroupStatus, account: &GroupAccount, now: Timestamp) {
     let wanted = match account {
         GroupAccount::Found(found) => Some(found.as_ref()),
         GroupAccount::Unnamed | GroupAccount::Missing(_) => None,
     };
-    // Which version of it was seen first stays: no edit of the account is news.
+    // The version of the account that was seen first is kept, because an edit of the account has no effect.
     let same = |known: &ObjectReference| {
         let without_version = |reference: &ObjectReference| ObjectReference {
             resource_version: None,

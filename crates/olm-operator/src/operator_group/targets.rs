@@ -1,4 +1,4 @@
-//! Which namespaces an OperatorGroup selects (`docs/reference/operator-groups.md`).
+//! Computes the namespaces that an OperatorGroup selects (`docs/reference/operator-groups.md`).
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,23 @@ use kube::{
 };
 use olm_api::{install_mode::NAMESPACE_ALL, v1::OperatorGroupSpec};
 
-/// What an OperatorGroup's spec selects namespaces by.
+/// Criterion by which an OperatorGroup's spec selects namespaces.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Selection {
-    /// Their names, whether they exist or not.
+    /// By name, whether or not they exist.
     Names(BTreeSet<String>),
-    /// All there are.
+    /// All namespaces.
     All,
-    /// Their labels.
+    /// By labels.
     Labels(Selector),
 }
 
 impl Selection {
-    /// Reads the spec: an explicit list wins over a selector, and no selector selects all.
+    /// Reads the spec: an explicit list takes precedence over a selector, and without a selector all are
+    /// selected.
     ///
     /// # Errors
-    /// For people: what in the spec makes no sense.
+    /// The error in the spec, for users.
     pub(crate) fn read(spec: &OperatorGroupSpec) -> Result<Self, String> {
         if !spec.target_namespaces.is_empty() {
             if spec.target_namespaces.iter().any(String::is_empty) {
@@ -43,7 +44,7 @@ impl Selection {
         Ok(Self::Labels(selector))
     }
 
-    /// The selected names; `""` alone for all. Only a selection by labels looks at `namespaces`.
+    /// Returns the selected names; only `""` for all. `namespaces` is only used for a selection by labels.
     pub(crate) fn names<'a>(
         self,
         namespaces: impl IntoIterator<Item = &'a PartialObjectMeta<Namespace>>,

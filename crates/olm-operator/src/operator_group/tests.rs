@@ -175,7 +175,7 @@ fn scoped() -> TestEnv {
     env
 }
 
-/// The account is there and nothing is wrong with it.
+/// Asserts that the account exists and the conditions report no problem.
 #[track_caller]
 fn refers_to_account(env: &TestEnv) {
     let account = env.get("ServiceAccount", "ns", "scoped").unwrap();
@@ -243,7 +243,7 @@ fn a_missing_account_that_is_not_named_any_more_is_nothing_to_complain_about() {
     assert_eq!(status(&env, "og").get("conditions"), None);
 }
 
-/// Nothing is kept of accounts, so one that goes while the watch is away is missed by looking again.
+/// Accounts are not stored, so a deletion while the watch is interrupted is only found by another read.
 #[test]
 fn an_account_that_goes_unheard_is_missed_after_the_next_list() {
     let mut env = scoped();
@@ -291,7 +291,7 @@ fn namespace_labels_follow_the_targets_and_foreign_labels_stay() {
     assert_eq!(*labels, json!({"kubernetes.io/metadata.name": "c"}));
 }
 
-/// What becomes of a list of two APIs, one of which the demo provides.
+/// Returns the result for a list of two APIs, one of which the demo provides.
 fn listed_beside_the_demo(is_static: bool) -> Value {
     let mut env = TestEnv::new();
     env.put(crd("demos.example.com"));
@@ -344,7 +344,7 @@ fn a_group_that_comes_or_goes_wakes_the_others_of_its_namespace() {
     );
 }
 
-/// What becomes of a list of two APIs, `Demo` and `Old`, with these members.
+/// Returns the result for a list of two APIs, `Demo` and `Old`, with these members.
 fn pruned(members: Vec<Member>, ambiguous: bool) -> Option<Action> {
     let mut listing = group("ns", "og", &["ns"]);
     listing["metadata"]["resourceVersion"] = json!("7");

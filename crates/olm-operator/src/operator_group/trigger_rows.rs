@@ -1,4 +1,4 @@
-//! Which groups, OperatorConditions and namespaces a change wakes, field by field.
+//! Groups, OperatorConditions and namespaces that a change triggers, field by field.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Changed object → OperatorGroups to look at again. Pure.
+//! Maps changed objects to OperatorGroups to reconcile. No I/O.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,7 +12,7 @@ use olm_runtime::{
 
 use crate::operator_group::observe::Member;
 
-/// A group itself, and the others of its namespace: their number decides about a condition.
+/// Returns the group itself and the others of its namespace, because their number affects a condition.
 pub(crate) fn by_group(
     change: &Change<OperatorGroup>,
     in_namespace: &[Arc<OperatorGroup>],
@@ -25,7 +25,7 @@ pub(crate) fn by_group(
     others.filter(|_| came_or_went).chain([own]).collect()
 }
 
-/// A namespace that appears, goes or is labelled anew: every group that selects by labels.
+/// Returns every group that selects by labels, for a namespace that is created, deleted or relabelled.
 pub(crate) fn by_namespace(
     change: &Change<PartialObjectMeta<Namespace>>,
     groups: &[Arc<OperatorGroup>],
@@ -42,7 +42,7 @@ pub(crate) fn by_namespace(
         .collect()
 }
 
-/// A ClusterServiceVersion whose APIs, phase or existence changed: the groups of its namespace.
+/// Returns the groups of the namespace of a ClusterServiceVersion whose APIs, phase or existence changed.
 pub(crate) fn by_csv(
     change: &Change<ClusterServiceVersion>,
     in_namespace: &[Arc<OperatorGroup>],
@@ -58,8 +58,8 @@ pub(crate) fn by_csv(
         .collect()
 }
 
-/// A ServiceAccount: of `naming`, the groups that name an account, those that name this one. After a list all of them, since one
-/// that went meanwhile is not in it.
+/// Returns the groups in `naming`, which all name an account, that name this ServiceAccount. After a relist
+/// these are all, because the list does not show deleted accounts.
 pub(crate) fn by_account(
     heard: &NewsItem<ServiceAccount>,
     naming: &[Arc<OperatorGroup>],

@@ -1,4 +1,4 @@
-//! Changed object → APIServices and configurations of webhooks whose owner may be gone. Pure.
+//! Maps changed objects to APIServices and webhook configurations whose owner may have been deleted. No I/O.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     owner,
 };
 
-/// One that says whose it is.
+/// Returns the key of an object with owner labels.
 pub(crate) fn by_caller<K: Resource<DynamicType = ()>>(
     kind: CallerKind,
     change: &Change<K>,
@@ -25,7 +25,7 @@ pub(crate) fn by_caller<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// A ClusterServiceVersion that has gone, whatever it passed for: those that name it.
+/// Returns the objects that name a deleted ClusterServiceVersion, original or copy.
 pub(crate) fn by_csv<K: Resource<DynamicType = ()>>(
     change: &Change<Sketch>,
     kind: CallerKind,

@@ -1,4 +1,4 @@
-//! What the wiring and the queues promise, whatever a controller does.
+//! Guarantees of the wiring and the queues, for any controller.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::*;
 use crate::operator_group::triggers;
 use crate::test_env::{TestEnv, csv, decode, deployment, group, namespace_object};
 
-/// A namespace that floods a queue is not served before others, and leaves them workers.
+/// A namespace that floods a queue is not served before others, and workers remain for these.
 #[tokio::test(start_paused = true)]
 async fn namespaces_take_turns_in_the_queues_of_csvs_groups_and_conditions() {
     let queues = Queues::default();
@@ -24,7 +24,7 @@ async fn namespaces_take_turns_in_the_queues_of_csvs_groups_and_conditions() {
     }
 }
 
-/// The Operators of one namespace, however many, leave those of others their turn.
+/// The Operators of one namespace do not delay those of others, in any number.
 #[tokio::test(start_paused = true)]
 async fn namespaces_take_turns_in_the_queue_of_operators() {
     let queue = Queues::default().operators;
@@ -40,7 +40,7 @@ async fn namespaces_take_turns_in_the_queue_of_operators() {
     assert_eq!(taken.len(), 1 + WORKERS_OF_A_NAMESPACE);
 }
 
-/// A label of an Operator that is not there wakes nobody, so that a thousand of them hold nobody up.
+/// A label of a missing Operator triggers nothing, so that a thousand of them delay nothing.
 #[test]
 fn only_operators_that_are_there_or_begin_hear_of_labels() {
     let with = |labels: Value| -> Arc<PartialObjectMeta<Namespace>> {
@@ -60,7 +60,7 @@ fn only_operators_that_are_there_or_begin_hear_of_labels() {
     assert_eq!(woken(|_| Some("new.ns".to_owned())), ["new.ns", "there.ns"]);
 }
 
-/// An operator that is copied into thousands of namespaces leaves workers to the copies of others, which do not wait for its own.
+/// An operator that is copied into thousands of namespaces does not delay copies of others.
 #[tokio::test(start_paused = true)]
 async fn originals_take_turns_in_the_queue_of_copies() {
     let queue = Queues::default().copies;
@@ -83,7 +83,7 @@ async fn originals_take_turns_in_the_queue_of_copies() {
     assert!(of_flood < WORKERS_OF_COPIES);
 }
 
-/// A ClusterServiceVersion with a Deployment of its own name and nothing else.
+/// A ClusterServiceVersion with only a Deployment of the same name.
 fn plain(namespace: &str, name: &str) -> Value {
     let mut csv = csv(name, "");
     csv["metadata"]["namespace"] = json!(namespace);
@@ -94,8 +94,9 @@ fn plain(namespace: &str, name: &str) -> Value {
     csv
 }
 
-/// Until the ClusterServiceVersion of `calm` has succeeded: how long that takes, and how many rounds of `flood`, and how many of
-/// its own, wrote a status. The `flapping` ones of `flood` have lost their Deployments all at once.
+/// Runs until the ClusterServiceVersion of `calm` has succeeded. Returns the duration, the number of
+/// reconciles of `flood`, and the number of its own that wrote a status. The `flapping` ones of `flood` have
+/// lost their Deployments at the same time.
 fn install_beside(flapping: usize) -> (Duration, usize, usize) {
     const STEP: Duration = Duration::from_millis(1);
     let mut env = TestEnv::new();
@@ -147,7 +148,8 @@ fn install_beside(flapping: usize) -> (Duration, usize, usize) {
     (took, of_flood, rounds.len() - of_flood)
 }
 
-/// Each of its rounds waits for at most one of the other namespace, and two workers are never the other's.
+/// Each of its reconciles waits for at most one of the other namespace, because two of the workers never
+/// serve that namespace.
 #[test]
 fn a_namespace_full_of_flapping_operators_does_not_hold_up_another() {
     let (alone, _, own) = install_beside(0);
@@ -263,7 +265,7 @@ fn ocp_005_each_report_has_the_name_that_the_command_line_says() {
         ],
         ["of-olm", "of-packages", "here", "4.18.3"]
     );
-    // As the release of OpenShift says it, and the chart.
+    // The same variable as in OpenShift's release and in the chart.
     let command = Args::command();
     let mut arguments = command.get_arguments();
     let release = arguments.find(|argument| argument.get_long() == Some("release-version"));

@@ -24,8 +24,8 @@ use crate::{
     stores::Stores,
 };
 
-/// Attaches all listeners; call it before the watches start, so that nothing is missed. Each has one trigger: a panic in it loses no
-/// wake of another (decision record 0018).
+/// Attaches all listeners. Must be called before the watches start, so that no change is missed. Each
+/// listener has one trigger, so a panic in it loses no other trigger (decision record 0018).
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_csvs(stores, queues);
     connect_sketches(stores, queues);
@@ -52,7 +52,7 @@ pub(super) fn connect(stores: &Stores, queues: &Queues) {
     components::connect(stores, queues);
 }
 
-/// The same for what is reported to ClusterOperators.
+/// Attaches the listeners for reports to ClusterOperators.
 pub(super) fn connect_cluster_operators(
     stores: &Stores,
     queues: &Queues,
@@ -67,7 +67,7 @@ pub(super) fn connect_cluster_operators(
         }
     });
     let queue = queues.cluster_operators.clone();
-    // Our own writes come by here as well: at once, they would have each change of a tenant's written as it comes.
+    // Our own writes trigger this as well. Without a delay, each change by a tenant would be written at once.
     cluster_operators.on_change(move |key| queue.add_after(key, cluster_operator::triggers::GATHER));
     let (settings, queue) = (settings.clone(), queues.cluster_operators.clone());
     stores.csvs.on_change(move |change| {
@@ -77,7 +77,7 @@ pub(super) fn connect_cluster_operators(
     });
 }
 
-/// That OLM works is told once it has done something.
+/// OLM reports itself as working after its first reconcile.
 pub(super) fn connect_first_rounds(
     first_rounds: &FirstRounds,
     queues: &Queues,
@@ -124,7 +124,7 @@ fn connect_sketches(stores: &Stores, queues: &Queues) {
     });
     let (places, queue) = (stores.clone(), queues.copies.clone());
     stores.csv_sketches.on_change(move |change| {
-        // A key that is there for another reason is not kept waiting.
+        // A key that is queued for another reason is not delayed.
         let delay = copied_csv::triggers::delay(change, clock::now());
         for key in copied_csv::triggers::by_original(change, &places) {
             queue.add_after(key, delay);
@@ -191,7 +191,7 @@ where
     });
 }
 
-/// The setting is looked at at once when it changes, and a little after what it is about does.
+/// A change of the setting triggers a reconcile at once, and a change of its subjects after a delay.
 fn connect_olm_configs(stores: &Stores, queues: &Queues) {
     let queue = queues.olm_configs.clone();
     stores.olm_configs.on_change(move |change| {
@@ -316,7 +316,7 @@ fn names_account(group: &OperatorGroup) -> bool {
     group.spec.service_account().is_some()
 }
 
-/// What the proxy says is part of every operator's Deployments.
+/// The proxy settings are part of every operator's Deployments.
 fn connect_proxy(stores: &Stores, queues: &Queues) {
     let proxy = stores.proxy.clone();
     stores.crds.on_change(move |change| proxy.follow(change));

@@ -1,4 +1,5 @@
-//! A CustomResourceDefinition without its schemas, which are never decoded: they are most of it, and nobody reads them.
+//! A CustomResourceDefinition without its schemas. These are its largest part and unused, so they are never
+//! decoded.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Whole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -9,89 +10,82 @@ use serde_json::Value;
 
 use crate::component;
 
-/// What is read of a CustomResourceDefinition.
+/// The fields of a CustomResourceDefinition that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Resource)]
 #[resource(inherit = Whole)]
 pub(crate) struct CustomResourceDefinition {
-    /// Its metadata.
     #[serde(default)]
     pub(crate) metadata: ObjectMeta,
-    /// Its versions.
     #[serde(default)]
     pub(crate) spec: Spec,
-    /// How the API server took it.
+    /// Result of its validation by the API server.
     #[serde(default)]
     pub(crate) status: Option<Status>,
 }
 
-/// Part of the spec.
+/// The fields of the spec that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Spec {
     /// `Cluster` or `Namespaced`.
     #[serde(default)]
     pub(crate) scope: String,
-    /// What its objects are called.
     #[serde(default)]
     pub(crate) names: Names,
-    /// Versions of the API.
     #[serde(default)]
     pub(crate) versions: Vec<Version>,
-    /// Who converts between them; kept when that is a webhook.
+    /// Conversion between the versions; kept when it is a webhook.
     #[serde(default)]
     pub(crate) conversion: Option<Value>,
-    /// Fields without a schema are kept, which a webhook cannot convert.
+    /// True when fields without a schema are preserved, which webhook conversion does not support.
     #[serde(default)]
     pub(crate) preserve_unknown_fields: bool,
 }
 
-/// Part of the names. The plural and the group are the name of the whole.
+/// The fields of the names that are used. Plural and group are in the name of the definition.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Names {
-    /// Kind of its objects.
     #[serde(default)]
     pub(crate) kind: String,
 }
 
-/// Part of a version.
+/// The fields of a version that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Version {
     pub(crate) name: String,
-    /// Whether it is served.
+    /// True when the version is served.
     #[serde(default)]
     pub(crate) served: bool,
 }
 
-/// Part of the status.
+/// The fields of the status that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Status {
-    /// Its conditions.
     #[serde(default)]
     pub(crate) conditions: Option<Vec<Condition>>,
 }
 
-/// A condition.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Condition {
-    /// What it is about.
     #[serde(rename = "type")]
     pub(crate) type_: String,
     /// True, False or Unknown.
     pub(crate) status: String,
-    /// When its status last changed; this and what follows is kept where an Operator tells of it.
+    /// Time of the last status change; this and the following fields are only kept if an Operator reports
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_transition_time: Option<Time>,
-    /// Why, in one word.
+    /// Reason, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
-    /// Why, for people.
+    /// Message for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
 }
 
 impl CustomResourceDefinition {
-    /// Drops what nobody reads.
+    /// Removes unused fields.
     pub(crate) fn prune(&mut self) {
         if !component::keep_labels(&mut self.metadata) {
             let conditions = self.status.iter_mut().flat_map(|status| &mut status.conditions);
@@ -121,7 +115,8 @@ impl CustomResourceDefinition {
             .any(|found| found.type_ == type_ && found.status == condition::TRUE)
     }
 
-    /// Whether it can be OpenShift's own, where its name is that of one of these: anybody's of the name may be another.
+    /// True when it can be OpenShift's own, given a name of one of these. Other projects may define a kind of
+    /// the same name.
     pub(crate) fn is_of_openshift(&self) -> bool {
         let mut versions = self.spec.versions.iter();
         self.is_true("Established")

@@ -1,8 +1,8 @@
-//! A Deployment without its pods, and whether somebody else changed its spec.
+//! A Deployment without its pods, and whether others changed its spec.
 //!
-//! The spec itself is not kept: what was applied is known by the hash label, and that others changed it since by the
-//! `managedFields` of the API server, which say who set what and when. Who only takes something away sets nothing; but then it is
-//! no longer among what we set (`owned_fields`).
+//! The spec itself is not kept. The hash label identifies the applied spec, and the API server's
+//! `managedFields` show who later changed it, and when. Removing a field adds no entry, but it removes the
+//! field from our entry (`owned_fields`).
 
 pub(crate) mod adoption;
 mod agreement;
@@ -19,16 +19,16 @@ use kube::ResourceExt;
 use olm_api::labels;
 use serde_json::Value;
 
-/// Stands in the annotations of a pruned Deployment alone, and is a key that no annotation can have: when others last changed its
-/// spec, and who.
+/// Annotation of a pruned Deployment only; its key is no valid annotation key. It contains the time of the
+/// last change of the spec by others, and the field manager.
 const CHANGED: &str = "//changed";
 
-/// Stands in the annotations of a pruned Deployment alone: a sketch of the fields that are ours. Not there where the API server says
-/// nothing of fields.
+/// Annotation of a pruned Deployment only: hashes of the fields we own. Missing if the API server reports no
+/// fields.
 const OWNED: &str = "//owned";
 
-/// What others may set without being undone, as path from the spec: replicas are an autoscaler's, and the annotation is how
-/// `kubectl rollout restart` rolls the pods.
+/// Fields that others may set without being reverted, as paths from the spec. Replicas belong to an
+/// autoscaler, and `kubectl rollout restart` sets the annotation to restart the pods.
 const OF_OTHERS: [&[&str]; 3] = [
     &["f:replicas"],
     &["f:paused"],
@@ -40,15 +40,16 @@ const OF_OTHERS: [&[&str]; 3] = [
     ],
 ];
 
-/// A change of the spec by somebody else that was not undone yet.
+/// A change of the spec by others that was not reverted yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ForeignChange<'a> {
     pub(crate) time: &'a str,
-    /// The field manager, as it calls itself.
+    /// Name of the field manager.
     pub(crate) manager: &'a str,
 }
 
-/// Of the spec only the annotations of the pods and the selector are read; what the rest should be is in the hash.
+/// Removes unused fields. Only the pods' annotations and the selector are read from the spec; the hash covers
+/// the rest.
 pub(crate) fn prune(deployment: &mut Deployment) {
     let changed = last_change(&deployment.metadata);
     let undone = deployment.annotations().get(labels::UNDONE_CHANGE).cloned();
@@ -65,7 +66,7 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     if entries(&deployment.metadata).next().is_some() {
         let own = entries(&deployment.metadata).find(|entry| is_own_apply(entry));
         let own = own.and_then(spec_of);
-        // What upstream made counts as ours before it is.
+        // Fields that upstream set count as ours before their adoption.
         let made = adoption.as_ref().filter(|_| own.is_none());
         let spec = made.and_then(|adoption| adoption.own_fields());
         kept.insert(
@@ -86,17 +87,18 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     }
 }
 
-/// The change of a pruned Deployment's spec that is to be undone.
+/// Returns the change of a pruned Deployment's spec to revert.
 pub(crate) fn foreign_change(deployment: &Deployment) -> Option<ForeignChange<'_>> {
     let (time, manager) = deployment.annotations().get(CHANGED)?.split_once(' ')?;
     Some(ForeignChange { time, manager })
 }
 
-/// The first field of the applied `spec` that others took away or made theirs, as a path; `None` also when applying it again was
-/// tried and nothing came of it.
+/// Returns the path of the first field of the applied `spec` that others removed or took over. `None` also
+/// when a new apply was tried without success.
 ///
-/// Whoever takes a field away each time it is set (a webhook, or an API server that does not know it) leaves the generation as it
-/// is, so that one attempt is all it costs; an edit makes another, and the same edit a second time counts anew.
+/// Some writers remove a field each time it is set, such as a webhook or an API server that does not know the
+/// field. They leave the generation unchanged, so only one attempt is made. An edit causes another attempt,
+/// and repeating the same edit counts as new.
 pub(crate) fn lost_field(deployment: &Deployment, spec: &Value) -> Option<String> {
     let mut lost = lost_fields(deployment, spec);
     let noted = Undone::noted(deployment).lost;
@@ -106,8 +108,8 @@ pub(crate) fn lost_field(deployment: &Deployment, spec: &Value) -> Option<String
     Some(lost.swap_remove(0))
 }
 
-/// What the annotation about undone changes is to say once `spec`, which was applied before, is applied again; `None` when nobody ever
-/// changed it.
+/// Returns the value for the annotation about undone changes when `spec` is applied again; `None` when others
+/// never changed it.
 pub(crate) fn undone_change(deployment: &Deployment, spec: &Value) -> Option<String> {
     let time = undone_time(deployment);
     let lost = lost_fields(deployment, spec);
@@ -118,7 +120,8 @@ pub(crate) fn undone_change(deployment: &Deployment, spec: &Value) -> Option<Str
     Some(format!("{} {mark}", time.unwrap_or(NEVER)))
 }
 
-/// When others last changed what is now applied over, as the annotation about undone changes says it; `None` when nobody ever did.
+/// Returns the time of the last change by others that the next apply overwrites, as in the annotation about
+/// undone changes; `None` if there was none.
 pub(crate) fn undone_time(deployment: &Deployment) -> Option<&str> {
     let change = foreign_change(deployment).map(|change| change.time);
     change.or_else(|| {
@@ -127,11 +130,11 @@ pub(crate) fn undone_time(deployment: &Deployment) -> Option<&str> {
     })
 }
 
-/// Stands in the annotation about undone changes for a time, where nobody set anything.
+/// Placeholder for the time in the annotation about undone changes, if others set nothing.
 const NEVER: &str = "-";
 
-/// What the annotation about undone changes says: the time of the last change by others, and behind it the mark of the
-/// fields that were lost then, if some were.
+/// Content of the annotation about undone changes: the time of the last change by others, followed by the
+/// mark of the fields lost then, if any.
 struct Undone<'a> {
     time: Option<Timestamp>,
     lost: Option<&'a str>,
@@ -157,9 +160,9 @@ fn lost_fields(deployment: &Deployment, spec: &Value) -> Vec<String> {
     owned.map_or_else(Vec::new, |owned| owned_fields::lost(spec, owned))
 }
 
-/// These fields, and the spec that lacks them.
+/// Hash of these fields, with the generation of the spec that lacks them.
 fn lost_mark(deployment: &Deployment, lost: &[String]) -> String {
-    // A list of texts always has a JSON form.
+    // A list of texts always serializes.
     let fields = olm_api::hash::hash_with_newline(&lost).unwrap_or_default();
     format!("{fields}@{}", deployment.metadata.generation.unwrap_or_default())
 }
@@ -168,8 +171,9 @@ fn entries(metadata: &ObjectMeta) -> impl Iterator<Item = &ManagedFieldsEntry> {
     metadata.managed_fields.iter().flatten()
 }
 
-/// False for a note of a time at which nobody had set anything yet: ours is of a change that was there, and we set the spec when we
-/// made it. Whoever edits a Deployment can write another into it, and all that is changed until then would count as undone.
+/// False for an annotation with a time later than any write of the spec. OLM only notes changes that exist,
+/// and OLM itself set the spec at the creation. Any user who edits a Deployment could write a later time, and
+/// all changes until then would count as undone.
 fn is_possible(metadata: &ObjectMeta, undone: &str) -> bool {
     let setting = entries(metadata).filter(|entry| spec_of(entry).is_some());
     let latest = setting.filter_map(|entry| Some(entry.time.as_ref()?.0)).max();
@@ -179,7 +183,7 @@ fn is_possible(metadata: &ObjectMeta, undone: &str) -> bool {
     }
 }
 
-/// When others last set something in the spec that is not theirs to set, and who.
+/// Returns the time of others' last change of a spec field that is not theirs, and the field manager.
 fn last_change(metadata: &ObjectMeta) -> Option<(Timestamp, String)> {
     entries(metadata)
         .filter(|entry| is_foreign(entry))
@@ -204,7 +208,8 @@ fn is_patched(entry: &ManagedFieldsEntry) -> bool {
     is_update && entry.manager.as_deref() == Some(labels::FIELD_MANAGER_PATCH) && sets_spec(entry)
 }
 
-/// One of a subresource is none: whoever applies that under our name must not stand in for us.
+/// Entries of a subresource do not count, because applying a subresource under our name must not look like
+/// our apply.
 fn is_own_apply(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(labels::FIELD_MANAGER_CSV)
         && entry.operation.as_deref() == Some("Apply")
@@ -215,14 +220,14 @@ fn sets_spec(entry: &ManagedFieldsEntry) -> bool {
     spec_of(entry).is_some_and(|spec| sets(spec, &mut Vec::new()))
 }
 
-/// What the entry has of the spec; `None` for one of a subresource.
+/// Returns the spec fields of the entry; `None` for an entry of a subresource.
 fn spec_of(entry: &ManagedFieldsEntry) -> Option<&Value> {
     let is_whole = entry.subresource.as_deref().unwrap_or_default().is_empty();
     let fields = entry.fields_v1.as_ref().filter(|_| is_whole)?;
     fields.0.get("f:spec")
 }
 
-/// True when these fields have one that is not for others to set; `path` is where they are.
+/// True when these fields contain one that others may not set; `path` is their location.
 fn sets<'a>(fields: &'a Value, path: &mut Vec<&'a str>) -> bool {
     if OF_OTHERS.contains(&path.as_slice()) {
         return false;
@@ -232,7 +237,7 @@ fn sets<'a>(fields: &'a Value, path: &mut Vec<&'a str>) -> bool {
     };
     let mut children = fields.iter().filter(|(key, _)| *key != ".").peekable();
     if children.peek().is_none() {
-        // The mark of a map that exists says nothing of what is in it.
+        // The marker for an existing map does not show its contents.
         return !fields.contains_key(".") && !path.is_empty();
     }
     children.any(|(key, value)| {
@@ -354,7 +359,7 @@ mod tests {
         let own = entry("olm-operator/csv", EARLY, "", image());
         let found = pruned(json!([own]), json!({labels::UNDONE_CHANGE: never}));
         assert_eq!(undone_time(&found), None);
-        // Without entries nothing is known, and nothing is forgotten.
+        // Without entries nothing is known, and nothing is dropped.
         let found = pruned(json!([]), json!({labels::UNDONE_CHANGE: LATE}));
         assert_eq!(undone_time(&found), Some(LATE));
     }
@@ -386,7 +391,7 @@ mod tests {
             json!({labels::UNDONE_CHANGE: both}),
         );
         assert_eq!((foreign_change(&found), undone_time(&found)), (None, Some(LATE)));
-        // Where the API server says nothing of fields, or says them of a subresource, nothing is known to be lost.
+        // If the API server reports no fields, or only those of a subresource, nothing counts as lost.
         assert_eq!(lost_field(&pruned(json!([]), Value::Null), &spec), None);
         let others = json!([{"manager": "x", "operation": "Apply", "fieldsV1": {"f:spec": {"f:minReadySeconds": {}}}}]);
         assert!(lost_field(&pruned(others, Value::Null), &spec).is_some());

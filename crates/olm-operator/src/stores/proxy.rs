@@ -1,4 +1,4 @@
-//! The proxy of the cluster, watched where the cluster knows such a thing.
+//! The cluster's Proxy, watched if the cluster serves the kind.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,13 +17,13 @@ use tokio::time::{Duration, Instant};
 
 use crate::stores::CustomResourceDefinition;
 
-/// How long a round waits for the first look.
+/// Time that a reconcile waits for the first read.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long Deployments keep the variables they have until the first look: as with an operator that starts, while much is asked of the
-/// API server.
+/// Time for which Deployments keep their current variables before the first read. It allows for an overloaded
+/// API server while an operator starts.
 const HOLD: Duration = Duration::from_secs(5 * 60);
 
-/// The variables that a Proxy object gives to containers.
+/// The variables from a Proxy object for containers.
 #[derive(Debug, Clone, PartialEq)]
 struct Variables(Vec<EnvVar>);
 
@@ -31,7 +31,7 @@ impl Projection for Variables {
     type Object = DynamicObject;
 
     fn of(mut object: DynamicObject) -> Self {
-        // One that does not fit says nothing.
+        // An invalid status counts as empty.
         let status = serde_json::from_value(object.data["status"].take());
         let status: proxy::ProxyStatus = status.unwrap_or_default();
         let variables = status.values().map(|(name, value)| EnvVar {
@@ -43,23 +43,23 @@ impl Projection for Variables {
     }
 }
 
-/// What is known of the variables.
+/// Known proxy variables.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ProxyVariables {
-    /// For containers; none where there is no proxy.
+    /// Variables for containers; empty without a Proxy.
     pub(crate) all: Vec<EnvVar>,
-    /// The proxy was not read yet, and may be.
+    /// True when the Proxy was not read yet but may be.
     pub(crate) are_awaited: bool,
 }
 
-/// The cluster's proxy. Without the kind there is no watch, and no variable.
+/// The cluster's Proxy. Without the kind there is no watch, and no variable.
 #[derive(Clone)]
 pub(crate) struct ClusterProxy {
     watches: Option<OnDemand<Variables>>,
     watched: Arc<Mutex<Option<Watched>>>,
 }
 
-/// A watch of it.
+/// The running watch.
 #[derive(Clone)]
 struct Watched {
     user: Arc<WatchUser<Variables>>,
@@ -74,7 +74,7 @@ impl ClusterProxy {
         }
     }
 
-    /// Of a cluster that never has one.
+    /// For a cluster that never has one.
     pub(crate) fn none() -> Self {
         Self {
             watches: None,
@@ -82,7 +82,7 @@ impl ClusterProxy {
         }
     }
 
-    /// Begins to watch when the kind has come, and ends when it goes.
+    /// Starts the watch when the kind is created, and stops it when the kind is deleted.
     pub(crate) fn follow(&self, change: &Change<CustomResourceDefinition>) {
         let Some(watches) = &self.watches else {
             return;
@@ -107,17 +107,18 @@ impl ClusterProxy {
         }
     }
 
-    /// Calls `listener` when the proxy changes.
+    /// Calls `listener` when the Proxy changes.
     pub(crate) fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
         if let Some(watches) = &self.watches {
             watches.on_change(move |_, _| listener());
         }
     }
 
-    /// The variables for containers.
+    /// Returns the variables for containers.
     ///
-    /// The first look is waited for: a Deployment without these variables would roll its pods for nothing. But not for long, for
-    /// definitions are whoever's that may install operators, and one whose objects cannot be read must not stop the others.
+    /// It waits for the first read, because a Deployment without these variables would restart its pods for
+    /// nothing. The wait is short. Any user who can install operators can create a definition of that name,
+    /// and unreadable objects must not block other operators.
     pub(crate) async fn variables(&self) -> ProxyVariables {
         let watched = self
             .watched
@@ -127,7 +128,7 @@ impl ClusterProxy {
         let Some(Watched { user, since }) = watched else {
             return ProxyVariables::default();
         };
-        // Where that time is over this is a look and no wait.
+        // After that time this returns at once.
         if tokio::time::timeout_at(since + PATIENCE, user.ready())
             .await
             .is_err()

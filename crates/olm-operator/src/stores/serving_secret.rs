@@ -1,5 +1,5 @@
-//! A Secret with a serving certificate, without its private key: that is never decoded, let alone kept. Whether it is still the one that
-//! came with the certificate, the API server's `managedFields` say.
+//! A Secret with a serving certificate, without its private key, which is never decoded or kept. The API
+//! server's `managedFields` show whether the key still belongs to the certificate.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,15 +10,15 @@ use serde::Deserialize;
 
 use crate::component;
 
-/// What is read of a Secret.
+/// The fields of a Secret that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct ServingSecret {
     #[serde(default)]
     pub(crate) metadata: ObjectMeta,
-    /// Certificates; empty once a Secret is pruned that holds none of ours.
+    /// Certificates; empty after pruning if the Secret is not OLM's.
     #[serde(default)]
     data: Certificates,
-    /// Whoever set the certificate did not set the private key that is there, if there is one.
+    /// True when the private key was not set by the same writer as the certificate.
     #[serde(skip)]
     is_key_changed: bool,
 }
@@ -33,7 +33,7 @@ struct Certificates {
     certificate: Pem,
 }
 
-/// Text of a Secret; empty when it is none.
+/// Text of a Secret; empty when it is not UTF-8.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "Option<ByteString>")]
 struct Pem(String);
@@ -46,7 +46,7 @@ impl From<Option<ByteString>> for Pem {
 }
 
 impl ServingSecret {
-    /// Drops what nobody reads.
+    /// Removes unused fields.
     pub(crate) fn prune(&mut self) {
         self.is_key_changed = is_key_changed(&self.metadata);
         component::keep_labels(&mut self.metadata);
@@ -59,30 +59,31 @@ impl ServingSecret {
         }
     }
 
-    /// True when the private key was changed or taken away since the certificate was set.
+    /// True when the private key was changed or removed since the certificate was set.
     pub(crate) fn is_key_changed(&self) -> bool {
         self.is_key_changed
     }
 
-    /// Hash of its CA, as it says; `None` when it is no Secret of a serving certificate.
+    /// Hash of its CA from the annotation; `None` for a Secret without a serving certificate.
     pub(crate) fn ca_hash(&self) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(labels::CA_HASH).map(String::as_str)
     }
 
-    /// Certificate of the CA, as PEM; empty when there is none.
+    /// Certificate of the CA, as PEM; may be empty.
     pub(crate) fn ca(&self) -> &str {
         &self.data.ca.0
     }
 
-    /// Certificate of the server, as PEM; empty when there is none.
+    /// Certificate of the server, as PEM; may be empty.
     pub(crate) fn certificate(&self) -> &str {
         &self.data.certificate.0
     }
 }
 
-/// The API server takes a field from who set it as soon as somebody else gives it another value or removes it. Nothing is known where
-/// nobody set the certificate. What a webhook makes of our own write is of our name, too.
+/// True when other writers changed the key. The API server removes a field from its manager's entry as soon
+/// as others change or remove it. Without a manager of the certificate nothing is known. Changes by a webhook
+/// to our own write count as ours.
 fn is_key_changed(metadata: &ObjectMeta) -> bool {
     let mut set: BTreeMap<Option<&str>, [bool; 2]> = BTreeMap::new();
     for entry in metadata.managed_fields.iter().flatten() {

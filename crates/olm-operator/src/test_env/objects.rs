@@ -1,4 +1,4 @@
-//! Objects as users write them. The namespace is `ns`, the operator is called `demo`, its version `a`.
+//! Objects as users write them. The namespace is `ns`, the operator is named `demo`, and its version `a`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ pub(crate) fn namespace_object(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}})
 }
 
-/// An OperatorGroup of `namespace` that targets these; none for all namespaces.
+/// An OperatorGroup of `namespace` with these targets; none means all namespaces.
 pub(crate) fn group(namespace: &str, name: &str, targets: &[&str]) -> Value {
     let spec = if targets.is_empty() {
         json!({})
@@ -19,7 +19,7 @@ pub(crate) fn group(namespace: &str, name: &str, targets: &[&str]) -> Value {
         "metadata": {"namespace": namespace, "name": name}, "spec": spec})
 }
 
-/// A ServiceAccount of `ns` that its user made.
+/// A ServiceAccount of `ns` that a user created.
 pub(crate) fn service_account(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": name}})
 }
@@ -61,7 +61,7 @@ pub(crate) fn deployment(name: &str, image: &str) -> Value {
     }}})
 }
 
-/// A CustomResourceDefinition that the API server has taken; its kind is the plural in the singular.
+/// A CustomResourceDefinition that the API server has accepted; its kind is the singular of the plural.
 pub(crate) fn crd(name: &str) -> Value {
     let plural = name.split('.').next().unwrap_or_default();
     let singular = plural.trim_end_matches('s');
@@ -80,7 +80,7 @@ pub(crate) fn crd(name: &str) -> Value {
         "status": {"conditions": [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]}})
 }
 
-/// A Subscription whose InstallPlan makes `csv`.
+/// A Subscription whose InstallPlan creates `csv`.
 pub(crate) fn subscription(csv: &str, config: Value) -> Value {
     json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"namespace": "ns", "name": "sub"},
@@ -110,7 +110,7 @@ pub(crate) fn webhook(name: &str, kind: &str) -> Value {
         "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["demos"]}]})
 }
 
-/// True for a ClusterRole for users, by its name or by a write of it: to none of these is an account bound.
+/// True for a ClusterRole for users, from its name or from a write of it. No account is bound to these.
 pub(crate) fn is_for_users(name: &str) -> bool {
     let ends = ["-admin", "-edit", "-view", "-crdview"];
     let is_of_api = ends
@@ -119,7 +119,7 @@ pub(crate) fn is_for_users(name: &str) -> bool {
     is_of_api || name.contains("olm.og.")
 }
 
-/// The ClusterRoles of a recording, by name; none without the folder of recordings.
+/// Returns the ClusterRoles of a recording, by name; none without the folder of recordings.
 pub(crate) fn golden_roles(file: &str) -> Option<BTreeMap<String, Value>> {
     let path = olm_testing::shared::shared_path(&format!("golden/{file}"))?;
     let documents: Vec<Value> = olm_fbc::yaml::parse_all(&std::fs::read(path).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! InstallPlans, as far as this operator knows them: a stand-in for the one that carries them out, which makes accounts and
-//! RBAC of a ClusterServiceVersion, and makes them again when it is asked to.
+//! InstallPlans, as far as this operator knows them. A stand-in for the catalog operator creates accounts and
+//! RBAC of a ClusterServiceVersion, and restores them on request.
 
 use olm_api::{permission, v1alpha1::ClusterServiceVersion};
 use olm_runtime::NamespacedName;
@@ -11,7 +11,8 @@ use crate::csv::strategy::{self, Scope};
 const RBAC: &str = permission::API_GROUP;
 
 impl TestEnv {
-    /// A completed InstallPlan `install-<name>` with what the ClusterServiceVersion describes, and what its steps made.
+    /// Creates a completed InstallPlan `install-<name>` for the ClusterServiceVersion, and the objects of its
+    /// steps.
     pub(crate) fn install_plan(&mut self, csv: &NamespacedName) {
         let Some(object) = self.get("ClusterServiceVersion", &csv.namespace, &csv.name) else {
             return;
@@ -30,7 +31,7 @@ impl TestEnv {
         }
     }
 
-    /// What is missing of completed plans comes back, as the operator that carries them out sees to.
+    /// Restores missing objects of completed plans, as the catalog operator does.
     pub(crate) fn restore_plans(&mut self) {
         let plans: Vec<Value> = self
             .objects
@@ -59,7 +60,7 @@ impl TestEnv {
             })
     }
 
-    /// One step.
+    /// Executes one step.
     fn carry_out(&mut self, csv: &NamespacedName, object: &Value) {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let key: Key = (
@@ -78,7 +79,7 @@ impl TestEnv {
             if let Some(found) = self.objects.get(&key) {
                 let owners = &found["metadata"]["ownerReferences"];
                 let mut all = owners.as_array().cloned().unwrap_or_default();
-                // An account that a user made stays the user's.
+                // An account that a user created keeps its owners.
                 if all.iter().any(|owner| owner["kind"] == "ClusterServiceVersion")
                     && !all.iter().any(|owner| owner["uid"] == reference["uid"])
                 {
@@ -110,7 +111,8 @@ fn step(csv: &str, object: &Value) -> Value {
         "manifest": object.to_string()}})
 }
 
-/// Accounts, roles and bindings that a ClusterServiceVersion describes; none while its strategy cannot be read.
+/// Returns accounts, roles and bindings that a ClusterServiceVersion describes; none while its strategy is
+/// invalid.
 fn rbac_of(csv: &ClusterServiceVersion) -> Vec<Value> {
     let Ok(strategy) = strategy::read(csv) else {
         return Vec::new();

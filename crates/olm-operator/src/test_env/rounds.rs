@@ -1,4 +1,4 @@
-//! Single rounds, for tests of what one round does: real stores, executor and reads, but no queue.
+//! Single reconciles for tests, with real stores, executor and reads, but without a queue.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl TestEnv {
-    /// One round of the ClusterServiceVersion controller. An operator that runs is killed before.
+    /// Runs one reconcile of the ClusterServiceVersion controller. A running operator is killed first.
     pub(crate) fn round_of_csv(&mut self, key: &NamespacedName) {
         let key = key.clone();
         self.with_stores(async move |stores, client, executor| {
@@ -32,7 +32,8 @@ impl TestEnv {
         });
     }
 
-    /// Rounds of the controllers that a ClusterServiceVersion's own waits for, but none of its own.
+    /// Runs reconciles of the controllers that the ClusterServiceVersion controller waits for, but not of
+    /// that one.
     pub(crate) fn settle_namespace_and_group(&mut self) {
         for _ in 0..2 {
             self.with_stores(async |stores, client, executor| {
@@ -58,13 +59,13 @@ impl TestEnv {
         }
     }
 
-    /// What a round of the ClusterServiceVersion controller would see now.
+    /// Returns the observation of a reconcile of the ClusterServiceVersion controller now.
     pub(crate) fn observe(&mut self, key: &NamespacedName) -> Option<Observed> {
         let key = key.clone();
         self.with_stores(async move |stores, client, _| reader(stores, client).observe(&key).await.unwrap())
     }
 
-    /// What a round about a copy would do now.
+    /// Returns the plan of a reconcile of a copy now.
     pub(crate) fn plan_of_copy(&mut self, from: &str, name: &str, to: &str) -> String {
         let key = CopyKey {
             from: from.into(),
@@ -84,7 +85,7 @@ impl TestEnv {
         })
     }
 
-    /// Carries out a plan. An operator that runs is killed before.
+    /// Executes a plan. A running operator is killed first.
     pub(crate) fn act(&mut self, plan: Plan) -> Outcomes {
         self.with_stores(async move |_, _, executor| executor.act(&plan).await)
     }

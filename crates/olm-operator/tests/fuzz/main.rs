@@ -1,5 +1,6 @@
-//! No input ends a round: whatever ClusterServiceVersion, OperatorGroup and Subscription the API server admits, the
-//! controllers decide, the status they write is one it admits, and every ClusterServiceVersion gets one.
+//! No input stops a reconcile. For any ClusterServiceVersion, OperatorGroup and Subscription that the API
+//! server admits, the controllers decide. The status they write is admitted, and every ClusterServiceVersion
+//! gets one.
 
 #![allow(
     clippy::panic,
@@ -18,7 +19,7 @@ use model::Model;
 use olm_fbc::yaml::{Documents, Limits};
 use serde_json::{Value, json};
 
-/// Small limits, so that time goes into many inputs.
+/// Small limits, so that many inputs are tried.
 const LIMITS: Limits = Limits {
     document_bytes: 1 << 17,
     depth: 64,
@@ -60,7 +61,8 @@ const WORDS: [&str; 30] = [
     "DoesNotExist",
 ];
 
-/// Everything of a namespace as documents: a group, a Subscription, a ClusterServiceVersion and what runs of it.
+/// All objects of a namespace as documents: a group, a Subscription, a ClusterServiceVersion and its running
+/// objects.
 fn namespaces() -> Vec<Vec<u8>> {
     let mut seeds = vec![demo()];
     let files = olm_testing::shared::corpus_dir().map(|corpus| corpus_csvs(&corpus));
@@ -148,7 +150,7 @@ fn demo() -> Vec<u8> {
     format!("{}{csv}\n{older}\n{deployment}\n", surroundings(&csv)).into_bytes()
 }
 
-/// Documents of a seed with a few changes, pieces of another seed among them.
+/// Documents of a seed with a few changes, including parts of another seed.
 fn changed_documents(seeds: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
     let documents = |seed: &Vec<u8>| -> Vec<Value> {
         Documents::with_limits(seed.as_slice(), LIMITS)

@@ -1,5 +1,5 @@
-//! A namespace of which only descriptions count: rounds read it, their patches of OLM's own kinds are made, all other writes
-//! go through and change nothing.
+//! Model of a namespace in which only descriptions count. Reconciles read it, and their patches of OLM's own
+//! kinds are applied. All other writes succeed without an effect.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 
 use crate::schema::Schemas;
 
-/// Rounds in which every ClusterServiceVersion must have got a status.
+/// Number of reconciles in which every ClusterServiceVersion must have got a status.
 const ROUNDS: usize = 8;
 
 /// Kind, namespace, name.
 type Key = (String, String, String);
 
-/// The namespace.
+/// The model of one namespace.
 pub struct Model {
     stores: Stores,
     objects: BTreeMap<Key, Value>,
@@ -66,7 +66,7 @@ fn texts(map: &Value) -> Value {
 }
 
 impl Model {
-    /// Puts an object in if the API server would take it.
+    /// Stores an object if the API server would accept it.
     pub fn put(&mut self, schemas: &Schemas, mut object: Value) {
         let (namespace, name) = (
             text(&object, "/metadata/namespace").to_owned(),
@@ -91,7 +91,7 @@ impl Model {
         }
     }
 
-    /// Feeds the stores. What the API server admits of OLM's kinds must be understood.
+    /// Feeds the stores. Every object of OLM's kinds that the API server admits must decode.
     fn feed(&self, (kind, ..): &Key, object: &Value) -> bool {
         let all = &self.stores;
         match kind.as_str() {
@@ -108,7 +108,7 @@ impl Model {
         true
     }
 
-    /// True when there is something to look at.
+    /// True when a ClusterServiceVersion exists.
     pub fn has_csv(&self) -> bool {
         self.objects.keys().any(|key| key.0 == "ClusterServiceVersion")
     }
@@ -119,7 +119,7 @@ impl Model {
             .collect()
     }
 
-    /// Rounds of all controllers; every ClusterServiceVersion must come out with a status.
+    /// Runs all controllers; every ClusterServiceVersion must get a status.
     pub fn run(&mut self, schemas: &Schemas) {
         for _ in 0..ROUNDS {
             for key in self.keys("OperatorGroup") {

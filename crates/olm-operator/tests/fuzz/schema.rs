@@ -1,5 +1,5 @@
-//! What the API server admits of OLM's kinds, as their CustomResourceDefinitions say: types, required fields, enums, formats,
-//! limits, and what is cut off.
+//! Admission rules of the API server for OLM's kinds, from their CustomResourceDefinitions: types, required
+//! fields, enums, formats, limits, and pruning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 pub struct Schemas(BTreeMap<String, Value>);
 
 impl Schemas {
-    /// Those of `manifests/crds`.
+    /// Loads the definitions of `manifests/crds`.
     pub fn load() -> Self {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/crds");
         let mut schemas = BTreeMap::new();
@@ -28,10 +28,10 @@ impl Schemas {
         Self(schemas)
     }
 
-    /// Cuts off what the schema does not know.
+    /// Prunes fields that the schema does not contain.
     ///
     /// # Errors
-    /// Where the object is not admitted, and why.
+    /// The reason why the object is not admitted.
     pub fn admit(&self, object: &mut Value) -> Result<(), String> {
         let kind = object["kind"].as_str().unwrap_or_default();
         let Some(schema) = self.0.get(kind) else {

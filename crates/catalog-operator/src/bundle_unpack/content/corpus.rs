@@ -1,4 +1,4 @@
-//! Every bundle of the corpus: read, checked and turned into steps.
+//! Reads and checks every bundle of the corpus, and turns it into steps.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ fn every_bundle_of_the_corpus_becomes_steps() {
             );
             *names.entry((&step.group, &step.kind, &step.name)).or_default() += 1;
         }
-        // Authors often bring the ServiceAccount that the permissions imply anyway.
+        // Many bundles contain the ServiceAccount that their permissions imply anyway.
         let twice = names
             .iter()
             .filter(|(_, count)| **count > 1)

@@ -1,4 +1,5 @@
-//! Who gets what is on disk: two catalogs, one of them with a secret, over a registry that wants credentials.
+//! Access to content on disk: two catalogs, one of them with a secret, and a registry that requires
+//! credentials.
 
 #[allow(dead_code, clippy::all, reason = "the helpers of another crate's tests")]
 #[path = "../../../../olm-oci/tests/support/mod.rs"]
@@ -19,7 +20,7 @@ use super::*;
 const CSV: &str =
     "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
 
-/// An API server that has one pull secret in each namespace, and a ServiceAccount `by-account` that names it.
+/// An API server with one pull secret in each namespace, and a ServiceAccount `by-account` that names it.
 fn client(secret: &Value) -> Client {
     let secret = secret.to_string();
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -66,14 +67,14 @@ fn image() -> ImageArchive {
 struct Rig {
     source: ImageBundleSource,
     registry: Server,
-    /// What the registry answers instead, if not 0.
+    /// Status code that the registry returns instead; 0 for none.
     refusing: Arc<AtomicU16>,
     pinned: String,
     _dir: tempfile::TempDir,
 }
 
 impl Rig {
-    /// Two catalogs in `ns`, one with a secret, and one with the secret in `other`.
+    /// Creates two catalogs in `ns`, one with a secret, and one with the secret in `other`.
     async fn new() -> Self {
         let image = image();
         let served = Server::registry_script("team/a", &image);
@@ -112,7 +113,8 @@ impl Rig {
         }
     }
 
-    /// `Ok`, or the class of the failure; and how many requests for blobs and for others the registry got.
+    /// Returns `Ok`, or the class of the failure, and the number of requests to the registry for blobs and
+    /// for others.
     async fn fetch(&self, namespace: &str, name: &str) -> (Result<(), UnpackClass>, usize, usize) {
         let before = self.registry.seen().len();
         let catalog = NamespacedName::new(namespace, name);
@@ -139,13 +141,13 @@ async fn private_content_on_disk_is_not_for_a_catalog_without_the_secret() {
     assert_eq!(rig.fetch("ns", "public").await.0, Err(UnpackClass::Unauthorized));
     assert_eq!(rig.fetch("ns", "gone").await.0, Err(UnpackClass::Unauthorized));
     assert_eq!(rig.fetch("ns", "private").await, (Ok(()), 0, 0));
-    // Another namespace pulls for itself, though it has the same password.
+    // Another namespace pulls for itself, although it has the same password.
     let (fetched, blobs, _) = rig.fetch("other", "private").await;
     assert_eq!(fetched, Ok(()));
     assert!(blobs > 0);
 }
 
-/// A catalog whose own secrets open the image, and one whose ServiceAccount's do.
+/// One catalog has access with its own secrets, and one with those of its ServiceAccount.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consent_lasts_while_the_registry_is_silent_and_not_when_it_refuses() {
     for name in ["private", "by-account"] {
@@ -155,7 +157,7 @@ async fn a_consent_lasts_while_the_registry_is_silent_and_not_when_it_refuses() 
         rig.source.consents.age(FRESH);
         answers(503);
         assert_eq!(rig.fetch("ns", name).await.0, Ok(()), "{name}");
-        // For others it never had consent.
+        // Others never had access.
         assert_eq!(
             rig.fetch("ns", "public").await.0,
             Err(UnpackClass::Unreachable),

@@ -1,4 +1,4 @@
-//! What a round of an unpack Job writes. Pure.
+//! Decides the writes of a reconcile of an unpack Job. No I/O.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,49 +26,51 @@ use crate::object;
 use crate::pruning::{binding_hash, content_hash, kept_hash};
 use crate::stores::unpacks::{JobSketch, Programs, RunSettings};
 
-/// Who applies the rights.
+/// Field manager of the rights.
 const MANAGER: &str = "catalog-operator/bundleunpack";
-/// How soon the ConfigMap is looked for that was just made: the others need its uid.
+/// Delay until a new ConfigMap is read, because the other objects need its uid.
 const SOON: Duration = Duration::from_millis(50);
-/// How long a Job goes on that nobody waits for: who waited may come again, as after a restart of this process.
+/// Time for which a Job without a subscriber keeps running. The subscriber may return, for example after a
+/// restart of this process.
 const UNWANTED: Duration = Duration::from_secs(600);
-/// Failed Jobs of one bundle that are kept.
+/// Number of failed Jobs of one bundle that are kept.
 const MAX_FAILED: usize = 5;
 
-/// How long until it is looked again whether a ConfigMap is gone that was deleted.
+/// Delay of the check whether a deleted ConfigMap has disappeared.
 const LEAVING: Duration = Duration::from_secs(5);
 
-/// What a round leaves for the next.
+/// State passed to the next reconcile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// Since when nobody has waited for the Job that goes on.
+    /// Time since the running Job has no subscriber.
     unwanted: Option<Timestamp>,
-    /// What the Job that goes on was last given. Where something else changes it on its way in, this does not happen again.
+    /// Settings last written to the running Job. If others change the write on its way in, it is not
+    /// repeated.
     adjusted: Option<RunSettings>,
-    /// Uid of the Job that was made last, as long as there is none that counts: where something else makes another of it on its way
-    /// in, more of them are no better.
+    /// Uid of the Job created last, as long as there is none that counts. If others change Jobs on their way
+    /// in, more of them do not help.
     made: Option<String>,
 }
 
-/// What `decide` concluded for `status`.
+/// Result of `decide` for `status`.
 #[derive(Default)]
 pub(crate) struct Verdict {
     memory: Memory,
-    /// Which of the round's actions makes a Job.
+    /// Index of the action that creates a Job.
     making: Option<usize>,
 }
 
-/// Decides what to make, or to remove.
+/// Decides the objects to create or remove.
 pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
     match (&observed.wish, &observed.source) {
         (None, _) => leftovers(observed, memory, now),
         (Some(wish), Some(source)) => wanted(observed, wish, source, memory),
-        // The catalog is gone, and what it owned goes by itself.
+        // The catalog was deleted, and garbage collection deletes its objects.
         (Some(_), None) => (Plan::default(), Verdict::default()),
     }
 }
 
-/// What is missing of what a wish needs.
+/// Returns the writes of the objects that a request lacks.
 fn wanted(
     observed: &Observed,
     wish: &JobWish,
@@ -92,7 +94,7 @@ fn wanted(
     if wish.discarded.is_some() && wish.discarded == found.metadata.uid {
         return without_memory(discard(key, &found.metadata));
     }
-    // Somebody else's is neither filled nor given rights for; the wish tells of it.
+    // A ConfigMap of others is neither filled nor given rights; the request reports it.
     let Some(uid) = found
         .metadata
         .uid
@@ -113,7 +115,7 @@ fn wanted(
     (plan, Verdict { making, ..verdict })
 }
 
-/// Makes room for a ConfigMap that a Job can fill.
+/// Deletes the ConfigMap, so that a Job can fill a new one.
 fn discard(key: &NamespacedName, metadata: &ObjectMeta) -> Plan {
     let is_leaving = metadata.deletion_timestamp.is_some();
     let target = Target::of::<ConfigMap>(&key.namespace, &key.name);
@@ -128,7 +130,7 @@ fn discard(key: &NamespacedName, metadata: &ObjectMeta) -> Plan {
     }
 }
 
-/// Account, Role and RoleBinding, as far as they are not there or not as they should be.
+/// Returns the writes of account, Role and RoleBinding, if they are missing or differ.
 fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
     let key = &observed.key;
     let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
@@ -168,7 +170,8 @@ fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
     actions
 }
 
-/// The Job, if there is none that counts, and failed ones of which there are too many. One that goes on is given what has changed.
+/// Returns the writes of the Job, if there is none that counts, and deletions of surplus failed ones. A
+/// running Job is updated if the settings changed.
 fn job(
     observed: &Observed,
     owner: &str,
@@ -193,7 +196,7 @@ fn job(
         return (adjust.into_iter().collect(), verdict);
     }
     let altered = altered(observed, wish, &memory);
-    // Who asks anew has another one made: what changes Jobs may do so no more.
+    // Only a new request creates another Job: the program that changed the last one may no longer do so.
     if altered.is_some() && memory.unwanted.is_none() {
         return (Vec::new(), Verdict { memory, making: None });
     }
@@ -202,7 +205,8 @@ fn job(
     actions.extend(altered.map(|job| deletion(job)));
     let making = Some(actions.len());
     actions.push(Action::create_or_keep(target, to_value(&new)));
-    // One that was replaced is not replaced again by what changes Jobs on their way in.
+    // A Job that was replaced once is not replaced again because of a program that changes Jobs on their way
+    // in.
     let memory = Memory {
         adjusted: memory.adjusted.filter(|adjusted| *adjusted == settings),
         ..Memory::default()
@@ -210,8 +214,8 @@ fn job(
     (actions, Verdict { memory, making })
 }
 
-/// The Job that was made last, where it is there and does not count. It is known by its uid: whoever may make Jobs can make some that
-/// look like it.
+/// Returns the Job created last, if it exists and does not count. It is identified by its uid, because users
+/// who can create Jobs can imitate it.
 fn altered<'a>(observed: &'a Observed, wish: &JobWish, memory: &Memory) -> Option<&'a Arc<JobSketch>> {
     let made = memory.made.as_deref()?;
     let mut jobs = observed.jobs.iter().filter(|job| !job.is_deleting());
@@ -223,8 +227,8 @@ fn deletion(job: &JobSketch) -> Action {
     Action::delete(Target::of::<Job>(job.namespace(), job.name()), job.uid())
 }
 
-/// Pull secrets are part of what no Job can change of itself, so that it makes room for another; a deadline is not, and who waits
-/// beside the one whose deadline has changed loses nothing by it.
+/// Pull secrets are immutable in a Job, so a change replaces it. A deadline is mutable, and other subscribers
+/// of the Job lose nothing by its change.
 fn adjust(found: &JobSketch, wanted: &RunSettings) -> Option<Action> {
     if is_over(found) {
         None
@@ -243,18 +247,19 @@ fn adjust(found: &JobSketch, wanted: &RunSettings) -> Option<Action> {
     }
 }
 
-/// The oldest failed Jobs beyond those that are kept.
+/// Returns the oldest failed Jobs beyond those that are kept.
 fn surplus(observed: &Observed) -> Vec<Action> {
     let is_ours = |job: &&Arc<JobSketch>| job.config_map.is_some() && is_failed(job);
     let mut failed: Vec<_> = observed.jobs.iter().filter(is_ours).collect();
     failed.sort_by_key(|job| job.created);
-    // One is about to be made.
+    // One more Job is about to be created.
     let surplus = (failed.len() + 1).saturating_sub(MAX_FAILED);
     let surplus = failed.into_iter().take(surplus);
     surplus.map(|job| deletion(job)).collect()
 }
 
-/// What nobody waits for goes when its Jobs are gone, or when one of them has no end.
+/// Removes objects without a subscriber once their Jobs are deleted, or when a Job is still running after
+/// [`UNWANTED`].
 fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
     let nothing = || (Plan::default(), Verdict::default());
     let Some(found) = &observed.config_map else {
@@ -272,7 +277,7 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
     }
     let goes_on = observed.jobs.iter().any(|job| !is_over(job));
     if !goes_on && !observed.jobs.is_empty() {
-        // They go by themselves, and that is told.
+        // They expire by themselves, and the watch reports it.
         return nothing();
     }
     if goes_on {
@@ -302,11 +307,11 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
     (plan, Verdict::default())
 }
 
-/// What the API server refuses is told on the catalog; who waits is told where to look.
+/// Reports refused writes on the catalog; subscribers get a reference to it.
 pub(crate) fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes) -> StatusUpdate<Memory> {
     let refused = outcomes.failures().map(|(_, failure)| failure);
     let Verdict { mut memory, making } = verdict;
-    // What could not be done is tried again.
+    // Failed writes are retried.
     memory.adjusted = memory.adjusted.filter(|_| outcomes.all_done());
     if let Some(Outcome::Done(made)) = making.map(|index| outcomes.get(index)) {
         memory.made = object::metadata_text(made, "uid").map(str::to_owned);
@@ -350,8 +355,8 @@ fn is_of(meta: &ObjectMeta, source: &CatalogSource) -> bool {
     owner_uids(meta).any(|owner| Some(owner) == uid)
 }
 
-/// As [`build_config_map`] makes them. Those of upstream have no such label: plans refer to them, and they stay as long as their
-/// catalog.
+/// True for a ConfigMap made by [`build_config_map`]. Upstream's have no such label: plans refer to them, and
+/// they remain as long as their catalog.
 fn is_made_here(meta: &ObjectMeta) -> bool {
     let labels = meta.labels.as_ref();
     let mut owners = meta.owner_references.iter().flatten();

@@ -1,4 +1,4 @@
-//! The objects of an unpack: ConfigMap, account, its rights, Job. Pure; all as upstream makes them.
+//! The objects of an unpack: ConfigMap, account, its rights, Job. No I/O; all as upstream creates them.
 
 use std::collections::BTreeMap;
 
@@ -22,30 +22,30 @@ use crate::catalog_source::pod::{
 };
 use crate::stores::unpacks::{EXTRACT, PULL};
 
-/// Variable that tells it the bundle's image.
+/// Variable with the bundle's image.
 const IMAGE_VARIABLE: &str = "CONTAINER_IMAGE";
-/// Tries of a Job after the first.
+/// Number of retries of a Job.
 const BACKOFF_LIMIT: i32 = 3;
-/// How long a Job stays when it is over.
+/// Time for which a finished Job is kept, in seconds.
 const KEPT_SECONDS: i32 = 300;
-/// How long a pod waits on a node that does not answer.
+/// Time that a pod stays on an unresponsive node, in seconds.
 const NODE_PATIENCE: i64 = 120;
-/// Length of what distinguishes the names of several Jobs of one bundle.
+/// Length of the suffix that distinguishes the Jobs of one bundle, in characters.
 const SUFFIX: usize = 5;
 
-/// What Jobs depend on besides the catalog and the bundle.
+/// Settings of Jobs besides the catalog and the bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JobSettings {
     /// Image with `opm`, which writes the ConfigMap.
     pub opm_image: String,
     /// Image with `/bin/cp` and `/bin/cpb`.
     pub util_image: String,
-    /// User of the pods; none leaves the images' own.
+    /// User of the pods; `None` keeps the images' own.
     pub user_id: Option<i64>,
 }
 
-/// The empty ConfigMap that takes the bundle. By its label, which upstream's have not, it is known for one that nothing else
-/// refers to.
+/// The empty ConfigMap for the bundle. Its label, which upstream's lack, shows that nothing else refers to
+/// it.
 pub(crate) fn build_config_map(key: &NamespacedName, source: &CatalogSource) -> ConfigMap {
     let mut metadata = metadata(key, owner_reference(source, Ownership::Plain));
     let labels = metadata.labels.get_or_insert_default();
@@ -64,7 +64,7 @@ pub(crate) fn build_account(key: &NamespacedName, uid: &str) -> ServiceAccount {
     }
 }
 
-/// The right to write the one ConfigMap.
+/// The right to write only this ConfigMap.
 pub(crate) fn build_role(key: &NamespacedName, uid: &str) -> Role {
     Role {
         metadata: metadata(key, config_map_reference(key, uid)),
@@ -78,7 +78,7 @@ pub(crate) fn build_role(key: &NamespacedName, uid: &str) -> Role {
     }
 }
 
-/// Gives that right to that account.
+/// Grants that right to that account.
 pub(crate) fn build_role_binding(key: &NamespacedName, uid: &str) -> RoleBinding {
     RoleBinding {
         metadata: metadata(key, config_map_reference(key, uid)),
@@ -96,7 +96,7 @@ pub(crate) fn build_role_binding(key: &NamespacedName, uid: &str) -> RoleBinding
     }
 }
 
-/// The Job, under the name of the key, or another where there were `others` already, by uid.
+/// The Job, with the name of the key, or another name if `others`, by uid, already exist.
 pub(crate) fn build_job(
     key: &NamespacedName,
     uid: &str,
@@ -112,7 +112,7 @@ pub(crate) fn build_job(
         (labels::BUNDLE_UNPACK_REF.to_owned(), key.name.clone()),
     ]);
     metadata.labels = Some(labels.clone());
-    // Kubernetes takes no part of a second.
+    // Kubernetes accepts only whole seconds.
     let seconds = i64::try_from(wish.deadline.as_secs()).unwrap_or(i64::MAX).max(1);
     Job {
         metadata,
@@ -134,7 +134,7 @@ pub(crate) fn build_job(
     }
 }
 
-/// The pod's spec.
+/// The spec of the pod.
 pub(crate) fn pod_spec(
     key: &NamespacedName,
     image: &str,

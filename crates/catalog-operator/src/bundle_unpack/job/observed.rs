@@ -1,4 +1,4 @@
-//! What a round of an unpack Job decides on.
+//! Input of a reconcile of an unpack Job.
 
 use std::sync::Arc;
 
@@ -12,24 +12,22 @@ use super::JobWish;
 use super::objects::JobSettings;
 use crate::stores::unpacks::JobSketch;
 
-/// Everything one decision reads.
+/// Input of one decision.
 pub(crate) struct Observed {
     /// Namespace and name of the ConfigMap.
     pub key: NamespacedName,
-    /// What somebody waits for.
+    /// The current request, if any.
     pub wish: Option<Arc<JobWish>>,
-    /// The catalog of the wish.
+    /// The catalog of the request.
     pub source: Option<Arc<CatalogSource>>,
-    /// The ConfigMap.
     pub config_map: Option<PartialObjectMeta<ConfigMap>>,
-    /// Those of its name that OLM made.
+    /// The account of its name that OLM created.
     pub account: Option<Arc<ServiceAccount>>,
-    /// With a hash for its rules.
+    /// The Role, with a hash of its rules.
     pub role: Option<Arc<Role>>,
-    /// With a hash for its subjects.
+    /// The RoleBinding, with a hash of its subjects.
     pub role_binding: Option<Arc<RoleBinding>>,
-    /// Jobs that bear its name as a label, whoever made them.
+    /// Jobs with its name as a label, by any creator.
     pub jobs: Vec<Arc<JobSketch>>,
-    /// What Jobs depend on.
     pub settings: JobSettings,
 }

@@ -1,6 +1,7 @@
-//! What stands where a bundle is to go. Pure.
+//! Checks an existing ConfigMap with the name for a bundle. No I/O.
 //!
-//! Whoever may write ConfigMaps may have put there what no Job can fill, and have no right to anything any more.
+//! Users who can write ConfigMaps may have created one that no Job can fill. They may have lost that right
+//! since.
 
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
@@ -9,19 +10,19 @@ use serde_json::Value;
 use super::result::is_of_source;
 use crate::object;
 
-/// What can be done with a ConfigMap that stands where a bundle is to go.
+/// Usability of an existing ConfigMap with the name for a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupant {
-    /// A Job can fill it, or one has.
+    /// A Job can fill it, or has filled it.
     Usable,
-    /// It is one of ours that no Job can fill: another takes its place.
+    /// It is ours, but no Job can fill it: it is replaced.
     Spoiled,
-    /// It is left alone: another name is taken.
+    /// It is kept, and another name is used.
     Foreign,
 }
 
-/// What can be done with `config_map`, the one of the catalog `source`. `is_vouched`: a Job has filled it; `is_filled_now`: one of ours
-/// goes on.
+/// Returns the usability of `config_map` for the catalog `source`. `is_vouched`: a Job has filled it;
+/// `is_filled_now`: one of ours is running.
 pub(crate) fn occupant(
     config_map: &Value,
     source: &CatalogSource,
@@ -40,7 +41,7 @@ pub(crate) fn occupant(
             Occupant::Usable
         };
     }
-    // Upstream's have no label of ours, and plans refer to what is in them. An empty one is as good as none.
+    // Upstream's have no label of ours, and plans refer to their content. An empty one is equivalent to none.
     let is_empty = ["data", "binaryData"].iter().all(|field| {
         let entries = config_map.get(*field).and_then(Value::as_object);
         entries.is_none_or(serde_json::Map::is_empty)
@@ -53,12 +54,12 @@ pub(crate) fn occupant(
     }
 }
 
-/// Whether it is on its way out.
+/// True when it is being deleted.
 pub(crate) fn is_leaving(config_map: &Value) -> bool {
     object::metadata_text(config_map, "deletionTimestamp").is_some()
 }
 
-/// Whether it bears the label that ours have.
+/// True when it has the label of our ConfigMaps.
 fn is_ours(config_map: &Value) -> bool {
     let metadata = &config_map["metadata"];
     let label = &metadata["labels"][labels::BUNDLE_UNPACK_REF];
@@ -93,7 +94,8 @@ mod tests {
         let full = || json!({"binaryData": {"a": "b"}});
         let locked = || json!({"immutable": true});
         use Occupant::{Foreign, Spoiled, Usable};
-        // By label: empty, full, and immutable ones, without Job, with one that goes on, and with one that vouches for it.
+        // By label: empty, full, and immutable ones, without Job, with a running one, and with one that
+        // vouches for it.
         let rows = [
             (true, json!({}), [Usable, Usable, Usable]),
             (true, full(), [Usable, Usable, Usable]),

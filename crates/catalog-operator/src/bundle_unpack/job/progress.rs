@@ -1,4 +1,4 @@
-//! How far the Job of a wish is. Pure.
+//! Progress of the Job of a request. No I/O.
 
 use std::sync::Arc;
 
@@ -8,59 +8,60 @@ use super::super::error::UnpackClass;
 use super::JobWish;
 use crate::stores::unpacks::{Ending, JobSketch, LastWords, PodSketch, Programs};
 
-/// Upstream's word for a Job that is not over.
+/// Upstream's text for an unfinished Job.
 pub(crate) const INCOMPLETE: &str = "unpack job not completed";
-/// Pods of a Job of which is told.
+/// Maximum number of pods of a Job in a message.
 const MAX_PODS: usize = 4;
 
-/// What has become of a wish.
+/// Progress of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Progress {
-    /// There is no Job yet, or none any more.
+    /// The Job does not exist.
     NoJob,
-    /// There is one, and it has made no pod.
+    /// The Job exists, but has no pod.
     NoPod,
-    /// It goes on.
+    /// The Job is running.
     Pending {
-        /// What helps if that takes long.
+        /// Class of the failure if it takes long.
         class: UnpackClass,
-        /// What keeps it.
+        /// Cause of the delay.
         trouble: Trouble,
-        /// Why that takes long, if it is known.
+        /// Reason for the delay, if known.
         message: String,
     },
-    /// It has succeeded.
+    /// The Job has succeeded.
     Complete(Arc<JobSketch>),
-    /// It has failed.
+    /// The Job has failed.
     Failed {
-        /// What kind of failure.
+        /// Class of the failure.
         class: UnpackClass,
-        /// What the Job and its containers say.
+        /// Messages of the Job and its containers.
         message: String,
-        /// Whether a container has said anything.
+        /// True when a container has left a message.
         is_explained: bool,
     },
 }
 
-/// What keeps a Job that goes on, as far as texts of it come in turns.
+/// Cause of a running Job's delay, if its messages alternate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// A node cannot pull an image, and tells of its tries and of its pauses.
+    /// A node cannot pull an image, and its messages alternate between attempts and back-off.
     Pulling,
-    /// No node takes a pod, and the scheduler counts the nodes, of which there are others in each moment.
+    /// No node accepts a pod, and the scheduler's message counts the nodes, which changes constantly.
     Scheduling,
-    /// Something else, or nothing.
+    /// Another cause, or none.
     Other,
 }
 
 impl Trouble {
-    /// Whether another text of it, after that of `before`, is no news.
+    /// True when another message after that of `before` is no new information.
     pub(crate) fn is_same(self, before: Self) -> bool {
         self == before && self != Self::Other
     }
 }
 
-/// How far the wish is, given the Jobs of its key and their pods. `runs` is what a Job of ours runs.
+/// Returns the progress of the request, from the Jobs of its key and their pods. `runs` are the programs of
+/// our Jobs.
 pub(crate) fn progress(
     wish: &JobWish,
     runs: &Programs,
@@ -79,7 +80,7 @@ pub(crate) fn progress(
     }
 }
 
-/// The Job that counts: one that has not failed before one that has, the newest of several.
+/// Returns the Job that counts: one that has not failed is preferred, and then the newest.
 pub(crate) fn current<'a>(
     wish: &JobWish,
     runs: &Programs,
@@ -93,27 +94,27 @@ pub(crate) fn current<'a>(
         .max_by_key(|job| (!is_failed(job), job.created, uid(job)))
 }
 
-/// Whether we would have made the Job so: one of the ConfigMap that runs what ours run.
+/// True when we would have created the Job like this: for the ConfigMap, with the programs of ours.
 pub(crate) fn is_ours(runs: &Programs, job: &JobSketch) -> bool {
     job.config_map.is_some() && job.programs == *runs
 }
 
-/// Uid of a Job.
+/// Returns the uid of a Job.
 pub(crate) fn uid(job: &JobSketch) -> String {
     job.uid().unwrap_or_default()
 }
 
-/// Whether a Job is over, one way or the other.
+/// True when a Job has succeeded or failed.
 pub(crate) fn is_over(job: &JobSketch) -> bool {
     job.ending.is_some()
 }
 
-/// Whether a Job has failed.
+/// True when a Job has failed.
 pub(crate) fn is_failed(job: &JobSketch) -> bool {
     job.ending.as_ref().is_some_and(|ending| ending.is_failed)
 }
 
-/// The pods that a Job made.
+/// Returns the pods that a Job created.
 pub(crate) fn pods_of<'a>(job: &JobSketch, pods: &'a [Arc<PodSketch>]) -> Vec<&'a Arc<PodSketch>> {
     let uid = uid(job);
     let is_of = |pod: &&Arc<PodSketch>| pod.job.as_deref() == Some(uid.as_str());
@@ -131,7 +132,7 @@ fn failed(job: &JobSketch, ending: &Ending, pods: &[&Arc<PodSketch>]) -> Progres
     if let Some(last) = last {
         let (container, said) = (&last.container, &last.said);
         message = format!("{message}; its container {container} ended with: {said}");
-        // What `opm` says of a bundle that does not fit.
+        // Message of `opm` about a bundle that is too large.
         if last.is_too_large {
             class = UnpackClass::TooLarge;
             message = format!(
@@ -183,7 +184,7 @@ fn unschedulable(pods: &[&Arc<PodSketch>]) -> Option<String> {
     })
 }
 
-/// Containers that do not start, as upstream tells of them.
+/// Describes containers that do not start, with upstream's text.
 fn waiting(pods: &[&Arc<PodSketch>]) -> Option<String> {
     let texts = pods.iter().flat_map(|pod| {
         pod.waiting.iter().map(|container| {

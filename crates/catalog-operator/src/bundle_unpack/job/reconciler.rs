@@ -1,4 +1,4 @@
-//! The reconciler of unpack Jobs: which reads a round makes, and in what order.
+//! The reconciler of unpack Jobs: the reads of a reconcile and their order.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -29,7 +29,7 @@ pub(crate) struct UnpackJobReconciler {
 }
 
 impl UnpackJobReconciler {
-    /// Makes what `jobs` wants.
+    /// Creates the reconciler for the requests in `jobs`.
     pub(crate) fn new(
         client: Client,
         jobs: UnpackJobs,
@@ -66,12 +66,13 @@ impl Reconciler for UnpackJobReconciler {
         let wish = self.jobs.wish(key);
         let jobs = self.jobs.jobs_of(key);
         let account = self.accounts.get_key(key);
-        // Whoever may make Jobs may make any number that bear the label.
+        // Users who can create Jobs can create any number with the label.
         let has_jobs = jobs.iter().any(|job| job.config_map.is_some());
         if wish.is_none() && !has_jobs && account.is_none() {
             return Ok(None);
         }
-        // Live: a store of all ConfigMaps that OLM made would hold the bundles' own, and these come and go within minutes.
+        // A live read: a store of all ConfigMaps with OLM's label would contain the bundles' own, which are
+        // created and deleted within minutes.
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.namespace);
         let what = format!("ConfigMap {key}");
         let config_map = deadline(&what, api.get_metadata_opt(&key.name)).await?;

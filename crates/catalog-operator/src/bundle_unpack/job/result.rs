@@ -1,4 +1,4 @@
-//! Whose bundle is in a ConfigMap, and whether that can be believed. Pure.
+//! Decides whether the bundle in a ConfigMap belongs to a catalog and can be trusted. No I/O.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,29 +16,31 @@ use super::progress::pods_of;
 use crate::object;
 use crate::stores::unpacks::{JobSketch, PodSketch, Programs, Proof};
 
-/// What vouches for the content of a ConfigMap.
+/// Evidence for the content of a ConfigMap.
 pub(crate) struct Evidence<'a> {
-    /// The key of the wish.
+    /// The key of the request.
     pub key: &'a NamespacedName,
-    /// The catalog that the ConfigMap must be of.
+    /// The catalog that the ConfigMap must belong to.
     pub source: &'a CatalogSource,
-    /// What a pod of ours runs.
+    /// The programs of our pods.
     pub runs: &'a Programs,
     /// The Job, which has succeeded.
     pub job: &'a JobSketch,
-    /// Pods that name the key.
+    /// Pods labelled with the key.
     pub pods: &'a [Arc<PodSketch>],
-    /// Hash of what is in the ConfigMap, once it is asked for: it has a MiB, and any number of Jobs may have succeeded.
+    /// Hash of the ConfigMap's content, computed when needed: it has a MiB, and any number of Jobs may have
+    /// succeeded.
     pub hash: &'a OnceLock<String>,
 }
 
 impl Evidence<'_> {
-    /// Whether a pod of the Job has said what it wrote; there may be no such pod (any more).
+    /// True when a pod of the Job has reported what it wrote; such a pod may not exist (any more).
     pub(crate) fn has_proof(&self) -> bool {
         self.proofs().next().is_some()
     }
 
-    /// What pods of the Job said. A Job may have made several, of which any may have been the last to write.
+    /// Returns the reports of the Job's pods. A Job may have created several, and any may have been the last
+    /// writer.
     fn proofs(&self) -> impl Iterator<Item = &Proof> {
         let ours = pods_of(self.job, self.pods).into_iter();
         ours.filter(|pod| pod.programs == *self.runs)
@@ -46,10 +48,10 @@ impl Evidence<'_> {
     }
 }
 
-/// The image whose bundle a ConfigMap holds, by digest.
+/// Returns the image of the bundle in a ConfigMap, by digest.
 ///
 /// # Errors
-/// The ConfigMap is not what the Job left there for this catalog.
+/// The ConfigMap is not the Job's result for this catalog.
 pub(crate) fn vouched_image(
     config_map: &Value,
     wish: &JobWish,
@@ -85,20 +87,19 @@ pub(crate) fn vouched_image(
     pinned(&wish.image, proof.image_id.as_deref())
 }
 
-/// A bundle as a Job left it, which can be believed.
+/// A trusted bundle of a Job.
 #[derive(Debug)]
 pub(crate) struct VouchedBundle {
     /// The image, by digest.
     pub image: String,
-    /// The ConfigMap.
     pub config_map: Value,
 }
 
 impl VouchedBundle {
-    /// The bundle; long work if it is large.
+    /// Decodes the bundle; slow if it is large.
     ///
     /// # Errors
-    /// It is none.
+    /// It is no bundle.
     pub(crate) fn read(self) -> Result<UnpackedBundle, UnpackError> {
         let image = self.image;
         match decode(&self.config_map) {
@@ -111,7 +112,7 @@ impl VouchedBundle {
     }
 }
 
-/// Whether a ConfigMap is owned by this very CatalogSource.
+/// True when a ConfigMap is owned by exactly this CatalogSource, by uid.
 pub(crate) fn is_of_source(config_map: &Value, source: &CatalogSource) -> bool {
     let owners = config_map
         .pointer("/metadata/ownerReferences")
@@ -124,7 +125,7 @@ pub(crate) fn is_of_source(config_map: &Value, source: &CatalogSource) -> bool {
             .any(|owner| owner["kind"] == "CatalogSource" && owner["uid"].as_str() == uid)
 }
 
-/// The image by digest: a plan installs what was approved, whatever is behind the tag by then.
+/// Returns the image by digest: a plan installs the approved content, even if the tag moves.
 fn pinned(image: &str, image_id: Option<&str>) -> Result<String, UnpackError> {
     let malformed = |error: &dyn std::fmt::Display| UnpackError::new(UnpackClass::Malformed, error);
     let reference: Reference = image.parse().map_err(|error| malformed(&error))?;

@@ -1,4 +1,4 @@
-//! The objects against those that upstream left in a real cluster, and what is believed of what comes of them.
+//! Compares the objects with those that upstream left in a real cluster, and tests which results are trusted.
 
 mod decisions;
 mod progress;
@@ -49,7 +49,7 @@ fn wish(image: &str, seconds: u64) -> JobWish {
     }
 }
 
-/// Everything that ours says stands in the other; what the API server added there is its own.
+/// Asserts that `recorded` contains all of `ours`; additions of the API server are ignored.
 fn assert_within(ours: &Value, recorded: &Value, path: &str) {
     match (ours, recorded) {
         (Value::Object(ours), Value::Object(recorded)) => {
@@ -138,7 +138,7 @@ fn secrets_deadline_tag_and_name_follow_what_is_asked_for() {
     assert!(pinned["spec"].get("activeDeadlineSeconds").is_none());
     let containers = &pinned["spec"]["template"]["spec"]["initContainers"];
     assert_eq!(containers[1]["imagePullPolicy"], "IfNotPresent");
-    // A later Job of the same bundle: upstream's 58 letters and five of its own.
+    // A later Job of the same bundle: 58 characters of upstream's name and five of its own.
     let name = pinned["metadata"]["name"].as_str().unwrap();
     assert_eq!((name.len(), &name[..58]), (63, &key.name[..58]));
     assert_ne!(name, key.name);
@@ -161,7 +161,7 @@ const CSV: &str =
     "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
 const IMAGE_ID: &str = "r/b@sha256:2222222222222222222222222222222222222222222222222222222222222222";
 
-/// What a Job that succeeded left, as it is found.
+/// Objects left by a successful Job.
 struct Left {
     image: &'static str,
     config_map: Value,
@@ -192,7 +192,7 @@ impl Left {
         }
     }
 
-    /// The image of what is read, or why nothing is.
+    /// Returns the image of the bundle, or the reason why it is not trusted.
     fn read(&self) -> Result<String, String> {
         let (key, source, settings) = (key(self.image), source(&json!([])), settings());
         let job = job_sketch(&self.job);
@@ -253,7 +253,7 @@ fn what_a_job_left_is_read_and_the_tag_pinned() {
     );
 }
 
-/// Whoever may write the one and not the other changes nothing.
+/// A user who can write only one of the objects changes nothing.
 #[test]
 fn what_cannot_be_proved_is_not_believed() {
     type Change = fn(&mut Left);
@@ -280,7 +280,7 @@ fn what_cannot_be_proved_is_not_believed() {
             left.config_map["data"]["role.yaml"] = json!("kind: ClusterRole");
         }),
         ("holds the content of another image", |left| {
-            // The pod tells the truth of another bundle.
+            // The pod reports the hash of another bundle correctly.
             left.config_map["metadata"]["annotations"]["olm.sourceImage"] = json!("r/other:v1");
             let proof = format!("{PROOF}{}", content_hash(&left.config_map));
             left.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = json!(proof);
@@ -294,7 +294,7 @@ fn what_cannot_be_proved_is_not_believed() {
     }
 }
 
-/// A node was lost, the tag has moved, and another pod of the Job wrote something else.
+/// A node was lost, the tag has moved, and another pod of the Job wrote other content.
 #[test]
 fn of_two_pods_the_one_that_wrote_last_counts() {
     let left = Left::of("r/b:v1");

@@ -1,4 +1,4 @@
-//! Changed object → keys of unpack Jobs to look at. Pure.
+//! Maps changed objects to keys of unpack Jobs. No I/O.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use olm_runtime::store::{Change, Projected, Projection};
 use super::is_name;
 use crate::stores::unpacks::{OfUnpack, unpack_of};
 
-/// The key that a Job or a pod names by its label.
+/// Returns the key in the label of a Job or a pod.
 pub(crate) fn named_by_label<P: OfUnpack + Projection>(
     change: &Change<Projected<P>>,
 ) -> BTreeSet<NamespacedName> {
@@ -17,7 +17,7 @@ pub(crate) fn named_by_label<P: OfUnpack + Projection>(
     keys.collect()
 }
 
-/// The key whose account, Role or RoleBinding this is: it has the name of the ConfigMap that owns it.
+/// Returns the key of an account, Role or RoleBinding: it has the name of the ConfigMap that owns it.
 pub(crate) fn named_as_owner<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
     let keys = change.versions().filter_map(|object| {
         let meta = object.meta();

@@ -1,4 +1,4 @@
-//! Waiting for a Job: for its turn, for its end, and for what it left.
+//! Waits for a Job: for its turn, for its end, and for its result.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -17,30 +17,32 @@ use super::wishes::{UnpackJobs, Waiting};
 use super::{JOBS_OF_A_CATALOG_NAMESPACE, JOBS_OF_A_NAMESPACE, JobWish};
 use crate::fair_permits::{FairPermits, Permit, Ticket};
 
-/// How often it is looked whether somebody still waits, whatever changes.
+/// Interval of the checks for subscribers, independent of changes.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// How long there may be no Job, or no pod of it, before that is told, and no Job before it is a failure.
+/// Time without a Job, or without a pod of it, before that is reported; and time without a Job before it is a
+/// failure.
 const NONE_TOLD: Duration = Duration::from_secs(10);
 const NO_JOB_FOR: Duration = Duration::from_secs(120);
-/// How long the word of a Job's pod may come after that of the Job, which another watch brings.
+/// Time in which the report of a Job's pod may arrive after the Job's end, because it comes from another
+/// watch.
 const PROOF_WITHIN: Duration = Duration::from_secs(10);
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
-/// How soon it is looked for.
+/// Interval of the checks for it.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Who waits for a bundle.
+/// Subscribers of a bundle.
 pub(crate) trait Waiters: Send + Sync {
-    /// Tells why there is none yet, and says whether anybody still waits.
+    /// Reports the reason of the delay; returns false when there are no subscribers any more.
     fn pending(&self, trouble: UnpackError) -> bool;
 
-    /// The longest of their deadlines; zero for none.
+    /// Returns the longest of their deadlines; zero for none.
     fn deadline(&self) -> Duration;
 
-    /// A place in the lines of all their namespaces; who comes later joins it.
+    /// Returns a slot in the queues of all their namespaces; later subscribers join it.
     fn ticket(&self, permits: &FairPermits) -> Ticket;
 }
 
-/// Since when something is so.
+/// Start times of states.
 #[derive(Default)]
 struct Since {
     no_job: Option<Instant>,
@@ -49,7 +51,8 @@ struct Since {
 }
 
 impl UnpackJobs {
-    /// The bundle, once a Job has unpacked it. `refused` is why this process could not have it. None when nobody waits for it any more.
+    /// Returns the bundle, once a Job has unpacked it. `refused` is the error of this process. `None` when
+    /// there are no subscribers any more.
     pub(crate) async fn unpack<W: Waiters>(
         &self,
         wish: JobWish,
@@ -99,12 +102,12 @@ impl UnpackJobs {
                 _ => NONE_TOLD,
             };
             let changed = waiting.registered.changed.notified();
-            // Nothing depends on which of them it was.
+            // The loop continues after a change and after a timeout.
             let _ = tokio::time::timeout(next, changed).await;
         }
     }
 
-    /// Waits until another Job may go on. None when nobody waits for it any more.
+    /// Waits until another Job may run. `None` when there are no subscribers any more.
     async fn turn<W: Waiters>(
         &self,
         of_catalog: &str,
@@ -137,7 +140,7 @@ impl UnpackJobs {
         let (key, wish) = (&waiting.key, &waiting.registered.wish);
         let failed = |class, cause: String| Err(UnpackError::new(class, cause));
         let Some(source) = self.sources().get_key(&wish.catalog) else {
-            // Upstream's words.
+            // Upstream's text.
             let cause = format!("referenced catalogsource not found: {}", wish.catalog);
             return failed(UnpackClass::NotFound, cause);
         };
@@ -204,7 +207,7 @@ impl UnpackJobs {
         }
     }
 
-    /// A Job in the place of ours, made since we wait.
+    /// Returns a Job that replaced ours, created since the wait began.
     fn altered_job(&self, waiting: &Waiting) -> Option<NamespacedName> {
         let passed_over = &waiting.registered.wish.passed_over;
         let jobs = self.jobs_of(&waiting.key).into_iter();
@@ -212,7 +215,7 @@ impl UnpackJobs {
         others.next().map(|job| job.key())
     }
 
-    /// What to tell where there has been no Job for so long.
+    /// Returns the message after this time without a Job.
     async fn without_job(&self, waiting: &Waiting, elapsed: Duration) -> Result<Look, UnpackError> {
         if elapsed < NONE_TOLD {
             let text = "unpack job not yet started".to_owned();
@@ -250,11 +253,11 @@ fn other(class: UnpackClass, text: String) -> Look {
     Look::Pending(class, Trouble::Other, text)
 }
 
-/// What a look showed.
+/// Result of one check.
 enum Look {
     Done(Box<VouchedBundle>),
-    /// Why there is nothing yet.
+    /// Reason why there is no result yet.
     Pending(UnpackClass, Trouble, String),
-    /// The Job is over, and what became of it will be known at once.
+    /// The Job has ended, and its result will be known in a moment.
     Soon,
 }

@@ -1,4 +1,4 @@
-//! Who waits for which Job, and where what it brings is to go.
+//! Requests for Jobs, and the ConfigMaps for their results.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,16 +29,15 @@ use crate::fair_permits::FairPermits;
 use crate::object;
 use crate::stores::unpacks::{JobSketch, Programs, UnpackStores};
 
-/// The stores that tell of Jobs.
+/// The stores with Jobs and catalogs.
 #[derive(Clone)]
 pub(crate) struct JobStores {
-    /// Catalogs.
     pub sources: Store<CatalogSource>,
     /// Jobs and their pods.
     pub unpacks: UnpackStores,
 }
 
-/// Unpacks by Jobs; a clone is another handle to the same.
+/// Unpacks by Jobs; clones share the state.
 #[derive(Clone)]
 pub(crate) struct UnpackJobs {
     pub(super) shared: Arc<Shared>,
@@ -48,11 +47,11 @@ pub(super) struct Shared {
     client: Client,
     pub(super) stores: JobStores,
     settings: JobSettings,
-    /// Whether nothing is pulled in this process.
+    /// True when no image is pulled in this process.
     only: bool,
-    /// In the names of those who wait: what one of them waits for is no other's burden.
+    /// Permits by subscriber namespace, so that no namespace waits for another's requests.
     pub(super) turns: FairPermits,
-    /// In the names of the namespaces in which the Jobs are.
+    /// Permits by the namespace of the Jobs.
     pub(super) places: FairPermits,
     wake: Box<dyn Fn(&NamespacedName) + Send + Sync>,
     wishes: Mutex<BTreeMap<NamespacedName, Registered>>,
@@ -64,17 +63,17 @@ pub(super) struct Registered {
     pub(super) changed: Arc<Notify>,
 }
 
-/// Where a bundle is to go.
+/// ConfigMap for a bundle.
 struct Place {
     key: NamespacedName,
-    /// The ConfigMap that stands there.
+    /// The existing ConfigMap.
     found: Option<Value>,
-    /// Jobs, by uid, that have left it as it is, so that it would be believed.
+    /// Uids of Jobs that produced its current content, so that it is trusted.
     vouched: BTreeSet<String>,
     occupant: Occupant,
 }
 
-/// A wish that ends when this is dropped.
+/// A request that ends when this is dropped.
 pub(super) struct Waiting {
     jobs: UnpackJobs,
     pub(super) key: NamespacedName,
@@ -82,7 +81,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Says how long the Job may take from now on.
+    /// Sets the deadline of the Job.
     pub(super) fn set_deadline(&mut self, deadline: Duration) {
         if self.registered.wish.deadline == deadline {
             return;
@@ -100,7 +99,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.jobs.lock().remove(&self.key);
-        // What is left behind is looked at.
+        // Triggers the cleanup of its objects.
         (self.jobs.shared.wake)(&self.key);
     }
 }
@@ -112,7 +111,8 @@ impl fmt::Debug for UnpackJobs {
 }
 
 impl UnpackJobs {
-    /// Unpacks whose keys `wake` brings to the reconciler. With `only` every bundle is unpacked so.
+    /// Creates the unpacks; `wake` triggers the reconciler of a key. With `only` every bundle is unpacked by
+    /// a Job.
     pub(crate) fn new(
         client: Client,
         stores: JobStores,
@@ -134,40 +134,38 @@ impl UnpackJobs {
         }
     }
 
-    /// Whether nothing is pulled in this process.
+    /// True when no image is pulled in this process.
     pub(crate) fn is_only_way(&self) -> bool {
         self.shared.only
     }
 
-    /// The catalogs.
     pub(crate) fn sources(&self) -> &Store<CatalogSource> {
         &self.shared.stores.sources
     }
 
-    /// What Jobs depend on.
     pub(crate) fn settings(&self) -> &JobSettings {
         &self.shared.settings
     }
 
-    /// What somebody waits for under a key.
+    /// Returns the request of a key.
     pub(crate) fn wish(&self, key: &NamespacedName) -> Option<Arc<JobWish>> {
         let wishes = self.lock();
         wishes.get(key).map(|registered| Arc::clone(&registered.wish))
     }
 
-    /// Jobs that bear a key's name as their label.
+    /// Returns Jobs labelled with a key's name.
     pub(crate) fn jobs_of(&self, key: &NamespacedName) -> Vec<Arc<JobSketch>> {
         self.shared.stores.unpacks.jobs_of(key)
     }
 
-    /// Something of a key has changed: who waits looks again.
+    /// Wakes the subscribers of a key after a change.
     pub(crate) fn changed(&self, key: &NamespacedName) {
         if let Some(registered) = self.lock().get(key) {
             registered.changed.notify_one();
         }
     }
 
-    /// A catalog has changed: its Jobs may have to be given something else.
+    /// Triggers all requests of a changed catalog, because their Jobs may need other settings.
     pub(crate) fn catalog_changed(&self, catalog: &NamespacedName) {
         let mut keys = Vec::new();
         for (key, registered) in &*self.lock() {
@@ -179,20 +177,20 @@ impl UnpackJobs {
         keys.iter().for_each(|key| (self.shared.wake)(key));
     }
 
-    /// What pods of a key's Jobs run.
+    /// Returns the programs in pods of a key's Jobs.
     pub(super) fn programs(&self, key: &NamespacedName, wish: &JobWish, source: &CatalogSource) -> Programs {
         Programs::of(&pod_spec(key, &wish.image, source, self.settings()))
     }
 
     pub(super) async fn register(&self, mut wish: JobWish) -> Result<Waiting, UnpackError> {
-        // What is no image is no name for a pod's, either.
+        // An invalid image reference is invalid for a pod, too.
         let parsed = wish.image.parse::<Reference>();
         let image = parsed.map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
         let source = self.sources().get_key(&wish.catalog);
         let place = self.place(&wish, source.as_deref()).await?;
         let is_fixed = image.digest().is_some();
         let is_passed_over = |job: &JobSketch| {
-            // Behind a tag there may be something else by now.
+            // The tag may have moved.
             let counts = is_fixed && place.vouched.contains(&uid(job));
             is_failed(job) || (is_over(job) && !counts)
         };
@@ -215,7 +213,7 @@ impl UnpackJobs {
             Entry::Vacant(place) => {
                 place.insert(registered.clone());
             }
-            // A catalog that calls one image by two names: one after the other.
+            // A catalog that uses two names for one image: the requests run one after the other.
             Entry::Occupied(_) => {
                 let cause = format!("ConfigMap {key} is being filled for another request");
                 return Err(UnpackError::new(UnpackClass::Unreachable, cause));
@@ -229,8 +227,9 @@ impl UnpackJobs {
         })
     }
 
-    /// The place of the image, unless another catalog of the namespace or somebody else has it. Of the other name everybody can know
-    /// that it is for this catalog alone, and what stands there in the way has no right to.
+    /// Returns the ConfigMap for the image, unless another catalog of the namespace or another owner uses its
+    /// name. The fallback name is for this catalog alone, so an object that blocks it has no right to the
+    /// name.
     async fn place(&self, wish: &JobWish, source: Option<&CatalogSource>) -> Result<Place, UnpackError> {
         let usual = NamespacedName::new(&*wish.catalog.namespace, name_of_image(&wish.image));
         let is_anothers = self
@@ -247,8 +246,8 @@ impl UnpackJobs {
         Ok(self.look_at(own, wish, source, found))
     }
 
-    /// What stands in a place, `found`, and which Jobs it is from. Whoever may make Jobs and pods may make many, so that each is looked at
-    /// once.
+    /// Returns the usability of an existing ConfigMap `found`, and the Jobs it is from. Users may create many
+    /// Jobs and pods, so each is visited once.
     fn look_at(
         &self,
         key: NamespacedName,
@@ -290,7 +289,7 @@ impl UnpackJobs {
         }
     }
 
-    /// The ConfigMap, live: it is read once or twice in its life.
+    /// Reads the ConfigMap live, because it is only read once or twice.
     pub(super) async fn read(&self, key: &NamespacedName) -> Result<Option<Value>, UnpackError> {
         let unreadable = |error: ObserveError| UnpackError::new(UnpackClass::Unreachable, error);
         let api: Api<ConfigMap> = Api::namespaced(self.shared.client.clone(), &key.namespace);
@@ -303,7 +302,7 @@ impl UnpackJobs {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Registered>> {
-        // Every critical section leaves the map consistent, so a panic elsewhere cannot spoil it.
+        // Every critical section keeps the map consistent, so a panic elsewhere cannot corrupt it.
         self.shared.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,9 @@
-//! How much memory bundles may take, and which of them leave it.
+//! Memory limits of bundles, and their eviction.
 //!
-//! A bundle is needed as long as somebody was told of it and has not come for it, or has read it in the same round in which it
-//! asked for another one that it still waits for: a round needs all of its bundles at once, and one that goes while the next
-//! one comes would be fetched again and again. All others are kept because they may be asked for soon, and leave when there is
-//! no room.
+//! A bundle is needed in two cases. A notified subscriber has not read it yet. Or a subscriber has read it in
+//! a reconcile that also requested another one, which is still missing. A reconcile needs all of its bundles
+//! at once, and evicting one while the next one is fetched would never end. All other bundles are kept for
+//! later requests, and evicted when memory is short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use super::super::error::{UnpackClass, UnpackError};
 use super::super::packed::PackedBundle;
 use super::{Entry, EntryState, Key, Waiter};
 
-/// How long a bundle that nobody needs stays in memory; the cache on disk keeps it longer.
+/// Time for which an unneeded bundle stays in memory; the cache on disk keeps it longer.
 pub(crate) const KEEP_READY: Duration = Duration::from_secs(15);
-/// How long a bundle waits for those who were told of it: rounds may be held back for a minute.
+/// Time for which a bundle is kept for notified subscribers, because reconciles may be delayed by a minute.
 pub(crate) const PROMISE: Duration = Duration::from_secs(300);
-/// Requests that are not further apart are of one round.
+/// Maximum time between requests of the same reconcile.
 const ROUND: Duration = Duration::from_secs(2);
-/// Bytes of all bundles in memory above which those leave it that nobody needs.
+/// Limit of all bundles in memory, in bytes, above which unneeded ones are evicted.
 pub(crate) const READY_BYTES: usize = 16 << 20;
-/// Bytes of the bundles that are needed, above which a namespace gets no more than its part of them.
+/// Limit of all needed bundles, in bytes, above which a namespace only gets its share.
 pub(crate) const NEEDED_BYTES: usize = 128 << 20;
 
-/// One content, under whatever names it is known.
+/// One content, under any number of names.
 pub(super) struct MemoryUse {
     bytes: usize,
     last_used: Instant,
-    /// Who asked for it last.
+    /// Namespace of the last request.
     namespace: String,
     is_needed: bool,
 }
 
-/// The contents in memory, by their address.
+/// Returns the contents in memory, by their address.
 pub(super) fn memory_use(entries: &BTreeMap<Key, Entry>, now: Instant) -> BTreeMap<usize, MemoryUse> {
     let waiting = waiting(entries, now);
     let mut all: BTreeMap<usize, MemoryUse> = BTreeMap::new();
@@ -63,7 +63,8 @@ fn address(bundle: &Arc<PackedBundle>) -> usize {
     Arc::as_ptr(bundle).addr()
 }
 
-/// Those whose round cannot go on yet, and when they last asked for what they wait for.
+/// Returns the subscribers whose reconcile cannot continue yet, with the time of their last request for a
+/// missing bundle.
 pub(super) fn waiting(entries: &BTreeMap<Key, Entry>, now: Instant) -> BTreeMap<Waiter, Instant> {
     let mut waiting: BTreeMap<Waiter, Instant> = BTreeMap::new();
     for entry in entries.values() {
@@ -80,14 +81,14 @@ pub(super) fn waiting(entries: &BTreeMap<Key, Entry>, now: Instant) -> BTreeMap<
     waiting
 }
 
-/// Those who were told of a bundle and may still come, and when they asked for it.
+/// Returns the notified subscribers of a bundle that may still read it, with the time of their request.
 fn promised(entry: &Entry, now: Instant) -> impl Iterator<Item = (&Waiter, Instant)> {
     let told = entry.told.iter();
     told.filter(move |(_, told)| now.saturating_duration_since(told.at) < PROMISE)
         .map(|(waiter, told)| (waiter, told.asked))
 }
 
-/// Whether a bundle that is there is needed, given all that wait for one.
+/// True when an available bundle is needed, given all waiting subscribers.
 pub(super) fn is_needed(entry: &Entry, waiting: &BTreeMap<Waiter, Instant>, now: Instant) -> bool {
     promised(entry, now).next().is_some()
         || entry.readers.iter().any(|(reader, read)| {
@@ -96,10 +97,11 @@ pub(super) fn is_needed(entry: &Entry, waiting: &BTreeMap<Waiter, Instant>, now:
         })
 }
 
-/// Whether there is room for a bundle that `waiters` need; those who do not wait for anything else always find some.
+/// Checks that there is memory for a bundle that `waiters` need. Subscribers that wait for nothing else
+/// always get some.
 ///
 /// # Errors
-/// All of their namespaces have more than their part.
+/// All of their namespaces exceed their share.
 pub(super) fn check<'a>(
     entries: &BTreeMap<Key, Entry>,
     bundle: &PackedBundle,
@@ -140,7 +142,7 @@ pub(super) fn check<'a>(
     })
 }
 
-/// Makes room: of the namespace that has most of what nobody needs that goes first which was not used for longest.
+/// Evicts bundles: from the namespace with the most unneeded content, least recently used first.
 pub(super) fn shrink(entries: &mut BTreeMap<Key, Entry>, now: Instant) {
     let mut held = memory_use(entries, now);
     let mut total = held

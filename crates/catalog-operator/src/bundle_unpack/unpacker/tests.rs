@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::error::UnpackClass;
 use super::*;
 
-/// Answers in order; the last one repeats.
+/// Returns the results in order; the last one repeats.
 struct Script {
     answers: Mutex<VecDeque<Result<UnpackedBundle, UnpackError>>>,
     fetched: Mutex<Vec<String>>,

@@ -1,4 +1,4 @@
-//! One unpack, from the request to the day it is forgotten.
+//! One unpack, from the request until it is forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -18,27 +18,28 @@ use super::super::retry::{self, Next};
 use super::{Entry, EntryState, Failure, Key, Notified, Shared, Waiter, WaiterRequest, eviction};
 use crate::fair_permits::{FairPermits, Permit, Place, Ticket};
 
-/// How long a failure stays known after it may be tried again.
+/// Time for which a failure is cached after its retry time.
 const KEEP_FAILED: Duration = Duration::from_secs(60);
-/// Longest time for one attempt, whatever the deadline of the unpack as a whole.
+/// Maximum time of one attempt, independent of the deadline of the whole unpack.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
-/// An attempt that takes longer goes on beside the others, and makes room for the next one.
+/// Time after which an attempt continues with a permit for slow ones, so that the next one can start.
 const SLOW_AFTER: Duration = Duration::from_secs(15);
-/// How often an attempt that found no place beside the others looks whether it holds somebody up.
+/// Interval in which a slow attempt without such a permit checks whether it delays another namespace.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Slow attempts at once.
+/// Maximum number of concurrent slow attempts.
 pub(super) const SLOW: usize = 16;
-/// Those of one namespace: what it has beyond them ends when it holds up another namespace.
+/// Maximum number of concurrent slow attempts of one namespace; further ones end when they delay another
+/// namespace.
 pub(super) const SLOW_OF_A_NAMESPACE: usize = 2;
-/// Bundles of Jobs that are read at a time.
+/// Maximum number of results of Jobs that are read concurrently.
 pub(super) const READERS: usize = 2;
 
-/// Whoever has not asked for so long is asked whether it still waits.
+/// Subscribers idle longer than this are asked to confirm that they still need the bundle.
 pub(super) const REMIND_AFTER: Duration = Duration::from_secs(600);
-/// Whoever has not asked for so long after that waits no longer.
+/// Subscribers that do not confirm within this time are dropped.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(300);
 
-/// The work on one entry.
+/// The task of one entry.
 pub(super) struct Unpack {
     shared: Arc<Shared>,
     key: Key,
@@ -50,7 +51,7 @@ impl Waiters for Unpack {
         self.is_wanted()
     }
 
-    /// One that gives up early must not make the others fail.
+    /// A subscriber with a short deadline must not make the others fail.
     fn deadline(&self) -> Duration {
         let entries = self.shared.lock();
         let waiters = entries.get(&self.key).map(|entry| entry.waiters.values());
@@ -76,11 +77,11 @@ impl Unpack {
         let mut attempt = 0_u32;
         loop {
             let by_jobs_alone = self.shared.jobs.as_ref().is_some_and(UnpackJobs::is_only_way);
-            // What the catalog carries itself is no image that a Job could pull.
+            // A Job cannot pull a bundle whose manifests are in the catalog.
             let result = if by_jobs_alone && self.key.inline.is_none() {
                 None
             } else {
-                // What others do is no part of this unpack's deadline.
+                // Waiting for other namespaces does not count towards this unpack's deadline.
                 let waits_since = Instant::now();
                 let permit = self.ticket().permit().await;
                 waited = waited.saturating_add(waits_since.elapsed());
@@ -122,7 +123,7 @@ impl Unpack {
         }
     }
 
-    /// Whether somebody still waits. Who has been silent for long is told, and no longer counts if it does not ask again.
+    /// True when there are subscribers. Idle ones are asked to confirm, and dropped if they do not.
     fn is_wanted(&self) -> bool {
         let now = Instant::now();
         let since = |then: Instant| now.saturating_duration_since(then);
@@ -149,12 +150,13 @@ impl Unpack {
         true
     }
 
-    /// A place in the lines for an attempt of this process.
+    /// Returns a slot in the queues for an attempt of this process.
     fn ticket(&self) -> Ticket {
         self.line_up(&self.shared.permits, |entry, place| entry.place = Some(place))
     }
 
-    /// A place in the lines of all namespaces that wait for the bundle; who asks later joins it by what `note` notes.
+    /// Returns a slot in the queues of all namespaces that wait for the bundle; later subscribers join it
+    /// through `note`.
     fn line_up(&self, permits: &FairPermits, note: impl FnOnce(&mut Entry, Place)) -> Ticket {
         let mut entries = self.shared.lock();
         let of_catalog = self.key.catalog.namespace.as_str();
@@ -170,8 +172,8 @@ impl Unpack {
         ticket
     }
 
-    /// Holds the permit of an attempt, and gives it back when the attempt takes long: there are places for slow ones beside.
-    /// Returns, and so ends the attempt, only when it has no such place and another namespace waits for its permit.
+    /// Holds the permit of an attempt, and releases it when the attempt is slow and gets a permit for slow
+    /// ones. Returns, which ends the attempt, only when there is no such permit and another namespace waits.
     async fn make_room(&self, permit: Permit) -> UnpackError {
         tokio::time::sleep(SLOW_AFTER).await;
         let started = Instant::now();
@@ -192,7 +194,7 @@ impl Unpack {
         }
     }
 
-    /// One attempt, `elapsed` after the unpack began.
+    /// Runs one attempt, `elapsed` after the start of the unpack.
     async fn attempt(&self, elapsed: Duration) -> Result<PackedBundle, UnpackError> {
         let image = &self.key.image;
         let deadline = self.deadline();
@@ -222,7 +224,7 @@ impl Unpack {
         }
     }
 
-    /// What `read` gives, checked and packed beside the thread of rounds.
+    /// Checks and packs the result of `read` beside the thread of reconciles.
     async fn pack(
         &self,
         read: impl FnOnce() -> Result<UnpackedBundle, UnpackError> + Send + 'static,
@@ -231,15 +233,15 @@ impl Unpack {
         packed.unwrap_or_else(|panicked| Err(self.fault(&panicked)))
     }
 
-    /// What came of the attempt, or, where a node may have what this process was refused, of a Job. None when nobody waits for it
-    /// any more.
+    /// Returns the result of the attempt or, if a node may have what this process lacks, of a Job. `None`
+    /// when there are no subscribers any more.
     async fn or_by_job(
         &self,
         attempted: Option<Result<PackedBundle, UnpackError>>,
         attempt: u32,
         elapsed: Duration,
     ) -> Option<Result<PackedBundle, UnpackError>> {
-        // What is no image's name is none for a node, either.
+        // An invalid image reference is invalid for a node, too.
         let is_image = || self.key.image.parse::<Reference>().is_ok();
         let refused = match &attempted {
             Some(Err(error)) if retry::is_for_nodes(error.class, attempt, elapsed) && is_image() => {
@@ -266,7 +268,7 @@ impl Unpack {
             };
             let permit = Waiters::ticket(self, &self.shared.readers).permit().await;
             let read = move || {
-                // Held until it is over, whoever waits no longer.
+                // Held until the end, even without subscribers.
                 let _permit = permit;
                 vouched.read()
             };
@@ -277,12 +279,12 @@ impl Unpack {
                 Ok(result) => result,
                 Err(panicked) => Some(Err(self.fault(&panicked))),
             },
-            // A secret or an image that comes meanwhile is enough.
+            // A secret or an image that is added meanwhile may suffice.
             result = self.try_again(), if refused.is_some() => Some(result),
         }
     }
 
-    /// Attempts of this process while a Job goes on, until one of them says something else than the first.
+    /// Retries in this process while a Job runs, until the result differs from the first.
     async fn try_again(&self) -> Result<PackedBundle, UnpackError> {
         loop {
             tokio::time::sleep(retry::AFTER_REFUSAL).await;
@@ -298,7 +300,7 @@ impl Unpack {
         }
     }
 
-    /// A fault of ours in reading one bundle must not leave those who wait for it without an answer.
+    /// A panic in reading one bundle must not leave its subscribers without a response.
     fn fault(&self, panicked: &Panicked) -> UnpackError {
         let image = &self.key.image;
         tracing::error!(%image, %panicked, "a fault in unpacking a bundle");
@@ -306,10 +308,10 @@ impl Unpack {
         UnpackError::new(UnpackClass::InvalidManifest, cause)
     }
 
-    /// Puts the bundle where those who wait find it, and tells them.
+    /// Stores the bundle for its subscribers and triggers them.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// There is no memory for it.
     fn admit(&self, bundle: PackedBundle) -> Result<Weak<PackedBundle>, UnpackError> {
         let now = Instant::now();
         let bundle = Arc::new(bundle);
@@ -328,7 +330,7 @@ impl Unpack {
         });
         let told: BTreeMap<Waiter, Notified> = told.collect();
         let waiters = told.keys().cloned().collect();
-        // Plans ask by digest for what resolution has asked for by tag.
+        // Plans request by digest what resolution has requested by tag.
         if pinned != self.key {
             let twin = || Entry::new(EntryState::Ready(Arc::clone(&bundle)), BTreeMap::new(), namespace);
             entries.entry(pinned).or_insert_with(twin);
@@ -378,7 +380,7 @@ impl Unpack {
                 return;
             }
             let is_needed = eviction::is_needed(entry, &waiting, now);
-            // Whoever waits for nothing any more has read all it wanted.
+            // A subscriber that waits for nothing has read everything it needs.
             entry.readers.retain(|reader, _| waiting.contains_key(reader));
             let unused = now.saturating_duration_since(entry.last_used);
             match eviction::KEEP_READY
@@ -395,7 +397,7 @@ impl Unpack {
         }
     }
 
-    /// Tells of the failure, and everyone who waits when the time for another try has come, each at its own.
+    /// Reports the failure, and triggers each subscriber at its retry time.
     async fn give_up(self, error: UnpackError) {
         let failure = Failure {
             error,
@@ -410,8 +412,8 @@ impl Unpack {
         }
     }
 
-    /// Tells those whose time has come, and returns when that is for the next one, and what says that there is another one.
-    /// None when the failure is over, or forgotten because nobody waits.
+    /// Triggers subscribers at their retry time. Returns the next retry time, and a notification for new
+    /// subscribers. `None` when the failure is outdated, or forgotten because there are no subscribers.
     fn look_after(&self, failure: &Failure) -> Option<(Instant, Arc<Notify>)> {
         let forget_at = failure.at + retry::pause(failure.error.class, None) + KEEP_FAILED;
         let mut entries = self.shared.lock();
@@ -435,7 +437,7 @@ impl Unpack {
         (!is_over).then(|| (next.unwrap_or(forget_at), joined))
     }
 
-    /// Waiters hear of the first trouble and of every other kind of trouble, not of each attempt.
+    /// Subscribers are triggered for the first error and for each other class of error, not for each attempt.
     fn note_trouble(&self, error: UnpackError) {
         let mut entries = self.shared.lock();
         let Some(Entry {

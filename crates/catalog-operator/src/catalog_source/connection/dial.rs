@@ -1,4 +1,4 @@
-//! One attempt to connect: a socket whose end is noticed, and a server that answers.
+//! One attempt to connect: a socket whose end is noticed, and a server that responds.
 
 use async_trait::async_trait;
 use olm_registry::connection;
@@ -10,14 +10,14 @@ use super::Endpoint;
 /// A channel, and a receiver that ends when its connection does.
 pub type Dialled = (Channel, oneshot::Receiver<()>);
 
-/// How connections are made.
+/// Makes connections.
 #[async_trait]
 pub trait Dial: Send + Sync + 'static {
-    /// One attempt, or why it failed.
+    /// Makes one attempt; returns the error if it failed.
     async fn connect(&self, endpoint: &Endpoint) -> Result<Dialled, String>;
 }
 
-/// Over the network.
+/// Connects over the network.
 #[derive(Debug)]
 pub(crate) struct Tcp;
 

@@ -1,4 +1,4 @@
-//! A gRPC server that knows no method, for tests that need nothing but a connection.
+//! A gRPC server without methods, for tests that only need a connection.
 
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -6,14 +6,14 @@ use tokio::task::JoinHandle;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
-/// A running server; it ends, with its connections, when this is dropped.
+/// A running server; it stops and closes its connections when this is dropped.
 pub struct Answering {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl Answering {
-    /// Ends the server and waits until it has let go of its port and connections.
+    /// Stops the server and waits until its port and connections are closed.
     pub async fn end(self) {
         drop(self.stop);
         tokio::time::timeout(std::time::Duration::from_secs(10), self.task)

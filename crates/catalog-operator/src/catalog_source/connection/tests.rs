@@ -1,4 +1,4 @@
-//! The keeper against real sockets on this machine's loopback.
+//! The connection task with real sockets on the loopback interface.
 
 use std::sync::mpsc;
 
@@ -128,7 +128,7 @@ async fn a_forgotten_source_has_no_connection() {
     server.end().await;
 }
 
-/// What accepts and then says nothing, or something else, is no registry.
+/// A server that accepts and then sends nothing, or something else, is no registry.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_another_kind_is_not_ready() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -157,7 +157,7 @@ async fn a_server_of_another_kind_is_not_ready() {
     );
 }
 
-/// As a library does whose author did not think of what a server may send.
+/// Panics as a library may on an unexpected response.
 struct Panics;
 
 #[async_trait]

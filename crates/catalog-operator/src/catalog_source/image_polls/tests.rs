@@ -1,11 +1,11 @@
-//! Polls on a paused clock, with registries that answer, do not, or never end.
+//! Polls on a paused clock, with registries that respond, fail, or never finish.
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, advance};
 
 use super::*;
 
-/// Answers at once, but for images of which it never does.
+/// Responds at once, except for some images, for which it never does.
 #[derive(Default)]
 struct Registry {
     asked: Mutex<Vec<String>>,
@@ -77,7 +77,7 @@ async fn cat_022_a_poll_that_is_due_is_made_once_and_wakes_its_catalog() {
     let check = bench.polls.look(&key, &poll, now).unwrap();
     assert_eq!(check.digest.as_deref(), Some("sha256:aaa"));
     assert_eq!(check.at, whole_seconds(now));
-    // It stands until the next one is due, which keeps it meanwhile.
+    // The result is kept until the next poll is due, and during that.
     advance(Duration::from_secs(60)).await;
     assert_eq!(bench.polls.look(&key, &poll, clock::now()), Some(check.clone()));
     assert_eq!(bench.asked(), 1);
@@ -87,7 +87,7 @@ async fn cat_022_a_poll_that_is_due_is_made_once_and_wakes_its_catalog() {
     assert_eq!(bench.asked(), 2);
 }
 
-/// The clock was an hour ahead, and is put right.
+/// The clock was an hour ahead, and was corrected.
 #[tokio::test(start_paused = true)]
 async fn a_poll_in_the_future_is_no_poll() {
     let mut bench = bench();
@@ -115,7 +115,7 @@ async fn a_registry_that_refuses_or_never_answers_is_not_waited_for_without_end(
     }
 }
 
-/// A registry that answers one tenant in drips, or not at all, is that tenant's own matter.
+/// A registry with dripping or missing responses for one tenant affects only that tenant.
 #[tokio::test(start_paused = true)]
 async fn silent_registries_of_one_namespace_do_not_hold_up_the_others() {
     let mut bench = bench();
@@ -151,7 +151,7 @@ async fn another_image_is_asked_for_anew_and_what_is_forgotten_leaves_nothing() 
         bench.polls.forget(&key);
     }
     assert!(bench.polls.lock().is_empty());
-    // Nor do the tasks keep their permits.
+    // The tasks also release their permits.
     bench.look("ns", "cat", "tag");
     let began = Instant::now();
     bench.woken.recv().await.unwrap();

@@ -32,7 +32,7 @@ fn spec_of(spec: &Value) -> PodSpec {
     build(&source(spec), &settings()).spec.unwrap()
 }
 
-/// The golden pod, less what the API server defaults; probes and the annotation of kubectl differ knowingly.
+/// The golden pod, without defaults of the API server; probes and kubectl's annotation differ deliberately.
 #[test]
 fn pod_of_a_restricted_source_is_upstreams() {
     let golden = json!({"sourceType": "grpc", "image": "192.168.77.1:5000/cat1:4", "grpcPodConfig": {"securityContextConfig": "restricted"}});
@@ -128,7 +128,7 @@ fn a_digest_is_pulled_once_and_a_tag_each_time() {
     };
     assert_eq!(policy("quay.io/a/b@sha256:00"), "IfNotPresent");
     assert_eq!(policy("quay.io/a/b:v1"), "Always");
-    // What serves the extracted content is the opm image.
+    // The opm image serves the extracted content.
     let extract = json!({"sourceType": "grpc", "image": "quay.io/a/b@sha256:00", "grpcPodConfig": {"extractContent": {"catalogDir": "/configs"}}});
     assert_eq!(
         spec_of(&extract).containers[0].image_pull_policy.as_deref(),
@@ -136,7 +136,7 @@ fn a_digest_is_pulled_once_and_a_tag_each_time() {
     );
 }
 
-/// Explicit setting, then the namespace's level; only the restricted mode adds anything.
+/// The explicit setting precedes the namespace's level; only the restricted mode adds anything.
 #[test]
 fn cat_011_cat_012_security_follows_the_setting_then_the_namespace() {
     let restricted = |config: Value, namespace_restricted: bool| {

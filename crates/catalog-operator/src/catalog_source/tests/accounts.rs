@@ -12,7 +12,7 @@ fn wanted(secrets: &[&str]) -> ServiceAccount {
     ))
 }
 
-/// The account as it is once what is wanted has been written, and settled then.
+/// Returns the account after the wanted changes were written, and asserts that it is final.
 fn mended(live: &ServiceAccount, secrets: &[&str]) -> ServiceAccount {
     let wanted = wanted(secrets);
     let mut object = serde_json::to_value(live).unwrap();
@@ -25,7 +25,7 @@ fn mended(live: &ServiceAccount, secrets: &[&str]) -> ServiceAccount {
     mended
 }
 
-/// What somebody else makes of the account.
+/// Returns the account after a change by others.
 fn changed(live: &ServiceAccount, change: Value) -> ServiceAccount {
     let mut object = serde_json::to_value(live).unwrap();
     olm_testing::patch::merge(&mut object, &change);
@@ -57,15 +57,15 @@ fn pull_secrets_of_others_stay() {
     assert_eq!(account::mend(&account, &wanted(&["a"])), None);
     let account = mended(&account, &["c"]);
     assert_eq!(secrets(&account), ["platform", "c"]);
-    // It is the platform's, whoever names it besides.
+    // The platform added it, even if the spec names it, too.
     let account = mended(&account, &["c", "platform"]);
     assert_eq!(secrets(&mended(&account, &[])), ["platform"]);
-    // One that somebody takes out comes back.
+    // A secret that others remove is restored.
     let account = changed(&account, json!({"imagePullSecrets": [{"name": "platform"}]}));
     assert_eq!(secrets(&mended(&account, &["c", "platform"])), ["platform", "c"]);
 }
 
-/// Upstream's, and those of an earlier version, say nothing of whose their secrets are.
+/// Accounts of upstream and of an earlier version have no record of the owner of their secrets.
 #[test]
 fn an_account_without_a_note_loses_nothing() {
     let earlier = changed(&wanted(&["a", "b"]), json!({"metadata": {"annotations": null}}));
@@ -81,7 +81,7 @@ fn an_account_without_a_note_loses_nothing() {
     assert_eq!(secrets(&mended(&broken, &["b"])), ["a", "b"]);
 }
 
-/// The list is one value: what others write into it between the look and the write must not be lost.
+/// The list is one value: changes by others between the read and the write must not be lost.
 #[test]
 fn pull_secrets_are_written_as_they_were_read() {
     let mut observed = converged(source(
@@ -98,7 +98,7 @@ fn pull_secrets_are_written_as_they_were_read() {
     assert_eq!(guard.resource_version.as_deref(), Some("7"));
 }
 
-/// What a store keeps is what is decided on.
+/// Decisions are based on the pruned object of the store.
 #[test]
 fn the_note_is_kept() {
     let mut kept = changed(

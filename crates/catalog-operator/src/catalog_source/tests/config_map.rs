@@ -1,4 +1,4 @@
-//! Catalogs that are made of a ConfigMap.
+//! Catalogs from a ConfigMap.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
@@ -27,7 +27,7 @@ fn owned_by(owners: Option<Vec<OwnerReference>>) -> Observed {
     with(ConfigMapState::Found(Version { owners, ..found }))
 }
 
-/// As upstream has it: a ConfigMap goes with its CatalogSource. The owners that it has stay.
+/// A ConfigMap is deleted with its CatalogSource, as in upstream. Its existing owners are kept.
 #[test]
 fn the_catalog_becomes_an_owner_of_its_config_map_and_then_serves() {
     for others in [vec![], vec![owner("former"), owner("somebody")]] {
@@ -49,10 +49,10 @@ fn the_catalog_becomes_an_owner_of_its_config_map_and_then_serves() {
             (guard.uid.as_deref(), guard.resource_version.as_deref()),
             (Some("cm-uid"), Some("7"))
         );
-        // Nothing is told before it is there.
+        // Nothing is reported before it exists.
         assert_eq!(status_of(&observed), CatalogSourceStatus::default());
     }
-    // A user who may write CatalogSources must not be able to have any ConfigMap deleted.
+    // A user with write access to CatalogSources must not be able to have any ConfigMap deleted.
     assert!(plan_text(&owned_by(None)).contains("create Pod"));
 }
 
@@ -178,12 +178,12 @@ fn cat_009_the_pod_has_the_content_and_no_token() {
         (owner.controller, owner.block_owner_deletion),
         (Some(false), Some(false))
     );
-    // As with every catalog: anyone may ask, the pod asks nobody.
+    // Same as for every catalog: open ingress, no egress.
     let policy = objects::build_server_policy(&observed.source).spec.unwrap();
     assert_eq!(policy.egress, Some(Vec::new()));
 }
 
-/// Of an account that upstream made, too.
+/// Also for an account that upstream created.
 #[test]
 fn an_account_that_gives_tokens_is_put_right() {
     let mut observed = converge(with(version(7, "hash")));
@@ -232,7 +232,7 @@ fn cat_009_new_content_is_served_before_the_old_pod_goes() {
     assert_eq!(plan_text(&observed), "delete Pod ns/cat-1\n");
 }
 
-/// Who writes annotations to the ConfigMap every second has no pod made by that.
+/// A user who writes annotations to the ConfigMap every second causes no new pods.
 #[test]
 fn another_version_of_the_same_content_needs_no_other_pod() {
     let mut observed = converge(with(version(7, "same")));
@@ -252,7 +252,7 @@ fn what_the_status_says_of_a_version_is_said_once() {
     Arc::make_mut(&mut observed.source).status = Some(status);
     let told = status_of(&observed).config_map_reference.unwrap();
     assert_eq!(told.last_update_time, Some(since));
-    // It is no catalog of a ConfigMap any more.
+    // It is not a ConfigMap source any more.
     observed.parsed = source::Source::Address("a:1".to_owned());
     assert_eq!(status_of(&observed).config_map_reference, None);
 }
@@ -300,7 +300,7 @@ async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
     }
 }
 
-/// The watch wakes who waits for a ConfigMap, a timer who waits for the watch.
+/// The watch triggers catalogs that wait for a ConfigMap; a timer triggers those that wait for the watch.
 #[test]
 fn a_config_map_that_could_not_be_read_is_looked_at_again() {
     let requeue = |state: ConfigMapState| decide::decide(&with(state), now()).0.requeue;
@@ -349,7 +349,7 @@ fn a_config_map_wakes_the_catalogs_that_are_made_of_it() {
     assert_eq!(names, ["one", "two"]);
 }
 
-/// Neither of a new source nor of one whose operator has just started.
+/// Neither for a new source nor for one whose operator has just started.
 #[test]
 fn nothing_is_told_of_a_config_map_that_was_just_asked_for() {
     assert_eq!(
@@ -363,7 +363,7 @@ fn nothing_is_told_of_a_config_map_that_was_just_asked_for() {
     assert_eq!(status_of(&observed), told);
 }
 
-/// The pod of each edit would not live to see its start.
+/// The pod of each edit would be replaced before it has started.
 #[test]
 fn a_pod_that_is_outdated_while_it_starts_gets_some_time() {
     let mut observed = converge(with(version(7, "old")));
@@ -385,7 +385,7 @@ fn a_pod_that_is_outdated_while_it_starts_gets_some_time() {
         plan_text(&observed),
         "delete Pod ns/cat-2\ncreate Pod ns/cat.a-\n"
     );
-    // One that cannot start is not waited for, and one that serves takes over.
+    // A pod that cannot start is not waited for, and one that serves takes over.
     observed.pods[1] = Arc::new(waiting(named(newer.clone(), "cat-2"), "ErrImagePull", "no"));
     assert_eq!(
         plan_text(&observed),
@@ -400,12 +400,12 @@ fn a_pod_that_is_outdated_while_it_starts_gets_some_time() {
     );
 }
 
-/// A catalog of a ConfigMap whose author edits it every second, and its pods, second by second. A pod whose content is there is ready
-/// five seconds after it was made.
+/// Simulates a ConfigMap catalog whose author edits it every second, with its pods, second by second. A pod
+/// whose content exists is ready five seconds after its creation.
 struct Edited {
     observed: Observed,
     second: i64,
-    /// Pods that were made.
+    /// Number of created pods.
     made: u32,
 }
 
@@ -449,7 +449,7 @@ impl Edited {
         }
     }
 
-    /// Whether anything later than the first content is served.
+    /// True when anything later than the first content is served.
     fn serves_newer(&self) -> bool {
         let ready: Vec<_> = self
             .observed
@@ -462,13 +462,13 @@ impl Edited {
     }
 }
 
-/// Whether a pod serves one content alone.
+/// True when a pod serves only one content.
 fn is_strict(pod: &Pod) -> bool {
     let mut args = pod.spec.as_ref().unwrap().containers[0].args.iter().flatten();
     args.any(|arg| arg.starts_with("--content-hash="))
 }
 
-/// What its pods were made for is never what is there when they start.
+/// When its pods start, the content they were made for is always outdated.
 #[test]
 fn cat_009_a_config_map_that_is_edited_without_end_is_served_all_the_same() {
     let mut edited = Edited::new();
@@ -476,7 +476,7 @@ fn cat_009_a_config_map_that_is_edited_without_end_is_served_all_the_same() {
         assert!(edited.second < 70, "{} pods", edited.made);
         edited.pass(Some(&edited.second.to_string()));
     }
-    // So it goes on: one is served after the other, and no pod is made for each edit.
+    // This continues: one after the other is served, and not every edit creates a pod.
     let (made, began) = (edited.made, edited.second);
     let served = pod_state::name(edited.observed.pods.last().unwrap()).to_owned();
     for _ in 0..100 {
@@ -489,7 +489,7 @@ fn cat_009_a_config_map_that_is_edited_without_end_is_served_all_the_same() {
     );
     let pods = &edited.observed.pods;
     assert!(pods.iter().all(|pod| pod_state::name(pod) != served), "{served}");
-    // And with the last edit what was meant is served.
+    // After the last edit, its content is served.
     for _ in 0..30 {
         edited.pass(None);
     }
@@ -500,7 +500,7 @@ fn cat_009_a_config_map_that_is_edited_without_end_is_served_all_the_same() {
     assert_eq!(plan_text(&edited.observed), "");
 }
 
-/// Whoever may write a CatalogSource has no other pod made by an annotation that pods have.
+/// A user who can write a CatalogSource cannot cause other pods with an annotation of pods.
 #[test]
 fn what_a_pod_says_of_those_before_it_is_not_taken_from_its_catalog() {
     let mut observed = with(version(7, "hash"));

@@ -1,4 +1,4 @@
-//! The connection to a catalog, as its status tells it.
+//! The connection state of a catalog in its status.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn cat_008_cat_018_nothing_is_dialled_before_a_pod_is_ready() {
     assert_eq!(endpoint.epoch, "uid-cat-1");
     observed.pods = vec![Arc::new(starting(Pod::clone(&observed.pods[0])))];
     assert_eq!(find(&observed), None);
-    // An address is dialled at once, also when a pod is run beside it.
+    // An address is connected to at once, also when a pod runs beside it.
     for spec in [
         json!({"sourceType": "grpc", "address": "h:1"}),
         json!({"sourceType": "grpc", "image": IMAGE, "address": "h:1"}),
@@ -31,7 +31,7 @@ fn cat_008_cat_018_nothing_is_dialled_before_a_pod_is_ready() {
     }
 }
 
-/// What stood there is still what is connected to, as long as its pod is there; whether it answers is the connection's to tell.
+/// The existing endpoint is kept as long as its pod exists; the connection shows whether it responds.
 #[test]
 fn what_serves_is_not_left_for_a_moment_that_it_is_not_ready() {
     let observed = converged(image_source());
@@ -61,7 +61,7 @@ fn what_serves_is_not_left_for_a_moment_that_it_is_not_ready() {
         (known("uid-cat-1", false), image, &going, false),
         (known("uid-cat-1", false), image, &dead, false),
         (known("uid-cat-1", false), image, &vec![], false),
-        // It served an address before.
+        // It was an address source before.
         (known("uid-cat-1", true), image, &unready, false),
         (known("uid-cat-1", false), address, &unready, false),
         (known("uid-cat-1", false), invalid, &observed.pods, true),

@@ -1,4 +1,4 @@
-//! Images by a template with the version of the cluster.
+//! Images from a template with the version of the cluster.
 
 use super::*;
 use crate::catalog_source::image_template::{needs_version, resolve_template};
@@ -51,7 +51,7 @@ fn tpl_002_tpl_003_tpl_004_a_template_has_the_version_of_kubernetes_filled_in() 
         let source = templated(template, None);
         assert_eq!(resolve_template(&source, Some(version)), resolved(expected));
     }
-    // No other variables: not that of OpenShift.
+    // No other variables are known, not even that of OpenShift.
     for template in ["foo:{ocp_major_version}", "foo:{foobar}", "Foo//x"] {
         let ImageTemplate::Unresolved { text, message, .. } =
             resolve_template(&templated(template, None), Some("v1.20.1"))
@@ -96,11 +96,11 @@ fn cat_006_tpl_001_tpl_005_what_a_template_says_becomes_the_image() {
     for image in [None, Some("quay.io/x/other:1")] {
         let observed = observed(templated(TEMPLATE, image), Some("v1.25.3"));
         let plan = plan_text(&observed);
-        // The patch is first, and the pod that is made has the new image already.
+        // The patch is first, and the created pod already has the new image.
         let patch =
             r#"patch CatalogSource ns/cat.a {"spec":{"image":"quay.io/example-org/example-catalog:v1.25"}}"#;
         assert!(plan.starts_with(patch), "{plan}");
-        // Nothing is written over what its author has changed meanwhile.
+        // Concurrent changes of its author are not overwritten.
         let Some(Action::Patch { guard, .. }) = patches(&observed).pop() else {
             panic!("{plan}");
         };
@@ -153,7 +153,7 @@ fn tpl_007_without_an_image_a_template_that_does_not_resolve_is_an_error() {
     assert_eq!(conditions(&status).len(), 2);
 }
 
-/// A condition with a longer text would be refused, and with it the whole status.
+/// The API server would refuse a condition with a longer text, and with it the whole status.
 #[test]
 fn the_text_of_a_template_in_a_condition_is_bounded() {
     let long = format!("{}{{x}}", "a".repeat(100_000));
@@ -170,7 +170,7 @@ fn the_conditions_go_with_the_template() {
     assert_eq!(conditions(&status_of(&observed(source, None))), [""; 0]);
 }
 
-/// No watch tells of an upgrade of the cluster.
+/// No watch reports an upgrade of the cluster.
 #[test]
 fn tpl_008_the_version_of_the_cluster_is_looked_at_again() {
     let requeue = |template: &str, version| {
@@ -186,7 +186,7 @@ fn tpl_008_the_version_of_the_cluster_is_looked_at_again() {
     assert_eq!(requeue("", None), None);
 }
 
-/// Whoever upgrades a cluster before the image is pushed keeps the catalog that was there, and is told.
+/// If the cluster is upgraded before the image is pushed, the old catalog is kept, and this is reported.
 #[test]
 fn tpl_009_an_image_that_is_not_there_when_the_cluster_is_upgraded_is_told_and_the_old_one_serves() {
     let before = converge(observed(templated(TEMPLATE, None), Some("v1.25.3")));

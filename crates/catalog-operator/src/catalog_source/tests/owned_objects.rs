@@ -1,9 +1,9 @@
-//! The objects behind a catalog: made, put right, replaced.
+//! The objects of a catalog: created, corrected, replaced.
 
 use super::pod_state::End;
 use super::*;
 
-/// The pod after its containers have ended, so many seconds after its deletion was to be over.
+/// Returns the pod after its containers have terminated, this many seconds after the end of its grace period.
 fn ended_by_deletion(pod: &Pod, late: u64) -> Pod {
     let mut pod = with_status(pod.clone(), json!({"phase": "Succeeded"}));
     pod.metadata.deletion_timestamp = Some(Time(now() - std::time::Duration::from_secs(late)));
@@ -11,7 +11,7 @@ fn ended_by_deletion(pod: &Pod, late: u64) -> Pod {
     pod
 }
 
-/// The eviction API says that a pod is evicted and deletes it a moment later: until then it serves.
+/// The eviction API marks a pod as evicted and deletes it a moment later: until then it serves.
 #[test]
 fn a_pod_that_still_runs_is_not_deleted_by_force() {
     let pod = ended_by_deletion(&Pod::default(), 0);
@@ -74,7 +74,7 @@ fn converged_means_an_empty_plan() {
     );
 }
 
-/// Stopping after any number of writes and looking again leads to the same objects.
+/// A restart after any number of writes leads to the same objects.
 #[test]
 fn every_prefix_of_the_plan_converges() {
     let all = decide::decide(&fresh(image_source()), now()).0.actions.len();
@@ -118,7 +118,7 @@ fn the_objects_are_upstreams() {
     );
 }
 
-/// The label upstream gave the Service of its golden catalog.
+/// Upstream's label on the Service of its golden catalog.
 #[test]
 fn the_service_hash_is_upstreams() {
     let mut golden = image_source();
@@ -187,7 +187,7 @@ fn what_differs_is_put_right() {
         ),
         ("pod deleted", |o| o.pods.clear(), "create Pod ns/cat.a-\n"),
         (
-            // Its node has vanished: nobody ends it, and nobody waits for that.
+            // Its node has vanished: nothing ends it, so it is not waited for.
             "pod whose deletion hangs",
             |o| {
                 let mut going = Pod::clone(&o.pods[0]);
@@ -232,7 +232,7 @@ fn what_differs_is_put_right() {
             "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n",
         ),
         (
-            // It is being deleted and goes by itself.
+            // It is already being deleted.
             "pod ended because it was deleted",
             |o| o.pods = vec![Arc::new(ended_by_deletion(&o.pods[0], 0))],
             "create Pod ns/cat.a-\nagain in 30s: a pod is ending\n",
@@ -281,7 +281,7 @@ fn cat_024_a_changed_image_is_served_before_the_old_pod_goes() {
     );
     observed.pods = vec![Arc::clone(&old[0]), Arc::new(named(new_pod.clone(), "cat-2"))];
     assert_eq!(plan_text(&observed), "delete Pod ns/cat-1\n");
-    // One that never served is not worth keeping.
+    // A pod that never served is not kept.
     observed.pods = vec![Arc::new(waiting(Pod::clone(&old[0]), "ErrImagePull", "no"))];
     assert_eq!(
         plan_text(&observed),
@@ -289,7 +289,7 @@ fn cat_024_a_changed_image_is_served_before_the_old_pod_goes() {
     );
 }
 
-/// A moment without an answer does not take what was served away while its successor keeps ending.
+/// A moment without readiness does not remove the served content while the successor crashes.
 #[test]
 fn a_predecessor_that_is_not_ready_stays_until_its_successor_is() {
     let next = || source(json!({"sourceType": "grpc", "image": "quay.io/x/cat:v2"}));
@@ -313,7 +313,7 @@ fn a_predecessor_that_is_not_ready_stays_until_its_successor_is() {
     };
     observed.pods = vec![blinking("cat-1", 600, true), Arc::clone(&crashing)];
     assert_eq!(deleted(&observed), Vec::<String>::new());
-    // One is enough: the one that serves, else the newest that came up.
+    // One is enough: the one that serves, else the newest one that has started.
     observed.pods = vec![
         blinking("cat-0", 700, true),
         blinking("cat-1", 600, true),
@@ -325,7 +325,7 @@ fn a_predecessor_that_is_not_ready_stays_until_its_successor_is() {
     serving.metadata.creation_timestamp = Some(Time(earlier(700)));
     observed.pods[0] = Arc::new(serving);
     assert_eq!(deleted(&observed), ["delete Pod ns/cat-3", "delete Pod ns/cat-1"]);
-    // The successor serves, or there is one to be made.
+    // The successor serves, or is about to be created.
     observed.pods = vec![blinking("cat-1", 600, true), Arc::new(ready(new))];
     assert_eq!(deleted(&observed), ["delete Pod ns/cat-1"]);
     observed.pods = vec![blinking("cat-1", 600, true)];
@@ -357,7 +357,7 @@ fn objects_of_an_earlier_namesake_are_replaced_and_strangers_are_left_alone() {
     strange(&mut service.metadata);
     observed.service_account = Some(Arc::new(account));
     observed.service = Some(Arc::new(service));
-    // The refusal of this creation names the Service that is in the way.
+    // The refusal of this creation names the conflicting Service.
     assert_eq!(plan_text(&observed), "create Service ns/cat-a\n");
 }
 

@@ -1,4 +1,4 @@
-//! Polls for newer content: when.
+//! Times of polls for newer content.
 
 use super::update_pods::writes;
 use super::*;
@@ -18,7 +18,7 @@ pub(super) fn scheduled(source: &CatalogSource) -> Option<Poll> {
     schedule(source, &source::parse_source(source), earlier(86_400), now())
 }
 
-/// How long until the next poll of a catalog that was polled just now.
+/// Returns the seconds until the next poll of a catalog that was just polled.
 fn pause(interval: Option<&str>) -> i64 {
     let mut source = polled(interval);
     source.status =
@@ -32,7 +32,7 @@ fn cat_017_the_interval_of_polls_is_the_specs_within_bounds() {
         (Some("45s"), 45),
         (Some("30m0s"), 1800),
         (Some("10h"), 36_000),
-        // What cannot be understood is a quarter of an hour; a registry is not flooded.
+        // An invalid interval counts as 15 minutes, and short ones are raised.
         (None, 900),
         (Some(""), 900),
         (Some("45mError.code"), 900),
@@ -70,7 +70,7 @@ fn an_interval_that_cannot_be_read_is_told_in_upstreams_words_and_the_catalog_se
             .unwrap()
             .ends_with("time: invalid duration \"\"")
     );
-    // Corrected, the error goes.
+    // Once the spec is corrected, the error is removed.
     let mut observed = converged(polled(Some("45m")));
     observed.connection = ConnectionState::Connecting;
     assert_eq!(status_of(&observed).reason, None);
@@ -120,7 +120,7 @@ fn only_images_behind_a_tag_are_polled() {
     }
 }
 
-/// Catalogs that were made together, or were overdue when this process began, are not polled together.
+/// Catalogs that were created together, or were overdue when this process started, are not polled together.
 #[test]
 fn polls_of_many_catalogs_are_spread() {
     let due = |uid: usize, interval: &str, started| {
@@ -153,7 +153,7 @@ fn a_poll_in_the_far_future_does_not_count() {
     source.status =
         Some(serde_json::from_value(json!({"latestImageRegistryPoll": "2099-01-01T00:00:00Z"})).unwrap());
     assert!(scheduled(&source).unwrap().is_due(now()));
-    // Nor do those of the API server, or ours when this process began.
+    // The same for the clock of the API server, and ours when this process started.
     let mut source = polled(Some("10m"));
     source.metadata.creation_timestamp = Some(Time("2099-01-01T00:00:00Z".parse().unwrap()));
     assert!(scheduled(&source).unwrap().is_due(now()));

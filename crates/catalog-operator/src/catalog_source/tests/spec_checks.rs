@@ -1,4 +1,4 @@
-//! What a spec asks for, and what is said of one that cannot be served.
+//! Parsing of specs, and the report of invalid ones.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn a_wrong_spec_is_told_and_nothing_is_made() {
     }
 }
 
-/// What users see of a catalog by `kubectl get catsrc`, and which security contexts there are.
+/// Columns of `kubectl get catsrc`, and the accepted security contexts.
 #[test]
 fn cat_004_cat_005_cat_011_names_are_kept_and_shown_and_two_contexts_are_accepted() {
     let spec = json!({"sourceType": "grpc", "image": IMAGE, "displayName": "Example Catalog", "publisher": "Example Org"});

@@ -1,4 +1,4 @@
-//! Pods that do not start and writes that are refused.
+//! Pods that do not start and refused writes.
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn other_troubles_name_pod_and_cause() {
     ");
 }
 
-/// Each other text would be written, and have resolution run in all namespaces that see the catalog.
+/// Each different text would be written, and trigger resolution in all namespaces that see the catalog.
 #[test]
 fn a_server_that_keeps_ending_is_told_once_whatever_the_kubelet_does() {
     let made = Pod::clone(&converged(image_source()).pods[0]);
@@ -96,7 +96,7 @@ fn a_server_that_keeps_ending_is_told_once_whatever_the_kubelet_does() {
     ] {
         assert_eq!(with(1, false, state.clone(), last), first, "{state}");
     }
-    // One that came up in the end is only not ready, and what another end was is told.
+    // A server that has started in the end is just not ready, and another cause is reported.
     assert_eq!(with(1, true, running, ended.clone()).message, None);
     let pulling = json!({"waiting": {"reason": "ErrImagePull", "message": "gone"}});
     let message = with(1, false, pulling, ended).message.unwrap();
@@ -168,7 +168,7 @@ fn refusals_are_told_in_upstreams_words() {
     );
 }
 
-/// What happens to pods that a node refuses: the plan's text, and what the pod that is made says of those before it.
+/// Returns the plan after a node has refused these pods, and the record of them on the new pod.
 fn after(pods: &[Pod]) -> (String, Option<String>) {
     let mut observed = converged(image_source());
     observed.pods = pods.iter().cloned().map(Arc::new).collect();
@@ -197,7 +197,7 @@ fn rejected(age: i64, failures: u32) -> Pod {
     pod
 }
 
-/// A node that refuses a catalog's pod refuses the next one, too: they are not made without a pause.
+/// A node that refuses a catalog's pod refuses the next one, too: there is a pause between them.
 #[test]
 fn pods_that_are_refused_one_after_the_other_come_ever_more_rarely() {
     let replaced = "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n";
@@ -219,7 +219,7 @@ fn pods_that_are_refused_one_after_the_other_come_ever_more_rarely() {
             None => assert!(text.starts_with("again in "), "{text}"),
         }
     }
-    // One that served for a while is forgotten, and one that was never refused says nothing.
+    // A pod that served for a while resets the count, and without refusals there is no record.
     assert_eq!(after(&[rejected(600, 5)]), (replaced.to_owned(), None));
     assert_eq!(after(&[]).1, None);
     let mut observed = converged(image_source());
@@ -235,7 +235,7 @@ fn pods_that_are_refused_one_after_the_other_come_ever_more_rarely() {
     insta::assert_snapshot!(status_of(&observed).message.unwrap(), @"registry server is not ready - pod cat-1 ended: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu; the next one is made 10 s after it");
 }
 
-/// A pod that lives needs no pause, and the dead go beside it.
+/// With a living pod there is no pause, and dead ones are deleted.
 #[test]
 fn a_dead_pod_beside_a_living_one_goes_at_once() {
     let mut dead = rejected(1, 5);

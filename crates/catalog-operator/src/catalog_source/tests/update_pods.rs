@@ -1,4 +1,4 @@
-//! What comes of a poll: pods that look for newer content, and take over with it.
+//! Results of a poll: pods that look for newer content, and take over with it.
 
 use super::polls::{polled, scheduled};
 use super::*;
@@ -14,7 +14,7 @@ fn pulled(mut pod: Pod, digest: &str) -> Pod {
     pod
 }
 
-/// A catalog whose pod has [`OLD`], of which a poll has just told `found`.
+/// A catalog whose pod has [`OLD`], and whose poll has just returned `found`.
 fn asked(found: Option<&str>) -> Observed {
     let source = polled(Some("10m"));
     let mut observed = converged(source);
@@ -31,7 +31,7 @@ fn asked(found: Option<&str>) -> Observed {
     observed
 }
 
-/// What is written, without when it is looked again.
+/// Returns the writes, without the time of the next check.
 pub(super) fn writes(observed: &Observed) -> String {
     let plan = decide::decide(observed, now()).0;
     let plan = Plan {
@@ -41,7 +41,7 @@ pub(super) fn writes(observed: &Observed) -> String {
     plan.to_string()
 }
 
-/// The status tells of the poll.
+/// Writes the poll into the status.
 fn told(mut observed: Observed) -> Observed {
     let mut source = CatalogSource::clone(&observed.source);
     source.status = Some(status_of(&observed));
@@ -49,7 +49,7 @@ fn told(mut observed: Observed) -> Observed {
     observed
 }
 
-/// The pod that the plan makes, as the server would have it.
+/// Returns the pod of the plan, as the server would have it.
 fn made(observed: &Observed) -> Pod {
     let actions = decide::decide(observed, now()).0.actions;
     let [Action::Create { object, .. }] = &actions[..] else {
@@ -78,14 +78,14 @@ fn cat_017_opm_007_a_changed_image_behind_the_tag_is_served() {
     let mut observed = asked(Some(NEW));
     let pod = made(&observed);
     let label = |pod: &Pod, label: &str| pod.metadata.labels.as_ref().unwrap().get(label).cloned();
-    // As upstream labels it, which keeps it out of the Service.
+    // Upstream's label, which keeps it out of the Service.
     assert_eq!(label(&pod, "olm.catalogSource").as_deref(), Some(""));
     assert_eq!(
         label(&pod, "catalogsource.operators.coreos.com/update").as_deref(),
         Some("cat.a")
     );
     assert_eq!(status_of(&observed).latest_image_registry_poll.unwrap().0, now());
-    // Another round before the status tells of the poll makes no second.
+    // Another reconcile before the poll is in the status creates no second pod.
     observed.update_pods = vec![Arc::new(pod.clone())];
     assert_eq!(writes(&observed), "", "it is waited for");
     let mut observed = told(observed);
@@ -98,7 +98,7 @@ fn cat_017_opm_007_a_changed_image_behind_the_tag_is_served() {
         "patch Pod ns/cat-2 {\"metadata\":{\"labels\":{\"catalogsource.operators.coreos.com/update\":null,\"olm.catalogSource\":\"cat.a\"}}}\n\
          delete Pod ns/cat-1\n"
     );
-    // It serves from now on, and nothing is to be done.
+    // It serves from now on, and nothing is left to do.
     let mut promoted = pulled(ready(pod), NEW);
     let labels = promoted.metadata.labels.as_mut().unwrap();
     labels.insert("olm.catalogSource".to_owned(), "cat.a".to_owned());
@@ -108,7 +108,7 @@ fn cat_017_opm_007_a_changed_image_behind_the_tag_is_served() {
     assert_eq!(writes(&observed), "");
 }
 
-/// Where the registry tells us nothing a pod looks, as upstream's does.
+/// Without a digest from the registry a pod looks for it, as upstream's does.
 #[test]
 fn cat_017_without_an_answer_of_the_registry_pods_are_compared() {
     let observed = asked(None);
@@ -118,12 +118,13 @@ fn cat_017_without_an_answer_of_the_registry_pods_are_compared() {
     assert_eq!(writes(&observed), "delete Pod ns/cat-2\n");
     observed.update_pods = vec![Arc::new(pulled(ready(pod.clone()), NEW))];
     assert!(writes(&observed).ends_with("delete Pod ns/cat-1\n"));
-    // What a node does not tell counts as unchanged.
+    // Without an image ID from the node the content counts as unchanged.
     observed.update_pods = vec![Arc::new(ready(pod))];
     assert_eq!(writes(&observed), "delete Pod ns/cat-2\n");
 }
 
-/// Some nodes call an image by the digest of its platform, registries by that of all platforms: a pod looks once.
+/// Some nodes report the digest of an image's platform, and registries that of all platforms: only one pod
+/// looks for it.
 #[test]
 fn a_digest_that_nodes_call_otherwise_is_looked_for_once() {
     let observed = asked(Some(NEW));
@@ -217,13 +218,13 @@ fn the_pod_that_looks_goes_when_it_is_useless() {
         change(&mut observed);
         assert_eq!(writes(&observed), expected, "{what}");
     }
-    // The tag has moved on before the pod came up.
+    // The tag has moved before the pod has started.
     let mut newer = asked(Some("sha256:ccc"));
     newer.update_pods.clone_from(&begun.update_pods);
     assert_eq!(writes(&newer), "delete Pod ns/cat-2\ncreate Pod ns/cat.a-\n");
 }
 
-/// A server that is started again has what was copied when its pod began.
+/// A restarted server has the content that was copied when its pod started.
 #[test]
 fn a_pod_with_a_copy_of_broken_content_is_replaced_at_the_next_poll() {
     let stuck = |spec: Value, seconds| {
@@ -291,10 +292,10 @@ fn of_two_pods_that_serve_the_one_that_took_over_stays() {
     assert_eq!(writes(&observed), "delete Pod ns/cat-1\ndelete Pod ns/cat-3\n");
 }
 
-/// The tag moved while a pod pulled it: what the pod was made for is not what it has.
+/// The tag moved during the pull of a pod: its content differs from the one it was made for.
 #[test]
 fn a_tag_that_moves_back_and_forth_is_followed() {
-    // Pulled already something newer than what it was made for.
+    // It has already pulled something newer than it was made for.
     let observed = asked(Some(NEW));
     let pod = made(&observed);
     let mut observed = told(observed);
@@ -305,7 +306,7 @@ fn a_tag_that_moves_back_and_forth_is_followed() {
          \"labels\":{\"catalogsource.operators.coreos.com/update\":null,\"olm.catalogSource\":\"cat.a\"}}}\n\
          delete Pod ns/cat-1\n"
     );
-    // It has what is behind the tag, and a note about something else, which may come back.
+    // It has the content behind the tag, and a record of another digest, which may come back.
     let mut observed = asked(Some(OLD));
     let mut noted = Pod::clone(&observed.pods[0]);
     let annotations = noted.metadata.annotations.get_or_insert_default();
@@ -317,7 +318,7 @@ fn a_tag_that_moves_back_and_forth_is_followed() {
     );
 }
 
-/// A service mesh adds containers to each pod, and a pod without end would follow the other.
+/// A service mesh adds containers to each pod, which must not cause pods without end.
 #[test]
 fn containers_that_others_add_are_theirs() {
     let mut observed = asked(Some(OLD));
@@ -329,7 +330,7 @@ fn containers_that_others_add_are_theirs() {
     observed.pods = vec![Arc::new(pod.clone())];
     assert_eq!(writes(&observed), "");
     assert_eq!(pod_state::image_id(&pod), Some("quay.io/x/cat@sha256:aaa"));
-    // One of ours that has another image is replaced.
+    // A container of ours with another image causes a replacement.
     pod.spec.as_mut().unwrap().containers[1].image = Some("other".to_owned());
     observed.pods = vec![Arc::new(pod)];
     assert!(
@@ -339,7 +340,7 @@ fn containers_that_others_add_are_theirs() {
     );
 }
 
-/// It pulls a stranger's image like the pod that serves.
+/// It pulls a foreign image like the serving pod.
 #[test]
 fn the_pod_that_looks_is_under_the_policy_of_the_catalog_and_not_in_its_service() {
     let observed = asked(Some(NEW));
@@ -373,7 +374,7 @@ fn the_pod_that_looks_is_under_the_policy_of_the_catalog_and_not_in_its_service(
     assert!(!service.iter().all(|(key, value)| labels.get(key) == Some(value)));
 }
 
-/// Nobody looks at a quota twice.
+/// A retry does not resolve an exceeded quota, so it is reported.
 #[test]
 fn a_quota_that_is_in_the_way_is_told() {
     let observed = asked(Some(NEW));
@@ -410,7 +411,7 @@ fn a_pod_that_looks_and_cannot_start_is_told_while_the_catalog_serves() {
     assert_eq!(status.connection_state.unwrap().last_observed_state, "READY");
 }
 
-/// A catalog that does not come up may be mended by newer content.
+/// Newer content may fix a catalog that does not start.
 #[test]
 fn newer_content_takes_the_place_of_a_pod_that_is_not_ready() {
     let mut observed = asked(Some(NEW));
@@ -447,7 +448,7 @@ fn a_poll_that_nothing_could_be_done_about_is_not_told() {
     );
 }
 
-/// Where the content is copied out of the image, the container that copies it has it.
+/// If the content is copied from the image, the copying container has the image.
 #[test]
 fn the_image_of_a_catalog_is_that_of_the_container_that_has_it() {
     let mut observed = converged(source(json!({"sourceType": "grpc", "image": IMAGE,

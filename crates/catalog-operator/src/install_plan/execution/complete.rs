@@ -1,4 +1,5 @@
-//! A step's object with everything that only the plan knows: type, name, namespace, labels and owners.
+//! Completes a step's object with everything that only the plan knows: type, name, namespace, labels and
+//! owners.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,12 @@ use crate::install_plan::observe::{KnownStep, Observed};
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// The object as it is to be in the cluster; `None` while its owner is still to be created by the same plan. `label` makes it a
-/// component of its package's Operator.
+/// Returns the object as it must be in the cluster; `None` while its owner is still to be created by the same
+/// plan. `label` makes it a component of its package's Operator.
 ///
-/// What stood before OLM belongs to whoever made it: a plan may change it, but gives it no owner, so that it is never collected
-/// with a ClusterServiceVersion. What is not namespaced and belongs to one of another namespace goes on doing so: it would be
-/// collected with the wrong one.
+/// Objects older than OLM belong to their creator. A plan may change them but adds no owner, so that they are
+/// never garbage collected with a ClusterServiceVersion. A cluster-scoped object of a ClusterServiceVersion
+/// in another namespace keeps its owner; otherwise it would be collected with the wrong one.
 ///
 /// # Errors
 /// An owner does not exist.
@@ -38,8 +39,8 @@ pub(super) fn complete(
     let (namespaced, current) = (*namespaced, current.as_ref());
     let mut object = known.object.clone();
     object::strip_server_fields(&mut object);
-    // Objects in plans may lack type and name (upstream's generated Subscriptions do), and bundles may have an older version of
-    // a kind than the one it is written with; the step is what counts.
+    // Objects in plans may lack type and name (upstream's generated Subscriptions do). Bundles may contain an
+    // older version of a kind than the one it is written with. The step determines both.
     object::set(&mut object, "apiVersion", api.api_version.clone().into());
     object::set(&mut object, "kind", api.kind.clone().into());
     let metadata = object::map_mut(&mut object, "metadata");
@@ -64,7 +65,7 @@ pub(super) fn complete(
         }
         StepKind::BundleSecret => encode_string_data(&mut object),
         StepKind::ClusterServiceVersion => {
-            // None owns another. One that named itself would wait for itself.
+            // ClusterServiceVersions do not own each other. One that named itself would wait for itself.
             object::remove_csv_references(&mut object);
             add_membership(observed, &mut object);
         }
@@ -94,8 +95,8 @@ pub(super) fn complete(
     Ok(Some(object))
 }
 
-/// Owner labels of RBAC decide what is carried to other namespaces, and admission lets OLM alone set them: a bundle must not say by them that
-/// its object belongs to another operator.
+/// Owner labels of RBAC determine its replication to other namespaces, and admission lets only OLM set them.
+/// A bundle must not use them to assign its object to another operator.
 fn keep_own_marks(labels: &mut Map<String, Value>, csv: &str, namespace: &str) {
     let own = [
         (labels::OWNER, csv),
@@ -109,8 +110,8 @@ fn keep_own_marks(labels: &mut Map<String, Value>, csv: &str, namespace: &str) {
     labels.retain(|label, _| !labels::is_guarded(label) || is_kept(label));
 }
 
-/// What olm-operator would write on a new ClusterServiceVersion first of all: of which OperatorGroup it is, and its finalizer. It
-/// sees to both ever after, so that nothing is said here that is not sure.
+/// Adds what olm-operator would write first on a new ClusterServiceVersion: its OperatorGroup and its
+/// finalizer. It maintains both later, so only certain values are set here.
 fn add_membership(observed: &Observed, object: &mut Value) {
     let [group] = observed.operator_groups.as_slice() else {
         return;
@@ -137,7 +138,7 @@ fn add_membership(observed: &Observed, object: &mut Value) {
     metadata.insert("finalizers".to_owned(), json!([labels::FINALIZER_CSV_CLEANUP]));
 }
 
-/// The owner references, with the uids of the ClusterServiceVersions they name.
+/// Returns the owner references, with the uids of the ClusterServiceVersions they name.
 fn owners(
     observed: &Observed,
     kind: StepKind,
@@ -168,7 +169,7 @@ fn owners(
     Ok(Some(owners))
 }
 
-/// `stringData` is write-only; as `data` it can be compared with what is in the cluster.
+/// Moves `stringData`, which is write-only, to `data`, so that it can be compared with the stored Secret.
 pub(in crate::install_plan) fn encode_string_data(secret: &mut Value) {
     let Some(Value::Object(text)) = secret.as_object_mut().and_then(|map| map.remove("stringData")) else {
         return;

@@ -1,4 +1,4 @@
-//! What one step needs now.
+//! Decides the action of one step.
 
 use std::collections::BTreeMap;
 
@@ -18,36 +18,36 @@ use crate::install_plan::step_write::{Write, write_for};
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// What a step needs now.
-// One lives at a time, on the stack.
+/// Action of a step.
+// Only one exists at a time, on the stack.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Decision {
-    /// One write.
+    /// A single write.
     Write(StepWrite),
-    /// Nothing to write: the step has this status.
+    /// No write: the step has this status.
     Settled(StepStatus),
-    /// The step's owner is created in this round.
+    /// The step's owner is created in this reconcile.
     PassedOver,
-    /// Nothing to do but wait; later steps go on.
+    /// The step waits; later steps continue.
     Waits(Wait),
-    /// Nothing to do but wait, and later steps wait too.
+    /// The step waits, and so do later steps.
     Blocks(Wait),
 }
 
-/// One write and what it means.
+/// One write with its meaning.
 pub(super) struct StepWrite {
     pub action: Action,
     /// Status of the step after the write.
     pub status: StepStatus,
-    /// What goes before the cause when the write fails.
+    /// Text in front of the cause when the write fails.
     pub error_prefix: String,
 }
 
-/// Decides on the steps of one plan.
+/// Decides the steps of one plan.
 pub(super) struct StepDecider<'a> {
     observed: &'a Observed,
     identity: Identity,
-    /// Labels of components, by ClusterServiceVersion.
+    /// Component labels, by ClusterServiceVersion.
     labels: BTreeMap<String, String>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> StepDecider<'a> {
         }
     }
 
-    /// What a step of a plan that is over needs, so that its object is there again.
+    /// Decides the action that restores the object of a step of a finished plan.
     pub(super) fn restore(&self, step: &Step, known: &KnownStep) -> Result<Decision, StepError> {
         let kind = supported_kind(step)?;
         self.decide_known(kind, step, known)
@@ -106,7 +106,7 @@ impl<'a> StepDecider<'a> {
         let (namespaced, current) = (*namespaced, current.as_ref());
         let name = &step.resource.name;
         if current.is_some_and(|current| object::metadata_text(current, "deletionTimestamp").is_some()) {
-            // What would be changed now is gone a moment later.
+            // A change would be lost in a moment.
             let text = format!(
                 "waiting for {} {name}, which is being deleted, to be gone",
                 api.kind
@@ -140,7 +140,8 @@ impl<'a> StepDecider<'a> {
         Ok(self.decision(kind, target, current, object))
     }
 
-    /// A ClusterServiceVersion that is there is left alone; one on its way out would take everything it owns along.
+    /// An existing ClusterServiceVersion is kept. If it is being deleted, everything it owns would be deleted
+    /// with it.
     fn existing_csv(&self, name: &str) -> Option<Decision> {
         let csv = self.observed.find_csv(name)?;
         Some(match csv.metadata.deletion_timestamp {
@@ -151,7 +152,7 @@ impl<'a> StepDecider<'a> {
         })
     }
 
-    /// The decision for the difference between the object in the cluster and the step's.
+    /// Decides the action for the difference between the object in the cluster and the step's.
     fn decision(&self, kind: StepKind, target: Target, current: Option<&Value>, object: Value) -> Decision {
         let error_prefix = kind.error_prefix(&target.name, current.is_none());
         let status = if current.is_none() {
@@ -163,8 +164,8 @@ impl<'a> StepDecider<'a> {
         let action = match write_for(kind, current, object) {
             Write::Nothing => return Decision::Settled(status),
             Write::Create(object) => {
-                // Without a read before, the answer tells whether it was there. A ClusterServiceVersion that is there and not in the
-                // store is the copy of another, which is nobody's owner.
+                // Without a read before, the response shows whether the object existed. An existing
+                // ClusterServiceVersion that is not in the store is a copy, which cannot be an owner.
                 let exists = if kind.reads_current() || kind == StepKind::ClusterServiceVersion {
                     Exists::Fail
                 } else {
@@ -192,8 +193,9 @@ impl<'a> StepDecider<'a> {
         })
     }
 
-    /// CustomResourceDefinitions are shared by the whole cluster: created with a note of who brought them, changed only when no
-    /// stored object can be lost, and always in the operator's own name.
+    /// Decides a CustomResourceDefinition step. The whole cluster shares definitions. They are created with
+    /// an annotation of their origin, and changed only when no stored object can be lost. They are always
+    /// written with the operator's own rights.
     fn decide_crd(
         &self,
         step: &Step,
@@ -234,7 +236,8 @@ impl<'a> StepDecider<'a> {
         let is_alive = |csv: &str| self.observed.living_csvs.contains(csv);
         let converted = self.observed.converted_crds.contains(name);
         let merged = crd_upgrade::merged(current, &wanted, is_alive, converted);
-        // A definition found unestablished was made a moment ago, perhaps by this very plan before a restart.
+        // A definition that is not established was created a moment ago, perhaps by this plan before a
+        // restart.
         let status = if is_established {
             StepStatus::Present
         } else {

@@ -1,4 +1,4 @@
-//! Whether a CustomResourceDefinition may be changed into a plan's.
+//! Checks whether a CustomResourceDefinition may be changed into a plan's.
 
 use olm_api::v1alpha1::Step;
 use serde_json::Value;
@@ -8,20 +8,20 @@ use crate::install_plan::crd_upgrade::{self, CrdUpgradeError};
 use crate::install_plan::custom_resources::{CheckState, Misfit};
 use crate::install_plan::observe::{KnownStep, Observed};
 
-/// What stands in the way of a change.
+/// Result of the check of a change.
 pub(super) enum Upgrade {
-    /// Nothing.
+    /// The change is safe.
     Safe,
-    /// Nothing that would stop it, but this is told.
+    /// The change is allowed, with this warning.
     Warned(String),
-    /// It is not known yet.
+    /// The result is not known yet.
     Waits(Wait),
 }
 
-/// Looks at one definition of the plan.
+/// Checks one definition of the plan.
 ///
 /// # Errors
-/// The change would lose data, or take something away from others.
+/// The change would lose data, or take over an API of others.
 pub(super) fn check_crd(
     observed: &Observed,
     index: usize,
@@ -46,7 +46,7 @@ pub(super) fn check_crd(
         CheckState::Fits => Ok(Upgrade::Safe),
         CheckState::Misfit(misfit) => {
             let error = misfit_error(observed, crd, &known.object, misfit);
-            // Who converts may make of the resource what fits.
+            // A conversion webhook may convert the resource into one that matches.
             match crd_upgrade::is_converted_by_webhook(&known.object) || observed.converted_crds.contains(crd)
             {
                 true => Ok(Upgrade::Warned(error.to_string())),
@@ -70,19 +70,20 @@ fn waiting_text(crd: &str) -> String {
     format!("validating existing custom resources against the new schema of CustomResourceDefinition {crd}")
 }
 
-/// What may be told of a resource to those who read the plan.
+/// Details of a custom resource that readers of the plan may see.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     /// Its name and its fields.
     Fields,
-    /// Its name.
+    /// Only its name.
     Name,
-    /// That there is one.
+    /// Only its existence.
     Nothing,
 }
 
-/// Where the OperatorGroup names a ServiceAccount, who makes plans has no more rights than that, and could find out by one schema
-/// after the other what is in resources that they may not read. Without one the group's operators may be given every right in its
+/// Returns the details that may be shown. If the OperatorGroup names a ServiceAccount, authors of plans have
+/// no more rights than that account. By trying one schema after the other they could find out the contents of
+/// resources that they may not read. Without an account, the group's operators may get every right in its
 /// target namespaces.
 fn told_of(observed: &Observed, misfit: &Misfit) -> Told {
     let is_limited = observed.is_limited();

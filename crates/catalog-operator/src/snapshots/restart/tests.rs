@@ -21,14 +21,14 @@ impl Rig {
         self.snapshots.get_labelled(&key(), label, "ns")
     }
 
-    /// Asks until `what` holds.
+    /// Polls until `what` returns true.
     async fn until(&self, what: impl Fn(&Self) -> bool) {
         while !what(self) {
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
     }
 
-    /// Waits until all that is to be done with the folder was done.
+    /// Waits until all work on the folder is done.
     async fn rest(&self) {
         let (done, waited) = tokio::sync::oneshot::channel();
         self.snapshots.shared.on_disk(move |_| {
@@ -46,7 +46,7 @@ fn files(folder: &Path) -> usize {
     std::fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// A process that has read the catalog and left it.
+/// Runs a process that reads the catalog and saves it.
 async fn left(folder: &Path) {
     let rig = process(folder).await;
     rig.ask(LABEL);
@@ -56,7 +56,7 @@ async fn left(folder: &Path) {
     assert_eq!(files(folder), 1);
 }
 
-/// It is there for those who ask what there was, and is not known before it was read anew.
+/// It is available for reports about the past, and not known before it was read again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_good_content_outlives_the_process() {
     let folder = tempfile::tempdir().unwrap();
@@ -74,7 +74,7 @@ async fn the_last_good_content_outlives_the_process() {
         panic!("no content")
     };
     assert_eq!(content.entries().len(), 1);
-    // The server is there again, with what it had.
+    // The server is back, with its old content.
     rig.connect("2").await;
     rig.until(Rig::is_known).await;
     let ContentState::Known(known) = rig.ask(LABEL) else {
@@ -95,7 +95,7 @@ async fn the_content_of_another_catalog_of_the_same_name_is_not_taken_up() {
     assert_eq!(files(folder.path()), 0);
 }
 
-/// What the image of before had is not left under the name of the one that follows.
+/// Content of the previous image is not saved under the label of the next one.
 #[tokio::test]
 async fn a_content_is_left_for_the_catalog_it_was_read_of() {
     let folder = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ async fn a_content_is_left_for_the_catalog_it_was_read_of() {
     rig.ask(LABEL);
     rig.connect("1").await;
     rig.ask(LABEL);
-    // While it is being read.
+    // During the read.
     rig.ask("uid-1 h:2");
     rig.until(|rig| rig.snapshots.read_generation(&key()).is_some())
         .await;
@@ -135,7 +135,7 @@ async fn what_is_left_goes_with_its_catalog() {
     assert_eq!(files(folder.path()), 0);
 }
 
-/// Nobody uses it for a while, and what it had is known when somebody does again.
+/// It is unused for a while, and its content is known when it is used again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_good_content_outlives_idleness_on_disk() {
     let folder = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ fn the_volume_of_the_deployment_has_room_for_all_contents() {
         .and_then(|(_, rest)| rest.lines().next()?.strip_suffix("Mi"))
         .and_then(|mebibytes| mebibytes.parse::<u64>().ok())
         .unwrap();
-    // One is being written before room is made for it.
+    // One file is written before others are evicted for it.
     assert!(FILES_BYTES + FILE_BYTES <= size << 20);
     assert!(manifest.contains("--content-cache=/contents") && manifest.contains("mountPath: /contents"));
 }

@@ -1,4 +1,4 @@
-//! The health of catalogs, and what they deprecate.
+//! Health of catalogs, and their deprecations.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn health_text(object: &Subscription, catalogs: &[CatalogFact]) -> String {
     conditions_text(&composed(object, &NamespaceState::default(), &quiet(catalogs)))
 }
 
-/// Upstream's reasons and texts to the letter. Upstream's own suite waits for them.
+/// Upstream's exact reasons and texts, which upstream's own suite waits for.
 #[test]
 fn the_condition_speaks_of_the_targeted_catalog_in_upstreams_words() {
     let sick = |status: Value| [catalog("ns", "cat", status)];
@@ -25,7 +25,7 @@ fn the_condition_speaks_of_the_targeted_catalog_in_upstreams_words() {
     insta::allow_duplicates! {
         for catalogs in [
             vec![healthy("cat")],
-            // Nothing is known to be wrong with one that starts.
+            // A catalog that is starting has no known problem.
             sick(json!({})).to_vec(),
             sick(json!({"registryService": {}, "connectionState": {"lastObservedState": "CONNECTING"}})).to_vec(),
         ] {
@@ -34,7 +34,7 @@ fn the_condition_speaks_of_the_targeted_catalog_in_upstreams_words() {
     }
 }
 
-/// Others' catalogs are named, and make no Subscription unhealthy that does not name them.
+/// Catalogs of others are named, but only make Subscriptions unhealthy that name them.
 #[test]
 fn a_broken_catalog_of_others_is_only_named() {
     let broken = |name: &str| {
@@ -50,7 +50,7 @@ fn a_broken_catalog_of_others_is_only_named() {
     assert_eq!(listed, [true, false, false]);
 }
 
-/// Each change of the catalogs has the lasting reason at once, in the one write that it causes.
+/// Each change of the catalogs gets the lasting reason at once, in its only write.
 #[test]
 fn a_change_of_the_catalogs_is_written_once() {
     let sets = [
@@ -85,7 +85,8 @@ fn a_change_of_the_catalogs_is_written_once() {
     ");
 }
 
-/// The golden of an unresolvable Subscription in a namespace without catalogs, less the conditions it lacks.
+/// The golden record of an unresolvable Subscription in a namespace without catalogs, except for the
+/// conditions it lacks.
 #[test]
 fn no_catalog_at_all_is_told_and_then_rests() {
     let object = subscription(Value::Null);
@@ -143,7 +144,7 @@ fn dpr_008_deprecations_come_go_and_are_summed_up() {
     );
 }
 
-/// Each is told whatever the others say, also where they are about the same.
+/// Each is reported independently of the others, also for the same bundle.
 #[test]
 fn dpr_009_deprecations_are_independent() {
     let object = subscription(json!({"installedCSV": "demo.v1", "currentCSV": "demo.v1"}));

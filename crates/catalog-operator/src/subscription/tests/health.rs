@@ -1,5 +1,5 @@
-//! A Subscription is healthy for Argo CD and Flux exactly while what the user asked for runs, and degraded only by its own fault:
-//! a table over the states of catalogs, resolution, InstallPlan and ClusterServiceVersion.
+//! A Subscription is healthy for Argo CD and Flux exactly while the requested version runs, and degraded only
+//! by its own fault. The table covers states of catalogs, resolution, InstallPlan and ClusterServiceVersion.
 
 use olm_runtime::outcome::{Outcome, outcomes_for_tests};
 use tonic::transport::Endpoint;
@@ -14,7 +14,7 @@ use crate::catalog_source::pod::PodSettings;
 use crate::catalog_source::{source, status as catalog_status};
 use crate::stores::config_maps::ConfigMapState;
 
-/// A catalog whose status our own code composed.
+/// A catalog with a status composed by our own code.
 fn catalog_in(namespace: &str, name: &str, spec: Value, connection: ConnectionState) -> CatalogFact {
     let mut object: CatalogSource = serde_json::from_value(json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
@@ -105,16 +105,16 @@ impl Target {
     }
 }
 
-/// Where the Subscription is on its way.
+/// Progress of the Subscription.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     /// Nothing was chosen yet.
     New,
-    /// Its first plan is there, and no ClusterServiceVersion.
+    /// Its first plan exists, but no ClusterServiceVersion.
     Installing(&'static str),
-    /// The current version exists; the phase of its plan, "gone" when it was deleted.
+    /// The current version exists, with the phase of its plan; "gone" when the plan was deleted.
     Installed(&'static str),
-    /// The plan for the next version is there, the installed one is the former.
+    /// The plan for the next version exists, and the previous version is installed.
     Upgrading(&'static str),
 }
 
@@ -160,7 +160,7 @@ impl Row<'_> {
             )
     }
 
-    /// The plan has nothing left to do but what the user keeps it from.
+    /// True when the plan has nothing left to do except what waits for the user.
     fn is_plan_over(&self) -> bool {
         self.is_held() || matches!(self.way, Way::Installed("Complete" | "gone"))
     }
@@ -172,7 +172,7 @@ impl Row<'_> {
         )
     }
 
-    /// What the user asked for runs.
+    /// True when the requested version runs.
     fn runs(&self) -> bool {
         self.phase == Some("Succeeded")
             && self.is_plan_over()
@@ -180,7 +180,8 @@ impl Row<'_> {
             && self.target.is_usable()
     }
 
-    /// Something that the user can put right in this Subscription, its catalog or its operator has failed.
+    /// True when something has failed that the user can fix in this Subscription, its catalog or its
+    /// operator.
     fn has_failed(&self) -> bool {
         let looks_at_installed = matches!(self.way, Way::Installed(_) | Way::Upgrading("RequiresApproval"));
         !self.target.is_usable()
@@ -192,7 +193,7 @@ impl Row<'_> {
             || looks_at_installed && self.phase == Some("Failed")
     }
 
-    /// The Subscription as it is written, and as it is composed once more.
+    /// Returns the Subscription as written, and its status composed again.
     fn written(&self, catalogs: &[CatalogFact]) -> (Subscription, SubscriptionStatus) {
         let (names, plan_phase) = match self.way {
             Way::New => (json!({}), None),
@@ -279,7 +280,7 @@ async fn argo_cd_and_flux_call_a_subscription_healthy_exactly_while_its_operator
         Some("Replacing"),
         Some("Deleting"),
     ];
-    // Nobody names these two.
+    // No Subscription names these two.
     let others = [
         catalog_in("olm", "vendor", image(), failing()),
         catalog_in(
@@ -344,7 +345,8 @@ fn healthy_elsewhere() -> CatalogFact {
     healthy("other")
 }
 
-/// `Ready` says what the other conditions say to the letter of upstream, and the cause where they have none.
+/// `Ready` repeats the other conditions with upstream's exact texts, and contains the cause where they have
+/// none.
 #[test]
 fn ready_names_what_is_in_the_way() {
     let ready = |object: &Subscription, state: &NamespaceState, catalogs: &[CatalogFact]| {

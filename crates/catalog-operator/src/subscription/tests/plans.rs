@@ -1,8 +1,8 @@
-//! A Subscription and its InstallPlan: referred to, followed, lost, adopted.
+//! A Subscription and its InstallPlan: references, state, loss and adoption.
 
 use super::*;
 
-/// One write with the plan, one with the ClusterServiceVersion, one when the plan is complete, then rest.
+/// One write with the plan, one with the ClusterServiceVersion, one when the plan is complete, then no more.
 #[test]
 fn a_new_subscription_is_written_three_times() {
     let catalogs = [healthy("cat")];
@@ -50,7 +50,7 @@ fn a_new_subscription_is_written_three_times() {
     ");
 }
 
-/// Compared with what upstream left in a cluster, field by field.
+/// Compares with the objects that upstream left in a cluster, field by field.
 #[test]
 fn the_status_has_upstreams_fields() {
     let plan = plan("install-5xrf2", in_phase("RequiresApproval"));
@@ -123,7 +123,7 @@ fn the_status_has_upstreams_fields() {
     "#);
 }
 
-/// Also without any condition to go with it, a lost plan is forgotten and so can be made anew.
+/// A lost plan is forgotten and can be recreated, also without a related condition.
 #[test]
 fn a_plan_lost_on_the_way_is_forgotten() {
     let object = subscription(merged(&[
@@ -168,7 +168,7 @@ fn a_plan_lost_later_is_reported_missing() {
     assert_eq!(status.state, SubscriptionState::AtLatestKnown);
 }
 
-/// A plan made later under the old name is another plan.
+/// A later plan of the old name is another plan.
 #[test]
 fn a_namesake_of_a_lost_plan_is_not_taken_for_it() {
     let object = subscription(merged(&[
@@ -239,7 +239,7 @@ fn the_plan_condition_follows_the_plan() {
     }
 }
 
-/// Adoption holds without the ClusterServiceVersion, and a plan that is no more is no obstacle.
+/// Adoption does not need the ClusterServiceVersion, and a deleted plan does not block it.
 #[test]
 fn a_generated_subscription_adopts_its_plan() {
     let mut object = subscription(Value::Null);
@@ -279,14 +279,14 @@ fn a_generated_subscription_adopts_its_plan() {
         settle(&object, &namespace_state(&[], &[])),
         SubscriptionStatus::default()
     );
-    // A namesake of the plan: just made, or one that brought others.
+    // A plan of the same name: just created, or with other Subscriptions.
     for namesake in [Value::Null, bringing("Installing", "another")] {
         let settled = settle(&object, &namespace_state(&[plan("install-1", namesake)], &[]));
         assert_eq!(settled, SubscriptionStatus::default());
     }
 }
 
-/// The state follows the existence of the ClusterServiceVersion, deleted ones included.
+/// The state follows the existence of the ClusterServiceVersion, also of a deleted one.
 #[test]
 fn a_deleted_csv_makes_the_upgrade_pending_again() {
     let object = subscription(merged(&[
@@ -301,7 +301,7 @@ fn a_deleted_csv_makes_the_upgrade_pending_again() {
     assert_eq!(status.installed_csv.as_deref(), Some("demo.v1"), "never cleared");
 }
 
-/// The part of the state.
+/// The state after a failed plan.
 #[test]
 fn a_failed_plan_fails_the_upgrade_only_where_failing_forward_is_allowed() {
     let object = subscription(merged(&[

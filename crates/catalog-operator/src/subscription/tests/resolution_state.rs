@@ -1,8 +1,8 @@
-//! How resolution stands, and that what is written rests.
+//! The outcome of resolution, and stability of the written status.
 
 use super::*;
 
-/// Never two of the three.
+/// Never two of the three conditions.
 #[test]
 fn one_condition_tells_how_resolution_stands() {
     let failed = ResolutionOutcome::ResolutionFailed {
@@ -86,7 +86,7 @@ fn the_transition_time_moves_with_the_status_only() {
     assert_eq!(next.last_updated, Some(stored_time(later)));
 }
 
-/// The property of rest: what was composed and written is composed again.
+/// A status that was composed and written is composed unchanged.
 #[test]
 fn composing_twice_is_composing_once() {
     let catalogs = [healthy("cat")];

@@ -1,4 +1,4 @@
-//! What is done about one copy.
+//! Decisions about one copy.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn original(phase: &str, reason: &str) -> Value {
     csv
 }
 
-/// The copy in `far` that this original is to have.
+/// The copy in `far` that matches this original.
 fn copy_of(original: &Value) -> Value {
     let mut copy = original.clone();
     copy["metadata"]["namespace"] = json!("far");
@@ -50,7 +50,7 @@ fn targeting(namespaces: &[&str]) -> Value {
     group
 }
 
-/// What a round sees: a succeeded original whose group targets `far`, without a copy.
+/// Input of a reconcile: a succeeded original whose group targets `far`, without a copy.
 struct Case {
     original: Option<Value>,
     groups: Vec<Value>,
@@ -70,7 +70,7 @@ impl Case {
         }
     }
 
-    /// The same with its copy.
+    /// The case with its copy.
     fn copied() -> Self {
         Self::new().with(|case| case.there = case.original.as_ref().map(copy_of))
     }
@@ -221,7 +221,7 @@ fn copy_004_copy_005_a_copy_goes_with_its_reason() {
     assert_eq!(guard.uid.as_deref(), Some("copy"));
 }
 
-/// Whoever may update a ClusterServiceVersion can write the label.
+/// A user who can update a ClusterServiceVersion can write the label.
 #[test]
 fn what_bears_only_the_label_of_copies_is_not_deleted() {
     let orphan = || Case::copied().with(|it| it.original = None);
@@ -412,7 +412,7 @@ fn where_operators_work() {
     }
 }
 
-/// What is written, in full.
+/// The complete written object.
 #[test]
 fn copy_002_copy_003_what_a_copy_holds() {
     let written = |case: Case| match decide(&case.observed()).actions.remove(0) {

@@ -16,7 +16,7 @@ use crate::test_env::{TestEnv, csv, group, namespace_object};
 
 const CSV: &str = "ClusterServiceVersion";
 
-/// What OLM writes to the copy in `namespace`.
+/// Returns OLM's writes to the copy in `namespace`.
 fn writes_in(env: &TestEnv, namespace: &str) -> Vec<String> {
     let of_copy = format!("{CSV} {namespace}/a");
     let own = env.writes.iter().filter(|write| !write.starts_with("kubernetes"));
@@ -72,7 +72,7 @@ fn csv_002_what_is_shown_of_an_operator_stays_as_it_was_written_and_is_shown_by_
     }
 }
 
-/// The goals P7 and P8: two requests for a copy, one for a change, and a few for all.
+/// The goals P7 and P8: two requests for a copy, one for a change, and a few for all copies together.
 #[test]
 fn a_copy_costs_two_writes_and_a_change_of_its_original_one() {
     let mut env = prepared_for(&[]);
@@ -147,7 +147,8 @@ fn what_is_done_to_a_copy_is_undone_and_its_original_hears_nothing_of_it() {
     );
 }
 
-/// Where another namespace is said to be its origin, the copy goes for want of an original there, and comes back.
+/// If the label names another namespace as the origin, the copy is deleted because it has no original there,
+/// and is then recreated.
 #[test]
 fn a_copy_that_is_said_to_be_of_another_namespace_is_put_right() {
     let mut env = installed_for(&[]);
@@ -166,7 +167,7 @@ fn copy_004_copies_go_with_their_original() {
     assert_eq!(env.names(CSV), [""; 0]);
 }
 
-/// Nobody was there to see it.
+/// The original was deleted while OLM was down.
 #[test]
 fn copy_004_copies_without_an_original_are_found_by_a_new_process() {
     let mut env = installed_for(&[]);
@@ -210,7 +211,7 @@ fn copy_005_copies_follow_the_targets_of_the_group_and_the_namespaces() {
     assert_eq!(copies(&env), [""; 0]);
 }
 
-/// What belongs to a copy goes with it, and a group that is replaced is gone for a moment.
+/// Deleting a copy deletes the objects it owns, and a group that is replaced is missing for a moment.
 #[test]
 fn copies_outlast_their_group_and_go_when_the_next_does_not_target_their_namespace() {
     let mut env = installed_for(&[]);
@@ -227,7 +228,7 @@ fn copies_outlast_their_group_and_go_when_the_next_does_not_target_their_namespa
     assert_eq!(copies(&env), [""; 0]);
 }
 
-/// Upstream leaves them as they were when all was well.
+/// Upstream keeps their last status without an error.
 #[test]
 fn copy_003_copies_of_what_does_not_fit_its_group_any_more_say_so() {
     let mut env = installed_for(&[]);
@@ -250,7 +251,7 @@ fn a_namespace_that_refuses_its_copy_is_told_once_and_stops_no_other() {
         let told = |event: &&String| event.contains("CopyRefused") && event.contains("namespace one");
         assert_eq!(env.events.iter().filter(told).count(), 1, "{:?}", env.events);
         let tries = writes_in(&env, "one").len();
-        // After 5 s, 10, 20, 40 and then every minute.
+        // After 5, 10, 20 and 40 seconds, and then every minute.
         assert!((3..=10).contains(&tries), "{tries} tries in five minutes");
         env.refused.clear();
         env.settle_for(61);
@@ -272,7 +273,7 @@ fn nothing_is_written_into_a_namespace_on_its_way_out() {
     assert_eq!(writes_in(&env, "two").len(), 1);
 }
 
-/// The same operator, installed in two namespaces: each may be shown in a third, and one is.
+/// The same operator, installed in two namespaces: only one of them can have its copy in a third.
 #[test]
 fn of_two_with_one_name_the_first_is_shown_until_it_goes() {
     let mut env = installed_for(&["ns", "one"]);
@@ -295,7 +296,7 @@ fn of_two_with_one_name_the_first_is_shown_until_it_goes() {
     assert_eq!(from(&env), "two");
 }
 
-/// Who may create ClusterServiceVersions in a namespace says with annotations of his what he likes.
+/// Users who can create ClusterServiceVersions in a namespace can write any annotations.
 #[test]
 fn annotations_of_an_original_carry_it_nowhere() {
     let mut env = prepared_for(&["ns"]);
@@ -373,7 +374,8 @@ fn converged_copies_need_nothing() {
     );
 }
 
-/// Whoever may update a copy does not make it an operator of its own, whatever else is edited at once.
+/// A user who can update a copy cannot turn it into an operator of its own, even with other edits at the same
+/// time.
 #[test]
 fn a_copy_that_is_given_the_finalizer_is_a_copy_again() {
     let mut env = installed_for(&["one", "two"]);

@@ -1,4 +1,4 @@
-//! Which copies a change wakes.
+//! Copies that a change triggers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Its successor has succeeded: the object goes; the finalizer sees to what it leaves behind.
+//! Phase Deleting: the successor has succeeded, so the object is deleted. The finalizer cleans up what it
+//! leaves behind.
 
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 use olm_runtime::plan::{Action, Target};
@@ -9,7 +10,7 @@ use crate::csv::{
 };
 
 pub(super) fn step(observed: &Observed) -> PhaseStep {
-    // The phase is written before the object goes, so that whoever watches sees why.
+    // The phase is written before the object is deleted, so that users who watch it see the reason.
     if *observed.csv.phase() != Phase::Deleting {
         return PhaseStep::stay();
     }

@@ -1,7 +1,7 @@
-//! Something is wrong: find out whether it still is, and the way back.
+//! Phase Failed: checks whether the cause lasts, and finds the way back.
 //!
-//! Unlike upstream, which leaves this phase on every event of its own writing and comes back at once, a
-//! ClusterServiceVersion stays here as long as the cause does (`docs/reference/lifecycle.md`).
+//! Upstream leaves this phase on every event of its own writes and returns at once. Here a
+//! ClusterServiceVersion stays in the phase as long as the cause lasts (`docs/reference/lifecycle.md`).
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use crate::csv::{
     requirements::{self, Requirements},
 };
 
-/// How often kinds that are not served though their APIService is available are asked for at first.
+/// First interval of the checks for kinds that are not served although their APIService is available.
 const MIN_DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
-/// The same after an hour of waiting.
+/// Interval of the same checks after an hour of waiting.
 const MAX_DISCOVERY_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// How often the pods of a Deployment that gave up, or was given up, are looked at.
+/// Interval of pod checks for a Deployment that exceeded its progress deadline or the install timeout.
 const POD_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
@@ -63,7 +63,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         Err(error) => return PhaseStep::go(super::pending::invalid_strategy(&error)),
     };
     if undetermined {
-        // The way through Pending would end there, and come back when the answer does.
+        // A step through Pending would end there, and return as soon as discovery responds.
         return super::pending::ask_again(PhaseStep::stay()).with_requirements(rows);
     }
     if !met {
@@ -94,7 +94,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     }
 }
 
-/// Why a gate that had failed this ClusterServiceVersion is open now; being here proves that it is.
+/// Returns the message for a failed precondition that now holds; in this state it always does.
 fn opened_gate(cause: FailureCause) -> Option<&'static str> {
     match cause {
         FailureCause::OperatorGroup => Some("InstallModes now support target namespaces"),
@@ -113,7 +113,7 @@ fn opened_gate(cause: FailureCause) -> Option<&'static str> {
 fn components(observed: &Observed, position: &Position, cause: FailureCause) -> PhaseStep {
     if let Some(error) = super::unusable_config(observed) {
         return PhaseStep::go(match cause {
-            // The way through Pending would end here again.
+            // A step through Pending would end here again.
             FailureCause::Refused => Transition::new(
                 Phase::Failed,
                 reason::INSTALL_COMPONENT_FAILED,
@@ -149,7 +149,7 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
     };
     match &found.problem {
         DeploymentProblem::Stuck(text) => failed(format!("install failed: {text}")),
-        // The same Deployment applied again would wait again.
+        // The same Deployment would wait again after another apply.
         DeploymentProblem::Waiting(text) if cause == FailureCause::InstallCheck => {
             failed(format!("install timeout: {text}"))
         }
@@ -165,8 +165,8 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
     }
 }
 
-/// What was refused is tried again where it failed. The driver's backoff spaces the attempts, and an attempt that fails as before
-/// writes no status. `None` when nothing is left to write.
+/// Retries refused writes in place. The driver's backoff limits the attempts, and an attempt with the same
+/// result writes no status. `None` when no write is left.
 fn retried_in_place(observed: &Observed) -> Option<PhaseStep> {
     if super::install_ready::changeover(observed).is_some() {
         return Some(PhaseStep::go(Transition::new(

@@ -1,7 +1,8 @@
-//! Checks that come before every phase: is this ClusterServiceVersion an active member of one OperatorGroup that it
-//! can work with? (`docs/reference/lifecycle.md`, `docs/reference/operator-groups.md`.)
+//! Preconditions of every phase: the ClusterServiceVersion is an active member of exactly one OperatorGroup
+//! that it supports (`docs/reference/lifecycle.md`, `docs/reference/operator-groups.md`).
 //!
-//! Replacing and Deleting pass: losing the group in the middle of an upgrade must not break the chain.
+//! Phases Replacing and Deleting are exempt: losing the group in the middle of an upgrade must not break the
+//! chain.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,29 +33,29 @@ use crate::{
     },
 };
 
-/// OperatorGroups that are named where a namespace has too many.
+/// Maximum number of OperatorGroups in a message about a namespace with several.
 const SHOWN_GROUPS: usize = 5;
 
-/// What the gates say.
+/// Result of the preconditions.
 #[derive(Debug)]
 pub(super) enum Gate {
-    /// On to the phase.
+    /// Continue with the phase.
     Open,
-    /// Wait; the OperatorGroup is about to change.
+    /// Wait, because the OperatorGroup is about to change.
     Stay,
     /// Membership has to be written first.
     Write(Vec<Action>),
     /// This ClusterServiceVersion must not run here.
     Fail {
-        /// The failure.
         transition: Transition,
-        /// What to write besides.
+        /// Additional writes.
         actions: Vec<Action>,
     },
 }
 
-/// The finalizer comes first, whatever else is found: what was made outside the namespace has to go one day, even if the group is lost
-/// meanwhile. Where membership is written as well both are one write.
+/// Checks the preconditions. The finalizer is always written first, because objects outside the namespace
+/// must be deleted one day, even if the group is lost meanwhile. If membership is written as well, both are
+/// one write.
 pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
     let gate = of_group(observed, position);
     let Some(finalizers) = missing_finalizer(observed) else {
@@ -63,13 +64,13 @@ pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
     let write = patch(observed, &json!({ "finalizers": finalizers }));
     match gate {
         Gate::Open => Gate::Write(vec![write]),
-        // Membership follows as soon as the group says what it is, and until then nothing is made.
+        // Membership follows as soon as the group's status is set; until then nothing is created.
         Gate::Stay => Gate::Stay,
         Gate::Fail { transition, actions } if actions.is_empty() => Gate::Fail {
             transition,
             actions: vec![write],
         },
-        // Membership, with the finalizer in it.
+        // The writes of the membership include the finalizer.
         Gate::Write(_) | Gate::Fail { .. } => gate,
     }
 }
@@ -114,8 +115,8 @@ fn fail(reason: &'static str, message: impl Into<String>, actions: Vec<Action>) 
     }
 }
 
-/// Until the status of the group names the account that its spec names, nothing is written for its members: neither in our own
-/// name, which may do more, nor in that of an account of which nobody has seen that it exists.
+/// Waits until the status of the group names the account of its spec. Until then nothing is written for its
+/// members. OLM's own account may have more rights, and the named account may not exist.
 fn awaits_account(group: &Group, position: &Position) -> Gate {
     if !matches!(position.phase, Phase::None | Phase::Pending) {
         return Gate::Stay;
@@ -163,7 +164,7 @@ fn member(observed: &Observed, group: &Group) -> Gate {
     apis(observed, group, membership)
 }
 
-/// Annotations and finalizer in one write, if anything of that is missing.
+/// Returns one write of annotations and finalizer, if any of them is missing.
 fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<String>>) -> Vec<Action> {
     let mut wanted = BTreeMap::from([
         (labels::OPERATOR_GROUP, group.name.clone()),
@@ -188,7 +189,7 @@ fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<Stri
     vec![patch(observed, &metadata.into())]
 }
 
-/// The finalizers with ours among them; `None` when it is there.
+/// Returns the finalizers with OLM's added; `None` when it already exists.
 fn missing_finalizer(observed: &Observed) -> Option<Vec<String>> {
     let mut finalizers = observed.csv.finalizers().to_vec();
     if finalizers
@@ -202,7 +203,7 @@ fn missing_finalizer(observed: &Observed) -> Option<Vec<String>> {
 }
 
 fn patch(observed: &Observed, metadata: &Value) -> Action {
-    // A merge patch replaces a list whole: one that somebody else added meanwhile must not be lost.
+    // A merge patch replaces the whole list, so a finalizer that was added meanwhile must not be lost.
     let resource_version = metadata
         .get("finalizers")
         .and_then(|_| observed.csv.resource_version());
@@ -236,7 +237,7 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
             let apis = other.provided.intersection(&own);
             apis.map(|api| format!("{api} is provided by OperatorGroup {}", other.id))
         });
-        // In the order of their names, so that the same is told the same way.
+        // Sorted by name, so that the same conflict always has the same message.
         and_more(shared.collect::<BTreeSet<String>>().into_iter(), 1)
     };
     let unlisted = || {
@@ -286,7 +287,7 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
     }
 }
 
-/// The first `shown` of `texts`, and how many more.
+/// Returns the first `shown` of `texts`, and the number of the others.
 fn and_more<T: Display>(mut texts: impl Iterator<Item = T>, shown: usize) -> String {
     let named: Vec<String> = texts.by_ref().take(shown).map(|text| text.to_string()).collect();
     let named = named.join(", ");
@@ -296,8 +297,8 @@ fn and_more<T: Display>(mut texts: impl Iterator<Item = T>, shown: usize) -> Str
     }
 }
 
-/// Writes a group's list of provided APIs, as it was read: two ClusterServiceVersions of the group may do so at the same
-/// time, and the second one has to see what the first one wrote.
+/// Writes a group's list of provided APIs, guarded by the version that was read. Two ClusterServiceVersions
+/// of the group may write at the same time, and the second one must see the write of the first.
 fn write_provided(group: &Group, apis: &BTreeSet<ApiKey>) -> Action {
     Action::patch(
         Target::of::<OperatorGroup>(&group.namespace, &group.name),

@@ -1,4 +1,4 @@
-//! All requirements are met: the Deployments are put in place.
+//! Phase InstallReady: all requirements are met, and the Deployments are applied.
 
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
@@ -42,7 +42,7 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
     PhaseStep::install(Stage::Install, writes, Some(then))
 }
 
-/// Deployments that have to make way first, and what that takes.
+/// Returns the writes for Deployments that must be replaced first.
 pub(super) fn changeover(observed: &Observed) -> Option<PhaseStep> {
     let pending = changeover::pending(observed);
     let message = pending.first()?.message();

@@ -1,4 +1,4 @@
-//! The Deployments are in place and have to become healthy within five minutes.
+//! Phase Installing: the Deployments are applied and must become healthy within five minutes.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::csv::{
     observed::Observed,
 };
 
-/// How long an install may take before it counts as failed.
+/// Time after which an unfinished install counts as failed.
 pub(crate) const INSTALL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// Pods of an install are looked at once it has waited this long.
+/// Time that an install waits before its pods are read.
 pub(crate) const POD_PATIENCE: Duration = Duration::from_secs(3);
-/// How often the pods of an install that goes on waiting are looked at; they are not watched.
+/// Maximum interval of pod checks during a long install, because pods are not watched.
 const MAX_POD_INTERVAL: Duration = Duration::from_secs(10);
-/// Between what a Deployment waits for and the cause.
+/// Separator between the state of a Deployment and the cause.
 const BETWEEN: &str = "; ";
-/// How long a Deployment controller gets to answer before its silence is told.
+/// Time in which the Deployment controller should respond before a missing response is reported.
 const DEPLOYMENT_DEBOUNCE: Duration = Duration::from_secs(2);
 
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
@@ -47,7 +47,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
                 &format!("install failed: {text}"),
             ),
         )),
-        // Upstream lets a Deployment that vanished here run into the timeout; putting it back is what it will do then.
+        // A missing Deployment is restored at once. Upstream waits for the timeout and then restores it.
         DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => PhaseStep::go(
             Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, install::told(&text)),
         ),
@@ -55,7 +55,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     }
 }
 
-/// All components are there and healthy.
+/// Returns the transition when all components are healthy.
 pub(super) fn succeeded() -> Transition {
     Transition::new(
         Phase::Succeeded,
@@ -104,7 +104,7 @@ fn waiting(
     )
 }
 
-/// How long until pods are looked at (again): soon at first, when most troubles show.
+/// Returns the delay until the next pod check. It is short at first, when most problems appear.
 fn pod_interval(waited: Duration) -> Duration {
     match POD_PATIENCE.checked_sub(waited).filter(|left| !left.is_zero()) {
         Some(left) => left,
@@ -112,7 +112,8 @@ fn pod_interval(waited: Duration) -> Duration {
     }
 }
 
-/// Upstream's text, and behind it what keeps the pods of the Deployment from running. While nobody could look, what was told of it stays.
+/// Returns upstream's text, followed by the reason why the pods of the Deployment do not run. If the pods
+/// could not be read, the reason reported earlier is kept.
 pub(super) fn with_cause(observed: &Observed, position: &Position, deployment: &str, text: &str) -> String {
     let cause = install::cause(observed, deployment);
     if cause.is_none() && observed.pod_troubles.is_none() {

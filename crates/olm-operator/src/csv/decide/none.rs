@@ -1,4 +1,4 @@
-//! A ClusterServiceVersion nobody has looked at yet.
+//! Phase None: a new ClusterServiceVersion that was not checked yet.
 
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
@@ -8,7 +8,7 @@ pub(super) fn step() -> PhaseStep {
     PhaseStep::go(unchecked())
 }
 
-/// The first thing that is said of any.
+/// Returns the first transition of every ClusterServiceVersion.
 pub(crate) fn unchecked() -> Transition {
     Transition::new(
         Phase::Pending,

@@ -1,4 +1,4 @@
-//! Requirements are checked, and whether this one's turn has come.
+//! Phase Pending: checks the requirements and waits for the predecessor.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::csv::{
     upgrade,
 };
 
-/// How long the predecessor gets to notice its successor before that is told as a wait.
+/// Time in which the predecessor should notice its successor before the wait is reported.
 const PREDECESSOR_DEBOUNCE: Duration = Duration::from_secs(2);
-/// How often kinds that are not served yet are asked for again.
+/// Interval of the checks for kinds that are not served yet.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
-/// How often accounts and RBAC that OLM did not make are asked for at first.
+/// First interval of the checks for accounts and RBAC that OLM did not create.
 const MIN_RIGHTS_INTERVAL: Duration = Duration::from_secs(2);
-/// How often accounts and RBAC that OLM did not make are asked for after minutes of waiting.
+/// Interval of the checks for accounts and RBAC that OLM did not create, after minutes of waiting.
 const MAX_RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
@@ -50,7 +50,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         Err(error) => return PhaseStep::go(invalid_strategy(&error)),
     };
     if !met {
-        // Its successor waits for it, and may be what it waits for.
+        // Its successor waits for it, and may provide the missing requirement.
         if let Some(step) = super::replaced_while_running(observed) {
             return step.with_requirements(rows);
         }
@@ -74,7 +74,8 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     .with_requirements(rows)
 }
 
-/// What is missing is told, and never made here: accounts and RBAC are made by InstallPlans, or by hand (decision record 0044).
+/// Reports missing requirements. They are never created here: InstallPlans or users create accounts and RBAC
+/// (decision record 0044).
 fn unmet(
     observed: &Observed,
     lacking: &str,
@@ -115,13 +116,14 @@ fn unmet(
     }
 }
 
-/// How long until rights made by hand are looked for again: often at first, when somebody may be at it.
+/// Returns the delay until the next check for rights that users create. It is short at first, when a user may
+/// be about to create them.
 fn rights_interval(position: &Position, now: Timestamp) -> Duration {
     let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
     (waited / 4).clamp(MIN_RIGHTS_INTERVAL, MAX_RIGHTS_INTERVAL)
 }
 
-/// The same, asked again after a while.
+/// Returns the same step with another check after a while.
 pub(super) fn ask_again(step: PhaseStep) -> PhaseStep {
     step.again(
         DISCOVERY_INTERVAL,
@@ -129,13 +131,14 @@ pub(super) fn ask_again(step: PhaseStep) -> PhaseStep {
     )
 }
 
-/// True when a requirement is answered by discovery.
+/// True when a requirement depends on discovery.
 fn asks_discovery(observed: &Observed) -> bool {
     let spec = &observed.csv.spec;
     !spec.native_apis.is_empty() || !spec.required_api_services().is_empty()
 }
 
-/// Upstream leaves reason and message as they were here, so that nobody sees what is waited for.
+/// Reports the wait for the predecessor. Upstream leaves reason and message unchanged here, so the cause of
+/// the wait is not visible.
 fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) -> PhaseStep {
     let since_update = Duration::try_from(now.duration_since(position.updated)).unwrap_or_default();
     if since_update < PREDECESSOR_DEBOUNCE {
@@ -151,14 +154,14 @@ fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) 
     ))
 }
 
-/// Why the install strategy cannot be read, as a step to phase Failed.
+/// Returns a step to phase Failed if the install strategy cannot be parsed.
 pub(super) fn unreadable_strategy(observed: &Observed) -> Option<PhaseStep> {
     let error = observed.strategy.as_ref().err()?;
     Some(PhaseStep::go(invalid_strategy(error)))
 }
 
-/// Why the install strategy, or a webhook, cannot be used as it is described, as a step to phase Failed. The words are upstream's; which
-/// webhook it is stands in a row of the requirements.
+/// Returns a step to phase Failed if the install strategy or a webhook description is invalid. The message is
+/// upstream's; a row of the requirements names the webhook.
 pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
     let strategy = match &observed.strategy {
         Err(error) => return Some(PhaseStep::go(invalid_strategy(error))),
@@ -183,7 +186,8 @@ pub(super) fn invalid_strategy(error: &str) -> Transition {
     Transition::new(Phase::Failed, reason::INVALID_INSTALL_STRATEGY, message)
 }
 
-/// A Deployment of the strategy, or a Service in front of one, that belongs to another ClusterServiceVersion: nothing is written over it.
+/// Returns a failure if a Deployment of the strategy or its Service belongs to another ClusterServiceVersion:
+/// it is not overwritten.
 pub(super) fn taken(observed: &Observed) -> Option<Transition> {
     let deployment = install::taken(observed)
         .map(|(name, other)| format!("Deployment {name} belongs to ClusterServiceVersion {other}"));
@@ -191,8 +195,9 @@ pub(super) fn taken(observed: &Observed) -> Option<Transition> {
     Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
 }
 
-/// A ClusterServiceVersion of the namespace, outside this one's replacement chain, that owns one of its
-/// CustomResourceDefinitions or has one of its Deployments or Services; or anybody who has one of its APIServices.
+/// Finds another owner of the same objects. For CustomResourceDefinitions, Deployments and Services it is a
+/// ClusterServiceVersion of the namespace outside this one's replacement chain. For APIServices it is any
+/// other owner.
 pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
     let crds = observed.csv.spec.owned_crds().iter().find_map(|owned| {

@@ -1,4 +1,5 @@
-//! A successor exists: wait until it has succeeded, then go. Chains are collected oldest first.
+//! Phase Replacing: a successor exists, and this one is deleted once it has succeeded. Chains are collected
+//! oldest first.
 
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
@@ -14,9 +15,10 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
         return PhaseStep::stay();
     }
     let Some(next) = replacement::next(name, siblings) else {
-        // Upstream stays here for ever when the successor is deleted; this one runs on and is repaired again. That no
-        // successor exists has been read from the API server, see `observe`. The round ends here: in this phase the gates
-        // are open whatever became of the group, so what follows is for a round that asks them.
+        // Upstream stays in this phase forever when the successor is deleted. Here the operator keeps running
+        // and is repaired again. `observe` has read from the API server that no successor exists. The
+        // reconcile ends here, because this phase skips the group's preconditions; the next reconcile checks
+        // them.
         let pending = Transition::new(
             Phase::Pending,
             reason::NEEDS_REINSTALL,

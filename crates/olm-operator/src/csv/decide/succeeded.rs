@@ -1,4 +1,4 @@
-//! The operator runs: notice when it no longer does, or when its successor has come.
+//! Phase Succeeded: the operator runs. Detects when it no longer does, and when it has a successor.
 
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ use crate::csv::{
     requirements::{self, Requirements},
 };
 
-/// How often RBAC that OLM did not make is looked at, while an operator that runs depends on it.
+/// Interval of the checks of RBAC that OLM did not create but a running operator needs.
 const RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings) {
         return super::being_replaced(&next.name);
     }
-    // How its webhooks are described was asked when it was installed. Rules may be stricter by now, and what runs is not failed for them.
+    // Webhook descriptions were checked at install. Newer rules may be stricter, and a running operator does
+    // not fail for them.
     if let Some(step) = super::pending::unreadable_strategy(observed) {
         return step;
     }
@@ -49,7 +50,7 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
         Err(error) => return PhaseStep::go(super::pending::invalid_strategy(&error)),
     };
     if undetermined {
-        // An operator that runs is not failed for an answer that did not come.
+        // A running operator does not fail because of a missing response.
         return super::pending::ask_again(health(observed, now)).with_requirements(rows);
     }
     if !met {
@@ -78,7 +79,7 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
         let mut writes = install::grant_in_targets(observed);
         writes.rest.extend(changeover::clean_up(observed));
         writes.rest.extend(install::tidy(observed));
-        // Who may not take over may do the rest all the same.
+        // A ClusterServiceVersion that may not adopt objects may still make the other writes.
         let mut stage = Stage::Grants;
         if writes.is_empty() {
             stage = Stage::Adoption;

@@ -1,8 +1,9 @@
-//! Transitions between the phases: where a ClusterServiceVersion stands, one step, and what the steps of a round add up to.
+//! Transitions between the phases: the current position, one step, and the result of all steps of a
+//! reconcile.
 //!
-//! Several transitions that need no effect in between are walked in one round, so that they cost one status write;
-//! each keeps its own entry in the history and its own event. The walk ends at the first step that has to write
-//! something, because what follows depends on whether that went through.
+//! Several transitions without a write in between are made in one reconcile, so that they cost one status
+//! write. Each one keeps its own history entry and its own event. The walk ends at the first step with
+//! writes, because the next step depends on their success.
 
 use std::time::Duration;
 
@@ -14,24 +15,24 @@ use olm_runtime::plan::{Action, Plan, Requeue};
 
 use crate::csv::{held_up, install::InstallWrites, rbac::Place};
 
-/// Of one round; reached only if two phases sent a ClusterServiceVersion back and forth.
+/// Limit per reconcile. It is only reached if two phases sent a ClusterServiceVersion back and forth.
 const MAX_TRANSITIONS: usize = 12;
 
-/// Of a transition, the mark of the cut aside.
+/// Limit of a transition's message in bytes, without the truncation mark.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// A change of phase, reason or message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transition {
     pub(crate) phase: Phase,
-    /// Why, as one word.
+    /// Reason, as one word.
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
 impl Transition {
-    /// A transition to `phase`. A message that quotes more than fits is cut: the history repeats it up to twenty times, and
-    /// an object that is too large is refused with its status.
+    /// A transition to `phase`. Longer messages are truncated. The history repeats a message up to twenty
+    /// times, and the API server refuses a status that makes the object too large.
     pub(crate) fn new(phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
         let mut message = held_up::own(message.into());
         if message.len() > MAX_MESSAGE_BYTES {
@@ -46,22 +47,22 @@ impl Transition {
     }
 }
 
-/// Where a ClusterServiceVersion stands.
+/// Current phase of a ClusterServiceVersion, with reason and times.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Position {
     pub(crate) phase: Phase,
     /// The reason of its status.
     pub(crate) reason: String,
-    /// The message of its status, without what holds it up besides.
+    /// Message of its status, without the additional "held up" text.
     pub(crate) message: String,
-    /// When the phase was entered.
+    /// Time of the last change of phase.
     pub(crate) since: Timestamp,
-    /// When the status was last written.
+    /// Time of the last status write.
     pub(crate) updated: Timestamp,
 }
 
 impl Position {
-    /// Where the stored status says it stands; times that are missing read as `created`.
+    /// Reads the position from the stored status; missing times read as `created`.
     pub(crate) fn stored(status: &ClusterServiceVersionStatus, created: Timestamp) -> Self {
         Self {
             phase: status.phase.clone(),
@@ -75,7 +76,7 @@ impl Position {
         }
     }
 
-    /// Whether `transition` would change nothing.
+    /// True when `transition` would change nothing.
     pub(crate) fn is_at(&self, transition: &Transition) -> bool {
         self.phase == transition.phase
             && self.reason == transition.reason
@@ -93,48 +94,49 @@ impl Position {
     }
 }
 
-/// What the writes of a round are for; decides how a failed one is told.
+/// Purpose of the writes of a reconcile; it decides how a failed write is reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Membership in the OperatorGroup: metadata, provided APIs, finalizer.
     #[default]
     Membership,
-    /// Rights in other namespaces, and Deployments.
+    /// Rights in other namespaces, and Deployments of an install.
     Install,
-    /// Rights in other namespaces for an operator that runs.
+    /// Rights in other namespaces for a running operator.
     Grants,
-    /// What upstream's OLM made becomes ours; the operator runs without it as well.
+    /// Objects of upstream's OLM are adopted; the operator also runs without that.
     Adoption,
-    /// The way out.
+    /// Removal of a deleted ClusterServiceVersion.
     Removal,
 }
 
-/// What one phase says at one position.
+/// Result of one phase at one position.
 #[derive(Debug, Default)]
 pub(crate) struct PhaseStep {
-    /// Where to go before anything is written.
+    /// Transition to make before anything is written.
     pub(crate) go: Option<Transition>,
-    /// What to write; ends the walk.
+    /// Writes; they end the walk.
     pub(crate) actions: Vec<Action>,
-    /// Where the first of the writes, one by one, grant rights; these stand each for themselves.
+    /// Places of the leading writes that grant rights, one entry per write; each of these writes is
+    /// independent.
     pub(crate) grants: Vec<Place>,
-    /// What the writes are for.
+    /// Purpose of the writes.
     pub(crate) stage: Stage,
-    /// Where to go once all is written.
+    /// Transition to make once everything is written.
     pub(crate) then: Option<Transition>,
-    /// When to look again if nothing changes.
+    /// Delay of the next reconcile if nothing changes.
     pub(crate) requeue: Requeue,
-    /// The requirements as they are, if they were looked at.
+    /// The requirements, if they were checked.
     pub(crate) requirements: Option<Vec<RequirementStatus>>,
 }
 
 impl PhaseStep {
-    /// Nothing to do until something changes.
+    /// A step that waits for a change.
     pub(crate) fn stay() -> Self {
         Self::default()
     }
 
-    /// On to the next position.
+    /// A step to the next position.
     pub(crate) fn go(transition: Transition) -> Self {
         Self {
             go: Some(transition),
@@ -142,7 +144,7 @@ impl PhaseStep {
         }
     }
 
-    /// Writes, and on once they went through.
+    /// A step with writes, and a transition after their success.
     pub(crate) fn act(stage: Stage, actions: Vec<Action>, then: Option<Transition>) -> Self {
         Self {
             stage,
@@ -152,7 +154,7 @@ impl PhaseStep {
         }
     }
 
-    /// The writes of an install, and on once they went through.
+    /// A step with the writes of an install, and a transition after their success.
     pub(crate) fn install(stage: Stage, writes: InstallWrites, then: Option<Transition>) -> Self {
         let InstallWrites { grants, rest } = writes;
         let (places, mut actions): (Vec<Place>, Vec<Action>) = grants
@@ -166,40 +168,40 @@ impl PhaseStep {
         }
     }
 
-    /// The same, looked at again after a while at the latest.
+    /// Adds a maximum delay of the next reconcile.
     pub(crate) fn again(mut self, delay: Duration, reason: &'static str) -> Self {
         self.requeue = self.requeue.sooner(Requeue::After { delay, reason });
         self
     }
 
-    /// The same, with the requirements it is based on.
+    /// Adds the requirements that the step is based on.
     pub(crate) fn with_requirements(mut self, rows: Vec<RequirementStatus>) -> Self {
         self.requirements = Some(rows);
         self
     }
 }
 
-/// What a round concluded, for `status`.
+/// Result of a reconcile, for `status`.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Transitions that need no write to go through.
+    /// Transitions that depend on no write.
     pub(crate) transitions: Vec<Transition>,
-    /// Transition that follows when all writes went through.
+    /// Transition after all writes have succeeded.
     pub(crate) then: Option<Transition>,
-    /// What the writes are for.
+    /// Purpose of the writes.
     pub(crate) stage: Stage,
-    /// Where the first of the writes, one by one, grant rights.
+    /// Places of the leading writes that grant rights, one entry per write.
     pub(crate) grants: Vec<Place>,
-    /// Which of the writes apply an object whole, by their place in the plan: what comes of one is to be what was wanted. A patch
-    /// only prepares that.
+    /// Indexes of the writes in the plan that apply a whole object. Their result must equal the wanted
+    /// object; a patch only prepares that.
     pub(crate) applied: Vec<usize>,
-    /// The requirements as they are, if they were looked at.
+    /// The requirements, if they were checked.
     pub(crate) requirements: Option<Vec<RequirementStatus>>,
-    /// When writes began to be refused, if those of the round before were.
+    /// Time of the first refused write, if writes of the previous reconcile were refused.
     pub(crate) refused_since: Option<Timestamp>,
 }
 
-/// Asks `step` at `position`, and at each position that follows, as far as nothing has to be written in between.
+/// Calls `step` at `position` and at each following position, until a step has writes.
 pub(crate) fn walk(
     position: Position,
     now: Timestamp,
@@ -215,20 +217,20 @@ pub(crate) fn walk(
     }
 }
 
-/// One step from `position`; where it leads to is looked at in another round.
+/// Makes one step from `position`; the next position is handled in another reconcile.
 pub(crate) fn single_step(position: Position, now: Timestamp, mut step: PhaseStep) -> (Plan, Verdict) {
     let mut walk = Walk::from(position, now);
     walk.follow(&mut step);
     walk.end(step)
 }
 
-/// A walk so far.
+/// State of a walk.
 struct Walk {
     position: Position,
     now: Timestamp,
-    /// Each leads to another position than the one before.
+    /// Each differs from its predecessor.
     transitions: Vec<Transition>,
-    /// As the last step that looked at them found them.
+    /// The requirements as found by the last step that checked them.
     requirements: Option<Vec<RequirementStatus>>,
 }
 
@@ -242,7 +244,7 @@ impl Walk {
         }
     }
 
-    /// Goes where the step goes; false when it stays.
+    /// Makes the transition of the step; false when there is none.
     fn follow(&mut self, step: &mut PhaseStep) -> bool {
         self.requirements = step.requirements.take().or(self.requirements.take());
         let Some(transition) = step.go.take().filter(|go| !self.position.is_at(go)) else {
@@ -253,7 +255,7 @@ impl Walk {
         true
     }
 
-    /// What the last step writes, and what is told of all of them.
+    /// Returns the writes of the last step, and the result of all steps.
     fn end(self, last: PhaseStep) -> (Plan, Verdict) {
         let applied = last.actions.iter().enumerate();
         let applied = applied

@@ -1,7 +1,8 @@
-//! What a Subscription's `spec.config` changes in the pods of an operator.
+//! Applies a Subscription's `spec.config` to the pods of an operator.
 //!
-//! The rules per field are told in `docs/reference/lifecycle.md`. Two deliberate differences from upstream: an
-//! empty `podAntiAffinity` clears that part only, and a variable named twice keeps its last value once.
+//! The rules per field are described in `docs/reference/lifecycle.md`. Two differences from upstream are
+//! deliberate: an empty `podAntiAffinity` clears only that part, and a duplicate variable is kept once, with
+//! its last value.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +11,30 @@ use k8s_openapi::api::core::v1::{
     VolumeMount,
 };
 
-/// The part of a Subscription's configuration that goes into pods, as written by the user.
+/// The part of a Subscription's configuration that affects pods, as the user wrote it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Overrides {
-    /// Variables for every container; replace by name, else appended.
+    /// Variables for every container; replace existing ones by name, else appended.
     pub(crate) env: Vec<EnvVar>,
-    /// Sources of variables; appended unless an equal one is there.
+    /// Sources of variables; appended unless an equal one exists.
     pub(crate) env_from: Vec<EnvFromSource>,
-    /// Volumes; replace by name, else appended.
+    /// Volumes; replace existing ones by name, else appended.
     pub(crate) volumes: Vec<Volume>,
-    /// Mounts for every container; replace by volume name, else appended.
+    /// Mounts for every container; replace existing ones by volume name, else appended.
     pub(crate) volume_mounts: Vec<VolumeMount>,
-    /// Tolerations; appended unless an equal one is there.
+    /// Tolerations; appended unless an equal one exists.
     pub(crate) tolerations: Vec<Toleration>,
-    /// Resources of every container, replaced whole.
+    /// Resources of every container, replaced as a whole.
     pub(crate) resources: Option<ResourceRequirements>,
-    /// Node selector, replaced whole; an empty one clears.
+    /// Node selector, replaced as a whole; an empty one clears it.
     pub(crate) node_selector: Option<BTreeMap<String, String>>,
     /// Affinity, replaced part by part.
     pub(crate) affinity: Option<Affinity>,
-    /// Annotations of Deployment and pods, for keys that are not there yet.
+    /// Annotations of Deployment and pods; existing keys are kept.
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// Applies the overrides to a pod; annotations are the caller's.
+/// Applies the overrides to a pod; the caller sets annotations.
 pub(crate) fn apply(overrides: &Overrides, pod: &mut PodSpec) {
     for container in &mut pod.containers {
         merge_env(container, &overrides.env);
@@ -53,8 +54,8 @@ pub(crate) fn apply(overrides: &Overrides, pod: &mut PodSpec) {
     }
 }
 
-/// Sets variables by name: replaces in place, else appends. A name that stands twice keeps its first place and its
-/// last value, because server-side apply refuses a list with one key twice.
+/// Sets variables by name: replaces existing ones, and appends the rest. A duplicate name keeps its first
+/// position and its last value, because server-side apply refuses duplicate keys in a list.
 pub(crate) fn merge_env(container: &mut Container, wanted: &[EnvVar]) {
     let mut merged: Vec<EnvVar> = Vec::new();
     let present = container.env.take().unwrap_or_default();
@@ -105,7 +106,8 @@ fn merge_tolerations(pod: &mut PodSpec, wanted: &[Toleration]) {
     }
 }
 
-/// Each part that the override names replaces the pod's, an empty part removes it; nothing left is no affinity.
+/// Merges affinities. Each part in the override replaces the pod's part, and an empty part removes it.
+/// Returns `None` if no part is left.
 fn merge_affinity(pod: Option<Affinity>, wanted: &Affinity) -> Option<Affinity> {
     if *wanted == Affinity::default() {
         return None;

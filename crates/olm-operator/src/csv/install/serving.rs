@@ -1,14 +1,16 @@
-//! What a ClusterServiceVersion serves with: certificates, Services, and the webhooks and APIServices that lead there.
+//! The serving objects of a ClusterServiceVersion: certificates, Services, and the webhooks and APIServices
+//! that lead there.
 //!
 //! # Expected flow
-//! `observe` reads Secrets and what stands around them; where a certificate does not serve it has a new pair made, whose key
-//! goes into the plan's [`Action::ApplySecret`] and nowhere else. Everything else here is pure.
+//! `observe` reads Secrets and the related objects. If a certificate is not valid it issues a new pair, whose
+//! key goes only into the plan's [`Action::ApplySecret`]. Everything else here does no I/O.
 //!
 //! # Guarantees
-//! - Trust comes before what is to be trusted: webhooks and APIServices trust a new CA before its certificate is written, and the CA of the old
-//!   one until the pods that serve with it are gone. Nothing is refused for a certificate while it is replaced.
-//! - A certificate that serves is never replaced, whatever ClusterServiceVersion made it.
-//! - Every object is told from the wanted one by what the wanted one says, so what somebody changes by hand comes back.
+//! - Webhooks and APIServices trust a new CA before its certificate is written. They trust the old CA until
+//!   the pods that serve with it are deleted. So no call fails because of a certificate that is being
+//!   replaced.
+//! - A valid certificate is never replaced, whatever ClusterServiceVersion created it.
+//! - Every object is compared with the fields of the wanted one, so manual changes of these are reverted.
 
 pub(crate) mod availability;
 mod callers;
@@ -50,10 +52,11 @@ use crate::{
     stores::ServingSecret,
 };
 
-/// How long a certificate's time is waited for at most: clocks are set, and timers do not know.
+/// Maximum delay of a reconcile that waits for a certificate's time, because clocks may be set and timers do
+/// not notice that.
 const MAX_WAIT: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// Why the webhooks of a ClusterServiceVersion cannot be installed as they are described.
+/// Returns the reason why the webhook descriptions of a ClusterServiceVersion are invalid.
 #[expect(
     clippy::result_large_err,
     reason = "the description that is refused comes along, once for a CSV"
@@ -64,10 +67,12 @@ pub(crate) fn invalid_description(csv: &ClusterServiceVersion, strategy: &Strate
         .err()
 }
 
-/// Why the first Service that is wanted is another ClusterServiceVersion's, for people: dots and dashes make one name of two Deployments'.
-/// Those of the replacement chain hand theirs over.
+/// Returns a message if another ClusterServiceVersion has the first wanted Service; two Deployments may yield
+/// the same name, because dots become dashes. Owners in the replacement chain are ignored, because they pass
+/// their Services on.
 ///
-/// Whoever owns it has it; while there is none, whoever installs or runs already.
+/// A Service belongs to its owner. If it does not exist yet, it belongs to a ClusterServiceVersion that is
+/// installing or running.
 pub(crate) fn taken(observed: &Observed) -> Option<String> {
     let serving = &observed.serving;
     if serving.endpoints.is_empty() {
@@ -106,7 +111,7 @@ fn is_owned_by(object: &Value, uid: &str) -> bool {
     owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
 }
 
-/// The certificate that the pods of a Deployment are to serve with; `None` when they do not serve.
+/// Returns the certificate for the pods of a Deployment; `None` when they do not serve.
 pub(crate) fn certificate_of(observed: &Observed, deployment: &str) -> Option<ServingCertificate> {
     let serving = &observed.serving;
     let endpoint = serving
@@ -122,7 +127,7 @@ pub(crate) fn certificate_of(observed: &Observed, deployment: &str) -> Option<Se
     })
 }
 
-/// A stored certificate is about to end; why, for people.
+/// Returns a message when a stored certificate is about to expire.
 pub(crate) fn needs_rotation(observed: &Observed) -> Option<&str> {
     observed.serving.unfit.values().find_map(|unfit| match unfit {
         Unfit::Due(text) => Some(text.as_str()),
@@ -130,13 +135,13 @@ pub(crate) fn needs_rotation(observed: &Observed) -> Option<&str> {
     })
 }
 
-/// How long until a certificate has to be looked at again; `None` without certificates.
+/// Returns the delay until the next check of a certificate; `None` without certificates.
 pub(crate) fn wait(observed: &Observed, now: Timestamp) -> Option<Duration> {
     let left = validity(observed)?.rotate_at.duration_since(now);
     Some(Duration::try_from(left).unwrap_or_default().min(MAX_WAIT))
 }
 
-/// When the newest of the certificates was made, and when the first of them is to be replaced; `None` unless all serve.
+/// Creation time of the newest certificate and earliest time of renewal; `None` unless all are valid.
 pub(crate) fn validity(observed: &Observed) -> Option<Validity> {
     let serving = &observed.serving;
     let all = serving
@@ -153,14 +158,14 @@ pub(crate) fn validity(observed: &Observed) -> Option<Validity> {
     .flatten()
 }
 
-/// What an install writes before and after the Deployments.
+/// Writes of an install before and after the Deployments.
 #[derive(Debug, Default)]
 pub(crate) struct ServingWrites {
     pub(crate) before: Vec<Action>,
     pub(crate) after: Vec<Action>,
 }
 
-/// What differs from what is wanted, as writes.
+/// Returns writes for all objects that differ from the wanted ones.
 pub(crate) fn writes(observed: &Observed) -> ServingWrites {
     let serving = &observed.serving;
     let mut writes = ServingWrites::default();
@@ -191,7 +196,7 @@ pub(crate) fn writes(observed: &Observed) -> ServingWrites {
             .iter()
             .filter_map(|endpoint| write_secret(observed, endpoint)),
     );
-    // Before the Secrets by whose CA it is known that they are ours.
+    // Written before the Secrets, because their CA identifies the definitions as OLM's.
     let reset = |crd| definitions::patch(observed, crd, conversion::reset(), identity(observed));
     writes.after.extend(definitions::stale(observed).map(reset));
     writes
@@ -200,7 +205,7 @@ pub(crate) fn writes(observed: &Observed) -> ServingWrites {
     writes
 }
 
-/// The first thing that is not as it should be: the Deployment it belongs to, and what, for people.
+/// Returns the first problem: the Deployment it belongs to, and a message for users.
 pub(crate) fn problem(observed: &Observed) -> Option<(String, String)> {
     let serving = &observed.serving;
     let of_endpoint = |endpoint: &Endpoint| {
@@ -231,17 +236,17 @@ pub(crate) fn problem(observed: &Observed) -> Option<(String, String)> {
         .or_else(|| definitions::stale(observed).next().map(of_definition))
 }
 
-/// Why the conversion webhooks cannot be installed; for people.
+/// Returns the reason why the conversion webhooks cannot be installed, for users.
 pub(crate) fn refused_conversion(observed: &Observed) -> Option<String> {
     definitions::refused(observed)
 }
 
-/// Writes by which one that goes leaves what it converted readable.
+/// Returns the writes at removal that keep the converted objects readable.
 pub(crate) fn end_conversions(observed: &Observed) -> Vec<Action> {
     definitions::end(observed)
 }
 
-/// Writes that take back trust in CAs nobody serves with any more, of Deployments that `is_rolled_out`.
+/// Returns the writes that remove trust in unused CAs, for Deployments that `is_rolled_out`.
 pub(crate) fn tidy(observed: &Observed, is_rolled_out: impl Fn(&str) -> bool) -> Vec<Action> {
     let exact = |deployment: &str, _: Option<&str>| {
         is_rolled_out(deployment)
@@ -256,15 +261,15 @@ pub(crate) fn tidy(observed: &Observed, is_rolled_out: impl Fn(&str) -> bool) ->
         .collect()
 }
 
-/// Nobody is to be called any more: the operator must not run here. Conversions stay: without one, objects of other versions lose
-/// what the stored version does not know.
+/// Deletes all webhooks and APIServices, because the operator must not run here. Conversions remain: without
+/// them, objects of other versions would lose fields that the stored version lacks.
 pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
     let all = observed.serving.labelled.iter();
     all.map(|(target, uid)| Action::delete(target.clone(), uid.clone()))
         .collect()
 }
 
-/// Kind, namespace and name of an object, where it has them.
+/// Kind, namespace and name of an object, if present.
 type Place = [Option<String>; 3];
 
 fn place(object: &Value) -> Place {
@@ -272,7 +277,8 @@ fn place(object: &Value) -> Place {
         .map(|pointer| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned))
 }
 
-/// Everything as it should be, by its place. Of a definition nobody hands back what it says.
+/// Returns all wanted objects by their place. Definitions are only patched, so their stored form is not
+/// compared.
 pub(crate) fn components(observed: &Observed) -> BTreeMap<Place, Component> {
     let secrets = observed.serving.endpoints.iter().filter_map(|endpoint| {
         let issued = observed.serving.issued.get(&endpoint.deployment)?;
@@ -285,7 +291,7 @@ pub(crate) fn components(observed: &Observed) -> BTreeMap<Place, Component> {
         .collect()
 }
 
-/// How what the API server stored differs from what was applied; `None` for objects that are none of `components`.
+/// Returns how a stored object differs from the applied one; `None` for objects outside of `components`.
 pub(crate) fn undone(components: &BTreeMap<Place, Component>, stored: &Value) -> Option<String> {
     components.get(&place(stored))?.problem(Some(stored))
 }
@@ -318,8 +324,10 @@ fn problem_of(observed: &Observed, component: &Component) -> Option<String> {
     component.problem(observed.serving.live(&component.target))
 }
 
-/// True for what stood before any ClusterServiceVersion had it, as upstream tells: none owns it. It is used, and stays when they go.
-/// `owned` tells whether one owns what the stores have; they may have none.
+/// True for an object that existed before any ClusterServiceVersion used it: no ClusterServiceVersion owns
+/// it, which is upstream's criterion. It is used, and not deleted with them.
+///
+/// `owned` is true when a ClusterServiceVersion owns the object in the stores; `None` if they do not have it.
 fn belongs_to_others(observed: &Observed, target: &Target, owned: Option<bool>) -> bool {
     match owned {
         Some(owned) => !owned,
@@ -339,7 +347,7 @@ fn is_others_secret(observed: &Observed, endpoint: &Endpoint) -> bool {
     belongs_to_others(observed, &target, owned)
 }
 
-/// The Secret for a certificate of `ca`, without what it holds.
+/// The Secret for a certificate of `ca`, without its data.
 fn wanted_secret(observed: &Observed, endpoint: &Endpoint, ca: &str) -> Component {
     let secret = objects::secret(&observed.csv, endpoint, &certificate::ca_hash(ca));
     if is_others_secret(observed, endpoint) {
@@ -366,8 +374,8 @@ fn is_owned(observed: &Observed, secret: &ServingSecret) -> bool {
     owner::references(secret.meta()).any(|owner| owner.uid == observed.uid())
 }
 
-/// A new certificate; or, for one that serves, the mark that it is this ClusterServiceVersion's, too. It keeps its other owners:
-/// whichever of them stays has it.
+/// Writes a new certificate; or, for a valid one, adds this ClusterServiceVersion as an owner. Its other
+/// owners are kept, so that it exists as long as any of them.
 fn write_secret(observed: &Observed, endpoint: &Endpoint) -> Option<Action> {
     if let Some(issued) = observed.serving.issued.get(&endpoint.deployment) {
         let Component { target, object } = wanted_secret(observed, endpoint, &issued.ca);

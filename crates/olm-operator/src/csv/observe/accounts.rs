@@ -1,7 +1,7 @@
-//! ServiceAccounts that OLM did not make, `default` above all, and that ClusterServiceVersions give rights to.
+//! ServiceAccounts that OLM did not create and that ClusterServiceVersions grant rights to, mostly `default`.
 //!
-//! No store holds them. Each is read once and remembered until the news of all accounts tell that it changed, so that a
-//! ClusterServiceVersion that runs costs no read.
+//! No store has them. Each is read once and cached until the watch of all accounts reports a change, so a
+//! running ClusterServiceVersion costs no read.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use olm_runtime::{
 
 use crate::{csv::observed::FoundAccount, owner};
 
-/// Accounts that were found; a clone is another handle to the same.
+/// Cache of accounts; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct KnownAccounts {
     state: Arc<Mutex<State>>,
@@ -28,12 +28,13 @@ pub(crate) struct KnownAccounts {
 #[derive(Default)]
 struct State {
     known: BTreeMap<NamespacedName, FoundAccount>,
-    /// How often something was heard: an answer that was asked for before may be older than that.
+    /// Number of reported changes; a response to a request sent before the last one may be outdated.
     heard: u64,
 }
 
 impl KnownAccounts {
-    /// None yet; what `news` tell of is forgotten. Call it before the watches start.
+    /// Returns an empty cache that forgets the accounts `news` reports. Must be called before the watches
+    /// start.
     pub(crate) fn follow(news: &News<ServiceAccount>) -> Self {
         let accounts = Self::default();
         let following = accounts.clone();
@@ -49,12 +50,13 @@ impl KnownAccounts {
                 let key = NamespacedName::from_object(change.object().as_ref());
                 state.known.remove(&key);
             }
-            // One that went meanwhile is not in the list.
+            // An account that was deleted meanwhile is not in the list.
             NewsItem::Listed => state.known.clear(),
         }
     }
 
-    /// The account, from the API server unless it is known; `None` when it does not exist, which is not remembered.
+    /// Returns the account, from the API server unless it is cached; `None` when it does not exist, which is
+    /// not cached.
     ///
     /// # Errors
     /// When the read fails.
@@ -88,7 +90,7 @@ impl KnownAccounts {
     }
 }
 
-/// What the metadata of a ServiceAccount tells of its owners.
+/// Reads the owners from the metadata of a ServiceAccount.
 pub(super) fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> FoundAccount {
     FoundAccount {
         csv_owners: owner::references(&found.metadata)

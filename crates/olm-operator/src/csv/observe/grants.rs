@@ -1,7 +1,9 @@
-//! RBAC that OLM did not make, read from the API server: the bindings that reach some accounts, and their roles.
+//! RBAC that OLM did not create, read from the API server: the bindings that apply to some accounts, and
+//! their roles.
 //!
-//! Read only when a ClusterServiceVersion's own roles are incomplete, and never kept: all RBAC of a cluster would be
-//! most of this process's memory. For the same reason long lists are read a page at a time.
+//! It is only read when a ClusterServiceVersion's own roles are incomplete. It is never stored, because all
+//! RBAC of a cluster would need most of this process's memory. For the same reason long lists are read page
+//! by page.
 
 use std::{collections::BTreeSet, fmt::Debug};
 
@@ -19,24 +21,23 @@ use crate::{
     owner,
 };
 
-/// More namespaces than these are not asked one by one, round after round, but all at once.
+/// Up to this number, namespaces are listed one by one in each reconcile; beyond it, all are listed at once.
 const ASKED_ONE_BY_ONE: usize = 8;
-/// Bindings in a page of all.
+/// Page size of lists of bindings.
 const PAGE_SIZE: u32 = 500;
 
-/// What is looked for.
+/// Parameters of the read.
 pub(super) struct Reading<'a> {
     pub(super) client: &'a Client,
-    /// The ClusterServiceVersion.
     pub(super) csv: NamespacedName,
     /// Names of its ServiceAccounts.
     pub(super) accounts: &'a BTreeSet<String>,
-    /// Where their rights are to count.
+    /// Namespaces in which the rights must apply.
     pub(super) namespaces: BTreeSet<String>,
 }
 
 impl Reading<'_> {
-    /// What RoleBindings of the namespaces grant.
+    /// Reads the rights that RoleBindings of the namespaces grant.
     ///
     /// # Errors
     /// When a read fails.
@@ -64,7 +65,7 @@ impl Reading<'_> {
         Ok(grants)
     }
 
-    /// Adds what ClusterRoleBindings grant.
+    /// Adds the grants of ClusterRoleBindings.
     ///
     /// # Errors
     /// When a read fails.
@@ -79,8 +80,9 @@ impl Reading<'_> {
         self.add(grants, found).await
     }
 
-    /// The bindings of a list that give one of the accounts a role and will stay: those made for another ClusterServiceVersion go
-    /// with it, and counting them would let this one lose its rights in the middle of an upgrade.
+    /// Returns the bindings of a list that grant one of the accounts a role permanently. Bindings created for
+    /// another ClusterServiceVersion are excluded. They are deleted with it, and counting them would make
+    /// this one lose its rights in the middle of an upgrade.
     async fn relevant<K>(
         &self,
         api: Api<K>,
@@ -106,7 +108,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Adds bindings, and the rules of the roles they point to.
+    /// Adds bindings, and the rules of the roles they refer to.
     async fn add(&self, grants: &mut ForeignGrants, bindings: Vec<Binding>) -> Result<(), ObserveError> {
         let mut roles: BTreeSet<RoleKey> = bindings.iter().map(coverage::role_of).collect();
         roles.retain(|key| !grants.roles.contains_key(key));
@@ -120,7 +122,7 @@ impl Reading<'_> {
     }
 
     async fn rules(&self, (namespace, name): &RoleKey) -> Result<Option<Vec<PolicyRule>>, ObserveError> {
-        // A binding may name anything; what cannot be asked for grants nothing.
+        // A binding may name anything. A name that cannot be requested grants nothing.
         if !is_path_segment(name) {
             return Ok(None);
         }
@@ -143,7 +145,7 @@ impl Reading<'_> {
     }
 }
 
-/// Those of `roles` that a binding refers to which is no counterpart of this ClusterServiceVersion.
+/// Returns those of `roles` that a binding refers to, other than counterparts of this ClusterServiceVersion.
 ///
 /// # Errors
 /// When a read fails.
@@ -177,7 +179,7 @@ pub(super) async fn bound_by_others(
     Ok(bound)
 }
 
-/// Every object of a list, a page in memory at a time.
+/// Calls `take` for every object of a list, with one page in memory at a time.
 async fn each_page<K>(api: &Api<K>, what: &str, mut take: impl FnMut(K)) -> Result<(), ObserveError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,

@@ -1,4 +1,4 @@
-//! Why the pods of a Deployment do not run, in one line that does not change from one attempt to the next.
+//! Finds the reason why the pods of a Deployment do not run, as one line that is the same in each attempt.
 
 use std::collections::BTreeMap;
 
@@ -20,24 +20,24 @@ use olm_runtime::{discovery::deadline, error::ObserveError};
 
 use crate::csv::{health, observed::Observed};
 
-/// What the kubelet calls the pause before it starts a process again that ended.
+/// The kubelet's reason for the pause before it restarts a terminated process.
 const CRASH_LOOP: &str = "CrashLoopBackOff";
-/// Reason of the kubelet's events about probes that fail.
+/// Reason of the kubelet's events about failing probes.
 const UNHEALTHY: &str = "Unhealthy";
-/// Reasons of events about which the status of the pod says more, and says when they are over.
+/// Reasons of events for which the status of the pod has more details, and shows when they no longer apply.
 const IN_STATUS: [&str; 4] = ["BackOff", "Failed", "FailedScheduling", UNHEALTHY];
-/// Bytes of an event's note that are kept.
+/// Limit of an event's note, in bytes.
 const MAX_NOTE_BYTES: usize = 1024;
-/// Hexadecimal digits from which on a word is an identifier that another attempt does not have.
+/// Number of hexadecimal digits from which a word counts as an identifier that differs between attempts.
 const ID_LENGTH: usize = 32;
 
-/// How Kubernetes numbers the ReplicaSets of a Deployment: the highest has the pods that are wanted now.
+/// Annotation with the number of a ReplicaSet of a Deployment: the highest has the currently wanted pods.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Label of a ReplicaSet and of its pods.
 const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Reads the pods of the Deployments whose rollout hangs, and the events of a pod whose status does not say why. A Deployment whose
-/// own conditions say why needs no read.
+/// Reads the pods of the Deployments with a stuck rollout, and the events of pods whose status does not
+/// contain the reason. A Deployment whose own conditions contain the reason needs no read.
 ///
 /// # Errors
 /// When a read fails.
@@ -77,8 +77,8 @@ async fn events(client: &Client, pod: &Pod) -> Result<Vec<Event>, ObserveError> 
     Ok(list.items)
 }
 
-/// Whether pods as the Deployment wants them now do not run. That it is available says nothing: while it is rolled out the old
-/// pods run.
+/// True when pods of the Deployment's current template do not run. Condition Available is no criterion,
+/// because the old pods run during a rollout.
 fn hangs(live: &Deployment) -> bool {
     let wanted = live.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     let DeploymentStatus {
@@ -88,7 +88,7 @@ fn hangs(live: &Deployment) -> bool {
         available_replicas,
         ..
     } = live.status.clone().unwrap_or_default();
-    // Its newest ReplicaSet is not the one that is asked about.
+    // Its newest ReplicaSet does not belong to the current template yet.
     if observed_generation.unwrap_or(0) < live.metadata.generation.unwrap_or(0) {
         return false;
     }
@@ -96,7 +96,7 @@ fn hangs(live: &Deployment) -> bool {
     updated_replicas.unwrap_or(0) < wanted || available < wanted || available < replicas.unwrap_or(0)
 }
 
-/// The pods that the Deployment wants now. Older ones are not to blame, whatever ails them.
+/// Returns the pods of the Deployment's current template. Older ones are ignored, with any problem.
 async fn newest_pods(client: &Client, namespace: &str, live: &Deployment) -> Result<Vec<Pod>, ObserveError> {
     let selector = live.spec.as_ref().map(|spec| spec.selector.clone());
     let Some(selector) = selector.and_then(|selector| Selector::try_from(selector).ok()) else {
@@ -119,7 +119,7 @@ async fn newest_pods(client: &Client, namespace: &str, live: &Deployment) -> Res
     Ok(deadline(&what, pods.list(&params)).await?.items)
 }
 
-/// What marks the pods of the newest ReplicaSet of the Deployment.
+/// Returns the label value of the pods of the Deployment's newest ReplicaSet.
 fn newest_hash<'a>(sets: &'a [PartialObjectMeta<ReplicaSet>], live: &Deployment) -> Option<&'a str> {
     let is_own = |set: &&PartialObjectMeta<ReplicaSet>| {
         let mut owners = set.owner_references().iter();
@@ -133,11 +133,11 @@ fn newest_hash<'a>(sets: &'a [PartialObjectMeta<ReplicaSet>], live: &Deployment)
     newest.labels().get(POD_TEMPLATE_HASH).map(String::as_str)
 }
 
-/// What the status of a pod says.
+/// Problem in the status of a pod.
 #[derive(Debug, PartialEq, Eq)]
 struct Trouble {
     text: String,
-    /// Its process ends again and again.
+    /// True when its process terminates repeatedly.
     loops: bool,
 }
 
@@ -147,14 +147,14 @@ impl Trouble {
     }
 }
 
-/// The trouble of a pod, as its status has it.
+/// Returns the problem of a pod from its status.
 fn trouble(pod: &Pod) -> Option<Trouble> {
     let name = pod.name_any();
     if let Some(why) = why_unscheduled(pod) {
         return Some(Trouble::new(format!("pod {name} cannot be scheduled: {why}")));
     }
     let status = pod.status.clone().unwrap_or_default();
-    // Evicted, or not taken by the kubelet.
+    // Evicted, or rejected by the kubelet.
     if let Some(reason) = status.reason.filter(|reason| !reason.is_empty()) {
         return Some(Trouble::new(
             match status.message.as_deref().unwrap_or_default() {
@@ -179,8 +179,8 @@ fn condition_of<'a>(pod: &'a Pod, kind: &str) -> Option<(&'a str, &'a str)> {
     Some((&found.status, found.message.as_deref().unwrap_or_default()))
 }
 
-/// Why a pod is not ready whose status names no container's trouble: by its events while it is being made (volumes, network), and
-/// while it runs (probes).
+/// Returns the reason why a pod is not ready although the status of no container shows a problem. It is taken
+/// from events of creation (volumes, network) or of running containers (probes).
 fn untold(pod: &Pod, events: &[Event]) -> Option<String> {
     let name = pod.name_any();
     let mut containers = pod
@@ -193,7 +193,7 @@ fn untold(pod: &Pod, events: &[Event]) -> Option<String> {
     });
     if !runs {
         let mut of_creation = of_reasons(events, |reason| !IN_STATUS.contains(&reason));
-        // The kubelet's summary of the volumes that it waited for says less than what it says of one of them.
+        // The kubelet's summary of all pending volumes has fewer details than the event of a single volume.
         of_creation.sort_by_key(|event| is_summary(event));
         let event = of_creation.first()?;
         let reason = event.reason.as_deref().unwrap_or_default();
@@ -202,7 +202,7 @@ fn untold(pod: &Pod, events: &[Event]) -> Option<String> {
     if let Some(probe) = failed_probe(events, &["Startup", "Readiness", "Liveness"]) {
         return Some(format!("pod {name}: {probe}"));
     }
-    // What others want of a pod before it counts as ready.
+    // Readiness gates that others require of a pod.
     let (status, message) = condition_of(pod, "Ready")?;
     let waits = status != condition::TRUE && is(pod, "ContainersReady") && !message.is_empty();
     waits.then(|| format!("pod {name} is not ready: {message}"))
@@ -213,14 +213,14 @@ fn is_summary(event: &Event) -> bool {
     note.starts_with("Unable to attach or mount volumes")
 }
 
-/// The newest report of a probe of one of these kinds that fails.
+/// Returns the newest event about a failing probe of one of these kinds.
 fn failed_probe(events: &[Event], kinds: &[&str]) -> Option<String> {
     let of_probes = of_reasons(events, |reason| reason == UNHEALTHY);
     let mut notes = of_probes.into_iter().map(note);
     notes.find(|note| kinds.iter().any(|kind| note.starts_with(kind)))
 }
 
-/// The events with one of these reasons, newest first.
+/// Returns the events with one of these reasons, newest first.
 fn of_reasons(events: &[Event], wanted: impl Fn(&str) -> bool) -> Vec<&Event> {
     let is_wanted = |event: &&Event| event.reason.as_deref().is_some_and(&wanted);
     let mut found: Vec<&Event> = events.iter().filter(is_wanted).collect();
@@ -235,7 +235,7 @@ fn last_seen(event: &Event) -> Option<jiff::Timestamp> {
     series.or(last).or(first)
 }
 
-/// What an event says, in one line, without what differs from one attempt to the next.
+/// Returns the message of an event as one line, without parts that differ between attempts.
 fn note(event: &Event) -> String {
     let text = event.note.as_deref().unwrap_or_default();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -247,7 +247,7 @@ fn note(event: &Event) -> String {
     note
 }
 
-/// Identifiers of containers and sandboxes become an ellipsis.
+/// Replaces identifiers of containers and sandboxes by an ellipsis.
 fn without_ids(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
@@ -263,7 +263,7 @@ fn without_ids(text: &str) -> String {
 }
 
 fn container_trouble(pod: &str, container: &ContainerStatus) -> Option<Trouble> {
-    // Also an init container that has done its work.
+    // Also an init container that has finished.
     if container.ready {
         return None;
     }
@@ -285,8 +285,8 @@ fn container_trouble(pod: &str, container: &ContainerStatus) -> Option<Trouble> 
         .waiting
         .as_ref()
         .is_some_and(|waiting| waiting.reason.as_deref() == Some(CRASH_LOOP));
-    // A process that ends again and again backs off, runs and has just ended, in turn: that is one trouble. The message of the
-    // back-off is not told, it counts the seconds up.
+    // A process that terminates repeatedly alternates between waiting, running and terminated; this is
+    // reported as one problem. The back-off message is not used, because it contains a counter of seconds.
     if backs_off || container.restart_count > 0 && (state.terminated.is_some() || last.is_some()) {
         let ended = state.terminated.as_ref().or(last);
         let exit = ended.map(|ended| format!(", last {}", exit(ended)));
@@ -299,7 +299,7 @@ fn container_trouble(pod: &str, container: &ContainerStatus) -> Option<Trouble> 
     Some(Trouble::new(format!("{place}: ended with {}", exit(&ended))))
 }
 
-/// Why a container is not started.
+/// Returns the reason why a container is not started.
 fn held_up(waiting: &ContainerStateWaiting, reason: &str, image: &str) -> String {
     let message = waiting.message.as_deref().unwrap_or_default();
     let behind = |text: &str| match text {
@@ -317,7 +317,7 @@ fn held_up(waiting: &ContainerStateWaiting, reason: &str, image: &str) -> String
     )
 }
 
-/// How a process ended.
+/// Describes how a process ended.
 fn exit(ended: &ContainerStateTerminated) -> String {
     let reason = ended.reason.as_deref().unwrap_or_default();
     if ["", "Error", "Completed"].contains(&reason) {
@@ -498,7 +498,7 @@ mod tests {
             ),
             event("FailedMount", volume, "2026-01-01T00:00:02Z"),
             event("FailedMount", "older", "2026-01-01T00:00:01Z"),
-            // It was over when the pod got its node.
+            // It no longer applied when the pod got its node.
             event("FailedScheduling", "no nodes", "2026-01-01T00:00:10Z"),
         ];
         let expected = format!("pod p: FailedMount: {volume}");

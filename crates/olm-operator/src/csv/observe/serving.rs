@@ -1,4 +1,5 @@
-//! What the stores tell of certificates and of what leads to them, and the making of certificates that a round is going to write.
+//! Observes certificates and the objects that refer to them from the stores, and issues certificates that a
+//! reconcile is about to write.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -40,7 +41,7 @@ use crate::{
     stores::{ServingSecret, Stores},
 };
 
-/// What the stores know.
+/// Observes the stores only.
 pub(super) fn from_stores(
     stores: &Stores,
     csv: &ClusterServiceVersion,
@@ -127,7 +128,7 @@ fn target_of<K: Stored>(object: &K) -> Target {
     }
 }
 
-/// Why an APIService is not this ClusterServiceVersion's to take; `None` when it is.
+/// Returns the reason why this ClusterServiceVersion may not adopt an APIService; `None` when it may.
 fn why_foreign(stores: &Stores, csv: &ClusterServiceVersion, api_service: &ObjectMeta) -> Option<String> {
     let Some(owner) = owner::labelled(api_service) else {
         return Some("it has no owner that OLM knows".to_owned());
@@ -140,7 +141,7 @@ fn why_foreign(stores: &Stores, csv: &ClusterServiceVersion, api_service: &Objec
         return None;
     }
     match stores.csvs.get_key(&owner) {
-        // In another namespace it goes to the successor there.
+        // The successor in another namespace would get it.
         Some(other) if is_near && matches!(other.phase(), Phase::Replacing | Phase::Deleting) => None,
         Some(_) => Some(format!("it belongs to ClusterServiceVersion {owner}")),
         None => Some(format!(
@@ -155,7 +156,8 @@ fn delegation_names(stores: &Stores, namespace: &str, endpoint: &Endpoint) -> de
             .cluster_role_bindings
             .get_key(&NamespacedName::cluster(name));
         let ours = NamespacedName::cluster(delegation::within(namespace, name));
-        // The other name is in use already: the first choice was taken, by whom the stores may not know.
+        // The fallback name is in use already, so the first name was taken, perhaps by an object that the
+        // stores do not have.
         stores.cluster_role_bindings.get_key(&ours).is_some()
             || found.is_some_and(|found| delegation::is_of_another(found.subjects.as_deref(), namespace))
     };
@@ -169,7 +171,8 @@ fn delegation_names(stores: &Stores, namespace: &str, endpoint: &Endpoint) -> de
     delegation::Names::choose(endpoint, namespace, is_delegator_taken, is_reader_taken)
 }
 
-/// Leaves bindings alone that are not OLM's: the stores do not know them, so those that are about to be made are looked for.
+/// Avoids bindings that are not OLM's. The stores do not have them, so bindings about to be created are
+/// looked up.
 ///
 /// # Errors
 /// When a read fails.
@@ -210,8 +213,9 @@ where
     Ok(())
 }
 
-/// Looks for what stands in the place of Secrets, Roles and RoleBindings that this round is going to make: the stores know only what
-/// is OLM's, and what somebody else made must not go with the ClusterServiceVersion.
+/// Looks up existing objects with the names of Secrets, Roles and RoleBindings that this reconcile is about
+/// to create. The stores only have OLM's objects, and objects of others must not be deleted with the
+/// ClusterServiceVersion.
 ///
 /// # Errors
 /// When a read fails.
@@ -254,7 +258,8 @@ pub(super) async fn find_strangers(
     Ok(())
 }
 
-/// What stands outside of the namespace for a ClusterServiceVersion, its RBAC for what it does left out.
+/// Returns the objects of a ClusterServiceVersion outside of its namespace, except the RBAC of its
+/// permissions.
 fn all_labelled(stores: &Stores, key: &NamespacedName) -> Vec<(Target, Option<String>)> {
     let mut all = labelled(&stores.validating_webhooks, key);
     all.extend(labelled(&stores.mutating_webhooks, key));
@@ -289,13 +294,14 @@ fn own_cas(stores: &Stores, csv: &ClusterServiceVersion) -> Vec<String> {
         .filter(|secret| secret.ca_hash().is_some() && !secret.ca().is_empty())
         .filter(|secret| {
             let mut owners = owner::references(&secret.metadata).peekable();
-            // One without any stood before the ClusterServiceVersion.
+            // A Secret without owners existed before the ClusterServiceVersion.
             owners.peek().is_none() || owners.any(|owner| owner.uid == uid)
         });
     own.map(|secret| secret.ca().to_owned()).collect()
 }
 
-/// Secrets that this ClusterServiceVersion alone owns and no longer needs, and the objects around them that are its own.
+/// Returns Secrets that only this ClusterServiceVersion owns and no longer needs, and their related objects
+/// of its own.
 fn unused(
     stores: &Stores,
     csv: &ClusterServiceVersion,
@@ -341,10 +347,10 @@ fn is_owned_alone<K: Resource>(object: &K, uid: &str) -> bool {
         && owners.all(|owner| owner.uid == uid)
 }
 
-/// Looks at the certificates.
+/// Checks the certificates.
 pub(super) fn inspect(observed: &mut Observed, now: Timestamp) {
     if matches!(observed.csv.phase(), Phase::Replacing | Phase::Deleting) {
-        // Its successor sees to them.
+        // Its successor handles them.
         return;
     }
     let namespace = observed.namespace().to_owned();
@@ -365,11 +371,12 @@ pub(super) fn inspect(observed: &mut Observed, now: Timestamp) {
     }
 }
 
-/// Has the certificates made that are lacking, if this round is going to write them; to be called when all else is observed. Keys cost
-/// more than the rest of a round, and a ClusterServiceVersion can wait for hours, with a round for everything that happens around it.
+/// Issues the missing certificates if this reconcile is going to write them. Must be called after everything
+/// else is observed. Keys cost more than the rest of a reconcile, and a ClusterServiceVersion may wait for
+/// hours with many reconciles.
 ///
 /// # Errors
-/// When none can be made.
+/// When a certificate cannot be issued.
 pub(super) fn issue(
     observed: &mut Observed,
     maker: &CertificateMaker,

@@ -1,4 +1,4 @@
-//! What the stores tell of a ClusterServiceVersion, without asking anybody.
+//! Observes a ClusterServiceVersion from the stores, without live reads.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,10 +39,10 @@ use crate::{
     stores::{CustomResourceDefinition, ProxyVariables, Stores},
 };
 
-/// What the stores know; the rest is empty.
+/// Fills the fields that the stores provide; the rest is empty.
 pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let csv = stores.csvs.get_key(key).filter(|csv| !csv.is_copied())?;
-    // Another controller takes its finalizer off.
+    // Another controller removes its finalizer.
     if held_copy(&csv).is_some() {
         return None;
     }
@@ -118,7 +118,8 @@ fn left_behind(stores: &Stores, key: &NamespacedName) -> BTreeMap<String, String
         .collect()
 }
 
-/// Namespaces that do not exist (yet) may be targets, too; what is in one that goes, goes with it.
+/// Target namespaces that are not being deleted. Namespaces that do not exist yet are included; objects in a
+/// namespace that is being deleted are deleted with it.
 fn open_targets(stores: &Stores, own: &str, groups: &[Group]) -> BTreeSet<String> {
     let [
         Group {
@@ -144,11 +145,12 @@ pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
         .collect()
 }
 
-/// What the one of `all` that names the ClusterServiceVersion `csv` configures; `None` without such a Subscription.
+/// Returns the configuration of the Subscription in `all` that names ClusterServiceVersion `csv`; `None`
+/// without such a Subscription.
 pub(crate) fn configured(all: &[Arc<Subscription>], csv: &str) -> Option<Result<Overrides, String>> {
     let named = |name: &Option<String>| name.as_deref() == Some(csv);
     let status = |subscription: &Subscription| subscription.status.clone().unwrap_or_default();
-    // `installedCSV` comes late; the configuration must be there from the first pod on.
+    // `installedCSV` is set late, but the configuration must apply from the first pod on.
     let installed = all
         .iter()
         .find(|subscription| named(&status(subscription).installed_csv));
@@ -248,7 +250,8 @@ fn own_rbac(stores: &Stores, key: &NamespacedName, targets: &BTreeSet<String>) -
     }
 }
 
-/// Names of these Roles and bindings that other objects of the cluster or of targets have.
+/// Returns the names of these Roles and bindings that other objects of the cluster or of targets already
+/// have.
 fn taken(
     stores: &Stores,
     csv: &NamespacedName,
@@ -296,7 +299,8 @@ fn taken(
     taken
 }
 
-/// Only what says that it was made for the namespace it is in: nobody else's object with these labels is touched.
+/// Returns only objects that are labelled as made for their own namespace. Objects of others with these
+/// labels are not touched.
 fn replicated<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Arc<K>> {
     store.list_where(|object| is_replica(object.meta(), key))
 }
@@ -305,8 +309,8 @@ fn owned_anywhere<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Ar
     store.list_where(|object| owner::is_labelled(object.meta(), &key.namespace, &key.name))
 }
 
-/// True for a counterpart in another namespace of something that belongs to this ClusterServiceVersion. Ours names it as the owner;
-/// upstream's names its copy there, by labels and by reference.
+/// True for a counterpart in another namespace of an object that belongs to this ClusterServiceVersion. Ours
+/// names the ClusterServiceVersion as the owner; upstream's names its copy there, by labels and by reference.
 pub(crate) fn is_replica(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
     let copied_from = metadata
         .labels
@@ -348,7 +352,7 @@ fn read_crd(found: &CustomResourceDefinition) -> Crd {
     }
 }
 
-/// What a Subscription's configuration changes in pods.
+/// Returns the pod overrides of a Subscription's configuration.
 fn overrides(subscription: &Subscription) -> Result<Overrides, String> {
     let Some(config) = &subscription.spec.config else {
         return Ok(Overrides::default());

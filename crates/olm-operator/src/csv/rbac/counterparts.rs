@@ -1,10 +1,12 @@
-//! An operator that works beyond its namespace needs its namespaced permissions there: each Role with its owner labels, and each
-//! binding of one, has a counterpart. In a group for all namespaces that is a ClusterRole, with the right to see namespaces besides;
-//! else a Role in every target namespace (`docs/reference/lifecycle.md`).
+//! Counterparts: an operator that works beyond its namespace needs its namespaced permissions there. So each
+//! Role with its owner labels, and each binding to one, has a counterpart. In a group for all namespaces that
+//! is a ClusterRole, which also grants reading namespaces. Otherwise it is a Role in every target namespace
+//! (`docs/reference/lifecycle.md`).
 //!
-//! A counterpart has the name of what it is made of, as upstream's, unless another operator's has it. It is created, and never applied
-//! over an object that is there: a tenant may have made, and bound, a Role of that name. What bears the owner labels is put right. It
-//! goes with the ClusterServiceVersion, when its namespace is no longer a target, and when what it is made of is gone.
+//! A counterpart has the name of its source, as upstream's, unless another operator's has it. It is created
+//! and never applied over an existing object, because a tenant may have created and bound a Role of that
+//! name. Objects with the owner labels are corrected. A counterpart is deleted with the
+//! ClusterServiceVersion, when its namespace is no longer a target, and when its source is deleted.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -28,7 +30,7 @@ use crate::{
     owner,
 };
 
-/// A Role, ClusterRole or binding as it is to be beyond the namespace.
+/// The wanted state of a Role, ClusterRole or binding beyond the namespace.
 struct Counterpart {
     key: RbacKey,
     content: Content,
@@ -43,7 +45,7 @@ enum Content {
     },
 }
 
-/// What has to be written so that an operator has its rights wherever its group sends it, beyond its own namespace.
+/// Returns the writes that grant an operator its rights beyond its own namespace, wherever its group targets.
 pub(crate) fn grants(observed: &Observed) -> Vec<Grant> {
     let granted = |(place, wanted): (Place, Vec<Counterpart>)| {
         let blocked: BTreeSet<&str> = wanted
@@ -66,15 +68,16 @@ pub(crate) fn grants(observed: &Observed) -> Vec<Grant> {
     wanted(observed).into_iter().flat_map(granted).collect()
 }
 
-/// Roles that would be created in target namespaces. Existing bindings to such a name are looked up first.
+/// Returns Roles that would be created in target namespaces. Existing bindings to such a name are looked up
+/// first.
 pub(crate) fn new_roles(observed: &Observed) -> BTreeSet<RbacKey> {
     let wanted = wanted(observed).into_iter().flat_map(|(_, wanted)| wanted);
     let new = wanted.filter(|one| one.key.kind == "Role" && find(observed, &one.key).is_none());
     new.map(|one| one.key).collect()
 }
 
-/// Roles that are not created because a binding of somebody else refers to that name already: it would give its subjects the rights
-/// of the operator.
+/// Returns Roles that are not created because a binding of others already refers to the name. Such a binding
+/// would give its subjects the rights of the operator.
 pub(crate) fn blocked(observed: &Observed) -> Vec<RbacKey> {
     let mut blocked: Vec<RbacKey> = new_roles(observed).into_iter().collect();
     blocked.retain(|key| observed.rbac.bound_by_others.contains(key));
@@ -85,7 +88,8 @@ fn is_bound_by_others(observed: &Observed, one: &Counterpart) -> bool {
     observed.rbac.bound_by_others.contains(&one.key) && find(observed, &one.key).is_none()
 }
 
-/// All counterparts, by place; none where ClusterRoles that the ClusterServiceVersion asks for give the rights anyway.
+/// Returns all counterparts by place; none if requested ClusterRoles of the ClusterServiceVersion already
+/// grant the rights.
 fn wanted(observed: &Observed) -> Vec<(Place, Vec<Counterpart>)> {
     let places = places(observed);
     if places.is_empty() || observed.strategy.is_err() || is_covered(observed) {
@@ -165,7 +169,7 @@ fn see_namespaces() -> PolicyRule {
     }
 }
 
-/// Metadata and content of the counterpart that is there.
+/// Returns metadata and content of the existing counterpart.
 fn find<'a>(observed: &'a Observed, key: &RbacKey) -> Option<(&'a ObjectMeta, Content)> {
     fn named<'a, K: Resource>(all: &'a [Arc<K>], key: &RbacKey) -> Option<&'a Arc<K>> {
         all.iter().find(|one| {
@@ -190,7 +194,8 @@ fn find<'a>(observed: &'a Observed, key: &RbacKey) -> Option<(&'a ObjectMeta, Co
     }
 }
 
-/// The writes from what is there to what is wanted, in the name that counts for this ClusterServiceVersion.
+/// Returns the writes from the existing to the wanted state, with the identity for this
+/// ClusterServiceVersion.
 fn writes(observed: &Observed, wanted: &Counterpart) -> Vec<Action> {
     let target = target(&wanted.key);
     let create = || Action::Create {
@@ -202,7 +207,7 @@ fn writes(observed: &Observed, wanted: &Counterpart) -> Vec<Action> {
     let Some((live, content)) = find(observed, &wanted.key) else {
         return vec![create()];
     };
-    // Should another be in its place by now, it is not filled.
+    // Another object that replaced it meanwhile is not changed.
     let guard = Guard {
         uid: live.uid.clone(),
         resource_version: live.resource_version.clone(),
@@ -225,7 +230,7 @@ fn writes(observed: &Observed, wanted: &Counterpart) -> Vec<Action> {
             }
             patch(json!({ "subjects": subjects }))
         }
-        // What a binding refers to cannot be changed.
+        // The role reference of a binding is immutable.
         (Content::Binding { .. }, _) => vec![Action::delete(target.clone(), live.uid.clone()), create()],
     }
 }
@@ -239,8 +244,9 @@ fn target(key: &RbacKey) -> Target {
     }
 }
 
-/// The whole object. Kubernetes knows no owners across namespaces: the finalizer finds it by its labels. The hash label of a ClusterRole is that
-/// of the Role it was promoted from, by which it is known, and as on clusters today.
+/// Returns the whole object. Kubernetes has no owners across namespaces, so the finalizer finds it by its
+/// labels. The hash label of a ClusterRole is that of the source Role. It identifies promoted ClusterRoles,
+/// also those of existing clusters.
 fn object(observed: &Observed, wanted: &Counterpart) -> Value {
     let RbacKey {
         kind,
@@ -259,7 +265,7 @@ fn object(observed: &Observed, wanted: &Counterpart) -> Value {
                 Some((_, made_of)) => made_of,
                 None => rules,
             };
-            // Rules always have a JSON form.
+            // Rules always serialize.
             let hash = permission::rules_hash(made_of).unwrap_or_default();
             marks.insert(labels::PERMISSIONS_HASH.to_owned(), hash);
             json!({ "rules": rules })
@@ -282,7 +288,8 @@ fn object(observed: &Observed, wanted: &Counterpart) -> Value {
     object
 }
 
-/// True when ClusterRoles that the ClusterServiceVersion brought give its accounts all namespaced permissions in every namespace.
+/// True when ClusterRoles that came with the ClusterServiceVersion grant its accounts all namespaced
+/// permissions in every namespace.
 fn is_covered(observed: &Observed) -> bool {
     let bindings: Vec<Binding> = observed
         .rbac
@@ -309,15 +316,17 @@ fn is_covered(observed: &Observed) -> bool {
     })
 }
 
-/// True for a ClusterRole that came with the ClusterServiceVersion: that its strategy asks for, or that was not promoted.
+/// True for a ClusterRole that was installed with the ClusterServiceVersion: its strategy requests it, or it
+/// was not promoted.
 fn is_brought(observed: &Observed, role: &ClusterRole) -> bool {
     let roles = observed.strategy.iter().flat_map(|strategy| &strategy.roles);
     let mut of_cluster = roles.filter(|wanted| wanted.scope == Scope::Cluster);
     of_cluster.any(|wanted| Some(&wanted.name) == role.metadata.name.as_ref()) || !is_promoted(role)
 }
 
-/// True for a ClusterRole that was promoted from a Role, here or by upstream: its hash label is that of its rules without the one
-/// that promotion adds. One that came with an InstallPlan has the hash of all its rules, or none.
+/// True for a ClusterRole that was promoted from a Role, here or by upstream. Its hash label is that of its
+/// rules without the rule that promotion adds. A ClusterRole from an InstallPlan has the hash of all its
+/// rules, or none.
 fn is_promoted(role: &ClusterRole) -> bool {
     let Some((last, rules)) = role.rules.as_deref().and_then(<[PolicyRule]>::split_last) else {
         return false;
@@ -327,13 +336,14 @@ fn is_promoted(role: &ClusterRole) -> bool {
         && permission::rules_hash(rules).ok().as_ref() == hash
 }
 
-/// Counterparts that are no longer wanted. What an operator has is taken away only after what it is to have instead is there, or, in a
-/// narrowed group, was refused and is reported.
+/// Returns the counterparts to revoke. Existing rights are only removed after their replacement exists or, in
+/// a narrowed group, was refused and is reported.
 pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
     let Some(group) = observed.group().filter(|_| observed.strategy.is_ok()) else {
         return Vec::new();
     };
-    // Who can have one target of a narrowed group refuse its counterparts does not keep what the operator had everywhere.
+    // A user who makes one target of a narrowed group refuse its counterparts cannot keep the operator's
+    // former rights everywhere.
     let is_refused = !group.targets_all() && missing_rights::reports_missing_rights(&observed.csv);
     if !is_refused && !grants(observed).is_empty() {
         return Vec::new();
@@ -341,7 +351,7 @@ pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
     let places: BTreeSet<Place> = places(observed).into_iter().collect();
     let wanted = wanted(observed).into_iter().flat_map(|(_, wanted)| wanted);
     let wanted: BTreeSet<RbacKey> = wanted.map(|one| one.key).collect();
-    // Without what they are made of, counterparts are all that gives the rights there.
+    // Without their sources, counterparts are the only grant of the rights there.
     let is_held = |role: &WantedRole| is_held(role, observed.namespace(), &observed.rbac);
     let is_complete = namespaced(observed).all(is_held);
     let goes = |key: &RbacKey| {
@@ -356,12 +366,12 @@ pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
     remove_where(observed, goes)
 }
 
-/// Everything that was carried beyond the own namespace: of an operator that no group sends anywhere.
+/// Returns the deletions of all counterparts, for an operator that no group targets beyond its own namespace.
 pub(crate) fn withdrawals(observed: &Observed) -> Vec<Action> {
     remove_where(observed, |_| true)
 }
 
-/// Bindings are deleted first: without them a role grants nothing.
+/// Deletes bindings first: without them a role grants nothing.
 fn remove_where(observed: &Observed, goes: impl Fn(&RbacKey) -> bool) -> Vec<Action> {
     let rbac = &observed.rbac;
     let promoted = rbac.cluster_roles.iter();

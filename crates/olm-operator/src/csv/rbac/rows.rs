@@ -1,4 +1,4 @@
-//! What counts as a right that is held and as a counterpart, field by field.
+//! Criteria for an existing right and for a counterpart, field by field.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_runtime::NamespacedName;
@@ -20,7 +20,7 @@ fn rule() -> Value {
     json!({"verbs": ["get"], "apiGroups": ["g"], "resources": ["r"], "resourceNames": ["n"]})
 }
 
-/// A role and its binding, of both scopes, after a change.
+/// Returns whether a role and its binding, of both scopes, still match after a change.
 fn held(scope: Scope, pointer: &str, value: Value) -> bool {
     let kind = match scope {
         Scope::Namespace => "Role",
@@ -92,7 +92,7 @@ fn a_counterpart_is_elsewhere_says_where_it_came_from_and_whose_it_is() {
     assert!(!is_counterpart("olm.owner.kind", "Other"));
 }
 
-/// As upstream made it: it belongs to the copy of its ClusterServiceVersion.
+/// A counterpart that upstream created: it belongs to the copy of its ClusterServiceVersion.
 #[test]
 fn a_counterpart_of_upstreams_is_known_by_the_copy_that_owns_it() {
     let csv = NamespacedName::new("ns", "a");

@@ -1,4 +1,4 @@
-//! Rows about ServiceAccounts and what they may do.
+//! Rows about ServiceAccounts and their rights.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,14 @@ use crate::csv::{
 
 const POLICY_RULE: &str = "PolicyRule";
 const RULE_NOT_SATISFIED: &str = "Policy rule not satisfied for service account";
-/// Characters of a rule in the message of its account; the whole of it hangs below.
+/// Maximum length of a rule in the message of its account, in characters; the dependents below contain all of
+/// it.
 const SHOWN_RULE: usize = 300;
 
-/// One row an account, sorted by name; the rules of all its permissions hang below it.
+/// Returns one row per account, sorted by name; the rules of all its permissions are its dependents.
 ///
 /// # Errors
-/// A rule that is none.
+/// When a rule is invalid.
 pub(super) fn rows(observed: &Observed, strategy: &Strategy) -> Result<Vec<Row>, String> {
     let mut rows: BTreeMap<&str, RequirementStatus> = BTreeMap::new();
     let namespaced = strategy
@@ -103,8 +104,8 @@ fn add_permission(
     }
 }
 
-/// Rights that an operator lacks where its group sends it beyond its own namespace. Upstream does not report them, and an operator that lacks
-/// them is as ready as one that has them. What OLM is about to write is not missing.
+/// Returns rows for rights that an operator lacks beyond its own namespace, where its group targets. Upstream
+/// does not report them, so they do not affect readiness. Rights that OLM is about to write are not reported.
 pub(super) fn missing_in_targets(observed: &Observed, strategy: &Strategy) -> Vec<Row> {
     let row = |status| Row {
         met: true,
@@ -138,7 +139,7 @@ fn set(status: &mut RequirementStatus, word: &str, message: &str) {
     status.message = message.to_owned();
 }
 
-/// The first rule that is not satisfied, and how many more.
+/// Returns the first rule that is not satisfied, and the number of the others.
 fn lacking_rules(dependents: &[DependentStatus]) -> String {
     let mut lacking = dependents
         .iter()
@@ -176,8 +177,9 @@ fn dependent(scope: Scope, rule: &PolicyRule, satisfied: bool) -> DependentStatu
     }
 }
 
-/// The rule as users know it from this message: fields in the order of the API's own source, empty ones left out.
+/// Prints a rule as users know it from this message: fields in the order of the API's own source, without
+/// empty ones.
 fn rule_json(rule: &PolicyRule) -> String {
-    // Lists of text always have a JSON form.
+    // Lists of text always serialize.
     json::encode(&permission::Rule::from(rule), Html::Escaped).unwrap_or_default()
 }

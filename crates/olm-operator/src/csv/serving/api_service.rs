@@ -16,12 +16,12 @@ use crate::{
     owner,
 };
 
-/// Place of the group among all, as upstream's; whoever changes it later is left alone.
+/// Priority of the group among all groups, as upstream's; later changes by others are kept.
 const GROUP_PRIORITY: i32 = 2000;
-/// Place of the version in its group, as upstream's.
+/// Priority of the version in its group, as upstream's.
 const VERSION_PRIORITY: i32 = 15;
 
-/// The owned APIs that need an APIService and have a Deployment, one for each APIService.
+/// Returns the owned APIs that need an APIService and have a Deployment, one for each APIService.
 pub(crate) fn served(csv: &ClusterServiceVersion) -> Vec<&ApiServiceDescription> {
     let all = csv.spec.owned_api_services().iter();
     let by_name: BTreeMap<String, &ApiServiceDescription> = all
@@ -31,12 +31,13 @@ pub(crate) fn served(csv: &ClusterServiceVersion) -> Vec<&ApiServiceDescription>
     by_name.into_values().collect()
 }
 
-/// Its place.
+/// Returns the target of the APIService.
 pub(crate) fn target(description: &ApiServiceDescription) -> Target {
     Target::cluster::<APIService>(&description.api_service_name())
 }
 
-/// The APIService of an API whose server has a certificate of a CA in `bundle`; `live` is the one that is there.
+/// Returns the APIService of an API whose server has a certificate of a CA in `bundle`; `live` is the
+/// existing one.
 pub(crate) fn api_service(
     csv: &ClusterServiceVersion,
     description: &ApiServiceDescription,

@@ -1,12 +1,14 @@
-//! The CAs a webhook or an APIService trusts: two while pods change their certificate, else one.
+//! CA bundles of webhooks and APIServices: two CAs while pods change their certificate, else one.
 
-/// CAs that are kept beside a new one at most. One is what a rotation needs; more only come of rotations that were cut short.
+/// Maximum number of earlier CAs in a bundle. A rotation needs one; more only result from interrupted
+/// rotations.
 const MAX_PREVIOUS: usize = 3;
 
 const END: &str = "-----END CERTIFICATE-----";
 
-/// `current` first, then those of `previous` that are others, as PEM. Of too many the last stay: new ones are put before them, so
-/// the last is what pods served with when there was no other, and one before it may never have come into its Secret.
+/// Returns `current`, followed by the different certificates of `previous`, as PEM. If there are too many,
+/// the last ones are kept. New certificates are put in front, so pods served with the last one when it was
+/// alone. One in front of it may never have been written to its Secret.
 pub(crate) fn overlapping<'a>(current: &str, previous: impl IntoIterator<Item = &'a str>) -> String {
     let mut kept = vec![current.trim()];
     let all = previous.into_iter().flat_map(certificates);
@@ -28,7 +30,7 @@ pub(crate) fn trusts(bundle: &str, ca: &str) -> bool {
     certificates(bundle).any(|found| found == ca.trim())
 }
 
-/// Each certificate of a bundle, without the space around it.
+/// Splits a bundle into its certificates, trimmed.
 fn certificates(bundle: &str) -> impl Iterator<Item = &str> {
     bundle
         .split_inclusive(END)

@@ -1,7 +1,7 @@
-//! Serving certificates: what is made, what is kept of them, and when a new one is due.
+//! Serving certificates: their contents, the stored parts, and the time of renewal.
 //!
-//! Each pair has a CA of its own, whose key is gone once it has signed. Nothing here holds a private key but
-//! [`SecretData`], which shows it to nobody.
+//! Each pair has its own CA, whose key is dropped after signing. Only [`SecretData`] contains a private key,
+//! and it cannot be printed.
 
 use std::time::Duration;
 
@@ -15,37 +15,38 @@ use rcgen::{
 use sha2::{Digest, Sha256};
 use x509_parser::{certificate::X509Certificate, extensions::GeneralName, pem::Pem};
 
-/// How long CA and certificate are valid, as upstream's.
+/// Validity period of CA and certificate, as upstream's.
 const LIFETIME: Duration = Duration::from_secs(730 * 24 * 60 * 60);
-/// How long before its end a certificate is replaced, as upstream does.
+/// Time before expiry at which a certificate is replaced, as upstream does.
 const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long before it is made a certificate is valid already: the API server's clock may be behind ours.
+/// Time by which the start of a certificate's validity is backdated, because the API server's clock may be
+/// behind.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
 
-/// Key of a Secret of type `kubernetes.io/tls` that holds the certificate.
+/// Data key of the certificate in a Secret of type `kubernetes.io/tls`.
 pub(crate) const SECRET_KEY_CERTIFICATE: &str = "tls.crt";
-/// Key of a Secret of type `kubernetes.io/tls` that holds the private key.
+/// Data key of the private key in a Secret of type `kubernetes.io/tls`.
 pub(crate) const SECRET_KEY_PRIVATE_KEY: &str = "tls.key";
 
-/// A new pair on its way into its Secret.
+/// A new pair that is about to be written into its Secret.
 #[derive(Debug, Clone)]
 pub(crate) struct Issued {
     /// Certificate of the CA, as PEM.
     pub(crate) ca: String,
-    /// All that the Secret holds, the private key among it.
+    /// All data of the Secret, including the private key.
     pub(crate) data: SecretData,
 }
 
-/// Makes pairs of keys and certificates.
+/// Issues pairs of keys and certificates.
 #[derive(Debug, Default)]
 pub(crate) struct CertificateMaker;
 
 impl CertificateMaker {
-    /// A CA and a certificate for a server with these names, both valid from a little before `now` on.
+    /// Issues a CA and a certificate for a server with these names, both valid from shortly before `now`.
     ///
     /// # Errors
-    /// When a name is none of the DNS, or the system has no randomness to give.
+    /// When a name is no DNS name, or the system has no source of randomness.
     pub(crate) fn issue(&self, hosts: &[String], now: Timestamp) -> Result<Issued, rcgen::Error> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
@@ -83,7 +84,7 @@ fn valid_from(params: &mut CertificateParams, now: Timestamp) {
     params.not_after = epoch + since + LIFETIME;
 }
 
-/// SHA-256 of a CA's PEM, by which Secret and pods are told to belong together.
+/// SHA-256 of a CA's PEM, which links Secrets and pods.
 pub(crate) fn ca_hash(ca: &str) -> String {
     hex(&Sha256::digest(ca))
 }
@@ -92,24 +93,24 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// When a pair that serves was made, and when it is to be replaced.
+/// Creation time of a valid pair, and the time of its renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) from: Timestamp,
     pub(crate) rotate_at: Timestamp,
 }
 
-/// Why a stored pair does not serve; for people.
+/// Reason why a stored pair is not valid, for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// Its time is up, or will be within a day.
+    /// It has expired, or will within a day.
     Due(String),
-    /// It never served, or somebody changed it.
+    /// It was never valid, or its data was changed.
     Broken(String),
 }
 
 impl Unfit {
-    /// Why, for people.
+    /// Returns the reason, for users.
     pub(crate) fn reason(&self) -> &str {
         match self {
             Self::Due(text) | Self::Broken(text) => text,
@@ -117,10 +118,10 @@ impl Unfit {
     }
 }
 
-/// Whether CA and certificate, as PEM, serve all of `hosts` for the day to come.
+/// Checks that CA and certificate, as PEM, are valid for all of `hosts` for the next day.
 ///
 /// # Errors
-/// Why they do not.
+/// The reason why they are not.
 pub(crate) fn inspect(
     ca: &str,
     certificate: &str,
@@ -154,7 +155,7 @@ pub(crate) fn inspect(
     if now < from {
         return Err(Unfit::Broken(format!("it is not valid before {from}")));
     }
-    // Whoever made it gave it the same time.
+    // Certificates are issued with this lifetime.
     let from = end.checked_sub(LIFETIME).unwrap_or(from);
     if now >= rotate_at {
         return Err(Unfit::Due(format!("it ends at {end}")));
@@ -162,7 +163,7 @@ pub(crate) fn inspect(
     Ok(Validity { from, rotate_at })
 }
 
-/// True for a certificate that can stand in a list of trusted ones.
+/// True for a certificate that can be part of a list of trusted ones.
 pub(crate) fn is_readable(pem: &str) -> bool {
     first_der(pem).is_some_and(|der| parse(&der).is_some())
 }
@@ -208,7 +209,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// CA, certificate and key of a new pair, as PEM.
+    /// Returns CA, certificate and key of a new pair, as PEM.
     fn pair(now: &str) -> [String; 3] {
         let issued = CertificateMaker.issue(&hosts(), at(now)).unwrap();
         let secret = issued.data.within(&to_value(&()));

@@ -1,4 +1,4 @@
-//! An object as it should be, and what tells it from the one that is there.
+//! An object in its wanted state, and its comparison with the live one.
 
 use std::fmt;
 
@@ -6,16 +6,17 @@ use olm_api::labels;
 use olm_runtime::plan::Target;
 use serde_json::{Map, Value};
 
-/// The one list of which others may have entries, too.
+/// The only list in which others may have entries, too.
 const OWNER_REFERENCES: &str = "ownerReferences";
-/// Means something else with one more key: the pods behind a Service.
+/// Map whose meaning changes with an additional key: the selector of a Service's pods.
 const SELECTOR: &str = "selector";
-/// Selectors of webhooks: where a platform adds to one, as that of AKS does to all there are, ours holds all the same.
+/// Selectors of webhooks. A platform may add to them, as AKS does for all webhooks; the wanted entries still
+/// apply.
 const WEBHOOK_SELECTORS: [&str; 2] = ["namespaceSelector", "objectSelector"];
-/// Lists whose entries an apply tells apart by these fields: what it says of one key leaves an entry of another where it is.
+/// Lists whose entries an apply distinguishes by these fields: entries of others with another key remain.
 const KEYED: [(&str, &[&str]); 2] = [("ports", &["port", "protocol"]), ("webhooks", &["name"])];
 
-/// An object as it should be; fields that are not in it are the API server's or somebody else's.
+/// The wanted state of an object. Fields that are not in it belong to the API server or to others.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Component {
     pub(crate) target: Target,
@@ -23,13 +24,13 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// The object `object` in its place; what is `null` in it counts as not said.
+    /// Creates the wanted state `object` of a target; fields that are `null` count as absent.
     pub(crate) fn new(target: Target, mut object: Value) -> Self {
         drop_nulls(&mut object);
         Self { target, object }
     }
 
-    /// The same for an object that belongs to somebody else, and stays when the ClusterServiceVersion goes.
+    /// Removes the owner, for an object of others that is not deleted with the ClusterServiceVersion.
     pub(crate) fn without_owner(mut self) -> Self {
         if let Some(metadata) = self.object["metadata"].as_object_mut() {
             metadata.remove(OWNER_REFERENCES);
@@ -37,7 +38,7 @@ impl Component {
         self
     }
 
-    /// What is wrong with what is there, for people; `None` when it is as it should be.
+    /// Returns the problem of the live object, for users; `None` when it matches.
     pub(crate) fn problem(&self, live: Option<&Value>) -> Option<String> {
         let Some(live) = live else {
             return Some(format!("{self} is missing"));
@@ -45,8 +46,8 @@ impl Component {
         difference(&self.object, live).map(|field| format!("{self} was changed at {field}"))
     }
 
-    /// A merge patch that sets the lists in which somebody put or changed entries so that an apply would leave them beside ours,
-    /// as they are not ours. `None` where there are none.
+    /// Returns a merge patch for lists in which others added or changed entries that an apply would keep
+    /// beside ours. `None` if there are none.
     pub(crate) fn shortening(&self, live: &Value) -> Option<Value> {
         shortening(&self.object, live)
     }
@@ -79,8 +80,8 @@ fn longer_than(wanted: &Value, live: &Value) -> bool {
     lists.is_some_and(|(wanted, live)| live.len() > wanted.len())
 }
 
-/// True when an entry of `live` has the key of none that is wanted, or calls a URL where the wanted one calls a Service: beside ours
-/// the API server refuses either.
+/// True when an entry of `live` has a key that no wanted entry has, or calls a URL where the wanted one calls
+/// a Service. The API server refuses either beside ours.
 fn has_stranger(list: &str, wanted: &Value, live: &Value) -> bool {
     let Some((_, keys)) = KEYED.iter().find(|(name, _)| *name == list) else {
         return false;
@@ -107,20 +108,21 @@ impl fmt::Display for Component {
     }
 }
 
-/// The first field of `wanted` that `live` does not have like that, as a path. What `live` has besides, in maps and in lists, is others'
-/// and no difference: whoever put it there would put it there again.
+/// Returns the path of the first field of `wanted` that differs in `live`. Additional fields and entries of
+/// `live` are no difference, because others would add them again.
 fn difference(wanted: &Value, live: &Value) -> Option<String> {
     match (wanted, live) {
         (Value::Object(wanted), _) => wanted.iter().find_map(|(key, value)| {
             if labels::operator_of_component(key).is_some() {
-                // Who takes such a label off changes nothing of what the object does; adoption puts it back.
+                // Removing a component label does not affect the object itself; the adoption controller
+                // restores it.
                 return None;
             }
             let found = live.get(key).unwrap_or(&Value::Null);
             let rest = if key == OWNER_REFERENCES {
                 (!is_owned(value, found)).then(String::new)
             } else if matches!(key.as_str(), "apiVersion" | "kind") && found.is_null() {
-                // Items of a list do not repeat their type.
+                // Items of a list have no type of their own.
                 None
             } else if key == SELECTOR {
                 (normal(value) != normal(found)).then(String::new)
@@ -144,7 +146,7 @@ fn difference(wanted: &Value, live: &Value) -> Option<String> {
     }
 }
 
-/// The same for the list `name`: each entry has to be there, as the one of its key where there are keys.
+/// Compares the list `name`: each wanted entry must exist, identified by its key if it has one.
 fn difference_of_lists(name: &str, wanted: &[Value], live: &[Value]) -> Option<String> {
     let keys = KEYED
         .iter()
@@ -167,7 +169,7 @@ fn difference_of_lists(name: &str, wanted: &[Value], live: &[Value]) -> Option<S
     })
 }
 
-/// Without lists and maps that are empty, which say what no list and no map does.
+/// Removes empty lists and maps, which are equivalent to absent ones.
 fn normal(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!(shortening(&wanted, &json!({})), None);
     }
 
-    /// An apply would leave what was changed beside ours, and the API server refuses both together.
+    /// An apply would keep the changed entry beside ours, and the API server refuses both together.
     #[test]
     fn a_list_in_which_an_entry_got_another_key_is_set_whole() {
         let port = |port: u16| json!({"name": "443", "port": port, "protocol": "TCP"});
@@ -254,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Platforms add to what is in their clusters, and add it again each time it is taken away.
+    /// Platforms add to objects in their clusters, and add again after each removal.
     #[test]
     fn what_others_add_is_no_difference() {
         let ours = json!({"key": "a", "operator": "Exists"});

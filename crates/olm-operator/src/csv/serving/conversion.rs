@@ -1,4 +1,5 @@
-//! Conversion webhooks: what the CustomResourceDefinitions they are for say of them, and what these say when they are gone.
+//! Conversion webhooks: the conversion section of their CustomResourceDefinitions while they exist and after
+//! their removal.
 
 use k8s_openapi::ByteString;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallModeType, WebhookDescription, WebhookType};
@@ -13,13 +14,14 @@ use crate::{
     stores::CustomResourceDefinition,
 };
 
-/// The conversion webhooks of a ClusterServiceVersion.
+/// Returns the conversion webhooks of a ClusterServiceVersion.
 fn descriptions(csv: &ClusterServiceVersion) -> impl Iterator<Item = &WebhookDescription> {
     let all = csv.spec.webhook_definitions.iter();
     all.filter(|description| description.type_ == WebhookType::Conversion)
 }
 
-/// The conversion webhooks of a ClusterServiceVersion, with each CustomResourceDefinition that they are for.
+/// Returns the conversion webhooks of a ClusterServiceVersion, with each CustomResourceDefinition that they
+/// convert.
 pub(crate) fn conversions(csv: &ClusterServiceVersion) -> impl Iterator<Item = (&WebhookDescription, &str)> {
     descriptions(csv).flat_map(|description| {
         let crds = description.conversion_crds.iter();
@@ -27,10 +29,10 @@ pub(crate) fn conversions(csv: &ClusterServiceVersion) -> impl Iterator<Item = (
     })
 }
 
-/// Whether a ClusterServiceVersion may convert what it says it converts.
+/// Checks that a ClusterServiceVersion may convert the definitions that it names.
 ///
 /// # Errors
-/// For people, in upstream's words: why it may not.
+/// The reason why it may not, for users, with upstream's text.
 pub(crate) fn check(csv: &ClusterServiceVersion) -> Result<(), String> {
     let modes = &csv.spec.install_modes;
     let is_narrow = |mode: &InstallModeType| *mode != InstallModeType::AllNamespaces;
@@ -54,12 +56,13 @@ pub(crate) fn check(csv: &ClusterServiceVersion) -> Result<(), String> {
     Ok(())
 }
 
-/// The place of a CustomResourceDefinition.
+/// Returns the target of a CustomResourceDefinition.
 pub(crate) fn target(crd: &str) -> Target {
     Target::cluster::<CustomResourceDefinition>(crd)
 }
 
-/// The part of a CustomResourceDefinition that has its objects converted by a server with a certificate of a CA in `bundle`.
+/// Returns the conversion section of a CustomResourceDefinition, for a server with a certificate of a CA in
+/// `bundle`.
 pub(crate) fn conversion(
     csv: &ClusterServiceVersion,
     description: &WebhookDescription,
@@ -84,7 +87,8 @@ pub(crate) fn conversion(
     Component::new(target(crd), object)
 }
 
-/// The merge patch that brings a definition to a [`conversion`]: a URL that is there is refused beside the Service.
+/// Returns the merge patch that sets a [`conversion`]. It removes an existing URL, which the API server
+/// refuses beside the Service.
 pub(crate) fn patch(mut conversion: Value) -> Value {
     if let Some(config) = conversion.pointer_mut("/spec/conversion/webhook/clientConfig") {
         config["url"] = Value::Null;
@@ -92,7 +96,8 @@ pub(crate) fn patch(mut conversion: Value) -> Value {
     conversion
 }
 
-/// What makes a CustomResourceDefinition convert nothing any more: its objects stay readable in every version.
+/// Returns the patch that disables conversion in a CustomResourceDefinition, so that its objects stay
+/// readable in every version.
 pub(crate) fn reset() -> Value {
     json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}})
 }

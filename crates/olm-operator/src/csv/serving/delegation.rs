@@ -1,5 +1,6 @@
-//! What a server of an API needs to ask the API server who calls it and whether he may: two bindings to roles that Kubernetes
-//! has. Of fixed shape, they give nothing of the cluster's objects.
+//! Rights with which an API server extension authenticates and authorizes its callers through the API server:
+//! two bindings to roles of Kubernetes. Their shape is fixed, and they grant no access to objects of the
+//! cluster.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +15,17 @@ use crate::{
     owner,
 };
 
-/// Where the API server tells whose certificates speak for it.
+/// Namespace in which the API server publishes the CA of its client certificates.
 pub(crate) const READER_NAMESPACE: &str = "kube-system";
 const DELEGATOR_ROLE: &str = "system:auth-delegator";
 const READER_ROLE: &str = "extension-apiserver-authentication-reader";
-/// How the name of the one in `kube-system` ends.
+/// Suffix of the name of the binding in `kube-system`.
 pub(crate) const READER_SUFFIX: &str = "-service-auth-reader";
-/// How the name of the cluster-wide one ends.
+/// Suffix of the name of the cluster-wide binding.
 pub(crate) const DELEGATOR_SUFFIX: &str = "-service-system:auth-delegator";
 
-/// Names of the two bindings. They stand in no namespace of their own, so another's of the same name is not taken over.
+/// Names of the two bindings. Neither is in the ClusterServiceVersion's namespace, so an existing one of
+/// another namespace is not taken over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) delegator: String,
@@ -31,7 +33,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The names for an endpoint of `namespace`; `is_taken` tells of ones that serve another namespace.
+    /// Chooses the names for an endpoint of `namespace`. The functions return true for names that serve
+    /// another namespace.
     pub(crate) fn choose(
         endpoint: &Endpoint,
         namespace: &str,
@@ -53,7 +56,8 @@ impl Names {
     }
 }
 
-/// The name for one whose first choice is taken. A colon is in no other part, so no two namespaces make one name of it.
+/// Returns the fallback name if the first one is taken. No other part contains a colon, so the names of two
+/// namespaces never collide.
 pub(crate) fn within(namespace: &str, name: &str) -> String {
     format!("{namespace}:{name}")
 }
@@ -64,7 +68,7 @@ pub(crate) fn is_of_another(subjects: Option<&[Subject]>, namespace: &str) -> bo
     subjects.any(|subject| subject.namespace.as_deref() != Some(namespace))
 }
 
-/// Both bindings. The one in a namespace that is not the operator's is no component of its Operator, as upstream.
+/// Returns both bindings. The one in `kube-system` is no component of the Operator, as in upstream.
 pub(crate) fn bindings(csv: &ClusterServiceVersion, endpoint: &Endpoint, names: &Names) -> [Component; 2] {
     let delegator = Target::cluster::<ClusterRoleBinding>(&names.delegator);
     let reader = Target::of::<RoleBinding>(READER_NAMESPACE, &names.reader);
@@ -80,7 +84,7 @@ pub(crate) fn bindings(csv: &ClusterServiceVersion, endpoint: &Endpoint, names: 
     ]
 }
 
-/// `marks` have the owner labels, by which the finalizer finds it.
+/// Builds a binding; `marks` contain the owner labels, by which the finalizer finds it.
 fn binding<K: Resource<DynamicType = ()>>(
     csv: &ClusterServiceVersion,
     endpoint: &Endpoint,

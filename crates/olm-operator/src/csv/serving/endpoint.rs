@@ -1,4 +1,4 @@
-//! What serves: a Deployment that webhooks or APIs are bound to, and the names of what stands in front of it.
+//! Endpoints: a Deployment that webhooks or APIs are bound to, and the names of the objects in front of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,25 +7,24 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 
 use crate::csv::strategy::{Strategy, StrategyDeployment};
 
-/// Port of a Service where the description names none.
+/// Port of a Service if the description has none.
 const DEFAULT_PORT: i32 = 443;
-/// Account of pods that name none.
+/// Account of pods without a ServiceAccount name.
 const DEFAULT_ACCOUNT: &str = "default";
-/// Longest name of a Service.
+/// Maximum length of a Service's name.
 const MAX_SERVICE_NAME: usize = 63;
 
 /// A Deployment that serves, and its Service.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Endpoint {
-    /// Its Deployment.
     pub(crate) deployment: String,
     /// Account of its pods.
     pub(crate) account: String,
     /// Labels of its pods.
     pub(crate) selector: BTreeMap<String, String>,
-    /// Port of the Service, and of the container.
+    /// Ports of the Service, with those of the container.
     pub(crate) ports: BTreeMap<i32, IntOrString>,
-    /// APIs are among what it serves, so its account has to ask who calls.
+    /// True when it serves APIs, so its account must be able to authenticate callers.
     pub(crate) serves_apis: bool,
 }
 
@@ -40,7 +39,7 @@ impl Endpoint {
         secret_name(&self.deployment)
     }
 
-    /// The names the API server calls it by, in this namespace.
+    /// Returns the DNS names by which the API server calls it, in this namespace.
     pub(crate) fn hosts(&self, namespace: &str) -> Vec<String> {
         let host = format!("{}.{namespace}", self.service());
         ["", ".svc", ".svc.cluster.local"]
@@ -50,29 +49,29 @@ impl Endpoint {
     }
 }
 
-/// The port that a description names; 0 names none, as Go's zero value.
+/// Returns the port of a description; 0 means the default, as Go's zero value.
 pub(crate) fn port_of(described: Option<i32>) -> i32 {
     described.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT)
 }
 
-/// Name of the Service in front of a Deployment. A Service's name has no dots.
+/// Returns the name of the Service of a Deployment; dots are not allowed there.
 pub(crate) fn service_name(deployment: &str) -> String {
     format!("{}-service", deployment.replace('.', "-"))
 }
 
-/// Name of the Secret with the certificate of a Deployment.
+/// Returns the name of the Secret with the certificate of a Deployment.
 pub(crate) fn secret_name(deployment: &str) -> String {
     format!("{}-cert", service_name(deployment))
 }
 
-/// Name of the Service whose certificate is in a Secret of this name; `None` for other Secrets.
+/// Returns the name of the Service whose certificate is in a Secret of this name; `None` for other Secrets.
 pub(crate) fn service_of_secret(secret: &str) -> Option<&str> {
     secret
         .strip_suffix("-cert")
         .filter(|service| service.ends_with("-service"))
 }
 
-/// What serves of the install strategy, in its order.
+/// Returns the endpoints of the install strategy, in its order.
 pub(crate) fn endpoints(csv: &ClusterServiceVersion, strategy: &Strategy) -> Vec<Endpoint> {
     let mut served: BTreeMap<&str, (BTreeMap<i32, IntOrString>, bool)> = BTreeMap::new();
     for binding in bindings(csv) {
@@ -97,9 +96,9 @@ pub(crate) fn endpoints(csv: &ClusterServiceVersion, strategy: &Strategy) -> Vec
     strategy.deployments.iter().filter_map(&mut of_entry).collect()
 }
 
-/// A webhook or an API, and where it is served.
+/// A webhook or an API, with its Deployment and ports.
 struct Binding<'a> {
-    /// What it is, for people.
+    /// Description for users.
     what: String,
     deployment: &'a str,
     is_api: bool,
@@ -109,7 +108,8 @@ struct Binding<'a> {
     target: IntOrString,
 }
 
-/// What Deployments serve; what names none is left to the requirements.
+/// Returns the bindings of webhooks and APIs to Deployments; descriptions without a Deployment are left to
+/// the requirements.
 fn bindings(csv: &ClusterServiceVersion) -> impl Iterator<Item = Binding<'_>> {
     let webhooks = csv.spec.webhook_definitions.iter().map(|webhook| {
         let port = port_of(webhook.container_port);
@@ -134,14 +134,14 @@ fn bindings(csv: &ClusterServiceVersion) -> impl Iterator<Item = Binding<'_>> {
     webhooks.chain(apis)
 }
 
-/// Names of the Services in front of what a ClusterServiceVersion describes.
+/// Returns the names of the Services that a ClusterServiceVersion's description requires.
 pub(crate) fn services(csv: &ClusterServiceVersion) -> BTreeSet<String> {
     bindings(csv)
         .map(|binding| service_name(binding.deployment))
         .collect()
 }
 
-/// Why nothing can stand in front of the Deployments that descriptions name; for people.
+/// Returns an error if no Service can be created for the described Deployments, for users.
 pub(crate) fn check(csv: &ClusterServiceVersion, strategy: &Strategy) -> Result<(), String> {
     let names = strategy.deployments.iter().map(|entry| entry.name.as_str());
     let names: BTreeSet<&str> = names.collect();
@@ -154,7 +154,7 @@ pub(crate) fn check(csv: &ClusterServiceVersion, strategy: &Strategy) -> Result<
             ));
         }
     }
-    // By Service: what it is for, and by its ports: where they lead.
+    // First binding of each Service, and target port of each of its ports.
     let mut services: BTreeMap<String, Binding<'_>> = BTreeMap::new();
     let mut ports: BTreeMap<(&str, i32), (String, IntOrString)> = BTreeMap::new();
     for binding in bindings(csv).filter(|binding| names.contains(binding.deployment)) {

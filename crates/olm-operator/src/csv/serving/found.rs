@@ -1,4 +1,4 @@
-//! What the stores tell of certificates, Services, APIServices and webhooks, as values.
+//! Certificates, Services, APIServices and webhooks from the stores, as values.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,39 +17,39 @@ use crate::{
     stores::ServingSecret,
 };
 
-/// What serves for a ClusterServiceVersion.
+/// The serving objects of a ClusterServiceVersion.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Serving {
     /// Its Deployments that serve, in the order of the strategy.
     pub(crate) endpoints: Vec<Endpoint>,
-    /// The objects that are wanted and exist, by the text of their [`Target`].
+    /// The wanted objects that exist, by the text of their [`Target`].
     pub(crate) live: BTreeMap<String, Value>,
     /// Secrets with certificates, by Deployment.
     pub(crate) secrets: BTreeMap<String, Arc<ServingSecret>>,
     /// CAs of all Secrets with certificates that the ClusterServiceVersion owns, as PEM.
     pub(crate) own_cas: Vec<String>,
-    /// Secrets with certificates that no Deployment serves with any more, what stands around them, and their uids.
+    /// Secrets with certificates that no Deployment uses any more, and their related objects, with uids.
     pub(crate) unused: Vec<(Target, Option<String>)>,
-    /// When the certificates that serve were made and when they end, by Deployment.
+    /// Creation and renewal times of the valid certificates, by Deployment.
     pub(crate) valid: BTreeMap<String, Validity>,
-    /// Why other certificates do not serve, by Deployment.
+    /// Reasons why the other certificates are not valid, by Deployment.
     pub(crate) unfit: BTreeMap<String, Unfit>,
-    /// What is to take the place of these, by Deployment; made for a round that installs, and none for any other.
+    /// New certificates in their place, by Deployment. They are only issued for a reconcile that installs.
     pub(crate) issued: BTreeMap<String, Issued>,
-    /// Webhook configurations, APIServices and bindings for their servers with the owner labels of the ClusterServiceVersion, and
-    /// their uid.
+    /// Webhook configurations, APIServices and bindings for their servers with the owner labels of the
+    /// ClusterServiceVersion, and their uids.
     pub(crate) labelled: Vec<(Target, Option<String>)>,
-    /// Secrets, Roles and RoleBindings that are wanted, stand already, and are not OLM's, by the text of their [`Target`]; read for a
-    /// round that installs.
+    /// Existing Secrets, Roles and RoleBindings with a wanted name that are not OLM's, by the text of their
+    /// [`Target`]; read for a reconcile that installs.
     pub(crate) strangers: BTreeSet<String>,
-    /// Names of the bindings of what serves APIs, by Deployment.
+    /// Names of the bindings for servers of APIs, by Deployment.
     pub(crate) delegations: BTreeMap<String, delegation::Names>,
-    /// APIServices that are wanted and belong to others, by name, and why they stay so; for people.
+    /// Wanted APIServices that others own and keep, by name, with the reason for users.
     pub(crate) foreign_apis: BTreeMap<String, String>,
 }
 
 impl Serving {
-    /// The CA that pods of a Deployment are to serve with, as PEM; `None` when nobody has made one yet.
+    /// Returns the CA for the pods of a Deployment, as PEM; `None` when none was issued yet.
     pub(crate) fn ca(&self, deployment: &str) -> Option<&str> {
         match self.issued.get(deployment) {
             Some(issued) => Some(&issued.ca),
@@ -58,12 +58,12 @@ impl Serving {
         }
     }
 
-    /// The CA of the Secret, whether its certificate serves or not.
+    /// Returns the CA of the Secret, whether or not its certificate is valid.
     pub(crate) fn stored_ca(&self, deployment: &str) -> Option<&str> {
         self.secrets.get(deployment).map(|secret| secret.ca())
     }
 
-    /// The stored form of what `target` names.
+    /// Returns the stored object of `target`.
     pub(crate) fn live(&self, target: &Target) -> Option<&Value> {
         self.live.get(&target.to_string())
     }

@@ -1,4 +1,4 @@
-//! What stands around a Deployment that serves: a Service in front of it, a Secret with its certificate, and the right to read
+//! Objects of a Deployment that serves: its Service, a Secret with its certificate, and the right to read
 //! that.
 
 use k8s_openapi::api::{
@@ -16,7 +16,7 @@ use crate::{
     owner,
 };
 
-/// Service, Role and RoleBinding.
+/// Returns Service, Role and RoleBinding.
 pub(crate) fn around(csv: &ClusterServiceVersion, endpoint: &Endpoint) -> Vec<Component> {
     vec![
         service(csv, endpoint),
@@ -33,7 +33,7 @@ fn service(csv: &ClusterServiceVersion, endpoint: &Endpoint) -> Component {
     owned::<Service>(csv, &endpoint.service(), json!({ "spec": spec }))
 }
 
-/// The right to read one Secret, for the account of the pods that serve with it.
+/// Grants the account of the pods read access to the Secret with their certificate.
 fn role(csv: &ClusterServiceVersion, endpoint: &Endpoint) -> Component {
     let name = endpoint.secret();
     let rule =
@@ -49,15 +49,15 @@ fn role_binding(csv: &ClusterServiceVersion, endpoint: &Endpoint) -> Component {
     owned::<RoleBinding>(csv, &name, binding)
 }
 
-/// The Secret, without what it holds.
+/// The Secret, without its data.
 pub(crate) fn secret(csv: &ClusterServiceVersion, endpoint: &Endpoint, ca_hash: &str) -> Component {
     let mut secret = owned::<Secret>(csv, &endpoint.secret(), json!({"type": "kubernetes.io/tls"}));
     secret.object["metadata"]["annotations"] = json!({ labels::CA_HASH: ca_hash });
     secret
 }
 
-/// An object of the namespace that goes with the ClusterServiceVersion. It has no owner labels: these mark what an install
-/// strategy asks for.
+/// A namespaced object that is deleted with the ClusterServiceVersion. It has no owner labels, because these
+/// mark the objects of an install strategy.
 fn owned<K: Resource<DynamicType = ()>>(csv: &ClusterServiceVersion, name: &str, body: Value) -> Component {
     let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
     let mut marks = component::shared_labels(&csv.metadata);

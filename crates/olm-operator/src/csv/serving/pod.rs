@@ -1,4 +1,4 @@
-//! What a pod needs to serve: its certificate, where operators look for it.
+//! Mounts the certificate into pods, at the paths where operators read it.
 
 use k8s_openapi::api::core::v1::{KeyToPath, PodSpec, SecretVolumeSource, Volume, VolumeMount};
 
@@ -9,11 +9,10 @@ use crate::csv::serving::certificate::{SECRET_KEY_CERTIFICATE, SECRET_KEY_PRIVAT
 pub(crate) struct ServingCertificate {
     /// Name of its Secret.
     pub(crate) secret: String,
-    /// Hash of its CA.
     pub(crate) ca_hash: String,
 }
 
-/// A volume of the certificate: its name, where it is mounted, and what certificate and key are called there.
+/// A volume of the certificate: its name, its mount path, and the file names of certificate and key.
 struct Place {
     volume: &'static str,
     path: &'static str,
@@ -21,7 +20,7 @@ struct Place {
     key: &'static str,
 }
 
-/// Where servers of APIs look, and where servers of webhooks do; a pod may be both.
+/// Paths for servers of APIs and of webhooks; a pod may be both.
 const PLACES: [Place; 2] = [
     Place {
         volume: "apiservice-cert",
@@ -37,8 +36,9 @@ const PLACES: [Place; 2] = [
     },
 ];
 
-/// Mounts the certificate of `secret` in every container but those for initialization. A volume of the name is replaced, a
-/// mount of it is the author's, and another one at the path makes way.
+/// Mounts the certificate of `secret` in every container except init containers. An existing volume of the
+/// name is replaced. An existing mount of the name is the author's and remains, and another mount at the path
+/// is removed.
 pub(crate) fn mount(pod: &mut PodSpec, secret: &str) {
     for place in &PLACES {
         let volumes = pod.volumes.get_or_insert_default();

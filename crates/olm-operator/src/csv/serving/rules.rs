@@ -1,4 +1,5 @@
-//! What a webhook may be called for: neither everything nor what keeps webhooks and OLM itself in order.
+//! Restricts the rules of webhooks: they may match neither everything nor the objects that control webhooks
+//! and OLM itself.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use olm_api::{
 
 /// The group of webhook configurations.
 const ADMISSION: &str = "admissionregistration.k8s.io";
-/// What may not be intercepted of that group: plural names, and the kinds that upstream looks for.
+/// Resources of that group that may not be intercepted: plural names, and the kinds that upstream checks.
 const CONFIGURATIONS: [&str; 4] = [
     "mutatingwebhookconfigurations",
     "validatingwebhookconfigurations",
@@ -20,12 +21,13 @@ const CONFIGURATIONS: [&str; 4] = [
     "validatingwebhookconfiguration",
 ];
 
-/// Why a webhook may not be installed as it is described.
+/// Reason why a webhook description is rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refused {
-    /// For people; where upstream refuses, too, in its words, which do not name the webhook.
+    /// Message for users. If upstream rejects it, too, it is upstream's text, which does not name the
+    /// webhook.
     pub(crate) text: String,
-    /// The webhook, where the text does not name it.
+    /// The webhook, if the text does not name it.
     pub(crate) webhook: Option<WebhookDescription>,
 }
 
@@ -35,10 +37,10 @@ impl From<String> for Refused {
     }
 }
 
-/// Whether the webhooks of a ClusterServiceVersion may be installed.
+/// Checks that the webhooks of a ClusterServiceVersion may be installed.
 ///
 /// # Errors
-/// The first that may not, and why.
+/// The first one that may not, with the reason.
 #[expect(
     clippy::result_large_err,
     reason = "the description that is refused comes along, once for a CSV"
@@ -74,19 +76,19 @@ pub(crate) fn check(csv: &ClusterServiceVersion) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The rules of a description.
+/// Returns the rules of a description.
 ///
 /// # Errors
-/// For people: the field that does not fit.
+/// The invalid field, for users.
 pub(crate) fn rules(description: &WebhookDescription) -> Result<Vec<RuleWithOperations>, String> {
     let what = format!("webhook {}: rules", description.generate_name);
     olm_api::embedded::decode_all(&description.rules, &what).map_err(|error| error.to_string())
 }
 
-/// The labels of the objects that a description is for; `None` for all.
+/// Returns the selector of the objects that a description is for; `None` for all.
 ///
 /// # Errors
-/// For people: the field that does not fit.
+/// The invalid field, for users.
 pub(crate) fn object_selector(description: &WebhookDescription) -> Result<Option<LabelSelector>, String> {
     let what = format!("webhook {}: objectSelector", description.generate_name);
     let selector = description.object_selector.as_ref();
@@ -104,8 +106,8 @@ fn forbidden(rule: &RuleWithOperations, is_mutating: bool) -> Option<&'static st
     if has(olm_api::GROUP) {
         return Some("webhook rules cannot include the OLM group");
     }
-    // OLM writes Roles with more rights than whoever wrote the ClusterServiceVersion has, and the API server asks whether the writer
-    // may only after mutating webhooks have changed what is written.
+    // OLM writes Roles with more rights than the author of the ClusterServiceVersion has. The API server
+    // checks the writer's rights only after mutating webhooks have changed the object.
     if is_mutating && has(permission::API_GROUP) {
         return Some(
             "rules of a mutating webhook cannot include the RBAC group, as OLM writes such objects with rights of its own",
@@ -170,7 +172,8 @@ mod tests {
         }
     }
 
-    /// Or whoever may create a ClusterServiceVersion could put any right into the Roles that OLM writes for it.
+    /// Otherwise any user who can create a ClusterServiceVersion could add any right to the Roles that OLM
+    /// writes for it.
     #[test]
     fn no_webhook_changes_what_olm_writes_of_rbac() {
         let groups = json!(["apps", "rbac.authorization.k8s.io"]);

@@ -24,19 +24,20 @@ use crate::{
     owner,
 };
 
-/// Characters of the hash in a configuration's name: so many that nobody finds a name that another namespace has.
+/// Length of the hash in a configuration's name, in characters: long enough that nobody can find a collision
+/// with another namespace.
 const HASH_LENGTH: usize = 32;
-/// Of a rule: it holds for what is in namespaces only.
+/// Scope of a rule that matches only namespaced objects.
 const SCOPE_NAMESPACED: &str = "Namespaced";
 
-/// The validating and mutating webhooks of a ClusterServiceVersion.
+/// Returns the validating and mutating webhooks of a ClusterServiceVersion.
 pub(crate) fn descriptions(csv: &ClusterServiceVersion) -> impl Iterator<Item = &WebhookDescription> {
     let all = csv.spec.webhook_definitions.iter();
     all.filter(|description| description.type_ != WebhookType::Conversion)
 }
 
-/// What the configuration of a webhook is called. A namespace has one for each name and Deployment, so that neither a process
-/// that was killed makes a second one, nor an upgrade lets two call the same server.
+/// Returns the target of a webhook's configuration. There is one for each namespace, name and Deployment. So
+/// a restarted process does not create a second one, and after an upgrade no two call the same server.
 pub(crate) fn target(csv: &ClusterServiceVersion, description: &WebhookDescription) -> Target {
     let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
     let deployment = description.deployment_name.as_deref().unwrap_or_default();
@@ -50,7 +51,8 @@ pub(crate) fn target(csv: &ClusterServiceVersion, description: &WebhookDescripti
     }
 }
 
-/// The configuration of a webhook whose server has a certificate of a CA in `bundle`, for the namespaces of `group`.
+/// Returns the configuration of a webhook whose server has a certificate of a CA in `bundle`, for the
+/// namespaces of `group`.
 pub(crate) fn configuration(
     csv: &ClusterServiceVersion,
     group: &Group,
@@ -62,8 +64,8 @@ pub(crate) fn configuration(
     let mut marks = owner::labels(csv);
     let rules = rules_within(group, rules::rules(description).unwrap_or_default());
     let selector = to_value(&group.namespace_selector());
-    // A description always has a JSON form. Its reach is hashed too: when the group widens, what is gone from the selector and the
-    // rules is no field that could be compared.
+    // A description always serializes. Its scope is hashed, too: when the group widens, fields disappear from
+    // selector and rules, which no comparison would find.
     let hash = hash::hash_with_newline(&(description, &selector, &rules)).unwrap_or_default();
     marks.insert(labels::WEBHOOK_DESCRIPTION_HASH.to_owned(), hash);
     let generate_name = description.generate_name.clone();
@@ -97,8 +99,9 @@ pub(crate) fn configuration(
     Component::new(target, object)
 }
 
-/// The rules, within the reach of the group. What is in no namespace is no selector's to leave out: unless the group is for all
-/// namespaces, whoever may create a ClusterServiceVersion in one would change what belongs to the whole cluster.
+/// Returns the rules, limited to the scope of the group. Selectors cannot exclude cluster-scoped objects. So
+/// unless the group is for all namespaces, a user who can create a ClusterServiceVersion in one could change
+/// objects of the whole cluster.
 fn rules_within(group: &Group, mut rules: Vec<RuleWithOperations>) -> Vec<RuleWithOperations> {
     if !group.targets_all() {
         for rule in &mut rules {
@@ -108,7 +111,8 @@ fn rules_within(group: &Group, mut rules: Vec<RuleWithOperations>) -> Vec<RuleWi
     rules
 }
 
-/// The CAs that a stored configuration trusts, as PEM. Others may have put webhooks of theirs into it.
+/// Returns the CAs that a stored configuration trusts, as PEM. Others may have added webhooks to the
+/// configuration.
 pub(crate) fn bundle_of(configuration: &Value) -> Option<String> {
     let name = &configuration["metadata"]["labels"][labels::WEBHOOK_DESCRIPTION_GENERATE_NAME];
     let mut webhooks = configuration["webhooks"].as_array()?.iter();

@@ -1,4 +1,4 @@
-//! What refused writes mean for the status.
+//! Maps refused writes to the status.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,39 +19,39 @@ use crate::csv::{
     requirements,
 };
 
-/// How a refusal is told.
+/// The way in which a refusal is reported.
 pub(super) enum Telling {
-    /// It decides about the phase.
+    /// It determines the phase.
     Transition(Transition),
-    /// The phase stays, and this holds it up.
+    /// The phase does not change, and this is added to its message.
     Besides(String),
-    /// Not before it has lasted so much longer.
+    /// It is reported once it has lasted this much longer.
     Later(Duration),
 }
 
-/// What was refused in a round.
+/// Refused write of a reconcile.
 pub(super) struct Refusal {
     class: FailureClass,
-    /// The write and the cause, for people.
+    /// The write and the cause, for users.
     message: String,
 }
 
-/// Rights that could not be given beyond the namespace. They decide about no phase.
+/// Rights that could not be granted beyond the namespace. They do not affect the phase.
 pub(super) struct MissingRights {
-    /// What to report, by the name of the role or binding.
+    /// Rows to report, by the name of the role or binding.
     rows: Vec<RequirementStatus>,
-    /// Another attempt may get past it, so it is not reported at once.
+    /// True when another attempt may succeed, so it is not reported at once.
     passes: bool,
 }
 
 impl MissingRights {
-    /// Those of the first `grants` writes that were refused; `None` when all went through.
+    /// Returns the refusals among the first `grants` writes; `None` when all succeeded.
     pub(super) fn of(grants: &[rbac::Place], outcomes: &Outcomes) -> Option<Self> {
         let mut by_cause: BTreeMap<String, (String, Vec<&rbac::Place>)> = BTreeMap::new();
         let mut passes = true;
         for (index, failure) in outcomes.failures() {
             let Some(place) = grants.get(index) else { continue };
-            // What refers to a Role that was refused just before fails for that reason.
+            // A binding to a Role that was just refused fails for that reason.
             let name = failure.action.rsplit(['/', ' ']).next().unwrap_or_default();
             passes &= !matches!(
                 failure.class,
@@ -79,15 +79,15 @@ impl MissingRights {
         (!rows.is_empty()).then_some(Self { rows, passes })
     }
 
-    /// What to report when it has lasted so long; `None` when it is too early.
+    /// Returns the rows to report after this duration; `None` when it is too early.
     pub(super) fn report(self, lasted: Duration) -> Option<Vec<RequirementStatus>> {
         (!self.passes || lasted >= TELL_AFTER).then_some(self.rows)
     }
 }
 
 impl Refusal {
-    /// The refusal that ended the round: none of the first `grants` writes, which give rights beyond the namespace. `None` when all others
-    /// went through.
+    /// Returns the refusal that ended the reconcile, without the first `grants` writes, which grant rights
+    /// beyond the namespace. `None` when all others succeeded.
     pub(super) fn of(grants: usize, outcomes: &Outcomes) -> Option<Self> {
         let (_, failure) = outcomes.failures().find(|(index, _)| *index >= grants)?;
         Some(Self {
@@ -96,8 +96,8 @@ impl Refusal {
         })
     }
 
-    /// How it is told, when writes have been refused for as long as `lasted`. A refusal that another attempt may get past never ends in
-    /// phase Failed.
+    /// Returns how it is reported, after writes have been refused for `lasted`. A refusal that another
+    /// attempt may overcome never leads to phase Failed.
     pub(super) fn telling(&self, observed: &Observed, stage: Stage, lasted: Duration) -> Telling {
         let left = TELL_AFTER.checked_sub(lasted).filter(|left| !left.is_zero());
         match stage {
@@ -111,12 +111,12 @@ impl Refusal {
                 "what another OLM made could not be taken over, and is left as it is: ".to_owned(),
             ),
             Stage::Install => self.of_install(observed, left),
-            // The operator runs: what was to be taken back or tidied is tried again.
+            // The operator runs: revocations and cleanup are retried.
             Stage::Grants => self.besides(left, String::new()),
         }
     }
 
-    /// The phase is not what is refused, so it stays.
+    /// Reports the refusal beside the phase, because it does not concern the phase.
     fn besides(&self, left: Option<Duration>, what: String) -> Telling {
         let lasts = matches!(self.class, FailureClass::Forbidden | FailureClass::Invalid);
         match left.filter(|_| !lasts) {
@@ -138,7 +138,8 @@ impl Refusal {
         }
     }
 
-    /// Of whom the API server speaks is told, too: whoever reads its words may never have heard of the account.
+    /// Adds the OperatorGroup of the account, because readers of the API server's message may not know the
+    /// account.
     fn refused_to_account(&self, observed: &Observed) -> Telling {
         let group = observed
             .group()
@@ -167,8 +168,8 @@ impl Refusal {
     }
 }
 
-/// True when the account of the OperatorGroup is the one that is refused, and so on purpose. Our own is meant to be allowed
-/// everything: its refusal is admission's, or a broken install of ours.
+/// True when the write was refused to the account of the OperatorGroup, which is intended. OLM's own account
+/// may do everything, so a refusal comes from admission or a broken installation.
 fn is_to_account(observed: &Observed) -> bool {
     identity(observed) != Identity::Operator
 }

@@ -1,4 +1,4 @@
-//! Whatever a ClusterServiceVersion holds, it gets a status; what others wrote beside ours is not lost.
+//! Any ClusterServiceVersion gets a status, and concurrent writes of others are not lost.
 
 use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ fn in_version(version: &str) -> Value {
     })
 }
 
-/// Seen on a cluster: such a version reads as another API in the list of those a group provides, so that the list never
-/// held what the ClusterServiceVersion provides, and it got no status.
+/// Seen on a cluster: such a version parses as another API in the group's list of provided APIs. So the list
+/// never contained the API that the ClusterServiceVersion provides, and it got no status.
 #[test]
 fn an_owned_crd_with_a_group_in_its_version_is_not_met_and_not_listed() {
     for targets in [&["ns"][..], &[]] {
@@ -99,7 +99,7 @@ fn a_description_too_large_to_repeat_still_gets_a_status() {
     assert!(message.len() < 5000, "the history repeats it");
 }
 
-/// A merge patch replaces a list whole: whoever added to it since it was read is told by a conflict, and not undone.
+/// A merge patch replaces a whole list. A concurrent addition causes a conflict, and is not lost.
 #[test]
 fn lists_are_written_only_over_what_was_read() {
     let mut env = prepared();
@@ -149,7 +149,7 @@ fn a_list_of_apis_is_written_only_over_what_was_read() {
     assert_eq!(provided(&env), "Other.v1.example.com");
 }
 
-/// Two entries of the history and two events a turn, at the speed of the API server, is what it was.
+/// Earlier it wrote two history entries and two events per cycle, as fast as the API server responded.
 #[test]
 fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() {
     let mut env = installed();
@@ -186,7 +186,7 @@ fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() 
             )
         )
     );
-    // The next round comes to the same end: nothing to write, nothing to tell, and a look from time to time.
+    // The next reconcile comes to the same result: nothing to write or report, and a periodic check.
     let mut told = serde_json::to_value(&*observed.csv).unwrap();
     merge(&mut told, patch);
     observed.csv = Arc::new(decode(told));
@@ -199,7 +199,7 @@ fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() 
     assert!(matches!(update.requeue, Requeue::After { .. }));
 }
 
-/// The events of different kinds come in any order.
+/// Events of different kinds arrive in any order.
 #[test]
 fn a_subscription_whose_event_is_late_configures_the_first_pods_all_the_same() {
     let mut env = prepared();

@@ -135,7 +135,7 @@ fn a_kind_that_is_not_served_is_waited_for() {
     );
 }
 
-/// No watch tells when discovery has caught up.
+/// No watch reports when discovery has caught up.
 #[test]
 fn a_kind_that_is_served_after_the_install_timed_out_is_found() {
     let mut env = prepared();
@@ -154,7 +154,7 @@ fn a_kind_that_is_served_after_the_install_timed_out_is_found() {
     succeeded(&env, "a");
 }
 
-/// Go's zero value, which a definition takes for APIs.
+/// 0 is Go's zero value, which the definition accepts for APIs.
 #[test]
 fn a_port_of_0_is_the_default() {
     let mut env = prepared();

@@ -1,11 +1,11 @@
-//! When keys are made: for a round that installs, and for no other.
+//! Keys are only created in a reconcile that installs.
 
 use serde_json::json;
 
 use super::{prepared, succeeded};
 use crate::test_env::{TestEnv, crd, csv, csv_key, csv_with_webhooks, group};
 
-/// Whether a round of now would see that a certificate is lacking, and whether it would have one made.
+/// Returns whether a reconcile now would find a missing certificate, and whether it would issue one.
 #[track_caller]
 fn lacks_and_makes(env: &mut TestEnv, name: &str) -> (bool, bool) {
     let serving = env.observe(&csv_key(name)).expect("it exists").serving;

@@ -1,4 +1,5 @@
-//! Upgrades that change a Deployment's selector: the Deployment is replaced, its pods run until the new ones do.
+//! Upgrades that change a Deployment's selector: the Deployment is replaced, and its pods run until the new
+//! ones do.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ fn running() -> TestEnv {
     env
 }
 
-/// The demo's next version with pods of another label.
+/// The demo's next version, whose pods have another label.
 fn reselected(name: &str, replaces: &str, label: &str) -> Value {
     let mut newer = csv(name, replaces);
     let mut entry = deployment("demo", "demo:2");
@@ -40,7 +41,7 @@ fn selector(env: &TestEnv) -> String {
         .to_owned()
 }
 
-/// `ReplicaSet` that runs the pods with a label, if there is one.
+/// True when a ReplicaSet runs the pods with a label.
 fn runs(env: &TestEnv, label: &str) -> bool {
     let name = format!("demo-app{label}");
     env.get("ReplicaSet", "ns", &name).is_some()
@@ -164,7 +165,7 @@ fn nobody_elses_deployment_is_replaced() {
                 "name": owner, "uid": uid}]},
             "spec": {"selector": {"matchLabels": {"app": "theirs"}}, "template": {"metadata": {"labels": {"app": "theirs"}}}}})
     };
-    // Made for a stranger; made for one that is replaced, as the labels say, but the owner is another.
+    // Made for an unrelated owner, or labelled as made for a replaced one but owned by another.
     for (owner, uid) in [("stranger", "another"), ("a", "another")] {
         let mut env = prepared();
         env.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "x", "uid": uid}}));
@@ -187,7 +188,8 @@ fn nobody_elses_deployment_is_replaced() {
     }
 }
 
-/// Edges of the corpus with what their bundles say: package, old version, new version, as ClusterServiceVersions.
+/// Upgrade edges of the corpus from its bundles: package, old version, new version, as
+/// ClusterServiceVersions.
 fn edges() -> Vec<(String, Value, Value)> {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {
         return Vec::new();
@@ -230,7 +232,7 @@ fn read_csv(bundle: &std::path::Path) -> Option<Value> {
     None
 }
 
-/// Selectors by Deployment.
+/// Returns the selectors by Deployment.
 fn selectors(csv: &Value) -> Vec<(&str, &Value)> {
     let deployments = csv["spec"]["install"]["spec"]["deployments"].as_array();
     deployments
@@ -257,7 +259,7 @@ fn the_published_upgrades_that_change_a_selector_are_replacements_and_never_appl
                 .collect()
         };
         written += usize::from(!differs(&Value::clone).is_empty());
-        // One of them differs only by a field that the API server does not know and cuts off.
+        // One of them differs only by a field that the API server does not know and prunes.
         let changes = differs(&|selector| {
             serde_json::to_value(decode::<LabelSelector>(selector.clone())).unwrap_or_default()
         });
@@ -275,7 +277,8 @@ fn the_published_upgrades_that_change_a_selector_are_replacements_and_never_appl
     );
 }
 
-/// The new version, ready to install while the old one's Deployments stand, deletes those and applies none over them.
+/// Asserts that the new version, ready to install while the old Deployments exist, deletes those and applies
+/// none over them.
 #[track_caller]
 fn check_edge(older: &Value, newer: &Value, changes: &[&str]) {
     let mut env = prepared();
@@ -325,7 +328,7 @@ fn check_edge(older: &Value, newer: &Value, changes: &[&str]) {
 
 #[test]
 fn replacing_is_decided_again_at_every_stop_on_the_way() {
-    // Old Deployment on its way out: nothing to write, nothing new to say.
+    // The old Deployment is being deleted: nothing to write, and no new message.
     let mut env = running();
     env.put(reselected("b", "a", "new"));
     env.edit(

@@ -134,7 +134,7 @@ fn siblings_that_go_together_end_their_conversions() {
     assert_eq!(*conversion(&env), json!({"strategy": "None"}));
 }
 
-/// Beside the Service the API server refuses a URL.
+/// The API server refuses a URL beside the Service.
 #[test]
 fn a_conversion_that_was_led_to_a_url_comes_back() {
     let mut env = installed();

@@ -1,4 +1,4 @@
-//! Single decisions: what a round would see of the demo at rest, with one thing changed.
+//! Single decisions: the observation of the demo in its final state, with one thing changed.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
     test_env::{TestEnv, csv, csv_key, decode, namespace_object},
 };
 
-/// The demo at rest, and the time.
+/// The demo in its final state, and the time.
 pub(super) fn at_rest() -> (Observed, Timestamp) {
     let mut env = installed();
     let observed = env.observe(&csv_key("a")).unwrap();
@@ -116,7 +116,7 @@ fn only_leftovers_that_were_seen_are_removed_and_what_others_keep_is_looked_for_
     };
     assert_eq!(guard.uid.as_deref(), Some("uid-left"));
     assert_eq!(delay(&plan), None);
-    // Nothing tells when others take their finalizers off: these objects are watched by nobody.
+    // The removal of others' finalizers causes no event, because these objects are not watched.
     observed.leftovers[0].is_kept = true;
     assert_eq!(delay(&decide(&observed, now).0), Some(Duration::from_secs(10)));
 }
@@ -208,7 +208,7 @@ fn what_was_refused_to_the_groups_account_is_tried_again_in_place() {
     }
 }
 
-/// One of two pods is still of the version before.
+/// One of two pods still has the previous version.
 fn half_rolled_out(observed: &mut Observed) {
     edit_deployment(observed, |deployment| {
         let status = &mut deployment["status"];
@@ -242,7 +242,7 @@ fn an_install_that_waits_says_what_its_pods_say_and_looks_at_them_ever_less() {
     }
 }
 
-/// A read that fails takes nothing back.
+/// A failed read does not remove the reported cause.
 #[test]
 fn while_pods_cannot_be_read_what_was_told_of_them_stays() {
     let (mut observed, now) = at_rest();
@@ -435,7 +435,7 @@ fn an_install_without_its_rights_in_a_target_goes_on() {
     assert_eq!((plan.actions.len(), plan.independent), (1, 1), "{plan}");
 }
 
-/// B waits for A to make way, and A for what B may bring.
+/// B waits for A to be replaced, and A waits for a requirement that B may provide.
 #[test]
 fn an_operator_that_runs_and_lacks_something_makes_way_for_its_successor() {
     let (mut observed, now) = at_rest();
@@ -449,7 +449,7 @@ fn an_operator_that_runs_and_lacks_something_makes_way_for_its_successor() {
         ..Sibling::default()
     }];
     assert_eq!(phases(&decide(&observed, now).1), [Phase::Replacing]);
-    // One that does not run has nothing to hand over.
+    // An operator that does not run has nothing to pass on.
     observed.deployments.clear();
     assert_eq!(phases(&decide(&observed, now).1), [Phase::Pending]);
 }

@@ -1,5 +1,5 @@
-//! The gates before the phases: membership in one OperatorGroup that fits (`membership` has the rules one by one, `intersection`
-//! those of APIs that other groups provide).
+//! The preconditions before the phases: membership in one matching OperatorGroup. The rules are tested one by
+//! one in `membership`, and those about APIs of other groups in `intersection`.
 
 use serde_json::json;
 
@@ -212,12 +212,12 @@ fn a_crd_name_without_a_group_is_told() {
     );
 }
 
-/// A second namespace whose group provides the demo's API to `targets`.
+/// Adds a second namespace whose group provides the demo's API to `targets`.
 pub(super) fn provider(env: &mut TestEnv, targets: &[&str]) {
     provider_of(env, "far", targets, "Demo.v1.example.com");
 }
 
-/// A namespace whose group provides these APIs to `targets`, whoever is a member of it.
+/// Adds a namespace whose group provides these APIs to `targets`, with any members.
 pub(super) fn provider_of(env: &mut TestEnv, namespace: &str, targets: &[&str], apis: &str) {
     env.put(namespace_object(namespace));
     let mut other = group(namespace, "incumbent", targets);

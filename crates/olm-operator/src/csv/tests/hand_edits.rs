@@ -1,4 +1,4 @@
-//! Deployments of operators that somebody edits, and what is theirs to set.
+//! Deployments of operators that users edit, and the fields that users may set.
 
 use olm_api::labels;
 use olm_testing::cluster::{Fault, PatchType, Verb};
@@ -14,7 +14,7 @@ pub(super) fn installed() -> TestEnv {
     installed_under(|_| {})
 }
 
-/// The demo with some more to take away, in a cluster with this webhook.
+/// The demo with some more fields to remove, in a cluster with this webhook.
 fn installed_under(webhook: impl Fn(&mut Value) + Send + 'static) -> TestEnv {
     let mut env = prepared();
     env.cluster.set_webhook(webhook);
@@ -46,13 +46,13 @@ fn edit(env: &mut TestEnv, manager: &str, spec: Value) {
     succeeded(env, "a");
 }
 
-/// The same, and whoever looks does so in the same second.
+/// The same edit, and the operator reacts in the same second.
 fn edit_at_once(env: &mut TestEnv, manager: &str, spec: Value) {
     env.edit_as(manager, "Deployment", "ns", "demo", json!({"spec": spec}));
     env.settle();
 }
 
-/// A patch that takes what `pointer` names out of the pods.
+/// Returns a patch that removes the field at `pointer` from the pods.
 fn without(env: &TestEnv, pointer: &str) -> Value {
     let mut pod = deployment(env)["spec"]["template"]["spec"].clone();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -62,7 +62,7 @@ fn without(env: &TestEnv, pointer: &str) -> Value {
         other => panic!("{other}"),
     }
     if parent.starts_with("/containers/") {
-        // Within a list a merge patch knows no null.
+        // Within a list a merge patch does not interpret null.
         let container = pod["containers"][0].as_object_mut().unwrap();
         container.retain(|_, value| !value.is_null());
     }
@@ -93,12 +93,12 @@ fn an_image_set_by_hand_is_put_back_once() {
     assert_eq!(told.count(), 1, "{:#?}", env.log);
     assert_eq!(applied(&env), 1, "{:#?}", env.writes);
     rests(&mut env);
-    // The same once more is another edit.
+    // The same edit again counts as another edit.
     edit(&mut env, "kubectl-set", spec);
     assert_eq!((applied(&env), &deployment(&env)["spec"]), (1, &before));
 }
 
-/// Nothing is written any more, by no process.
+/// Asserts that nothing is written any more, also by a new process.
 #[track_caller]
 pub(super) fn rests(env: &mut TestEnv) {
     env.writes.clear();
@@ -107,7 +107,7 @@ pub(super) fn rests(env: &mut TestEnv) {
     assert_eq!(env.writes, [""; 0]);
 }
 
-/// Who only takes away owns nothing afterwards, so that the API server names nobody.
+/// A writer that only removes fields owns nothing afterwards, so the API server lists no manager.
 #[test]
 fn what_is_taken_away_by_hand_is_put_back_each_time() {
     let cases = [
@@ -134,7 +134,7 @@ fn what_is_taken_away_by_hand_is_put_back_each_time() {
     }
 }
 
-/// The API server tells the times of edits in seconds.
+/// The API server reports edit times in seconds.
 #[test]
 fn two_edits_in_one_second_are_both_put_back() {
     let mut env = installed();
@@ -187,7 +187,7 @@ fn an_edit_is_waited_for_as_long_as_its_second_lasts() {
     assert_eq!(waits(-5001), None, "one of the clocks is wrong");
 }
 
-/// Neither does what it takes away count as an edit again and again, nor does it hide real ones.
+/// A field that a webhook removes does not count as an edit each time, and does not hide real edits.
 #[test]
 fn a_webhook_that_takes_something_away_each_time_costs_one_attempt_an_edit() {
     let mut env = installed_under(|object| {
@@ -236,7 +236,7 @@ fn what_was_put_into_the_place_of_something_goes_and_replicas_stay() {
     );
 }
 
-/// Whatever others set, and not only what is in the containers; in one rollout.
+/// All fields that others set are reverted, not only those of containers, in one rollout.
 #[test]
 fn what_was_added_by_hand_goes_wherever_it_is() {
     let pod = |more: Value| json!({"template": {"spec": more}});
@@ -258,14 +258,14 @@ fn what_was_added_by_hand_goes_wherever_it_is() {
             .writes
             .iter()
             .filter(|write| write.contains(" Deployment ns/demo"));
-        // One that says whose the fields are, and the apply.
+        // One write changes the field owners, and the other is the apply.
         assert_eq!((patched.count(), applied(&env)), (2, 1), "{:#?}", env.writes);
         never_failed(&env);
         rests(&mut env);
     }
 }
 
-/// Between the patch that says whose the fields are and the apply anything may happen.
+/// Anything may happen between the patch of the field owners and the apply.
 #[test]
 fn what_was_added_by_hand_goes_though_the_apply_fails_at_first() {
     for is_killed in [false, true] {
@@ -296,7 +296,7 @@ fn what_was_added_by_hand_goes_though_the_apply_fails_at_first() {
     }
 }
 
-/// The API server fills in how a rolling update goes, and refuses it where the author wants none.
+/// The API server sets the rolling update parameters as defaults, and refuses them with another strategy.
 #[test]
 fn a_strategy_that_was_filled_in_goes_with_rolling_updates() {
     let mut env = installed();
@@ -337,7 +337,7 @@ fn a_strategy_that_was_filled_in_goes_with_rolling_updates() {
     rests(&mut env);
 }
 
-/// An apply takes away only what nobody else owns.
+/// An apply only removes fields without another owner.
 #[test]
 fn what_patches_own_goes_with_the_version_that_had_it() {
     let mut env = installed();
@@ -373,7 +373,7 @@ fn what_patches_own_goes_with_the_version_that_had_it() {
     never_failed(&env);
 }
 
-/// Who owns something of the spec.
+/// Returns the managers that own fields of the spec.
 pub(super) fn managers(env: &TestEnv) -> Vec<String> {
     let all = deployment(env)["metadata"]["managedFields"].as_array().cloned();
     let all = all.map(|all| {
@@ -391,7 +391,7 @@ pub(super) fn managers(env: &TestEnv) -> Vec<String> {
     named.collect()
 }
 
-/// The note of what was undone last is an annotation that whoever edits the Deployment can write, too.
+/// The annotation about undone changes can be written by any user who edits the Deployment.
 #[test]
 fn a_forged_note_of_what_was_undone_hides_no_edit() {
     let mut env = installed();
@@ -409,7 +409,7 @@ fn a_forged_note_of_what_was_undone_hides_no_edit() {
     }
 }
 
-/// What is taken back is applied right after, and is judged by what that comes to.
+/// Adopted fields are applied right after, and the result of the apply counts.
 #[test]
 fn an_edit_of_what_olm_sets_besides_the_spec_is_put_back_without_a_failure() {
     let mut env = installed();

@@ -1,4 +1,5 @@
-//! What holds a ClusterServiceVersion up is told within five seconds, beside what its phase says, and taken back.
+//! A failed read or refused write is reported within five seconds, after the phase's message, and removed
+//! later.
 
 use olm_runtime::outcome::FailureClass;
 use olm_testing::cluster::{Fault, Refusal, Verb};
@@ -13,14 +14,14 @@ fn history(env: &TestEnv) -> serde_json::Value {
     env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["conditions"].clone()
 }
 
-/// Statuses of `a` that were written, the last ones first forgotten.
+/// Number of status writes of `a` since the last call.
 fn statuses(env: &mut TestEnv) -> usize {
     let writes = std::mem::take(&mut env.writes);
     let of_a = |write: &&String| write.ends_with("ClusterServiceVersion ns/a status");
     writes.iter().filter(of_a).count()
 }
 
-/// The group's targets change, which the annotations have to say.
+/// Changes the targets of the group, which the annotations must contain.
 fn retarget(env: &mut TestEnv) {
     env.put(namespace_object("other"));
     env.edit(
@@ -68,7 +69,7 @@ fn a_refused_membership_leaves_the_phase_of_who_runs_and_is_told_beside_it() {
         );
         let csv = env.get("ClusterServiceVersion", "ns", "a").unwrap();
         assert_eq!(csv["metadata"]["annotations"]["olm.targetNamespaces"], "ns,other");
-        // The new targets rolled the pods; what was refused added nothing before that.
+        // The new targets restarted the pods; the refusal added nothing before that.
         let after = history(&env);
         let kept = before.as_array().unwrap();
         assert_eq!(&after.as_array().unwrap()[..kept.len()], &kept[..], "{class:?}");
@@ -107,7 +108,7 @@ fn a_csv_that_cannot_go_says_why() {
     assert_eq!(env.status("a"), "gone");
 }
 
-/// The demo with an account that OLM does not keep.
+/// The demo with an account that is not in OLM's stores.
 fn with_default_account() -> TestEnv {
     let own = changed("a", |spec| {
         spec["install"]["spec"]["permissions"] = json!([permission("default", "", "configmaps")]);
@@ -127,7 +128,7 @@ fn a_read_that_keeps_failing_is_told_beside_the_phase_until_it_works_again() {
     });
     let before = history(&env);
     statuses(&mut env);
-    // What is known of the account is forgotten, and the operator asks again.
+    // The cached account is forgotten, and the operator reads it again.
     env.edit(
         "ServiceAccount",
         "ns",

@@ -1,11 +1,11 @@
-//! What an install writes: Deployments, rights in all namespaces, and what goes again.
+//! Writes of an install: Deployments, rights in all namespaces, and deletions.
 
 use serde_json::{Value, json};
 
 use super::{changed, installed, prepared, prepared_for, succeeded};
 use crate::test_env::{TestEnv, csv, is_for_users, namespace_object, subscription};
 
-/// Points the OperatorGroup at other namespaces.
+/// Changes the targets of the OperatorGroup.
 fn retarget(env: &mut TestEnv, targets: Value) {
     env.edit(
         "OperatorGroup",
@@ -160,7 +160,7 @@ fn rbac_014_an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_
     assert_eq!(env.names("ClusterRoleBinding").len(), 1);
 }
 
-/// Name of the Role, hence of the ClusterRole and the counterparts, of the demo's namespaced permission.
+/// Name of the Role, and so of the ClusterRole and the counterparts, of the demo's namespaced permission.
 fn role_name() -> String {
     let rules: Vec<k8s_openapi::api::rbac::v1::PolicyRule> =
         crate::test_env::decode(crate::test_env::permission("demo", "", "configmaps")["rules"].clone());
@@ -169,7 +169,7 @@ fn role_name() -> String {
         .unwrap()
 }
 
-/// The demo `a`, installed for `ns`, for `one` and for `later`, which does not exist yet.
+/// The demo `a`, installed for `ns`, `one` and `later`, which does not exist yet.
 fn installed_in_one() -> TestEnv {
     let mut env = prepared_for(&["one", "ns", "later"])
         .with(namespace_object("one"))
@@ -179,7 +179,7 @@ fn installed_in_one() -> TestEnv {
     env
 }
 
-/// Roles and RoleBindings outside `ns`.
+/// Returns Roles and RoleBindings outside of `ns`.
 fn spread(env: &TestEnv) -> Vec<String> {
     let mut names = env.names("Role");
     names.extend(env.names("RoleBinding"));
@@ -279,7 +279,7 @@ fn what_an_install_plan_has_made_is_not_written_again() {
 #[test]
 fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
     let mut env = installed();
-    // As a plan brings it: its ClusterRoles for users stay.
+    // With the annotation of an InstallPlan: its ClusterRoles for users remain.
     let mark = json!({"metadata": {"annotations": {"operatorframework.io/installed-alongside-1": "ns/a"}}});
     env.edit("CustomResourceDefinition", "", "demos.example.com", mark);
     env.settle();
@@ -328,7 +328,8 @@ fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
     assert_eq!(env.names("CustomResourceDefinition"), ["/demos.example.com"]);
 }
 
-/// Rights in the whole cluster are gone before their ClusterServiceVersion is; in a namespace nobody can hold it up.
+/// Cluster-wide rights are deleted before their ClusterServiceVersion; rights in a namespace cannot delay its
+/// deletion.
 #[test]
 fn a_csv_goes_after_cluster_wide_rights_that_others_keep() {
     for (targets, kind, waits) in [(&[][..], "ClusterRole", true), (&["ns", "one"], "Role", false)] {

@@ -1,4 +1,4 @@
-//! APIs that groups with a namespace in common provide.
+//! APIs of groups that have a namespace in common.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::test_env::{TestEnv, crd, csv, group, namespace_object};
 const CONFLICT: &str =
     "Failed InterOperatorGroupOwnerConflict: intersecting operatorgroups provide the same apis";
 
-/// The message with what it is about behind it.
+/// Returns the message, followed by its details.
 fn by(message: &str, api: &str, group: &str) -> String {
     format!("{message}: {api} is provided by OperatorGroup {group}")
 }

@@ -1,11 +1,11 @@
-//! An operator that runs and lacks something makes way for the version that brings it.
+//! A running operator with a missing requirement is replaced by the version that provides it.
 
 use serde_json::json;
 
 use super::{installed, succeeded};
 use crate::test_env::{TestEnv, crd, csv, group};
 
-/// The upgrade is what brings the requirement that it lacks.
+/// The upgrade provides the missing requirement.
 #[test]
 fn one_that_runs_and_lacks_a_requirement_makes_way() {
     let mut env = installed();
@@ -26,7 +26,7 @@ fn one_that_runs_and_lacks_a_requirement_makes_way() {
     assert_eq!(env.status("a"), "gone");
 }
 
-/// One that never ran waits for what it lacks, and its successor for it.
+/// An operator that never ran waits for its requirements, and its successor waits for it.
 #[test]
 fn one_that_never_ran_makes_no_way() {
     let mut env = TestEnv::new().with(group("ns", "og", &["ns"])).with(csv("a", ""));

@@ -1,4 +1,4 @@
-//! Who is a member of an OperatorGroup, what it is told, and what the group lists.
+//! Membership in an OperatorGroup: its conditions, the annotations of members, and the group's list of APIs.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,8 @@ fn supporting(modes: &[&str]) -> Value {
     })
 }
 
-/// With this mode alone the demo is a member of a group with these targets, and with all others it is not.
+/// Asserts that the demo with only this mode is a member of a group with these targets, and not with all
+/// other modes.
 #[track_caller]
 fn needs(mode: &str, targets: &[&str], refusal: &str) {
     let env = || {

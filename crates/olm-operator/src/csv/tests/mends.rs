@@ -1,4 +1,5 @@
-//! What stops a ClusterServiceVersion and what does not: slips in the group, names that are taken, descriptions that were fine once.
+//! Problems that stop a ClusterServiceVersion or not: mistakes in the group, taken names, descriptions that
+//! became invalid.
 
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ fn a_group_that_never_selected_anything_that_makes_sense_is_told() {
     );
 }
 
-/// Another operator with the demo's Deployment, and no API in common with it.
+/// Another operator with the demo's Deployment, and without a common API.
 fn rival() -> Value {
     let mut csv = csv("z", "");
     csv["spec"]["customresourcedefinitions"] = json!({});
@@ -102,7 +103,7 @@ fn a_running_operator_whose_deployment_became_anothers_says_so_and_writes_nothin
     assert_eq!(applied.len(), 1, "z's own: {applied:#?}");
 }
 
-/// Rules for webhooks became stricter than they were when this one was installed.
+/// Makes the webhook description invalid, as if the rules had become stricter after the install.
 fn misdescribe(observed: &mut Observed) {
     edit(observed, |csv| {
         csv["spec"]["webhookdefinitions"] = json!([{"type": "ValidatingAdmissionWebhook", "generateName": "v.example.com",
@@ -188,7 +189,7 @@ fn the_finalizer_is_there_before_the_group_is() {
         let of_csv = |write: &&String| write.starts_with("patch ClusterServiceVersion ns/a {");
         assert_eq!(env.writes.iter().filter(of_csv).count(), 1, "{:#?}", env.writes);
     }
-    // One that is being replaced loses its group without a gate closing.
+    // A ClusterServiceVersion in phase Replacing loses its group without failing.
     let mut env = prepared();
     let mut replacing = csv("a", "");
     replacing["status"] = json!({"phase": "Replacing", "reason": "BeingReplaced"});
@@ -216,7 +217,7 @@ fn who_goes_wakes_those_that_name_its_deployments() {
     assert_eq!(woken(csv("a", ""), csv("a", "")), ["a"]);
 }
 
-/// Tools look for these words, and golden records of upstream have them.
+/// Tools match these texts, and golden records of upstream contain them.
 #[test]
 fn what_apis_and_webhooks_lack_is_said_in_upstreams_words() {
     for (text, expected) in [

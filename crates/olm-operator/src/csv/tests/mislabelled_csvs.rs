@@ -1,10 +1,10 @@
-//! ClusterServiceVersions that somebody passes off as copies.
+//! ClusterServiceVersions that users label as copies.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-/// Installed for all namespaces, so that it has rights which only its finalizer takes away.
+/// The demo installed for all namespaces, so that it has rights that only its finalizer removes.
 fn installed_for_all() -> TestEnv {
     let mut env = prepared_for(&[]).with(csv("a", ""));
     env.settle_for(5);
@@ -34,7 +34,7 @@ fn the_label_of_copies_keeps_no_csv_from_going() {
     assert!(env.names("ClusterRoleBinding").is_empty());
 }
 
-/// Also when the label comes while no operator runs.
+/// Also when the label is added while no operator runs.
 #[test]
 fn the_label_comes_off_and_the_operator_is_looked_after_again() {
     let mut env = installed_for_all();

@@ -1,4 +1,4 @@
-//! Which of two reasons is told, as upstream: what is asked first.
+//! With two reasons the one that is checked first is reported, as upstream does.
 
 use olm_api::condition::csv as reason;
 

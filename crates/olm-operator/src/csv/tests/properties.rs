@@ -1,4 +1,5 @@
-//! Properties that hold for every story: rest is rest, and a process killed anywhere ends in the same place.
+//! Properties of every story: a final state stays final, and a process killed at any point ends in the same
+//! state.
 
 use olm_testing::stage::{
     Stage,
@@ -15,20 +16,20 @@ use crate::{
     },
 };
 
-/// Something that happens to a cluster.
+/// A change of the cluster.
 #[derive(Clone)]
 pub(crate) enum Step {
     Put(Value),
     Edit(&'static str, &'static str, Value),
     Delete(&'static str, &'static str),
-    /// The Deployment `demo` has these conditions from now on.
+    /// Sets these conditions on the Deployment `demo` from now on.
     Sick(Value),
     Healthy,
 }
 
 use Step::{Delete, Edit, Healthy, Put, Sick};
 
-/// What happens to a prepared cluster, one after the other, with time to settle in between.
+/// Steps on a prepared cluster, one after the other, with time to settle in between.
 fn stories() -> Vec<Story<Step>> {
     let mut two_deployments = csv("a", "");
     two_deployments["spec"]["install"]["spec"]["deployments"] =
@@ -235,7 +236,7 @@ fn a_healthy_operator_comes_back_to_succeeded_from_every_phase_and_reason() {
     for phase in ["", "Pending", "InstallReady", "Installing", "Failed", "Replacing"] {
         for reason in reasons {
             let status = json!({"status": {"phase": phase, "reason": reason, "message": "written by hand"}});
-            // A hand that never rests would be slowed down to.
+            // A user who edits without pause would be slowed down to this rate.
             env.settle_for(60);
             env.edit("ClusterServiceVersion", "ns", "a", status);
             let writes = env.writes.len();
@@ -246,7 +247,7 @@ fn a_healthy_operator_comes_back_to_succeeded_from_every_phase_and_reason() {
                 "{phase} {reason}: {:#?}",
                 &env.writes[writes..]
             );
-            // One that is given back is judged in a round of its own.
+            // A ClusterServiceVersion that returns from phase Replacing is checked in another reconcile.
             let rounds = if phase == "Replacing" { 2 } else { 1 };
             assert_eq!(
                 env.writes.len(),

@@ -1,4 +1,4 @@
-//! The proxy of the whole cluster in the containers of operators.
+//! The cluster's Proxy in the containers of operators.
 
 use std::sync::{
     Arc,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{prepared, succeeded};
 use crate::test_env::{TestEnv, crd, csv, subscription};
 
-/// A cluster with the kind, and with what the proxy's status says.
+/// A cluster with the kind and this status of the Proxy.
 fn with_proxy(status: Value) -> TestEnv {
     let mut env = prepared();
     env.cluster.serve(Kind {
@@ -80,7 +80,7 @@ fn what_the_proxy_says_is_in_every_container_and_rolls_when_it_changes() {
     assert_eq!(variables(&env), [""; 0]);
 }
 
-/// A definition of that name may be anybody's who may install operators.
+/// Any user who can install operators can create a definition of that name.
 #[test]
 fn a_definition_whose_objects_cannot_be_read_stops_nobody() {
     for scope in ["Cluster", "Namespaced"] {
@@ -95,7 +95,8 @@ fn a_definition_whose_objects_cannot_be_read_stops_nobody() {
     }
 }
 
-/// An operator that starts may have to wait for the proxy: what runs with its variables is not rolled twice for that.
+/// An operator that starts may have to wait for the Proxy: Deployments with its variables are not restarted
+/// because of that.
 #[test]
 fn deployments_keep_the_variables_they_have_until_the_proxy_was_read() {
     let mut env = with_proxy(json!({"httpProxy": "http://p:1"}));
@@ -123,7 +124,7 @@ fn deployments_keep_the_variables_they_have_until_the_proxy_was_read() {
     env.settle_for(120);
     assert_eq!(rolls(&env), 0, "{:#?}", env.writes);
     assert_eq!(variables(&env), ["HTTP_PROXY=http://p:1"]);
-    // One that cannot be read at all stops nobody for long.
+    // A Proxy that cannot be read delays no operator for long.
     env.kill();
     silent.store(true, Ordering::Relaxed);
     env.settle_for(400);

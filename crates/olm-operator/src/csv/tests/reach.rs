@@ -1,4 +1,5 @@
-//! Rights beyond the namespace: what a tenant of a target namespace may have put there before, and RBAC that somebody made by hand.
+//! Rights beyond the namespace: existing objects of tenants of a target namespace, and RBAC that users
+//! created.
 
 use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
@@ -11,14 +12,14 @@ use crate::{
 
 const API: &str = "rbac.authorization.k8s.io/v1";
 
-/// Name of the Role that the plan makes, and of its counterparts.
+/// Name of the Role that the plan creates, and of its counterparts.
 fn role_name(env: &TestEnv) -> String {
     let names = env.names("Role").into_iter();
     let mut made = names.filter_map(|name| name.strip_prefix("ns/a-demo-").map(str::to_owned));
     format!("a-demo-{}", made.next().expect("the plan made it"))
 }
 
-/// The name of the next counterpart of the demo, which anybody can work out.
+/// Returns the name of the next counterpart of the demo, which any user can compute.
 fn next_name() -> String {
     let mut env = prepared_for(&["ns"]).with(csv("a", ""));
     env.settle_for(5);
@@ -44,7 +45,7 @@ fn missing(env: &TestEnv) -> Vec<String> {
     messages.map(str::to_owned).collect()
 }
 
-/// With the operator's rights in it the Role would give them to whom the tenant bound.
+/// A Role with the operator's rights would grant them to the users that the tenant bound.
 #[test]
 fn a_role_of_a_tenant_under_the_name_of_a_counterpart_is_not_filled() {
     let name = next_name();
@@ -62,7 +63,7 @@ fn a_role_of_a_tenant_under_the_name_of_a_counterpart_is_not_filled() {
     assert_eq!(missing(&env), [told]);
 }
 
-/// A tenant makes a Role of that name, binds somebody to it, and deletes it again: the binding stays.
+/// A tenant creates a Role of that name, binds a user to it, and deletes it again: the binding remains.
 #[test]
 fn a_role_that_a_tenant_bound_beforehand_is_not_made_until_the_binding_is_gone() {
     let name = next_name();
@@ -82,7 +83,7 @@ fn a_role_that_a_tenant_bound_beforehand_is_not_made_until_the_binding_is_gone()
     assert_eq!(missing(&env), [""; 0]);
 }
 
-/// Nothing of it is watched.
+/// No object involved is watched.
 #[test]
 fn rights_made_by_hand_are_missed_within_a_minute() {
     let mut env = prepared_for(&["ns"]);

@@ -1,4 +1,4 @@
-//! One place that refuses a write stops no other, and is told.
+//! A place that refuses a write delays no other place, and is reported.
 
 use olm_runtime::outcome::FailureClass;
 use serde_json::json;
@@ -56,7 +56,7 @@ fn a_target_that_refuses_rights_keeps_them_from_no_other_and_is_named() {
     }
 }
 
-/// What the status reports of rights that are missing beyond the namespace.
+/// Returns the messages of the status about missing rights beyond the namespace.
 fn missing(env: &TestEnv) -> Vec<String> {
     let status = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
     let rows = status["requirementStatus"].as_array().into_iter().flatten();
@@ -65,7 +65,7 @@ fn missing(env: &TestEnv) -> Vec<String> {
     messages.map(str::to_owned).collect()
 }
 
-/// The phases that the operator went through, oldest first.
+/// Returns the phases of the operator, oldest first.
 fn phases(env: &TestEnv) -> Vec<String> {
     let status = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
     let entries = status["conditions"].as_array().into_iter().flatten();
@@ -102,13 +102,14 @@ fn a_running_operator_stays_succeeded_while_a_new_target_lacks_its_rights() {
     env.settle_for(70);
     succeeded(&env, "a");
     assert_eq!(missing(&env), [""; 0]);
-    // The log has copies, too, whose history begins with Pending.
+    // The log also contains copies, whose history begins with Pending.
     let since = &phases(&env)[seen..];
     let is_bad = |phase: &&String| ["Pending", "Failed"].contains(&phase.as_str());
     assert_eq!(since.iter().find(is_bad), None, "{since:#?}");
 }
 
-/// Whoever can make one target refuse, as by a quota or a binding that stands in the way, must not stop upgrades.
+/// A tenant who can make one target refuse writes, for example by a quota or a conflicting binding, must not
+/// stop upgrades.
 #[test]
 fn a_target_that_refuses_rights_does_not_stop_an_upgrade() {
     for class in [FailureClass::Forbidden, FailureClass::Invalid] {
@@ -154,7 +155,7 @@ fn rights_that_the_groups_account_may_not_grant_are_reported_and_tried_again() {
     succeeded(&env, "a");
 }
 
-/// A refused Deployment still keeps the orphan of an earlier strategy alive.
+/// A refused Deployment keeps the orphan of an earlier strategy.
 #[test]
 fn a_refused_deployment_stops_what_comes_after_it() {
     let mut env = prepared();
@@ -178,7 +179,7 @@ fn a_refused_membership_is_told() {
     env.refused
         .insert("OperatorGroup".into(), FailureClass::Forbidden);
     env.put(csv("a", ""));
-    // What lasts is told at once.
+    // A lasting refusal is reported at once.
     env.settle_for(2);
     assert_eq!(
         env.status("a"),
@@ -189,7 +190,8 @@ fn a_refused_membership_is_told() {
     succeeded(&env, "a");
 }
 
-/// The group names an account that does not exist (yet): nothing is written, neither in our own name nor in that one.
+/// The group names an account that does not exist yet: nothing is written, neither as OLM nor as that
+/// account.
 #[test]
 fn an_account_that_does_not_exist_yet_means_to_wait() {
     let mut env = prepared_for(&[]);
@@ -223,7 +225,7 @@ fn an_account_that_does_not_exist_yet_means_to_wait() {
         .collect();
     assert!(own.is_empty(), "{own:#?}");
 
-    // A running operator is left as it is while the account changes.
+    // A running operator does not change while the account changes.
     env.edit(
         "OperatorGroup",
         "ns",

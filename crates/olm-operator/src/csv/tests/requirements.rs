@@ -1,4 +1,4 @@
-//! Requirement rows: what is there, what is not, and in which words.
+//! Requirement rows: existing and missing objects, and the messages.
 
 use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ fn an_operator_that_runs_is_not_failed_for_an_answer_that_did_not_come() {
     env.settle_for(5);
     succeeded(&env, "a");
     env.cluster.set_dead("g.example.com", true);
-    // A new process has no memory of what was served.
+    // A new process has no cache of served kinds.
     env.kill();
     env.settle_for(60);
     succeeded(&env, "a");
@@ -362,7 +362,7 @@ fn account(owners: Value) -> Value {
 
 fn account_row(owners: Value) -> String {
     let mut env = prepared();
-    // Something has to have the owner's uid, or the account is collected.
+    // An object must have the owner's uid, or the account is garbage collected.
     env.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "x", "uid": "x"}}));
     env.by_hand = true;
     env.put(account(owners));

@@ -1,4 +1,4 @@
-//! No right comes into being because a ClusterServiceVersion says so.
+//! A ClusterServiceVersion alone grants no rights.
 
 mod grants;
 mod reads;
@@ -23,7 +23,7 @@ fn role_name(resource: &str) -> String {
     Permission::new("demo", &rules(resource)).role_name("a").unwrap()
 }
 
-/// A Role (or ClusterRole) and its binding to the demo's account, with all the labels OLM gives its own.
+/// A Role (or ClusterRole) and its binding to the demo's account, with all labels of OLM's own ones.
 fn labelled(namespace: &str, name: &str, rules: Value, extra: &[(&str, &str)]) -> [Value; 2] {
     let kind = if namespace.is_empty() {
         "ClusterRole"
@@ -66,7 +66,7 @@ fn demo() -> Value {
     csv
 }
 
-/// The same as somebody makes them who sets no labels.
+/// The same objects as created by a user, without labels.
 fn unlabelled(namespace: &str, name: &str, rules: Value) -> [Value; 2] {
     labelled(namespace, name, rules, &[]).map(|mut object| {
         object["metadata"]["labels"] = json!({});
@@ -74,7 +74,7 @@ fn unlabelled(namespace: &str, name: &str, rules: Value) -> [Value; 2] {
     })
 }
 
-/// The demo and its rights in `ns`, all made by hand, with OLM's labels or without.
+/// The demo and its rights in `ns`, all created by a user, with or without OLM's labels.
 fn by_hand(targets: &[&str], is_labelled: bool) -> TestEnv {
     let mut env = prepared_for(targets);
     for target in targets.iter().filter(|target| **target != "ns") {
@@ -96,7 +96,7 @@ fn configmaps() -> Value {
     permission("demo", "", "configmaps")["rules"].clone()
 }
 
-/// What the status reports of rights that are missing beyond the namespace.
+/// Returns the messages of the status about missing rights beyond the namespace.
 fn missing(env: &TestEnv) -> Vec<String> {
     let status = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
     let rows = status["requirementStatus"].as_array().into_iter().flatten();
@@ -178,7 +178,8 @@ fn installed_in(targets: &[&str]) -> TestEnv {
     env
 }
 
-/// The ClusterServiceVersion asks for other rules, and its namespace has a Role with them that a tenant made.
+/// Makes the ClusterServiceVersion request other rules; its namespace has a Role with them that a tenant
+/// created.
 fn ask_for_secrets(env: &mut TestEnv) {
     let wide = permission("demo", "", "secrets");
     put_all(
@@ -244,16 +245,17 @@ fn arch_006_a_csv_applied_by_hand_runs_once_its_rights_are_there_whoever_made_th
     succeeded(&env, "a");
 }
 
-/// Everything that this operator makes of accounts and RBAC, in every story: only what takes no rules from a
-/// ClusterServiceVersion, and counterparts of what an InstallPlan made.
+/// Checks all accounts and RBAC that this operator creates in every story. Each takes no rules from a
+/// ClusterServiceVersion, or is a counterpart of an object of an InstallPlan.
 #[test]
 fn arch_004_accounts_and_rbac_are_made_only_where_they_take_no_rules_from_a_csv() {
-    /// Shapes that are fixed here; nothing in them comes from a ClusterServiceVersion but its name.
+    /// Fixed shapes; only the name comes from a ClusterServiceVersion.
     const FIXED: [&str; 2] = [
         "of an OperatorCondition: get, update, patch on that one object",
         "for users: verbs of a level on an API that is there; OLM binds nobody to it",
     ];
-    // Fixed as well, and not made for the demo, which serves nothing: the Role and bindings of serving certificates.
+    // Also fixed, but not created for the demo, which serves nothing: the Role and bindings of serving
+    // certificates.
     let mut seen = BTreeSet::new();
     for targets in [&["ns"][..], &["ns", "one"], &[]] {
         for by_hand in [false, true] {
@@ -300,7 +302,7 @@ fn arch_004_accounts_and_rbac_are_made_only_where_they_take_no_rules_from_a_csv(
     assert_eq!(seen, BTreeSet::from([FIXED[0], FIXED[1], "counterpart"]));
 }
 
-/// What the deployed program may do says the same.
+/// The rights of the deployed program match.
 #[test]
 fn arch_007_the_deployed_program_may_not_write_service_accounts() {
     let path = concat!(
@@ -325,7 +327,8 @@ fn arch_007_the_deployed_program_may_not_write_service_accounts() {
     }
 }
 
-/// As upstream: a Role is carried by its labels, which an admission policy guards, under its own name.
+/// A Role with the labels is replicated under its own name, as in upstream; an admission policy restricts the
+/// labels.
 #[test]
 fn labelled_roles_made_by_hand_are_carried_wherever_the_group_sends_the_operator() {
     for (targets, outside) in [
@@ -381,7 +384,8 @@ fn rights_that_an_administrator_made_elsewhere_are_not_missing() {
     }
 }
 
-/// An installed operator of a global group, edited by a tenant who made the Role for it in the tenant's own namespace.
+/// An installed operator of a global group, edited by a tenant who created the Role for it in the tenant's
+/// own namespace.
 #[test]
 fn new_rules_of_an_edited_csv_are_not_promoted() {
     let mut env = prepared_for(&[]).with(demo());

@@ -1,4 +1,4 @@
-//! Rollouts that hang, and what is told of their pods.
+//! Stuck rollouts, and the reported reasons from their pods.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn replica_set(hash: &str, revision: &str, deployment: &Value) -> Value {
             "uid": deployment["metadata"]["uid"], "controller": true}]}})
 }
 
-/// A pod of it that does not start.
+/// A pod of the Deployment that does not start.
 fn pod(hash: &str, created: &str, image: &str, waiting: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ns", "name": format!("demo-{hash}-x"),
         "creationTimestamp": created, "labels": {"app": "demo", "pod-template-hash": hash}},
@@ -22,7 +22,7 @@ fn pod(hash: &str, created: &str, image: &str, waiting: &Value) -> Value {
             "restartCount": 0, "state": {"waiting": waiting}}]}})
 }
 
-/// The demo runs, and a new image of it is rolled out, of which nobody has seen anything yet.
+/// The demo runs, and a new image is rolled out that the Deployment controller has not observed yet.
 fn edited() -> TestEnv {
     let mut env = installed();
     env.keep_deployments_as_they_are();
@@ -41,7 +41,7 @@ fn a_bad_image_over_a_running_operator_is_told_and_its_old_pods_are_not_blamed()
     }
     let no_image = json!({"reason": "ErrImagePull", "message": "not found"});
     env.put(pod("new", "2026-01-01T00:00:00Z", "demo:typo", &no_image));
-    // It was moved to another node meanwhile.
+    // Meanwhile it moved to another node.
     let no_secret = json!({"reason": "CreateContainerConfigError", "message": "secret"});
     env.put(pod("old", "2026-01-02T00:00:00Z", "demo:1", &no_secret));
     let status = json!({"observedGeneration": live["metadata"]["generation"], "replicas": 2, "updatedReplicas": 1,
@@ -61,7 +61,7 @@ fn a_bad_image_over_a_running_operator_is_told_and_its_old_pods_are_not_blamed()
 const UNAVAILABLE: &str =
     "installing: waiting for deployment demo to become ready: deployment \"demo\" not available: none runs";
 
-/// The demo is installed, and its Deployment says `more` besides that it is not available.
+/// Installs the demo with a Deployment that has the conditions `more` and is not available.
 fn stuck(env: &mut TestEnv, more: &[Value]) {
     let mut conditions = vec![json!({"type": "Available", "status": "False", "message": "none runs"})];
     conditions.extend_from_slice(more);
@@ -145,7 +145,7 @@ fn a_volume_that_is_missing_is_told_within_ten_seconds_and_as_long_as_it_is() {
     env.writes.clear();
     env.settle_for(300);
     assert_eq!(env.writes, [""; 0], "at rest");
-    // Another cause takes its place.
+    // Another cause replaces it.
     env.delete("Event", "ns", "pod-uid");
     env.put(event("pod-uid", "FailedMount", "no such secret"));
     env.settle_for(61);

@@ -1,4 +1,4 @@
-//! Deployments whose names make one name of a Service: dots become dashes.
+//! Deployments whose names yield the same Service name, because dots become dashes.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn serving_from(name: &str, deployment: &str) -> Value {
     csv
 }
 
-/// To whose pods the Service leads; its owner is the same.
+/// Returns the owner whose pods the Service selects; the owner reference is the same.
 #[track_caller]
 fn served_by(env: &TestEnv) -> String {
     let service = env.get("Service", "ns", SERVICE).expect("the Service exists");
@@ -115,7 +115,8 @@ fn a_successor_takes_the_service_over_under_the_other_name() {
     assert_eq!((env.status("a").as_str(), served_by(&env)), ("gone", "b".into()));
 }
 
-/// Who waits hears of a rival that gave the Deployment up, though nothing else of it changed.
+/// A waiting ClusterServiceVersion is triggered when a rival drops the Deployment, even if nothing else
+/// changes.
 #[test]
 fn who_waits_hears_of_a_rival_that_has_another_deployment_now() {
     let mut env = prepared().with(serving_from("a", "de.mo"));

@@ -29,7 +29,7 @@ fn installed_for(targets: &[&str]) -> TestEnv {
     env
 }
 
-/// The one object of a kind.
+/// Returns the only object of a kind.
 #[track_caller]
 fn only<'a>(env: &'a TestEnv, kind: &str) -> &'a Value {
     let mut found = env.objects.iter().filter(|(key, _)| key.0 == kind);
@@ -60,7 +60,7 @@ fn pod_hash(env: &TestEnv) -> Value {
     deployment["spec"]["template"]["metadata"]["annotations"]["olmcahash"].clone()
 }
 
-/// Secret, pods and webhooks agree on one CA.
+/// Asserts that Secret, pods and webhooks have the same CA.
 #[track_caller]
 fn agree(env: &TestEnv) {
     let ca = ca(env);
@@ -402,7 +402,7 @@ fn entries_that_others_added_stay() {
     assert_eq!(only(&env, VALIDATING)["webhooks"], more);
 }
 
-/// What an OperatorGroup allowed its members is not theirs for ever.
+/// Members lose the rights of their OperatorGroup with it.
 #[test]
 fn webhooks_and_apis_do_not_outlive_their_group() {
     let mut env = installed_for(&[]);
@@ -441,7 +441,7 @@ fn webhooks_whose_operator_went_without_its_finalizer_go() {
     }
 }
 
-/// A Secret that is refused again and again has a new certificate made each time, of which nobody ever hears.
+/// A Secret that is refused repeatedly gets a new certificate for each attempt, which is never stored.
 #[test]
 fn a_refused_secret_pushes_no_serving_ca_out() {
     let mut env = installed_for(&["ns"]);
@@ -461,7 +461,7 @@ fn a_refused_secret_pushes_no_serving_ca_out() {
     agree(&env);
 }
 
-/// Writes a certificate that ends in `hours` into the Secret, as if it had been there for long.
+/// Writes a certificate that expires in `hours` into the Secret, as if it were old.
 fn age_certificate(env: &mut TestEnv, hours: i64) {
     let made = env.now - jiff::SignedDuration::from_hours(730 * 24 - hours);
     let hosts = [
@@ -500,7 +500,7 @@ fn a_certificate_is_replaced_a_day_before_it_ends_and_both_cas_are_trusted_until
     env.settle_for(2 * 3600);
     assert_eq!(ca(&env), old, "it is not due yet");
 
-    // The pods cannot be changed: what serves with the old certificate goes on being trusted.
+    // The pods cannot be changed, so the old certificate that they serve with stays trusted.
     env.refused.insert("Deployment".into(), FailureClass::Retry);
     env.log.clear();
     env.writes.clear();

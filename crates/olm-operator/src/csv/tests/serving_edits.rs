@@ -1,4 +1,4 @@
-//! Edits of what leads to an operator by which an apply alone would be refused for ever.
+//! Edits of serving objects that would make an apply alone be refused forever.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn ports(env: &TestEnv) -> Value {
         .clone()
 }
 
-/// With its name the port could not stand beside ours; without it, it would.
+/// With its name, the edited port would conflict with ours; without it, both would remain.
 #[test]
 fn a_port_whose_number_was_edited_comes_back() {
     for name in ["443", "other"] {
@@ -71,7 +71,7 @@ fn a_webhook_that_was_renamed_or_led_to_a_url_comes_back() {
     }
 }
 
-/// The admissions enforcer of AKS adds to the selectors of all webhooks there are, each time somebody writes one.
+/// The admissions enforcer of AKS adds to the selectors of all webhooks, on each write of one.
 #[test]
 fn what_a_platform_adds_stays_and_nothing_flaps() {
     let mut env = installed();
@@ -118,7 +118,7 @@ fn what_a_platform_adds_stays_and_nothing_flaps() {
 #[test]
 fn a_port_that_the_new_version_changes_is_changed_without_a_failure() {
     let mut env = installed();
-    // As upstream left it: its manager has the port, too.
+    // Left by upstream: its manager owns the port, too.
     let of_upstream = json!({"spec": {"ports": ports(&env)}});
     env.edit_as("olm.install", "Service", "ns", "demo-service", of_upstream);
     let mut newer = csv_with_webhooks("b", "a");
@@ -138,7 +138,7 @@ fn a_port_that_the_new_version_changes_is_changed_without_a_failure() {
     assert!(!failed, "{:#?}", env.log);
 }
 
-/// As upstream: what no ClusterServiceVersion owned is used, and is its maker's.
+/// An object that no ClusterServiceVersion owned is used, and still belongs to its creator, as in upstream.
 #[test]
 fn what_stood_before_the_operator_is_used_and_outlives_it() {
     const NAME: &str = "demo-service-cert";

@@ -148,7 +148,7 @@ fn rows_that_appear_one_after_the_other_are_collected() {
     assert_eq!(env.writes.len(), writes, "{:#?}", &env.writes[writes..]);
 }
 
-/// What one failed write of an install comes to, so long after writes began to be refused.
+/// Returns the effect of one failed write of an install, this long after writes began to be refused.
 fn refused(class: FailureClass, seconds: u64) -> Option<Value> {
     let (env, observed) = observed();
     let failure = Outcome::Failed(Failure {

@@ -1,4 +1,4 @@
-//! Deployments that upstream's OLM made: they become ours as they are, and what others made of them meanwhile does not.
+//! Deployments that upstream's OLM created: they are adopted as they are, without later changes by others.
 
 use olm_api::labels;
 use olm_runtime::outcome::FailureClass;
@@ -10,7 +10,8 @@ use super::{
 };
 use crate::test_env::{TestEnv, csv_with_webhooks};
 
-/// As upstream's OLM leaves it: made by updates of `olm`, with a hash that it reckons in another way, and no apply of anybody's.
+/// A Deployment left by upstream's OLM: written by updates of `olm`, with a hash that is computed
+/// differently, and without an apply.
 fn made_by_upstream(change: impl Fn(&mut Value)) -> TestEnv {
     left_by_upstream(installed(), change)
 }
@@ -38,7 +39,7 @@ fn left_by_upstream(mut env: TestEnv, change: impl Fn(&mut Value)) -> TestEnv {
     env
 }
 
-/// Who owns what is written as a whole list: of one that somebody changed meanwhile nothing may be lost.
+/// Managed fields are written as a whole list: concurrent changes must not be lost.
 #[test]
 fn who_writes_while_upstreams_becomes_ours_keeps_what_he_wrote() {
     let mut env = made_by_upstream(|_| {});
@@ -63,7 +64,7 @@ fn who_writes_while_upstreams_becomes_ours_keeps_what_he_wrote() {
     rests(&mut env);
 }
 
-/// The account of a group may have had no need for the right to patch Deployments: upstream updates them.
+/// The account of a group may lack the right to patch Deployments, because upstream updates them.
 #[test]
 fn what_may_not_be_taken_over_stays_as_it_is_and_succeeded() {
     let mut env = installed();
@@ -91,7 +92,7 @@ fn what_may_not_be_taken_over_stays_as_it_is_and_succeeded() {
     assert_eq!(managers(&env), ["olm-operator/csv Apply"]);
 }
 
-/// OLM is replaced by another that reckons hashes in another way: nothing is wrong with what runs.
+/// OLM is replaced by another that computes hashes in another way: the running operator is correct.
 #[test]
 fn a_deployment_that_upstream_made_becomes_ours_in_one_write_and_the_csv_stays_succeeded() {
     let mut env = made_by_upstream(|_| {});
@@ -110,7 +111,8 @@ fn a_deployment_that_upstream_made_becomes_ours_in_one_write_and_the_csv_stays_s
     rests(&mut env);
 }
 
-/// What upstream set and the next version lacks is nobody's any more, and goes in one rollout.
+/// Fields that upstream set and the next version lacks have no owner any more, and are removed in one
+/// rollout.
 #[test]
 fn what_upstream_set_goes_with_the_version_that_had_it() {
     for adopted_before in [true, false] {
@@ -145,7 +147,7 @@ fn what_upstream_set_goes_with_the_version_that_had_it() {
     }
 }
 
-/// What somebody added while upstream's OLM ran, or was away, goes at once.
+/// Fields that others added while upstream's OLM ran or was down are removed at once.
 #[test]
 fn what_nobody_wants_of_a_deployment_of_upstreams_goes() {
     let mut env = made_by_upstream(|made| {
@@ -158,7 +160,7 @@ fn what_nobody_wants_of_a_deployment_of_upstreams_goes() {
     rests(&mut env);
 }
 
-/// The same by other hands than upstream's: what was edited while upstream's OLM ran is put back, whatever kind of edit it was.
+/// The same by other managers than upstream's: edits made while upstream's OLM ran are reverted, of any kind.
 #[test]
 fn what_others_made_of_a_deployment_of_upstreams_is_put_back() {
     let mut env = installed();
@@ -197,7 +199,7 @@ fn what_others_made_of_a_deployment_of_upstreams_is_put_back() {
     }
 }
 
-/// Upstream copies all annotations of a ClusterServiceVersion to the pods, that of `kubectl apply` too.
+/// Upstream copies all annotations of a ClusterServiceVersion to the pods, including that of `kubectl apply`.
 #[test]
 fn what_kubectl_apply_left_in_the_pods_of_upstreams_replaces_none() {
     let annotation = labels::LAST_APPLIED_CONFIGURATION;
@@ -212,7 +214,7 @@ fn what_kubectl_apply_left_in_the_pods_of_upstreams_replaces_none() {
     rests(&mut env);
 }
 
-/// Upstream's webhooks have other hashes, too, and other scopes: they are written while the operator runs.
+/// Upstream's webhooks have other hashes and other scopes, too: they are written while the operator runs.
 #[test]
 fn webhooks_that_upstream_made_are_written_anew_and_the_csv_stays_succeeded() {
     const VALIDATING: &str = "ValidatingWebhookConfiguration";
@@ -256,7 +258,7 @@ fn webhooks_that_upstream_made_are_written_anew_and_the_csv_stays_succeeded() {
     rests(&mut env);
 }
 
-/// One that is not as it is wanted is installed, as any that is not.
+/// A Deployment that differs from the wanted one is installed as usual.
 #[test]
 fn a_deployment_of_upstream_that_is_not_the_wanted_one_is_installed() {
     let mut env = made_by_upstream(|made| {
@@ -278,7 +280,8 @@ fn a_deployment_of_upstream_that_is_not_the_wanted_one_is_installed() {
     rests(&mut env);
 }
 
-/// Whoever may write Deployments may make one that looks like upstream's, with the hash of the wanted one.
+/// Users who can write Deployments can create one that looks like upstream's, with the hash of the wanted
+/// one.
 #[test]
 fn a_hash_hides_no_other_spec_of_a_deployment_that_we_never_applied() {
     for image in ["demo:0", "demo:1"] {

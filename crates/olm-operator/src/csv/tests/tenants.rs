@@ -1,4 +1,4 @@
-//! One operator several times in a cluster, each in a namespace with an OperatorGroup of its own.
+//! The same operator several times in a cluster, each in a namespace with its own OperatorGroup.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn teams() -> TestEnv {
         .with(group("two", "og", &["two"]))
 }
 
-/// The demo as that of a namespace, in a version.
+/// The demo of a namespace, in a version.
 fn of(namespace: &str, name: &str, version: &str) -> Value {
     let mut csv = csv(name, "");
     csv["metadata"]["namespace"] = json!(namespace);
@@ -32,7 +32,7 @@ fn phases(env: &TestEnv) -> Vec<String> {
         .collect()
 }
 
-/// Both are installed, and each can go without the other or the definition.
+/// Asserts that both are installed, and that each can be deleted without the other or the definition.
 #[track_caller]
 fn assert_apart(first: &Value, second: &Value) {
     let key = |csv: &Value| {
@@ -51,7 +51,7 @@ fn assert_apart(first: &Value, second: &Value) {
         assert_eq!(phases(&env), [running(stays)]);
         assert_eq!(env.names("Deployment"), [format!("{}/demo", key(stays).0)]);
         assert_eq!(env.names("CustomResourceDefinition"), ["/demos.example.com"]);
-        // A later look comes to the same.
+        // A later reconcile comes to the same result.
         env.kill();
         env.settle_for(60);
         assert_eq!(phases(&env), [running(stays)]);
@@ -68,7 +68,7 @@ fn mt_001_mt_002_two_versions_with_one_definition_are_installed_side_by_side() {
     assert_apart(&of("ns", "a", "1.0.0"), &of("two", "b", "2.0.0"));
 }
 
-/// The definition came by itself.
+/// The definition was installed independently.
 #[test]
 fn mt_001_mt_003_two_versions_that_need_a_definition_of_others_are_installed_side_by_side() {
     let needing = |namespace: &str, name: &str, version: &str| {
@@ -80,7 +80,7 @@ fn mt_001_mt_003_two_versions_that_need_a_definition_of_others_are_installed_sid
     assert_apart(&needing("ns", "a", "1.0.0"), &needing("two", "b", "2.0.0"));
 }
 
-/// Where there is but one definition, a version whose API is not in it waits, and disturbs nobody.
+/// With only one definition, a version whose API is not in it waits, and affects no other tenant.
 #[test]
 fn mt_004_a_version_with_an_api_that_the_definition_lacks_is_not_installed_beside_another() {
     let mut newer = of("two", "b", "2.0.0");

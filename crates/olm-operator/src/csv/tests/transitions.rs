@@ -1,4 +1,4 @@
-//! Rows of the transition table, by what brings a ClusterServiceVersion from one phase to the next.
+//! Rows of the transition table, by the cause of the transition.
 
 use olm_runtime::outcome::FailureClass;
 use serde_json::json;
@@ -17,7 +17,7 @@ a: InstallReady (AllRequirementsMet) all requirements found, attempting install
 a: Installing (InstallSucceeded) waiting for install components to report healthy
 a: Succeeded (InstallSucceeded) install strategy completed with no errors
 ");
-    // The controllers work side by side, so that only what is written is certain.
+    // The controllers run concurrently, so only the set of writes is deterministic.
     env.writes.sort();
     insta::assert_snapshot!(env.writes.join("\n"), @r#"
     apply Deployment ns/demo

@@ -1,4 +1,4 @@
-//! Which ClusterServiceVersions a change wakes.
+//! ClusterServiceVersions that a change triggers.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -205,7 +205,7 @@ fn a_namespace_that_comes_wakes_the_members_of_groups_that_target_it() {
     assert_eq!(names(triggers::by_namespace(&other, &groups, &all)), set(&[]));
 }
 
-/// What one field of an object changes is told by what it was before and is now.
+/// Builds the change of one field of an object, with the versions before and after.
 fn edited<K: serde::de::DeserializeOwned>(before: &Value, pointer: &str, value: Value) -> Change<K> {
     let mut after = before.clone();
     let (parent, field) = pointer.rsplit_once('/').unwrap();
@@ -219,7 +219,7 @@ fn a_changed_chain_is_told_in_both_directions() {
     let all = [typed(unrelated()), typed(csv("a", "")), typed(csv("c", "b"))];
     let mut old = csv("b", "");
     old["spec"]["customresourcedefinitions"] = json!({});
-    // Those that name one Deployment are told, too.
+    // ClusterServiceVersions that name the same Deployment are triggered, too.
     old["spec"]["install"]["spec"]["deployments"] = json!([]);
     let replaces = edited::<ClusterServiceVersion>(&old, "/spec/replaces", json!("a"));
     assert_eq!(names(triggers::by_csv(&replaces, &all)), set(&["a", "b", "c"]));

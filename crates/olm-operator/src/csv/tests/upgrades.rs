@@ -184,7 +184,7 @@ fn oc_005_an_operator_that_is_not_upgradeable_holds_its_successor_back() {
     assert_eq!(deployment["metadata"]["labels"]["olm.owner"], "a");
 }
 
-/// What is installed is changed all the same, and its pods with it.
+/// The installed operator is still changed, including its pods.
 #[test]
 fn oc_008_an_operator_that_is_not_upgradeable_is_rolled_out_as_ever() {
     let mut env = installed();
@@ -348,7 +348,7 @@ fn a_failed_operator_can_be_replaced_only_with_fail_forward() {
     }
 }
 
-/// The pods before the restart serve on.
+/// The pods of before the restart still serve.
 fn stuck_and_available() -> Value {
     json!([{"type": "Available", "status": "True"},
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}])
@@ -374,7 +374,7 @@ fn a_restart_that_gets_stuck_fails_no_operator_that_stays_available() {
     succeeded(&env, "b");
 }
 
-/// What is wrong with the rollout may be what the successor mends.
+/// The successor may fix the cause of the failed rollout.
 #[test]
 fn an_operator_whose_rollout_failed_while_it_stays_available_makes_way() {
     let mut env = installed();
@@ -478,7 +478,7 @@ fn an_account_shared_through_an_upgrade_has_both_owners_and_satisfies_both() {
     assert_eq!(rows.as_array().unwrap().last().unwrap()["status"], "Present");
 }
 
-/// The patch that takes the port off says nothing of who owns the Service; the apply after it does.
+/// The patch that removes the port does not change the field owners of the Service; the apply after it does.
 #[test]
 fn a_port_that_the_new_version_has_no_more_goes_without_a_failure() {
     let mut old = csv_with_webhooks("a", "");

@@ -1,5 +1,6 @@
-//! What upstream's OLM (992bb097) left on a real cluster, taken over: `upstream/own.jsonl` has the objects of one operator as the API server
-//! told them, an object a line. It is for its own namespace, version 1.1.0 waits for approval.
+//! Takes over the objects that upstream's OLM (992bb097) left on a real cluster. `upstream/own.jsonl`
+//! contains the objects of one operator as the API server returned them, one object per line. It is for its
+//! own namespace, and version 1.1.0 waits for approval.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,12 @@ const RECORDED: &str = include_str!("upstream/own.jsonl");
 /// The cluster as upstream left it; the operator is not started yet.
 fn recorded() -> TestEnv {
     let mut env = TestEnv::new();
-    // Nothing comes along with what was recorded.
+    // Recorded objects get no additional InstallPlan.
     env.by_hand = true;
     for line in RECORDED.lines() {
         let object: Value = serde_json::from_str(line).unwrap();
         match object["kind"].as_str() {
-            // Who owns which field counts there; the cluster in memory works it out anew.
+            // Field owners matter for it; the cluster in memory recomputes them.
             Some("Deployment") => env.put_as("olm", object),
             _ => env.put(object),
         }
@@ -47,7 +48,7 @@ fn what_upstream_left_stays_succeeded_is_written_once_and_rests() {
         spec,
         "no pod is replaced"
     );
-    // Without what a patch says: which objects, and by what.
+    // Without the content of a patch: only the objects and the field managers.
     let mut writes: Vec<&str> = env
         .writes
         .iter()

@@ -1,4 +1,4 @@
-//! What wakes Operators and adoption: changes of the kinds that may be components.
+//! Triggers Operators and adoption by changes of the kinds that may be components.
 
 use kube::Resource;
 use olm_runtime::{
@@ -46,7 +46,7 @@ fn connect_operators(stores: &Stores, queue: &Queue<NamespacedName>) {
     });
 }
 
-/// `founded` is the Operator that an object of the kind brings into being.
+/// Triggers the Operators of a kind's objects; `founded` returns the Operator that an object requires.
 fn list_component<K>(
     stores: &Stores,
     store: &Store<K>,
@@ -86,7 +86,7 @@ fn connect_adoptions(stores: &Stores, queue: &Queue<NamespacedName>) {
     adopt(&stores.crds, queue, adoption::triggers::by_crd);
 }
 
-/// `namespaces` names those to be looked at after a change.
+/// Triggers adoption; `namespaces` returns the namespaces to reconcile after a change.
 fn adopt<K, N>(store: &Store<K>, queue: &Queue<NamespacedName>, namespaces: fn(&Change<K>) -> N)
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Which queue hears of a change in which store: each row would be silent without its line in the wiring.
+//! Queues triggered by a change in each store: each row would be missing without its line in the wiring.
 
 use std::{collections::BTreeSet, hash::Hash, time::Duration};
 
@@ -31,7 +31,8 @@ async fn drain<T: Clone + Ord + Hash>(
 }
 
 impl Rig {
-    /// The ClusterServiceVersion `a`, its successor `b` and the group `og` of namespace `ns`, which everybody has heard of.
+    /// The ClusterServiceVersion `a`, its successor `b` and the group `og` of namespace `ns`, with no change
+    /// pending.
     async fn new() -> Self {
         let (stores, queues) = (Stores::empty(), Queues::default());
         connect(&stores, &queues);
@@ -49,7 +50,7 @@ impl Rig {
         rig
     }
 
-    /// As both watches tell of it.
+    /// Stores it in both stores, as their watches would.
     fn put_csv(&self, csv: &Value) {
         self.stores.csvs.put(decode(csv.clone()));
         self.stores
@@ -57,7 +58,7 @@ impl Rig {
             .put(Sketch::from_object(decode(csv.clone())));
     }
 
-    /// Who was woken since the last time, as `queue key`.
+    /// Returns the keys triggered since the last call, as `queue key`.
     async fn woken(&self) -> BTreeSet<String> {
         let mut woken = BTreeSet::new();
         let queues = &self.queues;
@@ -78,7 +79,7 @@ impl Rig {
         woken
     }
 
-    /// The same, of the controllers of ClusterRoles for users.
+    /// Returns the triggered keys of the controllers of ClusterRoles for users.
     async fn woken_for_users(&self) -> BTreeSet<String> {
         let mut woken = BTreeSet::new();
         let queues = &self.queues;

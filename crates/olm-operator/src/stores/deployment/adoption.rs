@@ -1,8 +1,11 @@
-//! What other writers own of a Deployment that we apply, and how it becomes ours.
+//! Adoption of fields of a Deployment that other field managers own.
 //!
-//! An apply takes away only what nobody else owns: what upstream's OLM set (as the field manager `olm`, by `Update`) would stay for ever,
-//! what somebody added by hand too, and a probe or volume of another kind would stand beside the wanted one, which the API server refuses. As `kubectl apply --server-side` does with what client-side apply left, such fields
-//! become part of the entry of our own apply: the next apply takes away what it no longer has, in one rollout.
+//! An apply only removes fields without another owner. Fields that upstream's OLM set (as the field manager
+//! `olm`, by `Update`) or that users added would remain forever. A probe or volume of another kind would
+//! remain beside the wanted one, which the API server refuses.
+//!
+//! `kubectl apply --server-side` moves the fields of client-side apply, and the same is done here: such
+//! fields move to the entry of our own apply. The next apply removes those it no longer has, in one rollout.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +21,28 @@ use serde_json::{Map, Value};
 use super::{OF_OTHERS, agreement::agrees, entries, is_foreign, is_own_apply, is_patched};
 use crate::owner;
 
-/// Stands in the annotations of a pruned Deployment alone: an [`Adoption`]. There until it is carried out.
+/// Annotation of a pruned Deployment only, with an [`Adoption`], until it is done.
 const ADOPTION: &str = "//adoption";
-/// Stands there as well where the spec is kept: this is asked in every round.
+/// Also present if the spec is kept, because every reconcile checks this.
 const DUE: &str = "//adoption-as-it-is";
-/// Bytes of a spec that is kept: whoever may write Deployments may write large ones.
+/// Limit of a kept spec in bytes, because users may write large Deployments.
 const MAX_SPEC_BYTES: usize = 32 << 10;
-/// Bytes of all that is kept.
+/// Limit of the whole annotation, in bytes.
 const MAX_BYTES: usize = 128 << 10;
-/// What makes the fields of another entry ours.
+/// Change of the managed fields that makes fields of other entries ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Adoption {
-    /// All entries as they are to be.
+    /// All entries in the wanted state.
     pub(crate) managed_fields: Vec<ManagedFieldsEntry>,
-    /// Whether one of them was of our own apply before.
+    /// True when one of the entries is from our own apply.
     is_applied: bool,
-    /// The live spec, where we never applied any and it is not too large: whether it is the wanted one, no hash of ours tells.
+    /// The live spec, if we never applied one and it is not too large. No hash of ours shows then whether it
+    /// matches the wanted one.
     spec: Option<Value>,
 }
 
-/// What the annotations say of a Deployment that is not pruned yet: an [`Adoption`], and whether it has the spec. None where nothing is to be adopted.
+/// Returns the annotations for a Deployment before it is pruned: an [`Adoption`], and whether it contains the
+/// spec. Empty if there is nothing to adopt.
 pub(super) fn notes(deployment: &Deployment) -> impl Iterator<Item = (String, String)> + use<> {
     let adoption = of_live(deployment);
     let is_due = adoption.as_ref().is_some_and(|adoption| adoption.spec.is_some());
@@ -54,11 +59,11 @@ pub(super) fn notes(deployment: &Deployment) -> impl Iterator<Item = (String, St
 
 fn of_live(deployment: &Deployment) -> Option<Adoption> {
     let metadata = &deployment.metadata;
-    // Nobody would ever adopt it.
+    // An object without owners is never adopted.
     owner::references(metadata).next()?;
     let own = entries(metadata).find(|entry| is_own_apply(entry));
     let is_taken = |entry: &&ManagedFieldsEntry| is_patched(entry) || is_foreign(entry);
-    // Fields of one version are not those of another.
+    // Fields of different API versions must not be mixed.
     let model = own.or_else(|| entries(metadata).find(is_taken))?;
     let is_taken = |entry: &&ManagedFieldsEntry| is_taken(entry) && entry.api_version == model.api_version;
     entries(metadata).find(is_taken)?;
@@ -97,8 +102,8 @@ fn fields_of(entry: Option<&ManagedFieldsEntry>) -> Value {
     fields.unwrap_or_else(|| Value::Object(Map::new()))
 }
 
-/// The fields of the spec that somebody set by hand, and the entry without them: what is for others to set, labels and annotations
-/// of the Deployment stay theirs. No entry where nothing is left.
+/// Returns the spec fields that others set, and the entry without them. Fields that others may set, and
+/// labels and annotations of the Deployment, remain theirs. `None` if the entry would be empty.
 fn of_foreign(entry: &ManagedFieldsEntry) -> (Value, Option<ManagedFieldsEntry>) {
     let mut fields = fields_of(Some(entry));
     let spec = fields.as_object_mut().and_then(|fields| fields.remove("f:spec"));
@@ -115,7 +120,7 @@ fn of_foreign(entry: &ManagedFieldsEntry) -> (Value, Option<ManagedFieldsEntry>)
     (taken.unwrap_or_default(), (!is_empty).then_some(left))
 }
 
-/// What of these fields is ours to set, and what is for others; `path` is where they are.
+/// Splits these fields into those we adopt and those that others may set; `path` is their location.
 fn split(fields: Value, path: &mut Vec<String>) -> (Option<Value>, Option<Value>) {
     if OF_OTHERS.contains(&path.iter().map(String::as_str).collect::<Vec<_>>().as_slice()) {
         return (None, Some(fields));
@@ -136,40 +141,41 @@ fn split(fields: Value, path: &mut Vec<String>) -> (Option<Value>, Option<Value>
     (some(ours), some(theirs))
 }
 
-/// Whether a pruned Deployment, which somebody else made, may be the wanted one as it is.
+/// True when a pruned Deployment of another creator may equal the wanted one.
 pub(crate) fn is_due(deployment: &Deployment) -> bool {
     deployment.annotations().contains_key(DUE)
 }
 
-/// What is to be adopted of a pruned Deployment.
+/// Returns the adoption of a pruned Deployment, if it is due.
 pub(crate) fn of(deployment: &Deployment) -> Option<Adoption> {
     read(deployment.annotations())
 }
 
-/// The same from the annotations.
+/// Reads the adoption from the annotations.
 pub(super) fn read(annotations: &BTreeMap<String, String>) -> Option<Adoption> {
     serde_json::from_str(annotations.get(ADOPTION)?).ok()
 }
 
 impl Adoption {
-    /// Fields of the spec that will be ours.
+    /// Fields of the spec that will become ours.
     pub(super) fn own_fields(&self) -> Option<&Value> {
         let own = self.managed_fields.first()?;
         own.fields_v1.as_ref()?.0.get("f:spec")
     }
 
-    /// Whether somebody else made the Deployment, and just as `wanted`: to apply that would change no pod. Where it cannot be told, it is not.
+    /// True when others created the Deployment exactly as `wanted`, so that applying it changes no pod. False
+    /// if unknown.
     pub(crate) fn is_as(&self, wanted: &Value) -> bool {
         self.spec.as_ref().is_some_and(|live| agrees(wanted, live, ""))
     }
 
-    /// Whether nobody of ours applied it yet: then its hash says nothing.
+    /// True when we never applied it, so its hash is meaningless.
     pub(crate) fn is_of_another(&self) -> bool {
         !self.is_applied
     }
 }
 
-/// Both, as `fieldsV1`; nothing is `Null`.
+/// Returns the union of both, as `fieldsV1`; `Null` is empty.
 fn union(one: Value, other: Value) -> Value {
     match (one, other) {
         (Value::Object(mut one), Value::Object(other)) => {
@@ -212,7 +218,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
     }
 
-    /// Whoever may write Deployments may write any number of them.
+    /// Users may write any number of Deployments.
     #[test]
     fn little_is_kept_and_of_nobodys_nothing() {
         let entries = json!([entry(
@@ -301,7 +307,7 @@ mod tests {
         );
     }
 
-    /// What is for others to set, and what is not of the spec, stays theirs.
+    /// Fields that others may set, and fields outside of the spec, remain theirs.
     #[test]
     fn of_what_others_set_the_spec_alone_becomes_ours() {
         let ours = entry("olm-operator/csv", "Apply", json!({"f:spec": {"f:selector": {}}}));

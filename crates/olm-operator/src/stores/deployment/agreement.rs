@@ -1,11 +1,11 @@
-//! Whether the spec of a Deployment that somebody else made is the wanted one.
+//! Compares the spec of a Deployment of another creator with the wanted one.
 //!
-//! The live spec has what the API server filled in; anything else that is not wanted makes it another one.
+//! The live spec contains defaults of the API server; any other addition makes the two differ.
 
 use olm_api::labels;
 use serde_json::Value;
 
-/// What the API server fills in where nothing is said, by field.
+/// Default values of the API server, by field.
 const DEFAULTS: [(&str, &[&str]); 24] = [
     ("progressDeadlineSeconds", &["600"]),
     ("revisionHistoryLimit", &["10", "1"]),
@@ -32,9 +32,9 @@ const DEFAULTS: [(&str, &[&str]); 24] = [
     ("expirationSeconds", &["3600"]),
     ("path", &["\"/\""]),
 ];
-/// Those of them that have their default in one place alone: a container that is to run beside the others and a folder of the node have such fields, too.
+/// Fields with a default in one parent only; sidecar containers and host paths have such fields, too.
 const OF_ONE_PARENT: [(&str, &str); 2] = [("restartPolicy", "spec"), ("path", "httpGet")];
-/// Objects that the API server makes where nothing is said. Of no other does it matter what is in it.
+/// Objects that the API server creates as defaults. Only their contents are checked for defaults.
 const WHOLE: [&str; 7] = [
     "strategy",
     "rollingUpdate",
@@ -44,11 +44,12 @@ const WHOLE: [&str; 7] = [
     "metadata",
     "annotations",
 ];
-/// What `kubectl rollout restart` leaves in the annotations of pods.
+/// Annotation that `kubectl rollout restart` adds to pods.
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
-/// Annotations of pods that are not the author's: the last is copied there by upstream from a ClusterServiceVersion that was applied.
+/// Annotations of pods that are not from the author. Upstream copies the last one from a
+/// ClusterServiceVersion that was applied.
 const NOT_OF_THE_SPEC: [&str; 3] = [RESTARTED, labels::CA_HASH, labels::LAST_APPLIED_CONFIGURATION];
-/// Fields in which false, 0 or an empty text is the same as nothing.
+/// Fields in which false, 0 or an empty text is equivalent to no value.
 const NOTHING_IF_ZERO: [&str; 23] = [
     "hostNetwork",
     "hostPID",
@@ -75,15 +76,16 @@ const NOTHING_IF_ZERO: [&str; 23] = [
     "service",
 ];
 
-/// Whether `live` has all that `wanted` says, and nothing else but what the API server fills in; `key` is where they are.
+/// True when `live` contains all of `wanted`, and apart from that only defaults of the API server; `key` is
+/// their location.
 pub(super) fn agrees(wanted: &Value, live: &Value, key: &str) -> bool {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => {
             let is_there = wanted.iter().all(|(field, value)| {
-                // The amounts of a container stand below these, by resource.
+                // Quantities of a container are below these keys, by resource.
                 let is_amount =
                     matches!(key, "limits" | "requests") || matches!(field.as_str(), "sizeLimit" | "divisor");
-                // How many there are is others' to say.
+                // Others may change the number of replicas.
                 let is_open = key.is_empty() && field == "replicas";
                 match live.get(field) {
                     Some(_) if is_open => true,
@@ -113,7 +115,7 @@ pub(super) fn agrees(wanted: &Value, live: &Value, key: &str) -> bool {
     }
 }
 
-/// Whether the API server makes this of nothing; `parent` is the field that it is in.
+/// True when the API server creates this value as a default; `parent` is the field that contains it.
 fn is_filled_in(parent: &str, field: &str, value: &Value) -> bool {
     let of = OF_ONE_PARENT.iter().find(|(name, _)| *name == field);
     let is_there = of.is_none_or(|(_, only)| *only == parent);
@@ -130,7 +132,7 @@ fn is_filled_in(parent: &str, field: &str, value: &Value) -> bool {
         })
 }
 
-/// Whether a value of `field` is the same as none.
+/// True when a value of `field` is equivalent to no value.
 fn says_nothing(field: &str, value: &Value) -> bool {
     let is_zero = match value {
         Value::Null => return true,
@@ -143,7 +145,7 @@ fn says_nothing(field: &str, value: &Value) -> bool {
     is_zero && NOTHING_IF_ZERO.contains(&field)
 }
 
-/// A quantity of Kubernetes in billionths; `None` where it is none or too large. `500m` and `0.5` are one.
+/// A quantity of Kubernetes in billionths; `None` if it is invalid or too large. `500m` and `0.5` are equal.
 fn amount(value: &Value) -> Option<i128> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -233,7 +235,7 @@ mod tests {
         }
     }
 
-    /// What nobody wants is no default of the API server's.
+    /// Unwanted fields are not defaults of the API server.
     #[test]
     fn a_spec_with_more_than_is_wanted_is_another() {
         let wanted = json!({"template": {"spec": {"containers": [{"name": "c"}]}}});
@@ -264,7 +266,7 @@ mod tests {
         }
     }
 
-    /// What is a default in one place says something in another.
+    /// A default in one place is a real value in another.
     #[test]
     fn a_default_is_one_in_its_place_alone() {
         let pod = |more: Value| json!({"template": {"spec": more}});

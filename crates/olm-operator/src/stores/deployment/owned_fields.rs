@@ -1,7 +1,7 @@
-//! Which fields of a spec are ours, by the `fieldsV1` of what we applied.
+//! Finds the fields of a spec that are ours, from the `fieldsV1` of our apply.
 //!
-//! The API server takes a field out of these as soon as somebody else removes it or gives it another value. Of the fields only
-//! hashes are kept, a few bytes each; which of them there should be, the wanted spec says.
+//! The API server removes a field from our entry as soon as others remove it or change its value. Only hashes
+//! of the fields are kept, a few bytes each; the wanted spec lists the expected ones.
 
 use std::{
     collections::BTreeSet,
@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 
 use super::OF_OTHERS;
 
-/// Length of a hash as text.
+/// Length of a hash as text, in characters.
 const DIGITS: usize = 8;
 
-/// What items of a list are told apart by, where a list is not one whole.
+/// Keys that identify the items of a list, unless the list is atomic.
 const KEYS: [&[&str]; 6] = [
     &["name"],
     &["containerPort", "protocol"],
@@ -25,10 +25,10 @@ const KEYS: [&[&str]; 6] = [
     &["topologyKey", "whenUnsatisfiable"],
 ];
 
-/// What stands in `fieldsV1` for an item of a list itself, beside its fields; one that is whole has none.
+/// Marker in `fieldsV1` for a list item itself, beside its fields; an atomic item has none.
 const ITSELF: &str = ".";
 
-/// What stands for `fieldsV1`: the hashes of all fields that have a value, and of all items of lists.
+/// Returns a summary of `fieldsV1`: the hashes of all fields with a value, and of all list items.
 pub(super) fn sketch(fields: &Value) -> String {
     let mut found = BTreeSet::new();
     collect(fields, &mut Vec::new(), &mut found);
@@ -49,7 +49,7 @@ fn collect(fields: &Value, path: &mut Vec<String>, found: &mut BTreeSet<String>)
     }
 }
 
-/// The order of the fields that tell items apart is the server's to choose.
+/// Sorts the key fields of an item, because the server may return them in any order.
 fn canonical(segment: &str) -> String {
     let key = segment.strip_prefix("k:");
     let key = key.and_then(|key| serde_json::from_str::<Map<String, Value>>(key).ok());
@@ -66,7 +66,8 @@ fn hash(path: &[String]) -> String {
     format!("{:0DIGITS$x}", hasher.finish() & u64::from(u32::MAX))
 }
 
-/// The fields that `spec` sets and that are not in the sketch, as paths. What others may set is left out.
+/// Returns the paths of fields that `spec` sets but that are not in the summary. Fields that others may set
+/// are skipped.
 pub(super) fn lost(spec: &Value, sketch: &str) -> Vec<String> {
     let hashes = sketch.as_bytes().chunks(DIGITS);
     let mut search = Search {
@@ -80,13 +81,13 @@ pub(super) fn lost(spec: &Value, sketch: &str) -> Vec<String> {
 
 struct Search<'a> {
     owned: BTreeSet<&'a str>,
-    /// Where it is, in the words of `fieldsV1`.
+    /// Current path, with the names of `fieldsV1`.
     path: Vec<String>,
     lost: Vec<String>,
 }
 
 impl Search<'_> {
-    /// Looks at what `told`, a path for people, leads to.
+    /// Visits the value at `told`, a path for users.
     fn visit(&mut self, value: &Value, told: &str) {
         if says_nothing(value) || self.is_of_others() || self.owns() {
             return;
@@ -152,7 +153,7 @@ impl Search<'_> {
     }
 }
 
-/// What tells the item from others, if it is this; `None` where it lacks a part that has no default.
+/// Returns the key of the list item for these fields; `None` if it lacks a field without a default.
 fn item_key(item: &Value, fields: &[&str]) -> Option<Map<String, Value>> {
     let value = |field: &str| match item.get(field) {
         None if field == "protocol" => Some(json!("TCP")),
@@ -164,7 +165,7 @@ fn item_key(item: &Value, fields: &[&str]) -> Option<Map<String, Value>> {
         .collect()
 }
 
-/// The API server stores no such value, and whether it counts as set is not the same everywhere.
+/// The API server does not store such a value, and API servers differ in whether it counts as set.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -190,7 +191,7 @@ mod tests {
                 "imagePullSecrets": [{"name": "p"}], "volumes": [{"name": "v", "emptyDir": {}}]}}})
     }
 
-    /// As an API server tells it.
+    /// Fields as an API server reports them.
     fn fields() -> Value {
         json!({"f:replicas": {}, "f:strategy": {}, "f:selector": {},
             "f:template": {"f:metadata": {"f:annotations": {"f:a": {}, "f:empty": {}}}, "f:spec": {
@@ -204,7 +205,7 @@ mod tests {
                 "f:imagePullSecrets": {"k:{\"name\":\"p\"}": {}}, "f:volumes": {"k:{\"name\":\"v\"}": {".": {}, "f:name": {}, "f:emptyDir": {}}}}}})
     }
 
-    /// Lost once the pointer's part of `fieldsV1` is gone.
+    /// Returns the fields that are lost when this part of `fieldsV1` is removed.
     fn lost_without(pointer: &str) -> Vec<String> {
         let mut fields = fields();
         let (parent, key) = pointer.rsplit_once('/').unwrap();

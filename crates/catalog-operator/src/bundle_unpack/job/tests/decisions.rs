@@ -1,4 +1,4 @@
-//! What a round writes for a Job.
+//! Writes of a reconcile for a Job.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
@@ -10,7 +10,7 @@ use super::super::observed::Observed;
 use super::*;
 use crate::pruning::{prune_role, prune_role_binding};
 
-/// A wish of which everything is there, and its Job goes on.
+/// A request whose objects all exist, with a running Job.
 fn going(secrets: &Value, seconds: u64) -> Observed {
     let key = key("r/b:v1");
     let source = source(&json!([]));
@@ -55,7 +55,7 @@ fn give_rights(observed: &mut Observed, owner: &str) {
     observed.role_binding = Some(Arc::new(binding));
 }
 
-/// What is written, and what is left for the next round if it is.
+/// Returns the plan, and the state for the next reconcile after its success.
 fn decided(observed: &Observed, memory: Option<&Memory>) -> (Plan, Option<Memory>) {
     let (plan, verdict) = decide(observed, memory, "2026-01-01T00:00:00Z".parse().unwrap());
     let done = plan
@@ -72,7 +72,8 @@ fn writes(observed: &Observed, memory: Option<&Memory>) -> Vec<String> {
     plan.actions.iter().map(Action::brief).collect()
 }
 
-/// The ConfigMap is another one since: what it does not own the collector takes away while the Job needs it.
+/// The ConfigMap was recreated: the garbage collector deletes objects that it does not own while the Job
+/// needs them.
 #[test]
 fn rights_of_a_config_map_that_is_gone_are_given_anew() {
     let mut observed = going(&json!([]), 600);
@@ -101,10 +102,10 @@ fn a_config_map_that_no_job_can_fill_goes_first() {
     let written = writes(&observed, None);
     assert_eq!(written.len(), 1, "{written:?}");
     assert!(written[0].starts_with("delete") && written[0].contains("ConfigMap"));
-    // The one that took its place stays.
+    // The one that replaced it is kept.
     observed.wish = Some(Arc::new(discarding("before")));
     assert_eq!(writes(&observed, None), Vec::<String>::new());
-    // One that does not go is not deleted again and again.
+    // One that is already being deleted is not deleted again.
     observed.wish = Some(Arc::new(discarding("cm")));
     let leaving = &mut observed.config_map.as_mut().unwrap().metadata.deletion_timestamp;
     *leaving = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
@@ -141,16 +142,16 @@ fn a_job_that_goes_on_is_given_what_has_changed() {
         plan.actions.len() == 1 && written.starts_with("delete Job"),
         "{written}"
     );
-    // Where something takes secrets away from every Job, that is all.
+    // If a program removes secrets from every Job, nothing more is written.
     assert_eq!(writes(&added, memory.as_ref()), nothing);
-    // What is over is not changed any more.
+    // A finished Job is not changed any more.
     let mut over = added;
     let status = json!({"conditions": [{"type": "Complete", "status": "True"}]});
     over.jobs = vec![found_job(&over.key, &json!([]), 600, &status)];
     assert_eq!(writes(&over, None), nothing);
 }
 
-/// A webhook has Jobs run something else. A Job of somebody else in its place is not taken for ours.
+/// A webhook changes the programs of Jobs. Another user's Job in its place is not taken for ours.
 #[test]
 fn a_job_that_was_changed_on_its_way_in_is_made_once_for_each_who_asks() {
     let found = |uid: &str| {
@@ -179,9 +180,9 @@ fn a_job_that_was_changed_on_its_way_in_is_made_once_for_each_who_asks() {
     assert_eq!(written, "create");
     let both = || with(vec![found("forged"), found("made")]);
     assert_eq!(verbs(&both(), memory.as_ref()), (String::new(), memory.clone()));
-    // It is gone: whoever took it away may want another one.
+    // It was deleted: the user who deleted it may want another one.
     assert_eq!(verbs(&with(vec![found("forged")]), memory.as_ref()).0, "create");
-    // Who waited gave up, and asks again: one that is as it should be may come of it now.
+    // The subscriber gave up and requests again: this time the Job may be correct.
     let unwanted = Observed { wish: None, ..both() };
     let (written, memory) = verbs(&unwanted, memory.as_ref());
     assert_eq!(written, "");
@@ -194,7 +195,7 @@ fn a_job_that_was_changed_on_its_way_in_is_made_once_for_each_who_asks() {
     assert_eq!(verbs(&both(), memory.as_ref()).0, "delete create");
 }
 
-/// The Job that follows the one that was replaced is not replaced for the same.
+/// The successor of a replaced Job is not replaced for the same change.
 #[test]
 fn a_job_is_replaced_once_for_one_change() {
     let mut observed = going(&json!([]), 600);

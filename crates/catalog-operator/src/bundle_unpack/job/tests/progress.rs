@@ -1,4 +1,4 @@
-//! What is told while a Job goes on.
+//! Reports of a running Job.
 
 use super::super::super::error::UnpackClass;
 use super::super::progress::{Progress, progress};
@@ -44,7 +44,7 @@ fn why_a_job_takes_long_is_told() {
     let none = Value::Null;
     let rows = [
         (None, none.clone(), None, "no pod"),
-        // It had one, and another comes.
+        // It had a pod, and another one follows.
         (None, json!({"failed": 1}), goes_on, "unpack job not completed"),
         (
             Some(unschedulable.clone()),
@@ -80,8 +80,8 @@ fn why_a_job_takes_long_is_told() {
     }
 }
 
-/// A node that cannot pull tells of its tries and of its pauses in turns, a scheduler of the nodes that it has just then. What else stands
-/// in a message makes it nothing of the kind.
+/// A node that cannot pull alternates between two messages, and a scheduler's message changes with the number
+/// of nodes. Other messages are not treated like this.
 #[test]
 fn the_same_trouble_in_other_words_is_no_news() {
     let trouble = |status: Value| match found(Some(status), &Value::Null) {

@@ -1,11 +1,11 @@
-//! What bundles take of memory, and who has to leave it for others.
+//! Memory use of bundles, and evictions.
 
 use super::super::eviction::{KEEP_READY, NEEDED_BYTES, PROMISE, READY_BYTES};
 use super::*;
 
 const MIB: usize = 1 << 20;
 
-/// A registry whose images `r/NAME:SIZE` have bundles of so many MiB and come after `takes`.
+/// A registry whose images `r/NAME:SIZE` have bundles of this size in MiB and take `takes` to fetch.
 struct Sized {
     takes: Duration,
     fetched: Mutex<Vec<String>>,
@@ -57,7 +57,7 @@ impl Room {
         }
     }
 
-    /// One round: asks for all of `images`, and says how many of them are there.
+    /// Runs one reconcile: requests all of `images`, and returns the number of available ones.
     fn round(&self, namespace: &str, images: &[String]) -> usize {
         let states = images.iter().map(|image| {
             let request = UnpackRequest {
@@ -69,7 +69,8 @@ impl Room {
         states.filter(|told| told.starts_with("ready")).count()
     }
 
-    /// Rounds whenever the namespace is woken, until one has all; so many seconds at most.
+    /// Runs a reconcile whenever the namespace is triggered, until one has all bundles, for at most this many
+    /// seconds.
     async fn rounds_until_all_are_there(&self, namespace: &str, images: &[String], seconds: u64) {
         for _ in 0..seconds {
             let is_woken = self.woken_namespaces().contains(namespace);
@@ -86,7 +87,7 @@ impl Room {
         woken.iter().map(|waiter| waiter.namespace().to_owned()).collect()
     }
 
-    /// Installs a bundle for `namespace`, which then needs it no more.
+    /// Installs a bundle for `namespace`, which then no longer needs it.
     async fn pass(&self, namespace: &str, image: &str) {
         let images = [image.to_owned()];
         if self.round(namespace, &images) == 0 {
@@ -149,8 +150,8 @@ async fn a_namespace_that_has_most_makes_room_with_what_it_used_first() {
     assert!(!names.contains(&"r/noisy0:3".to_owned()), "{names:?}");
 }
 
-/// The bundles of one round have more bytes than may be kept, each takes longer than an unneeded one is kept, and other
-/// namespaces come and go: each is fetched once.
+/// The bundles of one reconcile exceed the limit, each takes longer to fetch than an unneeded one is kept,
+/// and other namespaces are active. Still each is fetched once.
 #[tokio::test(start_paused = true)]
 async fn a_bundle_that_a_waiting_round_needs_is_fetched_once() {
     let room = Room::new(KEEP_READY.as_secs() * 2);
@@ -185,7 +186,7 @@ async fn a_bundle_waits_for_a_round_that_is_held_back() {
     assert_eq!(room.bytes(), 0, "nor for ever, for one that does not come");
 }
 
-/// One namespace waits for a bundle that never comes, and holds all it can get; another finds room all the same.
+/// One namespace waits for a bundle that never arrives, and holds all it can get; another still gets memory.
 #[tokio::test(start_paused = true)]
 async fn what_one_namespace_needs_leaves_room_for_another() {
     let room = Room::new(1);
@@ -219,7 +220,7 @@ async fn what_one_namespace_needs_leaves_room_for_another() {
     );
 }
 
-/// A bundle that is known by tag and by digest is in memory once, and counts once.
+/// A bundle known by tag and by digest is in memory once, and counts once.
 #[tokio::test(start_paused = true)]
 async fn one_content_counts_once() {
     let rig = rig(vec![bundle()]);

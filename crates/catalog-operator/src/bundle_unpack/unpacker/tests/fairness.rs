@@ -1,8 +1,9 @@
-//! What one namespace's bundles cost the others.
+//! Effects of one namespace's bundles on others.
 
 use super::*;
 
-/// A registry `drip` that never ends an answer, one that takes a second, and one, `slow`, that takes a minute and a half.
+/// A registry `drip` that never completes a response, one that takes a second, and one, `slow`, that takes a
+/// minute and a half.
 #[derive(Default)]
 struct Registries {
     begun: Mutex<Vec<String>>,
@@ -42,7 +43,8 @@ fn is_ready(unpacker: &Unpacker, request: &UnpackRequest) -> bool {
     matches!(unpacker.request(request), UnpackState::Ready(_))
 }
 
-/// Four, and many more, bundles on a registry that answers in drips, and another namespace's bundle takes its own second.
+/// Four and many more bundles are on a registry with dripping responses; another namespace's bundle still
+/// takes one second.
 #[tokio::test(start_paused = true)]
 async fn a_dripping_registry_of_one_namespace_does_not_hold_up_another() {
     let (unpacker, registries) = unpacker();
@@ -58,7 +60,8 @@ async fn a_dripping_registry_of_one_namespace_does_not_hold_up_another() {
     assert_eq!(begun, ["drip/b:v0", "drip/b:v1", "r/b:v1"]);
 }
 
-/// As many namespaces as one tenant may have, and any number of bundles that never come: all fetches are theirs, for seconds.
+/// Many namespaces of one tenant, with any number of bundles that never arrive: they use all fetches, for
+/// some seconds.
 #[tokio::test(start_paused = true)]
 async fn dripping_registries_of_many_namespaces_hold_nobody_up_for_long() {
     let (unpacker, registries) = unpacker();
@@ -68,7 +71,7 @@ async fn dripping_registries_of_many_namespaces_hold_nobody_up_for_long() {
             unpacker.request(&wants(&format!("noisy{namespace}"), &image));
         }
     }
-    // All places for slow ones are taken, and all others.
+    // All permits for slow attempts and all others are in use.
     wait(300).await;
     let quiet = wants("quiet", "r/b:v1");
     let mut waited = 0;
@@ -80,7 +83,7 @@ async fn dripping_registries_of_many_namespaces_hold_nobody_up_for_long() {
     }
 }
 
-/// A slow registry and nobody else: its bundles are not given up for being slow.
+/// A slow registry without competition: its bundles are not given up because they are slow.
 #[tokio::test(start_paused = true)]
 async fn slow_fetches_that_hold_nobody_up_go_on() {
     let (unpacker, registries) = unpacker();
@@ -97,7 +100,7 @@ async fn slow_fetches_that_hold_nobody_up_go_on() {
     }
 }
 
-/// Two hundred bundles asked for first; the others' come as every second one.
+/// Two hundred bundles are requested first; those of the other namespace get every second slot.
 #[tokio::test(start_paused = true)]
 async fn many_bundles_of_one_namespace_cost_another_one_fetch_each() {
     let (unpacker, registries) = unpacker();
@@ -118,7 +121,7 @@ async fn many_bundles_of_one_namespace_cost_another_one_fetch_each() {
     assert!(noisy.count() <= 3 + 2, "{begun:?}");
 }
 
-/// The bundle another namespace waits for already is fetched when the turn of either has come.
+/// A bundle that another namespace already waits for is fetched in the earlier slot of the two.
 #[tokio::test(start_paused = true)]
 async fn who_joins_a_bundle_in_a_long_line_does_not_wait_for_the_line() {
     let (unpacker, _) = unpacker();
@@ -132,7 +135,7 @@ async fn who_joins_a_bundle_in_a_long_line_does_not_wait_for_the_line() {
     assert!(is_ready(&unpacker, &last));
 }
 
-/// The time in which others are served is no part of an unpack's deadline.
+/// Waiting for others does not count towards an unpack's deadline.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_turn_does_not_count_against_the_deadline() {
     let (unpacker, _) = unpacker();
@@ -143,12 +146,12 @@ async fn waiting_for_a_turn_does_not_count_against_the_deadline() {
     for number in 0..100 {
         unpacker.request(&in_ten_seconds(number));
     }
-    // Two at a time, a second each.
+    // Two at a time, one second each.
     wait(52).await;
     assert!(is_ready(&unpacker, &in_ten_seconds(99)));
 }
 
-/// A deadline of days keeps no permit for days.
+/// A deadline of days does not hold a permit for days.
 #[tokio::test(start_paused = true)]
 async fn no_attempt_takes_longer_than_ten_minutes() {
     let (unpacker, _) = unpacker();

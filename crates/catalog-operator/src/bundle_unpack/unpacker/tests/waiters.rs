@@ -1,4 +1,4 @@
-//! What those who wait for the same bundle cost each other.
+//! Effects of subscribers of the same bundle on each other.
 
 use super::*;
 
@@ -15,7 +15,7 @@ impl Rig {
     }
 }
 
-/// The first to ask wants a day between two tries; the next one does not wait for it.
+/// The first subscriber wants a day between two tries; the next one does not wait for it.
 #[tokio::test(start_paused = true)]
 async fn one_namespaces_pause_after_a_failure_is_not_anothers() {
     let rig = rig(vec![error(UnpackClass::NotFound), bundle()]);
@@ -53,7 +53,7 @@ async fn who_asks_for_a_failed_bundle_later_waits_by_its_own_interval() {
     assert_eq!(rig.ask("quiet"), "unpacking");
 }
 
-/// One that gives up after thirty seconds began; the other has the usual ten minutes.
+/// A subscriber with a deadline of thirty seconds is first; the other has the default ten minutes.
 #[tokio::test(start_paused = true)]
 async fn an_unpack_goes_on_for_the_longest_deadline_of_those_who_wait() {
     let rig = rig(vec![error(UnpackClass::Unreachable)]);
@@ -65,7 +65,7 @@ async fn an_unpack_goes_on_for_the_longest_deadline_of_those_who_wait() {
     assert_eq!(rig.ask("quiet"), "failed Unreachable");
 }
 
-/// Nothing ends an unpack without deadline whose server never answers, but that nobody waits for it any more.
+/// An unpack without a deadline whose server never responds only ends when it has no subscribers any more.
 #[tokio::test(start_paused = true)]
 async fn an_unpack_that_nobody_waits_for_any_more_ends() {
     let rig = rig(vec![error(UnpackClass::Unreachable)]);

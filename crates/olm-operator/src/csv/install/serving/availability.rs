@@ -1,9 +1,9 @@
-//! Whether APIs are there for their users, and whose their APIServices are.
+//! Availability of APIs for their users, and ownership of their APIServices.
 
 use crate::csv::observed::{Kind, Observed};
 
-/// The first API that is not there yet: its Deployment, and what is lacking, for people. What nobody can tell at the moment counts as
-/// lacking only if `unknown_counts`.
+/// Returns the first API that is not available yet: its Deployment, and the missing part, for users. An
+/// unknown state counts as unavailable only if `unknown_counts`.
 pub(crate) fn unavailable(observed: &Observed, unknown_counts: bool) -> Option<(String, String)> {
     let cluster = &observed.cluster;
     observed.csv.spec.owned_api_services().iter().find_map(|api| {
@@ -38,7 +38,7 @@ pub(crate) fn unavailable(observed: &Observed, unknown_counts: bool) -> Option<(
     })
 }
 
-/// True when only discovery tells when an API that is lacking has come: its APIService is available already.
+/// True when only discovery shows that a missing API is served, because its APIService is already available.
 pub(crate) fn waits_for_discovery(observed: &Observed) -> bool {
     let cluster = &observed.cluster;
     observed.csv.spec.owned_api_services().iter().any(|api| {
@@ -52,7 +52,7 @@ pub(crate) fn waits_for_discovery(observed: &Observed) -> bool {
     })
 }
 
-/// Why an API that is to be served cannot be: somebody else has its APIService; for people.
+/// Returns the reason why an API cannot be served: its APIService has another owner. For users.
 pub(crate) fn conflict(observed: &Observed) -> Option<String> {
     let (name, why) = observed.serving.foreign_apis.first_key_value()?;
     Some(format!(

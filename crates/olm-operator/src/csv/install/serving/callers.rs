@@ -1,4 +1,4 @@
-//! Everything that leads to the Deployments that serve, with the CAs it is to trust.
+//! The objects through which the API server calls the Deployments that serve, with their trusted CAs.
 
 use kube::Resource;
 use olm_runtime::plan::{Action, Guard, Target};
@@ -14,22 +14,23 @@ use crate::{
     stores::CustomResourceDefinition,
 };
 
-/// An object that leads to a Deployment.
+/// An object through which the API server calls a Deployment.
 pub(super) struct Caller<'a> {
     pub(super) deployment: &'a str,
-    /// What is so when it is not as it should be, for people.
+    /// Effect of a problem with the component, for users.
     pub(super) what: &'static str,
     pub(super) component: Component,
 }
 
-/// Everything that leads to the Deployments, with the CAs to trust until their pods have settled.
+/// Returns all callers, with the CAs to trust until their pods are replaced.
 pub(super) fn callers(observed: &Observed) -> Vec<Caller<'_>> {
     callers_with(observed, &|deployment, trusted| {
         overlapping_trust(observed, deployment, trusted)
     })
 }
 
-/// Of the certificate they are to serve with, and of those they did serve with; `trusted` are those of today.
+/// Returns the CA of the wanted certificate, together with the CAs of earlier ones; `trusted` are the
+/// currently trusted CAs.
 fn overlapping_trust(observed: &Observed, deployment: &str, trusted: Option<&str>) -> Option<String> {
     let current = observed.serving.ca(deployment)?;
     let trusted = trusted.unwrap_or_default();
@@ -38,11 +39,12 @@ fn overlapping_trust(observed: &Observed, deployment: &str, trusted: Option<&str
     }
     let stored = observed.serving.stored_ca(deployment);
     let stored = stored.filter(|ca| certificate::is_readable(ca));
-    // The stored one last, where none drops out.
+    // The stored one comes last, which is never dropped.
     Some(bundle::overlapping(current, [trusted].into_iter().chain(stored)))
 }
 
-/// The same with the CAs that `trust` says, given Deployment and CAs of today; where it says none, the object is left out.
+/// Returns the callers with the CAs from `trust`, which gets the Deployment and the currently trusted CAs. If
+/// it returns `None`, the object is skipped.
 pub(super) fn callers_with<'a>(
     observed: &'a Observed,
     trust: &dyn Fn(&str, Option<&str>) -> Option<String>,
@@ -92,7 +94,8 @@ pub(super) fn callers_with<'a>(
     api_services.chain(webhooks).chain(conversions).collect()
 }
 
-/// Makes a component what it should be; one that has entries of others in lists loses these first, and the rest comes a round later.
+/// Returns the write that updates a component. If its lists have entries of others, these are removed first,
+/// and the apply follows in the next reconcile.
 pub(super) fn write(observed: &Observed, component: Component) -> Action {
     if component.target.api.kind == CustomResourceDefinition::kind(&()) {
         let (crd, patch) = (component.target.name, conversion::patch(component.object));

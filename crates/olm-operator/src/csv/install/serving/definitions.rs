@@ -1,4 +1,5 @@
-//! CustomResourceDefinitions whose objects a ClusterServiceVersion converts: when it may, and what becomes of them afterwards.
+//! CustomResourceDefinitions whose objects a ClusterServiceVersion converts: permission to do so, and cleanup
+//! afterwards.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::csv::{
     serving::{bundle, conversion},
 };
 
-/// Why the conversion webhooks cannot be installed; for people.
+/// Returns the reason why the conversion webhooks cannot be installed, for users.
 pub(super) fn refused(observed: &Observed) -> Option<String> {
     if let Err(text) = conversion::check(&observed.csv) {
         return Some(text);
@@ -25,8 +26,9 @@ pub(super) fn refused(observed: &Observed) -> Option<String> {
     ))
 }
 
-/// Definitions whose objects a Deployment of the strategy would convert, though nothing describes that any more. One that trusts
-/// another CA than ours is somebody else's work.
+/// Returns the definitions whose conversion still calls a Deployment of the strategy, although no webhook
+/// description requests it any more. A definition that trusts a CA other than OLM's is not included, because
+/// others configured it.
 pub(super) fn stale(observed: &Observed) -> impl Iterator<Item = &str> {
     let described: BTreeSet<&str> = conversion::conversions(&observed.csv)
         .map(|(_, crd)| crd)
@@ -43,8 +45,8 @@ pub(super) fn stale(observed: &Observed) -> impl Iterator<Item = &str> {
     calling_us(observed).filter(move |crd| !described.contains(crd) && is_ours(crd))
 }
 
-/// Writes by which a ClusterServiceVersion that goes leaves its objects readable. Where another of the namespace converts them
-/// and stays, that is its to say from here on.
+/// Returns the writes that keep the objects of a deleted ClusterServiceVersion readable. Definitions are
+/// skipped if another ClusterServiceVersion of the namespace converts them and is not being deleted.
 pub(super) fn end(observed: &Observed) -> Vec<Action> {
     let is_taken_over = |crd: &str| {
         observed
@@ -58,13 +60,13 @@ pub(super) fn end(observed: &Observed) -> Vec<Action> {
         .collect()
 }
 
-/// Owned definitions that call a Service in front of a Deployment of the strategy.
+/// Owned definitions that call a Service of a Deployment of the strategy.
 fn calling_us(observed: &Observed) -> impl Iterator<Item = &str> {
     let deployments = observed
         .strategy
         .iter()
         .flat_map(|strategy| &strategy.deployments);
-    // The strategy may be unreadable by now.
+    // The strategy may have become unreadable.
     let described = observed.csv.spec.webhook_definitions.iter();
     let described = described.filter_map(|webhook| webhook.deployment_name.as_deref());
     let names: Vec<&str> = deployments
@@ -83,7 +85,7 @@ fn calling_us(observed: &Observed) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Changes a part of a definition, which for the rest is others'.
+/// Patches a part of a definition; the other fields have other writers.
 pub(super) fn patch(observed: &Observed, crd: &str, patch: Value, identity: Identity) -> Action {
     let guard = Guard {
         uid: observed.cluster.crds.get(crd).map(|found| found.uid.clone()),

@@ -1,9 +1,9 @@
-//! What is granted beyond the namespace, by whom, and how much of it.
+//! Grants beyond the namespace: their sources and their cost.
 
 use super::*;
 use crate::test_env::service_account;
 
-/// The annotation and the finalizer come along when somebody applies what another namespace shows.
+/// A user may apply an object as copied from another namespace, with annotation and finalizer.
 #[test]
 fn no_annotation_keeps_a_csv_from_going() {
     let mut env = installed_in(&[]);
@@ -16,7 +16,7 @@ fn no_annotation_keeps_a_csv_from_going() {
     assert!(env.cluster_roles().is_empty(), "nothing is left");
 }
 
-/// ClusterRoles that upstream promoted bear the Role's name; they stay, and are taken back when the time comes.
+/// ClusterRoles that upstream promoted have the Role's name; they remain, and are revoked like others.
 #[test]
 fn what_upstream_promoted_stays_and_counts() {
     let mut env = by_hand(&[], true);
@@ -44,7 +44,7 @@ fn what_upstream_promoted_stays_and_counts() {
     succeeded(&env, "a");
 }
 
-/// Two ClusterServiceVersions of one name in two global groups have ClusterRoles of their own.
+/// Two ClusterServiceVersions of the same name in two global groups have separate ClusterRoles.
 #[test]
 fn csvs_of_one_name_in_two_global_groups_do_not_share_a_cluster_role() {
     let mut unowned = demo();
@@ -74,7 +74,8 @@ fn csvs_of_one_name_in_two_global_groups_do_not_share_a_cluster_role() {
     assert_eq!(env.writes.len(), writes, "they are at rest");
 }
 
-/// What everybody may, asked for again and again, by one who may do nothing else; and as much as a CSV can hold of it.
+/// A user without rights requests rules that everyone has, repeatedly, and as many as a ClusterServiceVersion
+/// can contain.
 #[test]
 fn one_who_asks_for_everything_often_holds_up_nobody() {
     let asking = |name: &str, value: &dyn Fn(usize) -> String, count: usize| {

@@ -1,4 +1,4 @@
-//! What a round asks the API server for besides the stores: nothing where it can be known, and no more than it needs.
+//! Live reads of a reconcile besides the stores: none if the data is known, and no more than needed.
 
 use std::{
     collections::BTreeMap,
@@ -10,13 +10,13 @@ use olm_testing::cluster::Verb;
 use super::*;
 use crate::test_env::{crd, service_account};
 
-/// What another round of the demo reads, by verb and kind. Watches are none.
+/// Returns the reads of another reconcile of the demo, by verb and kind, without watches.
 fn reads_of_a_round(env: &mut TestEnv) -> BTreeMap<String, usize> {
     let touch = json!({"metadata": {"labels": {"touched": env.now.to_string()}}});
     reads_after(env, |env| env.edit("ClusterServiceVersion", "ns", "a", touch))
 }
 
-/// What is read after a change.
+/// Returns the reads after a change.
 fn reads_after(env: &mut TestEnv, change: impl FnOnce(&mut TestEnv)) -> BTreeMap<String, usize> {
     let reads = Arc::<Mutex<BTreeMap<String, usize>>>::default();
     let seen = Arc::clone(&reads);
@@ -60,7 +60,7 @@ fn an_account_that_olm_did_not_make_is_read_once_until_it_changes() {
     assert_eq!(read, counted(&[("get ServiceAccount", 1)]));
     assert_eq!(reads_of_a_round(&mut env), counted(&[]));
 
-    // After a list that it is not in, it is gone.
+    // A list without it shows that it was deleted.
     env.cluster.hold("ServiceAccount");
     env.delete("ServiceAccount", "ns", "default");
     env.settle();
@@ -85,7 +85,7 @@ fn bindings_of_the_cluster_are_read_only_when_those_of_namespaces_do_not_do() {
     env.put(demo());
     env.settle_for(20);
     succeeded(&env, "a");
-    // One made by hand, and that of its OperatorCondition.
+    // One Role that a user created, and the one of its OperatorCondition.
     assert_eq!(
         reads_of_a_round(&mut env),
         counted(&[("list RoleBinding", 1), ("get Role", 2)])
@@ -113,8 +113,8 @@ fn bindings_of_the_cluster_are_read_only_when_those_of_namespaces_do_not_do() {
     );
 }
 
-/// What a binding points to is anybody's word, and so is the account of a permission. A question mark would ask for another object,
-/// and a space is no request at all, so that nothing was observed any more.
+/// Users write the role reference of a binding and the account of a permission. A question mark would request
+/// another object, and a space makes an invalid request, which would make every observation fail.
 #[test]
 fn a_binding_to_what_cannot_be_a_name_gives_nothing_and_stops_nothing() {
     let rules = permission("demo", "", "configmaps")["rules"].clone();
@@ -153,7 +153,7 @@ fn an_account_that_cannot_be_a_name_does_not_exist_and_stops_nothing() {
     assert_eq!(row.unwrap()["status"], "Present");
 }
 
-/// It goes with the other, and this one must not lose its rights then.
+/// It is deleted with the other, and this one must not lose its rights then.
 #[test]
 fn a_role_or_binding_that_was_made_for_another_csv_gives_nothing() {
     let rules = permission("demo", "", "configmaps")["rules"].clone();

@@ -1,17 +1,18 @@
-//! Rights beyond the own namespace that nobody covers any more: they wait for those that are to replace them, and not for ever.
+//! Revocation of rights beyond the own namespace that are no longer covered: it waits for their replacement,
+//! but not forever.
 
 use olm_runtime::outcome::FailureClass;
 
 use super::*;
 
-/// Where in the log a write of this kind comes first.
+/// Returns the index of the first write with this prefix in the log.
 #[track_caller]
 fn at(env: &TestEnv, text: &str) -> usize {
     let found = env.writes.iter().position(|write| write.starts_with(text));
     found.unwrap_or_else(|| panic!("{text} in {:#?}", env.writes))
 }
 
-/// Installed with cluster permissions besides.
+/// The demo installed with cluster permissions as well.
 fn installed_whole(targets: &[&str]) -> TestEnv {
     let mut env = prepared_for(targets);
     for name in ["one", "two", "three"] {
@@ -23,12 +24,12 @@ fn installed_whole(targets: &[&str]) -> TestEnv {
     env
 }
 
-/// ClusterRoleBindings but for the one that its plan made.
+/// Number of ClusterRoleBindings, without the one of its plan.
 fn promoted(env: &TestEnv) -> usize {
     env.names("ClusterRoleBinding").len() - 1
 }
 
-/// The namespaced counterparts stand before the cluster-wide rights go, and the other way round.
+/// The namespaced counterparts exist before the cluster-wide rights are deleted, and vice versa.
 #[test]
 fn rights_are_taken_back_only_after_those_that_replace_them_are_there() {
     let mut env = installed_in(&[]);
@@ -45,7 +46,8 @@ fn rights_are_taken_back_only_after_those_that_replace_them_are_there() {
     assert_eq!(replicas(&env), [""; 0]);
 }
 
-/// A Role that an administrator deletes takes its ClusterRole along, once nothing that is asked for depends on it.
+/// If an administrator deletes a Role, its ClusterRole is deleted, too, once no requested right depends on
+/// it.
 #[test]
 fn what_has_no_role_any_more_goes() {
     let mut env = installed_in(&[]);
@@ -65,7 +67,7 @@ fn what_has_no_role_any_more_goes() {
     succeeded(&env, "a");
 }
 
-/// Whoever can have writes refused in one target does not keep what the operator had everywhere.
+/// A user who can make one target refuse writes cannot keep the operator's former cluster-wide rights.
 #[test]
 fn a_target_that_refuses_does_not_keep_cluster_wide_rights() {
     let mut env = installed_whole(&[]);
@@ -89,7 +91,7 @@ fn a_target_that_refuses_does_not_keep_cluster_wide_rights() {
     succeeded(&env, "a");
 }
 
-/// The other way round nothing was narrowed: what it has stays.
+/// In the other direction nothing was narrowed: the existing rights remain.
 #[test]
 fn a_group_that_may_not_be_widened_keeps_what_it_had() {
     let mut env = installed_whole(&["ns", "one"]);
@@ -129,7 +131,7 @@ fn without_a_group_rights_beyond_the_namespace_go_after_a_while_and_come_back_wi
     }
 }
 
-/// The operator only works for all namespaces, and its group was narrowed.
+/// The operator only supports all namespaces, and its group was narrowed.
 #[test]
 fn a_group_that_an_operator_does_not_support_gives_it_no_rights_beyond_the_namespace() {
     let mut env = prepared_for(&[]);
@@ -150,7 +152,8 @@ fn a_group_that_an_operator_does_not_support_gives_it_no_rights_beyond_the_names
     assert_eq!(promoted(&env), 1);
 }
 
-/// What a binding points to cannot be changed: one that says it is ours makes way, any other stays and is named.
+/// The role reference of a binding is immutable: a binding of OLM's is replaced, and any other remains and is
+/// reported.
 #[test]
 fn a_binding_to_another_role_is_replaced_if_it_is_ours_and_named_if_not() {
     for is_ours in [true, false] {

@@ -1,8 +1,9 @@
-//! Counterparts that upstream made in the namespaces of a group: they belong to the copy of their ClusterServiceVersion there.
+//! Counterparts that upstream created in the namespaces of a group: they belong to the copy of their
+//! ClusterServiceVersion there.
 
 use super::*;
 
-/// The demo in a group for `ns` and `one`, with what upstream made in `one` under `name` instead of what we make there.
+/// The demo in a group for `ns` and `one`. In `one` it has upstream's objects with `name` instead of ours.
 fn taken_over(name: &str, rules: Value) -> TestEnv {
     let mut env = installed_in(&["ns", "one"]);
     assert_eq!(replicas(&env), ["one"]);
@@ -64,7 +65,7 @@ fn what_no_group_covers_any_more_is_withdrawn() {
     assert_eq!(replicas(&env), [""; 0]);
 }
 
-/// Under another name than the permissions have by now, and beside what has that.
+/// The object has an earlier name of the permissions, and exists beside the one with the current name.
 #[test]
 fn what_is_asked_for_no_more_goes() {
     let mut env = taken_over(
