@@ -215,8 +215,7 @@ fn build_services(
     let of_namespaces = queues.namespaces.clone();
     let snapshots = Snapshots::new(connections.clone(), outside.catalogs, move |namespace: &str| {
         of_namespaces.add(namespace.to_owned());
-    })
-    .with_folder(args.content_cache.clone());
+    });
     let registries = registries(args);
     let tags = outside.tags.unwrap_or_else(|| {
         let (catalogs, registries) = (stores.sources.clone(), registries.clone());
@@ -292,11 +291,6 @@ fn build_unpack_jobs(args: &Args, client: &Client, stores: &Stores, queues: &Que
 
 impl Parts {
     fn start(&self, runner: &Runner) -> JoinSet<()> {
-        let sources = self.stores.sources.list();
-        let existing = sources
-            .iter()
-            .map(|source| NamespacedName::from_object(source.as_ref()));
-        self.services.snapshots.sweep(existing.collect());
         let mut workers = JoinSet::new();
         self.start_sources(runner, &mut workers);
         self.start_resolution(runner, &mut workers);

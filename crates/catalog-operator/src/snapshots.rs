@@ -15,14 +15,10 @@
 //!   unless its namespace has more than its part and another one needs the room.
 //! - A round sees one whole read of each catalog: a content never changes, and the next one has another identity.
 //! - Manifests that a catalog carries are not kept: they are fetched when they are needed, and must be those that were read.
-//! - The last good content is on disk, too, where there is a folder for it ([`disk`]): the next process tells by it what it can of a
-//!   catalog that it has not read yet. It installs nothing from it.
 //! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
 //!   [`READ_AGAIN`].
 
-mod disk;
 mod read;
-mod restart;
 mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,11 +31,9 @@ use olm_fbc::entry::{CatalogSnapshot, ManifestDigest};
 use olm_registry::snapshot::manifest_digest;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
-use self::disk::Disk;
 use self::read::Read;
 use self::room::Bounds;
 use crate::catalog_source::connection::{Connections, LiveConnection};
@@ -133,9 +127,6 @@ struct Shared {
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
     permits: FairPermits,
     bounds: Bounds,
-    disk: Option<Arc<Disk>>,
-    /// The last of what is to be done with the folder: one thing after the other.
-    disk_work: Mutex<Option<JoinHandle<()>>>,
     ids: AtomicU64,
     wake: Wake,
     /// How often each catalog was read.
@@ -157,12 +148,6 @@ struct Entry {
     failure: Option<Failure>,
     /// Reads the catalog again when its content has become old.
     again: Option<Timer>,
-    /// Which catalog it is, and where its content comes from; other words mean that the content may be another.
-    label: Option<Arc<str>>,
-    /// The label under which the content is on disk.
-    saved: Option<Arc<str>>,
-    /// Whether the content was read by an earlier process.
-    restored: bool,
 }
 
 /// A task that ends with whoever waits for it, so that a server that comes and goes leaves none behind.
@@ -207,8 +192,6 @@ impl Snapshots {
                     namespace: NAMESPACE_BYTES,
                     total: TOTAL_BYTES,
                 },
-                disk: None,
-                disk_work: Mutex::default(),
                 ids: AtomicU64::new(1),
                 wake: Arc::new(wake),
                 counts: Mutex::default(),
@@ -227,10 +210,10 @@ impl Snapshots {
             self.shared.refresh(key, entry, link);
         }
         match (entry.id, &entry.failure, entry.loading) {
-            (Some(id), _, _) if !entry.restored => ContentState::Known(id),
-            (_, _, Some(loading)) => ContentState::Loading(loading.since),
-            (_, Some(failure), None) => ContentState::Failed(failure.text.clone()),
-            (_, None, None) => ContentState::Unreachable,
+            (Some(id), _, _) => ContentState::Known(id),
+            (None, _, Some(loading)) => ContentState::Loading(loading.since),
+            (None, Some(failure), None) => ContentState::Failed(failure.text.clone()),
+            (None, None, None) => ContentState::Unreachable,
         }
     }
 
@@ -265,9 +248,7 @@ impl Snapshots {
     /// Why what a catalog's server has now could not be read, while what was read before stands.
     pub fn trouble(&self, key: &NamespacedName) -> Option<String> {
         let entries = self.shared.lock();
-        let entry = entries
-            .get(key)
-            .filter(|entry| entry.id.is_some() && !entry.restored)?;
+        let entry = entries.get(key).filter(|entry| entry.id.is_some())?;
         entry.failure.as_ref().map(|failure| failure.text.clone())
     }
 
@@ -315,7 +296,6 @@ impl Snapshots {
     /// Forgets a catalog that is no more, so that one made anew under its name is not mistaken for it.
     pub fn forget(&self, key: &NamespacedName) {
         self.shared.lock().remove(key);
-        self.shared.remove_saved(key);
     }
 
     /// The same of a catalog whose object is gone, with the count of its reads.
@@ -410,7 +390,6 @@ impl Shared {
             key: key.clone(),
             generation: link.generation,
             may_change: link.may_change,
-            label: entry.label.clone(),
         };
         tokio::spawn(read.run(link.channel.clone()));
     }

@@ -26,22 +26,6 @@ pub fn shown_address(source: &CatalogSource, parsed: &Source) -> Option<String> 
     }
 }
 
-/// Which CatalogSource it is, and what its spec says of where its content comes from: what was read under other words is of
-/// another one.
-pub(crate) fn content_label(source: &CatalogSource) -> String {
-    let (metadata, spec) = (&source.metadata, &source.spec);
-    serde_json::json!([
-        metadata.namespace,
-        metadata.name,
-        metadata.uid,
-        spec.source_type.to_string(),
-        spec.image,
-        spec.address,
-        spec.config_map,
-    ])
-    .to_string()
-}
-
 /// Where to connect to. None while a pod has yet to become ready, and for sources that are not served.
 ///
 /// The Service's own address is dialled instead of its name: it needs no look-up, and a name asked for too early would
@@ -110,38 +94,5 @@ fn cluster_address(service: &Service) -> Option<String> {
         "" | "None" => None,
         v6 if v6.contains(':') => Some(format!("[{v6}]:{GRPC_PORT}")),
         v4 => Some(format!("{v4}:{GRPC_PORT}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    /// Made anew under its name, or served from elsewhere, it is another one; shown otherwise it is the same.
-    #[test]
-    fn a_catalog_is_told_apart_by_its_object_and_its_source() {
-        let label = |path: &str, value: &str| {
-            let mut object = json!({"metadata": {"namespace": "ns", "name": "cat", "uid": "1"},
-                "spec": {"sourceType": "grpc", "image": "i:1"}});
-            if let Some((parent, field)) = path.rsplit_once('/') {
-                object.pointer_mut(parent).unwrap()[field] = Value::from(value);
-            }
-            content_label(&serde_json::from_value(object).unwrap())
-        };
-        let plain = label("", "");
-        for (path, value) in [
-            ("/metadata/namespace", "other"),
-            ("/metadata/name", "other"),
-            ("/metadata/uid", "2"),
-            ("/spec/sourceType", "internal"),
-            ("/spec/image", "i:2"),
-            ("/spec/address", "h:1"),
-            ("/spec/configMap", "c"),
-        ] {
-            assert_ne!(label(path, value), plain, "{path}");
-        }
-        assert_eq!(label("/spec/displayName", "another"), plain);
     }
 }
