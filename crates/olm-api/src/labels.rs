@@ -144,8 +144,6 @@ pub const INSTALLED_ALONGSIDE_PREFIX: &str = "operatorframework.io/installed-alo
 
 /// Annotation (ours) of an InstallPlan that waits for approval: what it changes, see [`crate::plan_preview`].
 pub const PLAN_PREVIEW: &str = "operatorframework.io/install-plan-preview";
-/// Annotation (ours) of the same: what of [`PLAN_PREVIEW`] is not so any more, see [`crate::preview_outdated`].
-pub const PLAN_PREVIEW_OUTDATED: &str = "operatorframework.io/install-plan-preview-outdated";
 
 /// Annotation (ours) of an InstallPlan: hash of the steps that were approved, see [`crate::approval`].
 pub const APPROVED_HASH: &str = "operatorframework.io/install-plan-approved-hash";

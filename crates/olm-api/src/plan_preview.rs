@@ -1,7 +1,7 @@
 //! What an InstallPlan that waits for approval says it will change.
 //!
-//! It stands in the annotation [`crate::labels::PLAN_PREVIEW`] as JSON, written once, when the plan is made. It holds names of
-//! objects and of fields, and rules; no values.
+//! It stands in the annotation [`crate::labels::PLAN_PREVIEW`] as JSON, written once, as soon as the plan is made. It holds names
+//! of objects and of fields, and rules; no values.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +9,6 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: u32 = 1;
 /// The annotation never has more bytes.
 pub const MAX_BYTES: usize = 64 << 10;
-/// Objects of a preview that are looked at again while its plan waits, definitions first.
-pub const MAX_FOLLOWED: usize = 20;
-/// Kinds of which they are: what they hold is no secret, and OLM may watch all of the kind anyway.
-pub const FOLLOWED_KINDS: [&str; 9] = [
-    "Subscription",
-    "CustomResourceDefinition",
-    "ServiceAccount",
-    "Role",
-    "RoleBinding",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "Service",
-    "ConfigMap",
-];
 /// How texts of [`PlanPreview::unknown`] begin that are about permissions: they are left out last.
 pub const PERMISSIONS: &str = "permissions";
 /// Texts of what is unknown that stay where nothing else has room, permissions first.
@@ -36,6 +22,9 @@ const UNKNOWN_BYTES: usize = 256;
 pub struct PlanPreview {
     /// [`VERSION`].
     pub version: u32,
+    /// When the cluster was read for it, in RFC 3339: what changed since is not told. Empty for previews that do not say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub made_at: String,
     /// The operators it installs, in the order of its steps.
     pub operators: Vec<OperatorChange>,
     /// Objects it makes or changes; CustomResourceDefinitions that it changes stand in `definitions`.

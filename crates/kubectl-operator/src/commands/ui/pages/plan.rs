@@ -21,10 +21,10 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
             p { "This plan waits for approval. What is below was noted when it was made." }
         }
         // What is done is past doubting.
-        @if !shown.approved && (!shown.doubts.is_empty() || !shown.unseen.is_empty()) {
+        @if !shown.approved && !shown.doubts.is_empty() {
             section.doubts aria-labelledby="doubts" {
                 h2 #doubts { "Beware" }
-                ul { @for doubt in shown.doubts.iter().chain(&shown.unseen) { li { (escape(doubt)) } } }
+                ul { @for doubt in &shown.doubts { li { (escape(doubt)) } } }
             }
         }
         dl {
