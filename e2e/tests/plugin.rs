@@ -9,8 +9,6 @@ use e2e::plugin;
 use serde_json::{Value, json};
 use xtask::demo::PACKAGE;
 
-const OUTDATED: &str = "operatorframework.io/install-plan-preview-outdated";
-
 fn operator(namespace: &Namespace<'_>, arguments: &[&str]) -> anyhow::Result<Output> {
     Lab::shared()?
         .cluster()
@@ -76,50 +74,7 @@ fn what_is_foretold_happens_and_what_holds_it_up_is_explained() -> anyhow::Resul
     Ok(())
 }
 
-/// An object that a waiting plan would create is created by another client: the plan is marked once, and its approver sees the
-/// mark.
-#[test]
-fn what_comes_while_a_plan_waits_is_told_before_it_is_approved() -> anyhow::Result<()> {
-    let namespace = Lab::shared()?.namespace("plugin-outdated")?;
-    install(&namespace, &[namespace.name()], |wanted| {
-        wanted["spec"]["installPlanApproval"] = json!("Manual");
-        wanted["spec"]["startingCSV"] = json!(FIRST);
-    })?;
-    let plan = namespace.wait_for_plan(FIRST, "RequiresApproval")?;
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
-        "metadata": {"namespace": namespace.name(), "name": PACKAGE}});
-    namespace.apply(&[account])?;
-    let of_account = format!(
-        "ServiceAccount {}/{PACKAGE}, which it creates, is there by now",
-        namespace.name()
-    );
-    let text = stdout_of(&operator(&namespace, &["approve", "demo"])?, 2);
-    assert!(text.contains(&of_account), "{text}");
-    // OLM reports it, too. The definition belongs to other tests as well, and may be the object that was created first.
-    let marked = namespace.wait_for("installplan", &plan, "to be marked", |plan| {
-        plan["metadata"]["annotations"][OUTDATED].is_string()
-    })?;
-    let mark = marked["metadata"]["annotations"][OUTDATED].clone();
-    let text = stdout_of(&operator(&namespace, &["approve", "demo"])?, 2);
-    assert!(
-        text.contains("its preview is outdated since ") && text.contains(&of_account),
-        "{text}"
-    );
-    let text = stdout_of(&operator(&namespace, &["approve", "demo", "--yes"])?, 0);
-    assert!(
-        text.contains("is there by now") && text.contains("approved"),
-        "{text}"
-    );
-    namespace.wait_for_phase(FIRST, "Succeeded")?;
-    let found = namespace.get("installplan", &plan)?.context("the plan is gone")?;
-    assert_eq!(
-        found["metadata"]["annotations"][OUTDATED], mark,
-        "it is marked once"
-    );
-    Ok(())
-}
-
-/// A catalog is added, an operator installed, approved, upgraded and uninstalled, only by commands.
+/// A catalog is added, an operator installed, approved, upgraded and uninstalled, by commands alone.
 #[test]
 fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("plugin-life")?;

@@ -47,7 +47,7 @@
 {{- $said = merge $said (dict "namespace" "namespace" "writeStatusName" "writeStatusName") -}}
 {{- else if eq $name "catalog" -}}
 {{- $said = merge $said (dict "namespace" "catalog_namespace" "global-catalog-namespace" "catalog_namespace" "writeStatusName" "writeStatusNameCatalog") -}}
-{{- $said = merge $said (dict "registry-config" "catalog.registryConfig" "registry-ca" "catalog.registryCA" "unpack-cache" "" "unpack-spool" "" "content-cache" "") -}}
+{{- $said = merge $said (dict "registry-config" "catalog.registryConfig" "registry-ca" "catalog.registryCA" "unpack-cache" "" "unpack-spool" "") -}}
 {{- end -}}
 {{- $arguments := $own.commandArgs | default list -}}
 {{- range $argument := kindIs "string" $arguments | ternary (list $arguments) $arguments -}}
@@ -88,13 +88,13 @@
 {{- $names = append $names .name -}}
 {{- end -}}
 {{- end -}}
-{{- $ours := list "cache" "contents" "registry-config" "srv-cert" "profile-collector-cert" "collector-ca" "apiservice-cert" "webhook-cert" -}}
+{{- $ours := list "cache" "registry-config" "srv-cert" "profile-collector-cert" "collector-ca" "apiservice-cert" "webhook-cert" -}}
 {{- range $own.volumes -}}
 {{- if has .name $ours -}}
 {{- fail (printf "%s.volumes: %s: the chart, or OLM, has a volume of that name; say another" $name .name) -}}
 {{- end -}}
 {{- end -}}
-{{- $places := list "cache" "contents" "etc/olm/registries" "etc/olm/collector" "srv-cert" "profile-collector-cert" "apiserver.local.config/certificates" -}}
+{{- $places := list "cache" "etc/olm/registries" "etc/olm/collector" "srv-cert" "profile-collector-cert" "apiserver.local.config/certificates" -}}
 {{- range $own.volumeMounts -}}
 {{- if has (trimAll "/" .mountPath) $places -}}
 {{- fail (printf "%s.volumeMounts: %s: something of the chart, or of OLM, is mounted there; say another path" $name .mountPath) -}}

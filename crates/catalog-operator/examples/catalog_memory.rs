@@ -225,7 +225,7 @@ async fn refresh(
             let ConnectionState::Ready(link) = state else {
                 return true;
             };
-            let state = snapshots.get_labelled(&key, &key.name, &key.namespace);
+            let state = snapshots.get(&key, &key.namespace);
             let known = matches!(state, ContentState::Known(_));
             !known || snapshots.read_generation(&key) != Some(link.generation)
         });
@@ -238,8 +238,7 @@ async fn measure() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let servers = Servers::start(folder.path())?;
     let connections = Connections::new(|_: &NamespacedName| {});
-    let snapshots = Snapshots::new(connections.clone(), Arc::new(GrpcCatalogReader), |_: &str| {})
-        .with_folder(Some(folder.path().join("contents")));
+    let snapshots = Snapshots::new(connections.clone(), Arc::new(GrpcCatalogReader), |_: &str| {});
     let before = anonymous();
     refresh(&connections, &snapshots, &servers.ports, 0).await?;
     let read = anonymous();

@@ -82,10 +82,6 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub unpack_spool: Option<PathBuf>,
 
-    /// Folder that keeps the last good content of each catalog for the next process; without it none has any.
-    #[arg(long, value_name = "DIR")]
-    pub content_cache: Option<PathBuf>,
-
     /// Folder of registry configuration in containerd's form, one folder with a hosts.toml a registry.
     #[arg(long, value_name = "DIR")]
     pub registry_config: Option<PathBuf>,

@@ -14,7 +14,6 @@
 //! - `Complete` means that every object is in the cluster and every CustomResourceDefinition is served.
 //! - With a ServiceAccount named by the OperatorGroup every object is written in its name; only CustomResourceDefinitions and the
 //!   plan's status are written in the operator's own.
-//! - A plan that waits is marked once when what its preview says is not so any more.
 //! - A Complete plan brings back the accounts and RBAC it made for a ClusterServiceVersion that still stands, as the identity its
 //!   OperatorGroup names now; nothing else makes them.
 //!
@@ -33,7 +32,6 @@ pub(crate) mod decide;
 pub(crate) mod execution;
 pub(crate) mod observe;
 pub(crate) mod operator_group;
-pub(crate) mod outdated;
 pub(crate) mod preview;
 pub(crate) mod restoration;
 pub(crate) mod retention;
@@ -63,7 +61,6 @@ use self::cluster_reads::ClusterReads;
 use self::decide::{Memory, Verdict};
 use self::observe::Observed;
 use self::restoration::Inventory;
-use crate::previewed::Looks;
 use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
 use crate::stores::Stores;
@@ -110,17 +107,6 @@ impl InstallPlanReconciler {
 }
 
 impl InstallPlanReconciler {
-    /// What has become of what the preview of a waiting plan is about; follows it as long as the plan waits.
-    fn look_at_previewed(&self, key: &NamespacedName, plan: Option<&InstallPlan>) -> Looks {
-        let objects = plan.map(|plan| {
-            let plans = self.stores.plans.list_in(&key.namespace);
-            outdated::followed(plan, &plans)
-        });
-        let uid = plan.and_then(|plan| plan.metadata.uid.as_deref());
-        let previewed = &self.stores.previewed;
-        previewed.follow(key, uid.unwrap_or_default(), &objects.unwrap_or_default())
-    }
-
     async fn observe_restoration(
         &self,
         key: &NamespacedName,
@@ -138,7 +124,6 @@ impl InstallPlanReconciler {
             converted_crds: BTreeSet::new(),
             custom_resources: BTreeMap::new(),
             other_crd_owners: BTreeMap::new(),
-            previewed: Looks::default(),
             retry_timeout: self.retry_timeout,
         };
         let plans = self.stores.plans.list_in(&key.namespace);
@@ -164,7 +149,6 @@ impl Reconciler for InstallPlanReconciler {
         let found = self.stores.plans.get_key(key);
         let waits = found.as_deref().is_some_and(status::waits_for_permission);
         self.stores.rights.set_waiting(key, waits);
-        let previewed = self.look_at_previewed(key, found.as_deref());
         let Some(install_plan) = found else {
             return Ok(None);
         };
@@ -180,14 +164,11 @@ impl Reconciler for InstallPlanReconciler {
         let groups = self.stores.groups.list_in(&key.namespace);
         let csvs = self.stores.csvs.list_in(&key.namespace);
         let observed = observe::observe(&self.reads, install_plan, groups, csvs, self.retry_timeout).await?;
-        Ok(Some(Observed {
-            previewed,
-            ..observed
-        }))
+        Ok(Some(observed))
     }
 
-    fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, memory, now)
+    fn decide(observed: &Observed, memory: Option<&Memory>, _: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, memory)
     }
 
     fn status(

@@ -22,7 +22,6 @@ mod install_plan;
 mod manifest;
 mod metrics;
 mod object;
-mod previewed;
 pub mod program;
 mod pruning;
 mod registry_tags;

@@ -15,25 +15,14 @@ use serde_json::Value;
 use crate::component;
 use crate::manifest::Manifest;
 use crate::object;
-use crate::previewed;
 use crate::step_kind::StepKind;
 
-/// Drops what nobody reads from a plan kept in a store: its preview but for the names of what is followed while it waits, and manifests
-/// of plans that are over, which may be large, but for a fingerprint of what a Complete plan restores.
+/// Drops what nobody reads from a plan kept in a store: its preview but for its presence, and manifests of plans that are over, which may
+/// be large, but for a fingerprint of what a Complete plan restores.
 pub fn prune(install_plan: &mut InstallPlan) {
-    let is_waiting = install_plan.phase() == InstallPlanPhase::RequiresApproval;
-    if let Some(annotations) = &mut install_plan.metadata.annotations {
-        let preview = annotations.remove(labels::PLAN_PREVIEW);
-        let kept = preview
-            .filter(|_| is_waiting)
-            .and_then(|text| previewed::kept(&text));
-        if let Some(kept) = kept {
-            annotations.insert(labels::PLAN_PREVIEW.to_owned(), kept);
-        }
-        // That it is there is all that is read.
-        if let Some(outdated) = annotations.get_mut(labels::PLAN_PREVIEW_OUTDATED) {
-            *outdated = String::new();
-        }
+    let annotations = install_plan.metadata.annotations.as_mut();
+    if let Some(preview) = annotations.and_then(|annotations| annotations.get_mut(labels::PLAN_PREVIEW)) {
+        *preview = String::new();
     }
     if !install_plan.is_over() {
         return;

@@ -29,6 +29,7 @@ use crate::grpc_catalog_reader::GrpcCatalogReader;
 use crate::install_plan::InstallPlanReconciler;
 use crate::install_plan::cluster_reads::ClusterReads;
 use crate::install_plan::custom_resources::CustomResources;
+use crate::install_plan::preview::reconciler::PreviewReconciler;
 use crate::metrics::{self, Figures};
 use crate::registry_tags::RegistryTags;
 use crate::resolution::ResolutionReconciler;
@@ -53,6 +54,8 @@ pub struct Queues {
     pub namespaces: Queue<String>,
     /// InstallPlans.
     pub plans: Queue<NamespacedName>,
+    /// InstallPlans that wait for approval and have no preview yet.
+    pub previews: Queue<NamespacedName>,
     /// ConfigMaps of unpack Jobs.
     pub unpacks: Queue<NamespacedName>,
     /// The ClusterOperator that is reported to.
@@ -66,6 +69,7 @@ impl Default for Queues {
             sources: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
             namespaces: Queue::new(),
             plans: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
+            previews: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
             unpacks: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
             cluster_operators: Queue::new(),
         }
@@ -79,10 +83,11 @@ impl Queues {
             sources,
             namespaces,
             plans,
+            previews,
             unpacks,
             cluster_operators,
         } = self;
-        let by_object = [sources, plans, unpacks, cluster_operators];
+        let by_object = [sources, plans, previews, unpacks, cluster_operators];
         by_object.into_iter().map(Queue::held).sum::<usize>() + namespaces.held()
     }
 }
@@ -215,8 +220,7 @@ fn build_services(
     let of_namespaces = queues.namespaces.clone();
     let snapshots = Snapshots::new(connections.clone(), outside.catalogs, move |namespace: &str| {
         of_namespaces.add(namespace.to_owned());
-    })
-    .with_folder(args.content_cache.clone());
+    });
     let registries = registries(args);
     let tags = outside.tags.unwrap_or_else(|| {
         let (catalogs, registries) = (stores.sources.clone(), registries.clone());
@@ -292,15 +296,11 @@ fn build_unpack_jobs(args: &Args, client: &Client, stores: &Stores, queues: &Que
 
 impl Parts {
     fn start(&self, runner: &Runner) -> JoinSet<()> {
-        let sources = self.stores.sources.list();
-        let existing = sources
-            .iter()
-            .map(|source| NamespacedName::from_object(source.as_ref()));
-        self.services.snapshots.sweep(existing.collect());
         let mut workers = JoinSet::new();
         self.start_sources(runner, &mut workers);
         self.start_resolution(runner, &mut workers);
         self.start_plans(runner, &mut workers);
+        self.start_previews(runner, &mut workers);
         self.start_unpacks(runner, &mut workers);
         self.start_report(runner, &mut workers);
         workers
@@ -328,7 +328,6 @@ impl Parts {
             self.args.global_namespace(),
         )
         .with_discovery(self.discovery.clone())
-        .with_previews(self.reads())
         .with_durations(self.figures.resolution_seconds.clone());
         runner.spawn(workers, &Arc::new(resolution), &self.queues.namespaces, RESOLVERS);
     }
@@ -337,6 +336,11 @@ impl Parts {
         let retries = self.args.install_plan_retry_timeout;
         let plans = InstallPlanReconciler::new(self.stores.clone(), self.reads(), retries);
         runner.spawn(workers, &Arc::new(plans), &self.queues.plans, WORKERS);
+    }
+
+    pub(crate) fn start_previews(&self, runner: &Runner, workers: &mut JoinSet<()>) {
+        let previews = PreviewReconciler::new(self.stores.clone(), self.reads());
+        runner.spawn(workers, &Arc::new(previews), &self.queues.previews, WORKERS);
     }
 
     fn start_unpacks(&self, runner: &Runner, workers: &mut JoinSet<()>) {

@@ -6,25 +6,19 @@
 //! use the catalog are triggered. Unchanged content keeps its identity, so that nothing is resolved again.
 //!
 //! # Guarantees
-//! - There is one read of a catalog at a time, at most [`PARALLEL_READS`] in total, each with a deadline.
-//!   Namespaces take turns, and one namespace's catalogs never use all reads ([`FairPermits`]).
-//! - During another read, or while a catalog is unreachable, its last good content is kept as long as a
-//!   namespace uses it. An unused catalog is forgotten.
-//! - The contents of one namespace's catalogs use at most [`NAMESPACE_BYTES`] together, and all of them at
-//!   most [`TOTAL_BYTES`] ([`room`]). Content beyond that is not kept, and this is reported. Older content is
-//!   kept, unless its namespace exceeds its share and another one needs the memory.
-//! - A reconcile sees one complete read of each catalog: content never changes, and the next content has
-//!   another identity.
-//! - Manifests in a catalog are not kept: they are fetched when they are needed, and must match those that
-//!   were read.
-//! - The last good content is also on disk, if a folder is configured ([`disk`]). The next process uses it
-//!   for reports about a catalog that it has not read yet. It installs nothing from it.
-//! - A server that is not our pod may change its content during a connection: it is read again after
+//! - One read of a catalog at a time, at most [`PARALLEL_READS`] over all, each with a deadline. Namespaces take turns, and
+//!   one namespace's catalogs never take all reads ([`FairPermits`]).
+//! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
+//!   namespace uses it. A catalog no namespace uses is forgotten.
+//! - The contents of one namespace's catalogs take no more than [`NAMESPACE_BYTES`] together, and all of them no more than
+//!   [`TOTAL_BYTES`] ([`room`]). One that does not fit beside the others is not kept, and says so; what was kept before stands,
+//!   unless its namespace has more than its part and another one needs the room.
+//! - A round sees one whole read of each catalog: a content never changes, and the next one has another identity.
+//! - Manifests that a catalog carries are not kept: they are fetched when they are needed, and must be those that were read.
+//! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
 //!   [`READ_AGAIN`].
 
-mod disk;
 mod read;
-mod restart;
 mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,11 +31,9 @@ use olm_fbc::entry::{CatalogSnapshot, ManifestDigest};
 use olm_registry::snapshot::manifest_digest;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
-use self::disk::Disk;
 use self::read::Read;
 use self::room::Bounds;
 use crate::catalog_source::connection::{Connections, LiveConnection};
@@ -135,9 +127,6 @@ struct Shared {
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
     permits: FairPermits,
     bounds: Bounds,
-    disk: Option<Arc<Disk>>,
-    /// The last task on the folder; tasks run one after the other.
-    disk_work: Mutex<Option<JoinHandle<()>>>,
     ids: AtomicU64,
     wake: Wake,
     /// Number of reads of each catalog.
@@ -159,13 +148,6 @@ struct Entry {
     failure: Option<Failure>,
     /// Reads the catalog again when its content is old.
     again: Option<Timer>,
-    /// Identity of the catalog and the source of its content; another label means that the content may
-    /// differ.
-    label: Option<Arc<str>>,
-    /// The label under which the content is on disk.
-    saved: Option<Arc<str>>,
-    /// True when the content was read by an earlier process.
-    restored: bool,
 }
 
 /// A task that is aborted when this is dropped, so that a server that reconnects often leaves none behind.
@@ -211,8 +193,6 @@ impl Snapshots {
                     namespace: NAMESPACE_BYTES,
                     total: TOTAL_BYTES,
                 },
-                disk: None,
-                disk_work: Mutex::default(),
                 ids: AtomicU64::new(1),
                 wake: Arc::new(wake),
                 counts: Mutex::default(),
@@ -232,10 +212,10 @@ impl Snapshots {
             self.shared.refresh(key, entry, link);
         }
         match (entry.id, &entry.failure, entry.loading) {
-            (Some(id), _, _) if !entry.restored => ContentState::Known(id),
-            (_, _, Some(loading)) => ContentState::Loading(loading.since),
-            (_, Some(failure), None) => ContentState::Failed(failure.text.clone()),
-            (_, None, None) => ContentState::Unreachable,
+            (Some(id), _, _) => ContentState::Known(id),
+            (None, _, Some(loading)) => ContentState::Loading(loading.since),
+            (None, Some(failure), None) => ContentState::Failed(failure.text.clone()),
+            (None, None, None) => ContentState::Unreachable,
         }
     }
 
@@ -270,9 +250,7 @@ impl Snapshots {
     /// Returns the error of the last read while older content is kept.
     pub fn trouble(&self, key: &NamespacedName) -> Option<String> {
         let entries = self.shared.lock();
-        let entry = entries
-            .get(key)
-            .filter(|entry| entry.id.is_some() && !entry.restored)?;
+        let entry = entries.get(key).filter(|entry| entry.id.is_some())?;
         entry.failure.as_ref().map(|failure| failure.text.clone())
     }
 
@@ -321,7 +299,6 @@ impl Snapshots {
     /// Forgets a deleted catalog, so that a recreated one of its name is not mistaken for it.
     pub fn forget(&self, key: &NamespacedName) {
         self.shared.lock().remove(key);
-        self.shared.remove_saved(key);
     }
 
     /// Forgets a catalog whose object was deleted, including the count of its reads.
@@ -417,7 +394,6 @@ impl Shared {
             key: key.clone(),
             generation: link.generation,
             may_change: link.may_change,
-            label: entry.label.clone(),
         };
         tokio::spawn(read.run(link.channel.clone()));
     }

@@ -1,7 +1,6 @@
 //! The reflectors of this binary, each pruned of what nobody reads.
 
 pub(crate) mod config_maps;
-pub(crate) mod previewed;
 pub(crate) mod rights;
 pub(crate) mod unpacks;
 
@@ -20,7 +19,6 @@ use olm_resolver::explain::cut;
 use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use self::config_maps::ConfigMaps;
-use self::previewed::Previewed;
 use self::rights::Rights;
 use self::unpacks::UnpackStores;
 use crate::pruning;
@@ -51,8 +49,6 @@ pub(crate) struct Stores {
     pub config_maps: ConfigMaps,
     /// What gives rights where a plan waits for a permission, whoever made it.
     pub rights: Rights,
-    /// What the previews of waiting plans are about, watched one by one.
-    pub previewed: Previewed,
     /// ServiceAccounts that OLM made.
     pub accounts: Store<ServiceAccount>,
     /// NetworkPolicies that OLM made.
@@ -93,7 +89,6 @@ impl Stores {
             services: set.add(managed(client).prune(prune_service)),
             config_maps: ConfigMaps::register(set, client),
             rights: Rights::register(set, client),
-            previewed: Previewed::register(set, client),
             accounts: set.add(managed(client).prune(pruning::prune_account)),
             policies: set.add(managed(client)),
             roles: set.add(managed(client).prune(pruning::prune_role)),

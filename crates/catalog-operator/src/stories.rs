@@ -5,8 +5,8 @@ mod health;
 mod image_templates;
 mod manifests;
 mod outages;
-mod outdated_previews;
 mod polls;
+mod previews;
 mod reach;
 mod unpack_jobs;
 mod unpack_troubles;
@@ -204,7 +204,7 @@ fn nothing_is_installed_before_it_is_approved() {
     assert_eq!(env.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
 }
 
-/// Written once, with the plan, and kept in no store.
+/// Written once, right after the plan, and kept in no store.
 #[test]
 fn a_plan_that_waits_for_approval_says_what_it_changes() {
     let preview = |plan: &Value| {

@@ -18,7 +18,6 @@ use olm_testing::cluster::FakeCluster;
 use olm_testing::stage::Stage;
 use olm_testing::stage::normal::{self, Normal};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 pub use self::catalog::{BundleRow, bundle};
@@ -34,8 +33,6 @@ pub struct TestEnv {
     metrics: Arc<Mutex<Metrics>>,
     /// Every write, in order.
     pub writes: Vec<String>,
-    /// What a process leaves for the next one.
-    _contents: Arc<TempDir>,
 }
 
 impl TestEnv {
@@ -48,11 +45,10 @@ impl TestEnv {
     pub fn with_flags(flags: &'static [&'static str]) -> Self {
         let outside = Arc::<Shared>::default();
         let metrics = Arc::<Mutex<Metrics>>::default();
-        let contents = Arc::new(tempfile::tempdir().unwrap());
-        let of_operator = (Arc::clone(&outside), Arc::clone(&metrics), Arc::clone(&contents));
+        let of_operator = (Arc::clone(&outside), Arc::clone(&metrics));
         let stage = Stage::new(Box::new(move |client| {
-            let (outside, metrics, contents) = of_operator.clone();
-            Box::pin(operate(client, outside, metrics, (contents, flags)))
+            let (outside, metrics) = of_operator.clone();
+            Box::pin(operate(client, outside, metrics, flags))
         }));
         let env = Self {
             cluster: stage.cluster.clone(),
@@ -60,7 +56,6 @@ impl TestEnv {
             outside,
             metrics,
             writes: Vec::new(),
-            _contents: contents,
         };
         for name in ["ns", "olm"] {
             env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
@@ -174,17 +169,10 @@ impl TestEnv {
 }
 
 /// The operator, until it is dropped.
-async fn operate(
-    client: Client,
-    outside: Arc<Shared>,
-    metrics: Arc<Mutex<Metrics>>,
-    (contents, flags): (Arc<TempDir>, &[&str]),
-) {
+async fn operate(client: Client, outside: Arc<Shared>, metrics: Arc<Mutex<Metrics>>, flags: &[&str]) {
     let registered = Metrics::registered().unwrap();
     *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
-    let folder = contents.path().display();
-    let cache = format!("--content-cache={folder}");
-    let args = Args::parse_from(["catalog-operator", &cache].iter().chain(flags));
+    let args = Args::parse_from(["catalog-operator"].iter().chain(flags));
     let outside = run::Outside {
         dial: Arc::<Shared>::clone(&outside),
         catalogs: Arc::<Shared>::clone(&outside),

@@ -2,7 +2,6 @@
 //! read as more than a name. Pure.
 
 use olm_api::plan_preview::{DefinitionChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb};
-use olm_api::preview_outdated::{ObjectFate, OutdatedObject};
 
 /// Suffix for changes whose objects were not compared with existing ones.
 const NOT_COMPARED: &str = " (whatever is there now)";
@@ -70,35 +69,6 @@ pub(crate) fn object_text(object: &ObjectChange) -> String {
         text += " (stood before OLM)";
     }
     text
-}
-
-/// Describes the change to an object since the preview was made.
-pub(crate) fn outdated_text(object: &OutdatedObject) -> String {
-    let quoted = OutdatedObject {
-        kind: name(&object.kind),
-        name: name(&object.name),
-        namespace: match object.namespace.as_str() {
-            "" => String::new(),
-            namespace => name(namespace),
-        },
-        fields: object.fields.iter().map(|field| name(field)).collect(),
-        change: object.change,
-    };
-    quoted.to_string()
-}
-
-/// Describes a change that no longer exists.
-pub(crate) fn outdated_then_text(object: &OutdatedObject) -> String {
-    let (kind, own) = (name(&object.kind), name(&object.name));
-    let then = match object.change {
-        ObjectFate::Came => "which it creates, was there",
-        ObjectFate::Gone => "which it changes, was gone",
-        ObjectFate::Changed => "which it changes, was another",
-    };
-    match object.namespace.as_str() {
-        "" => format!("{kind} {own}, {then}"),
-        namespace => format!("{kind} {}/{own}, {then}", name(namespace)),
-    }
 }
 
 pub(crate) fn definition_text(definition: &DefinitionChange) -> String {

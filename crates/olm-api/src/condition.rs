@@ -209,8 +209,6 @@ pub mod install_plan {
     pub const APPLIED_WITH_WARNINGS: &str = "AppliedWithWarnings";
     /// Reason of the warning event about a custom resource that does not match the new schema of its definition.
     pub const CRD_VALIDATION: &str = "CRDValidation";
-    /// Reason (ours) of the warning event about a plan that waits for approval and whose preview is outdated.
-    pub const PREVIEW_OUTDATED: &str = "PreviewOutdated";
 }
 
 /// Condition types and reasons of a bundle lookup in an InstallPlan's status.

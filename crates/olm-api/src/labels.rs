@@ -145,9 +145,6 @@ pub const INSTALLED_ALONGSIDE_PREFIX: &str = "operatorframework.io/installed-alo
 
 /// Annotation (ours) of an InstallPlan that waits for approval: its changes, see [`crate::plan_preview`].
 pub const PLAN_PREVIEW: &str = "operatorframework.io/install-plan-preview";
-/// Annotation (ours) of an InstallPlan that waits for approval: outdated parts of [`PLAN_PREVIEW`], see
-/// [`crate::preview_outdated`].
-pub const PLAN_PREVIEW_OUTDATED: &str = "operatorframework.io/install-plan-preview-outdated";
 
 /// Annotation (ours) of an InstallPlan: hash of the approved steps, see [`crate::approval`].
 pub const APPROVED_HASH: &str = "operatorframework.io/install-plan-approved-hash";

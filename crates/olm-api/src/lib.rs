@@ -22,7 +22,6 @@ pub mod packages;
 pub mod permission;
 pub mod plan_preview;
 pub mod pod;
-pub mod preview_outdated;
 pub mod proxy;
 mod schema;
 pub mod sparse;

@@ -1,7 +1,7 @@
 //! Preview of the changes of an InstallPlan that waits for approval.
 //!
-//! It is stored as JSON in the annotation [`crate::labels::PLAN_PREVIEW`], written once, when the plan is created. It contains
-//! names of objects and of fields, and rules, but no values.
+//! It stands in the annotation [`crate::labels::PLAN_PREVIEW`] as JSON, written once, as soon as the plan is made. It holds names
+//! of objects and of fields, and rules; no values.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,21 +9,7 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: u32 = 1;
 /// Maximum size of the annotation, in bytes.
 pub const MAX_BYTES: usize = 64 << 10;
-/// Maximum number of objects of a preview that are observed while its plan waits, definitions first.
-pub const MAX_FOLLOWED: usize = 20;
-/// Kinds of the observed objects: their contents are not secret, and OLM may watch all objects of these kinds anyway.
-pub const FOLLOWED_KINDS: [&str; 9] = [
-    "Subscription",
-    "CustomResourceDefinition",
-    "ServiceAccount",
-    "Role",
-    "RoleBinding",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "Service",
-    "ConfigMap",
-];
-/// Prefix of the texts of [`PlanPreview::unknown`] about permissions, which are omitted last.
+/// How texts of [`PlanPreview::unknown`] begin that are about permissions: they are left out last.
 pub const PERMISSIONS: &str = "permissions";
 /// Number of texts in `unknown` that are kept when the annotation is full, permissions first.
 const UNKNOWN_KEPT: usize = 32;
@@ -36,7 +22,10 @@ const UNKNOWN_BYTES: usize = 256;
 pub struct PlanPreview {
     /// Format version, [`VERSION`].
     pub version: u32,
-    /// Operators it installs, in the order of its steps.
+    /// When the cluster was read for it, in RFC 3339: what changed since is not told. Empty for previews that do not say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub made_at: String,
+    /// The operators it installs, in the order of its steps.
     pub operators: Vec<OperatorChange>,
     /// Objects it creates or changes; CustomResourceDefinitions it changes are in `definitions`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

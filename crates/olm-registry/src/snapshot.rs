@@ -26,7 +26,6 @@ use crate::index::Index;
 use crate::limits::{DEPENDENCY_BYTES, ERROR_CHARACTERS, PARALLEL_PACKAGES, ReadLimits};
 use crate::proto;
 
-pub mod file;
 mod pool;
 mod weight;
 

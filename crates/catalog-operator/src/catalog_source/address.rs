@@ -27,23 +27,7 @@ pub fn shown_address(source: &CatalogSource, parsed: &Source) -> Option<String> 
     }
 }
 
-/// Returns the identity of a CatalogSource and the part of its spec that determines its content. Content that
-/// was read under another label belongs to another catalog.
-pub(crate) fn content_label(source: &CatalogSource) -> String {
-    let (metadata, spec) = (&source.metadata, &source.spec);
-    serde_json::json!([
-        metadata.namespace,
-        metadata.name,
-        metadata.uid,
-        spec.source_type.to_string(),
-        spec.image,
-        spec.address,
-        spec.config_map,
-    ])
-    .to_string()
-}
-
-/// Returns the endpoint to connect to. `None` until a pod is ready, and for sources that are not served.
+/// Where to connect to. None while a pod has yet to become ready, and for sources that are not served.
 ///
 /// The Service's own address is used instead of its name. It needs no DNS lookup, and the cluster's DNS would
 /// cache a missing name for some seconds.
@@ -111,38 +95,5 @@ fn cluster_address(service: &Service) -> Option<String> {
         "" | "None" => None,
         v6 if v6.contains(':') => Some(format!("[{v6}]:{GRPC_PORT}")),
         v4 => Some(format!("{v4}:{GRPC_PORT}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    /// A recreated CatalogSource, or one with another source, is another one; a change of its display is not.
-    #[test]
-    fn a_catalog_is_told_apart_by_its_object_and_its_source() {
-        let label = |path: &str, value: &str| {
-            let mut object = json!({"metadata": {"namespace": "ns", "name": "cat", "uid": "1"},
-                "spec": {"sourceType": "grpc", "image": "i:1"}});
-            if let Some((parent, field)) = path.rsplit_once('/') {
-                object.pointer_mut(parent).unwrap()[field] = Value::from(value);
-            }
-            content_label(&serde_json::from_value(object).unwrap())
-        };
-        let plain = label("", "");
-        for (path, value) in [
-            ("/metadata/namespace", "other"),
-            ("/metadata/name", "other"),
-            ("/metadata/uid", "2"),
-            ("/spec/sourceType", "internal"),
-            ("/spec/image", "i:2"),
-            ("/spec/address", "h:1"),
-            ("/spec/configMap", "c"),
-        ] {
-            assert_ne!(label(path, value), plain, "{path}");
-        }
-        assert_eq!(label("/spec/displayName", "another"), plain);
     }
 }

@@ -1,23 +1,18 @@
 //! What to do with an InstallPlan, by its phase. Pure.
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use olm_api::preview_outdated::OutdatedObject;
 use olm_api::v1alpha1::InstallPlanPhase;
 use olm_runtime::plan::Plan;
 
 use super::execution::{StepWrites, decide_restoration, decide_round};
 use super::observe::{self, Observed};
 use super::operator_group::{GroupError, find_service_account};
-use super::outdated;
 
 /// What a round leaves for the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
     /// How often the plan was refused for want of a permission, or of another act of people, one time after the other.
     pub refusals: u32,
-    /// Uid of the plan that was marked, or whose mark was refused, by this process.
-    pub mark_tried: Option<String>,
 }
 
 /// What the decision was, for status.
@@ -38,10 +33,6 @@ pub enum Verdict {
     AwaitsApproval {
         /// ServiceAccount the plan will be limited to.
         service_account: Option<ObjectReference>,
-        /// What its preview says and is not so any more, which it is marked with in this round.
-        outdated: Vec<OutdatedObject>,
-        /// Whether it was marked before, or its mark refused: what became of that is not asked again.
-        was_tried: bool,
     },
     /// The steps are being carried out.
     Installing {
@@ -60,25 +51,12 @@ pub enum Verdict {
 }
 
 /// The writes of this round, and what they mean.
-pub fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
+pub fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
     let refusals = memory.map_or(0, |memory| memory.refusals);
     let mut verdict = decide_verdict(observed, refusals);
-    let uid = observed.install_plan.metadata.uid.as_ref();
-    if let Verdict::AwaitsApproval {
-        outdated, was_tried, ..
-    } = &mut verdict
-        && uid.is_some_and(|uid| memory.and_then(|memory| memory.mark_tried.as_ref()) == Some(uid))
-    {
-        // A webhook may take the mark away, or refuse it: it would be written with every change of what the preview is about.
-        *was_tried = true;
-        outdated.clear();
-    }
     let actions = match &mut verdict {
         Verdict::Installing { round, .. } | Verdict::Restoring { round } => {
             std::mem::take(&mut round.actions)
-        }
-        Verdict::AwaitsApproval { outdated, .. } if !outdated.is_empty() => {
-            vec![outdated::mark(&observed.install_plan, outdated, now)]
         }
         _ => Vec::new(),
     };
@@ -124,16 +102,7 @@ fn decide_verdict(observed: &Observed, refusals: u32) -> Verdict {
     match find_service_account(&observed.operator_groups) {
         Err(error) => Verdict::CheckFailed(error),
         Ok(service_account) if phase == InstallPlanPhase::RequiresApproval && !plan.spec.approved => {
-            let outdated = outdated::changes(
-                &observed.previewed.looks,
-                &observed.namespace(),
-                observed.is_limited(),
-            );
-            Verdict::AwaitsApproval {
-                service_account,
-                outdated,
-                was_tried: false,
-            }
+            Verdict::AwaitsApproval { service_account }
         }
         Ok(service_account) => {
             let round = decide_round(observed, service_account.as_ref());

@@ -27,7 +27,6 @@ use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
 use crate::manifest::{BundleImageReference, Manifest};
 use crate::object;
-use crate::previewed::Looks;
 use crate::step_kind::StepKind;
 
 /// How many objects are read at once.
@@ -53,8 +52,6 @@ pub struct Observed {
     /// By CustomResourceDefinition of the plan: how many ClusterServiceVersions of the cluster own it besides the plan's own and
     /// those they replace.
     pub other_crd_owners: BTreeMap<String, usize>,
-    /// What became of the objects that the preview of a waiting plan is about.
-    pub previewed: Looks,
     /// How long an error may last before it makes the plan fail.
     pub retry_timeout: Duration,
 }
@@ -158,10 +155,10 @@ impl From<NoObject> for StepState {
 }
 
 impl Observed {
-    /// A plan that is about to be made, of which nothing is read yet.
-    pub(crate) fn ahead(install_plan: InstallPlan, csvs: Vec<Arc<ClusterServiceVersion>>) -> Self {
+    /// A plan that waits for approval, of which nothing is read yet.
+    pub(crate) fn ahead(install_plan: Arc<InstallPlan>, csvs: Vec<Arc<ClusterServiceVersion>>) -> Self {
         Self {
-            install_plan: Arc::new(install_plan),
+            install_plan,
             operator_groups: Vec::new(),
             csvs,
             steps: Vec::new(),
@@ -169,7 +166,6 @@ impl Observed {
             converted_crds: BTreeSet::new(),
             custom_resources: BTreeMap::new(),
             other_crd_owners: BTreeMap::new(),
-            previewed: Looks::default(),
             retry_timeout: Duration::ZERO,
         }
     }
@@ -232,7 +228,6 @@ pub async fn observe(
         converted_crds: BTreeSet::new(),
         custom_resources: BTreeMap::new(),
         other_crd_owners: BTreeMap::new(),
-        previewed: Looks::default(),
         retry_timeout,
     };
     if is_to_be_executed(&observed) {

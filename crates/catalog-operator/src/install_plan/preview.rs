@@ -1,17 +1,19 @@
-//! What a plan that waits for approval will change, for whoever is to approve it: read once, when the plan is made.
+//! What a plan that waits for approval will change, for whoever is to approve it: read once, after the plan is made.
 //!
 //! # Guarantees
 //! - Names of objects and fields and rules of RBAC are told, never values. Of a Secret, of what is not OLM's, and of everything where
 //!   the OperatorGroup names a ServiceAccount, not even whether a value is another one: OLM may read it, who makes plans may not,
 //!   and could guess.
-//! - Nothing is written, and what cannot be found out in [`TIME`] is told as unknown: no plan waits for its preview.
+//! - What cannot be found out in [`TIME`] is told as unknown, and no plan waits for its preview.
 
+pub(crate) mod reconciler;
 mod rights;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::plan_preview::{
     DefinitionChange, ObjectChange, OperatorChange, PERMISSIONS, PlanPreview, VERSION, Verb,
@@ -40,15 +42,21 @@ const DEPTH: usize = 3;
 /// Fields of one object that are told.
 const FIELDS: usize = 200;
 
-/// The preview of a plan that is about to be made, with the status it will get, as its annotation has it. `plans` and `groups` are
-/// those of its namespace.
-pub(crate) async fn preview(
-    reads: &impl Reads,
-    plan: InstallPlan,
+/// What else is in the namespace of a plan.
+struct NamespaceObjects {
     csvs: Vec<Arc<ClusterServiceVersion>>,
-    plans: &[Arc<InstallPlan>],
+    plans: Vec<Arc<InstallPlan>>,
     groups: Vec<Arc<OperatorGroup>>,
-) -> String {
+}
+
+/// The preview of a plan that waits, as its annotation has it; none while one of its bundles is fetched.
+async fn preview(
+    reads: &impl Reads,
+    plan: Arc<InstallPlan>,
+    others: NamespaceObjects,
+    now: Timestamp,
+) -> Option<String> {
+    let NamespaceObjects { csvs, plans, groups } = others;
     let observed = Observed {
         operator_groups: groups,
         ..Observed::ahead(plan, csvs)
@@ -58,7 +66,7 @@ pub(crate) async fn preview(
         let mut unknown = Vec::new();
         let mut before = Vec::new();
         for replaced in replaced_csvs(&observed) {
-            match rbac_of_installed(reads, &observed, &replaced, plans).await {
+            match rbac_of_installed(reads, &observed, &replaced, &plans).await {
                 Ok(objects) => before.extend(objects),
                 Err(text) => unknown.push(text),
             }
@@ -79,8 +87,19 @@ pub(crate) async fn preview(
             (observed, Vec::new(), vec![text])
         }
     };
+    let is_fetched = |state: &StepState| matches!(state, StepState::Fetching { .. });
+    if observed.steps.iter().any(is_fetched) {
+        return None;
+    }
+    let compose = move || {
+        let preview = PlanPreview {
+            made_at: now.to_string(),
+            ..compose(&observed, &before, unknown)
+        };
+        preview.to_annotation()
+    };
     // A catalog may bring as many rules and schemas as fit into a plan.
-    isolation::blocking_in_round(move || compose(&observed, &before, unknown).to_annotation()).await
+    Some(isolation::blocking_in_round(compose).await)
 }
 
 /// ClusterServiceVersions of the namespace that the plan's replace.
@@ -161,13 +180,13 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
         let resource = format!("{} {}", step.resource.kind, step.resource.name);
         match observed.steps.get(index) {
             Some(StepState::Known(known)) => add_object(&mut preview, observed, kind, step, known),
-            Some(StepState::Broken { message, .. } | StepState::Fetching { message, .. }) => {
+            Some(StepState::Broken { message, .. }) => {
                 preview.unknown.push(format!("{resource}: {message}"));
             }
             Some(StepState::NotServed(_)) => {
                 preview.unknown.push(format!("{resource}: its API is not served"));
             }
-            Some(StepState::Done | StepState::OwnerPending) | None => {}
+            Some(StepState::Done | StepState::OwnerPending | StepState::Fetching { .. }) | None => {}
         }
     }
     let namespace = observed.namespace();

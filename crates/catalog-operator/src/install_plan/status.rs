@@ -16,15 +16,12 @@ use super::decide::{Memory, Verdict};
 use super::execution::{StepError, StepWrites, Wait};
 use super::observe::{Observed, is_done};
 use super::operator_group;
-use super::outdated;
 use crate::step_kind::StepKind;
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// The longest pause of a plan that waits for a permission: what gives it is watched.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// When a plan is looked at again for whose preview there was no room among the watches: nobody tells when there is.
-pub(super) const LOOK_FOR_ROOM: Duration = Duration::from_secs(300);
 /// How upstream's message of a plan begins that is tried again.
 const RETRYING: &str = "retrying execution due to error: ";
 
@@ -71,32 +68,10 @@ pub fn status(
             set_installed(&mut new, false, reasons::OTHER_STEPS_APPROVED, &text, now);
             Requeue::AwaitChange
         }
-        Verdict::AwaitsApproval {
-            service_account,
-            outdated,
-            was_tried,
-        } => {
-            // The only write of such a round: who was told is marked.
-            let is_marked = matches!(outcomes.get(0), Outcome::Done(_));
-            if is_marked {
-                events.push(outdated::event(&observed.install_plan, &outdated));
-            }
-            let is_refused = outcomes
-                .failure()
-                .is_some_and(|(_, failure)| failure.is_refusal());
-            memory = (was_tried || is_marked || is_refused).then(|| Memory {
-                mark_tried: observed.install_plan.uid(),
-                ..Memory::default()
-            });
+        Verdict::AwaitsApproval { service_account } => {
             set_service_account(&mut new, service_account);
             clear_failed_check(&mut new, now);
-            match observed.previewed.lacks_room {
-                true => Requeue::After {
-                    delay: LOOK_FOR_ROOM,
-                    reason: "look for room to watch what a preview is about",
-                },
-                false => Requeue::AwaitChange,
-            }
+            Requeue::AwaitChange
         }
         Verdict::Installing {
             service_account,
@@ -116,7 +91,6 @@ pub fn status(
             };
             memory = (refusals_then > 0).then_some(Memory {
                 refusals: refusals_then,
-                ..Memory::default()
             });
             if let Some(delay) = too_early_to_tell(&round) {
                 let requeue = Requeue::After {

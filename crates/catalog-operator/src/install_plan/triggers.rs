@@ -21,8 +21,6 @@ use crate::stores::Stores;
 /// From a change of rights to the next try: the API server's own view of them is a moment late, and they are often changed one
 /// after the other.
 const RIGHTS_PAUSE: Duration = Duration::from_secs(1);
-/// From a change of what a preview is about to the look at it: a plan is marked once, and what comes together is told together.
-const PREVIEW_PAUSE: Duration = Duration::from_secs(1);
 
 /// The plan itself, unless it has failed before. One that is Complete restores what is missing; for one that has just failed, or is gone,
 /// nothing is to be watched any more.
@@ -192,10 +190,6 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
     stores
         .rights
         .on_change(move |plan| of_rights.add_after(plan.clone(), RIGHTS_PAUSE));
-    let of_previewed = queue.clone();
-    stores
-        .previewed
-        .on_change(move |plan| of_previewed.add_after(plan.clone(), PREVIEW_PAUSE));
     let (plans, of_crds) = (stores.plans.clone(), queue.clone());
     stores
         .crds

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
-use olm_api::labels;
 use olm_api::v1alpha1::{BundleLookup, InstallPlan, InstallPlanPhase, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch, to_value};
@@ -120,33 +119,6 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
     (plan, verdict)
 }
 
-/// The plans that are about to be made and will wait for approval, with the status they will get.
-pub(crate) fn plans_to_preview(observed: &Observed, now: Timestamp) -> Vec<InstallPlan> {
-    let mut ready = ready_components(observed);
-    take_late_components(observed, &mut ready);
-    // How often each was refused is not known here; that one was stands in the conditions of its Subscriptions, and it is behind.
-    let was_refused = |_: &Gate, ready: &[ReadyComponent<'_>]| {
-        let mut updates = ready.iter().flat_map(|(component, _)| &component.updates);
-        u32::from(updates.any(|update| tells_of_refusal(observed, &update.subscription)))
-    };
-    let (groups, _) = next_groups(observed, ready, now, was_refused);
-    let waiting = groups.into_iter().filter(|(gate, _)| !gate.is_open());
-    let plans = waiting.filter_map(|(gate, ready)| {
-        let (wanted, updates) = wanted_plan(observed, &gate, &ready)?;
-        let moved = moved(observed, &updates);
-        let is_made = find_adoptable(observed, &wanted, &moved, &BTreeMap::new()).is_some()
-            || find_ownerless(observed, &wanted).is_some();
-        if is_made {
-            return None;
-        }
-        Some(InstallPlan {
-            status: Some(wanted.status(false)),
-            ..wanted.object(&observed.namespace, 0, &[])
-        })
-    });
-    plans.collect()
-}
-
 /// Components of one gate.
 type Group<'a> = (Gate, Vec<ReadyComponent<'a>>);
 
@@ -159,10 +131,10 @@ fn next_groups<'a>(
     observed: &Observed,
     ready: Vec<ReadyComponent<'a>>,
     now: Timestamp,
-    times_refused: impl Fn(&Gate, &[ReadyComponent<'a>]) -> u32,
+    times_refused: impl Fn(&Gate) -> u32,
 ) -> (Vec<Group<'a>>, Vec<Group<'a>>) {
     let mut groups = gate::group(observed, ready, |ready| ready.0, now);
-    groups.sort_by_cached_key(|(gate, ready)| times_refused(gate, ready));
+    groups.sort_by_cached_key(|(gate, _)| times_refused(gate));
     let is_open = |(gate, _): &Group<'a>| gate.is_open();
     let count = if groups.first().is_some_and(is_open) {
         1
@@ -172,15 +144,6 @@ fn next_groups<'a>(
     };
     let later = groups.split_off(count);
     (groups, later)
-}
-
-/// Whether a Subscription is told that its plan could not be made.
-fn tells_of_refusal(observed: &Observed, name: &str) -> bool {
-    let status = observed
-        .subscription(name)
-        .and_then(|found| found.status.as_ref());
-    let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
-    conditions.any(|condition| condition.reason.as_deref() == Some(reasons::ENSURE_INSTALL_PLAN_FAILED))
 }
 
 /// The Subscriptions that these move.
@@ -210,8 +173,7 @@ impl Draft<'_> {
                 .extend(updates.map(|update| update.subscription.clone()));
         }
         let refused = &self.verdict.last.refused;
-        let times_refused =
-            |gate: &Gate, _: &[ReadyComponent<'_>]| refused.get(&gate.key()).copied().unwrap_or(0);
+        let times_refused = |gate: &Gate| refused.get(&gate.key()).copied().unwrap_or(0);
         let (groups, later) = next_groups(self.observed, ready, self.now, times_refused);
         let current = groups.iter().chain(&later);
         self.forget_refusals(&current.map(|(gate, _)| gate.key()).collect());
@@ -343,14 +305,7 @@ impl Draft<'_> {
 
     fn creation(&self, wanted: &WantedPlan, generation: i64) -> Action {
         let namespace = &self.observed.namespace;
-        let mut object = wanted.object(namespace, generation, &self.observed.subscriptions);
-        // A window may have opened or closed since it was made: it is about one plan.
-        let mut previews = self.observed.previews.iter();
-        if let Some(preview) = previews.find(|preview| wanted.manual && preview.csv_names == wanted.csv_names)
-        {
-            let annotations = object.metadata.annotations.get_or_insert_default();
-            annotations.insert(labels::PLAN_PREVIEW.to_owned(), preview.text.clone());
-        }
+        let object = wanted.object(namespace, generation, &self.observed.subscriptions);
         let target = Target::of::<InstallPlan>(namespace, &plan_name(namespace, generation));
         Action::create_or_keep(target, to_value(&object))
     }

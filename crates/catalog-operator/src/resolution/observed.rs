@@ -49,23 +49,12 @@ pub(crate) struct Observed {
     pub choices: Arc<Choices>,
     /// What is in the plans that wait by policy, by name.
     pub contents: BTreeMap<String, Arc<PlanContents>>,
-    /// What the plans that are to be made will change; none for plans that wait for nothing.
-    pub previews: Vec<Preview>,
     /// The Subscriptions with their references as they are now, once somebody asks.
     pub settled: OnceLock<Arc<[SettledSubscription]>>,
 }
 
 /// A Subscription with its references as they are now.
 pub(crate) type SettledSubscription = (Arc<Subscription>, SubscriptionStatus);
-
-/// What a plan will change.
-#[derive(Debug, Clone)]
-pub(crate) struct Preview {
-    /// The ClusterServiceVersions of the plan.
-    pub csv_names: Vec<String>,
-    /// Its annotation.
-    pub text: String,
-}
 
 /// The policy of a Subscription, and what it looks at beside the upgrade.
 #[derive(Debug, Clone)]

@@ -7,11 +7,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use olm_api::v1alpha1::{InstallPlan, Subscription};
+use olm_api::v1alpha1::Subscription;
 use olm_resolver::RuntimeConstraint;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
@@ -27,15 +26,13 @@ use super::cache::ResolutionCache;
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
 use super::memory::Memory;
-use super::observed::{Failure, Observed, Preview, Progress};
+use super::observed::{Failure, Observed, Progress};
 use super::plan_contents::ContentsCache;
 use super::resolved::Resolved;
 use super::{components, plan_object, runtime_constraints, status, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
 use crate::debounce::STATUS_DEBOUNCE;
-use crate::install_plan::cluster_reads::ClusterReads;
-use crate::install_plan::preview;
 use crate::snapshots::Snapshots;
 use crate::stores::Stores;
 use crate::subscription::{NamespaceState, catalog_health};
@@ -54,8 +51,6 @@ pub(crate) struct ResolutionReconciler {
     contents: ContentsCache,
     /// Of resolutions that were not remembered.
     durations: Summary,
-    /// What a plan that waits for approval will find, if anybody asks for previews.
-    reads: Option<ClusterReads>,
 }
 
 impl ResolutionReconciler {
@@ -76,36 +71,7 @@ impl ResolutionReconciler {
             cache: ResolutionCache::default(),
             contents: ContentsCache::default(),
             durations: Summary::default(),
-            reads: None,
         }
-    }
-
-    /// With a way to tell what a plan that waits for approval will change.
-    #[must_use]
-    pub(crate) fn with_previews(self, reads: ClusterReads) -> Self {
-        Self {
-            reads: Some(reads),
-            ..self
-        }
-    }
-
-    async fn previews(&self, observed: &Observed) -> Vec<Preview> {
-        let Some(reads) = &self.reads else {
-            return Vec::new();
-        };
-        let plans = self.stores.plans.list_in(&observed.namespace);
-        let of_plan = async |plan: InstallPlan| {
-            let csv_names = plan.spec.cluster_service_version_names.clone();
-            let csvs = self.stores.csvs.list_in(&observed.namespace);
-            let groups = self.stores.groups.list_in(&observed.namespace);
-            Preview {
-                csv_names,
-                text: preview::preview(reads, plan, csvs, &plans, groups).await,
-            }
-        };
-        // Each has a bounded time, which is that of all.
-        let planned = decide::plans_to_preview(observed, clock::now());
-        join_all(planned.into_iter().map(of_plan)).await
     }
 
     /// With somebody who is told how long resolutions take.
@@ -292,7 +258,6 @@ impl Reconciler for ResolutionReconciler {
         if resolve {
             observed.choices = Arc::clone(&resolved.choices);
             observed.progress = self.progress(namespace, &resolved, &settings, pending).await;
-            observed.previews = self.previews(&observed).await;
         }
         Ok(Some(observed))
     }

@@ -37,6 +37,7 @@ pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, glo
     connect_unpacks(stores, queues, services);
     connect_resolution(stores, queues);
     install_plan::triggers::attach(stores, &queues.plans);
+    install_plan::preview::reconciler::attach(stores, &queues.previews);
 }
 
 /// The same for the report to the ClusterOperator.
@@ -89,7 +90,10 @@ pub(super) fn unpack_wanted(queues: &Queues) -> impl Fn(&NamespacedName) + Send 
 pub(super) fn wake(queues: &Queues, waiter: &Waiter) {
     match waiter {
         Waiter::Namespace(namespace) => queues.namespaces.add(namespace.clone()),
-        Waiter::InstallPlan(key) => queues.plans.add(key.clone()),
+        Waiter::InstallPlan(key) => {
+            queues.plans.add(key.clone());
+            queues.previews.add(key.clone());
+        }
     }
 }
 

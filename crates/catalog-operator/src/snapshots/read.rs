@@ -29,8 +29,6 @@ pub(super) struct Read {
     pub(super) key: NamespacedName,
     pub(super) generation: u64,
     pub(super) may_change: bool,
-    /// Label of the catalog when the read began.
-    pub(super) label: Option<Arc<str>>,
 }
 
 /// A failed read.
@@ -138,14 +136,10 @@ impl Read {
             entry.content = Some(content);
             entry.bytes = bytes;
         }
-        let was_restored = std::mem::take(&mut entry.restored);
-        if entry.label == self.label {
-            self.shared.save(&self.key, entry, !same);
-        }
         let users = entry.users.clone();
         drop(entries);
-        // Unchanged content is no news, unless another state was reported meanwhile.
-        if !same || failed || was_restored {
+        // What is as it was is no news, unless somebody was told otherwise meanwhile.
+        if !same || failed {
             self.shared.tell(&users);
         }
         Ok(())
@@ -218,7 +212,7 @@ impl Shared {
             self.bounds.total >> 20
         );
         tracing::warn!(catalog = %key, error = %text, "content of a catalog dropped");
-        (entry.id, entry.content, entry.bytes, entry.restored) = (None, None, 0, false);
+        (entry.id, entry.content, entry.bytes) = (None, None, 0);
         entry.failure = Some(Failure {
             generation,
             text,
@@ -239,8 +233,8 @@ impl Shared {
     }
 }
 
-/// Checks whether a content of `key` fits beside those of the others.
-pub(super) fn room_for(
+/// Whether there is room for a content of `key` beside those of the others.
+fn room_for(
     key: &NamespacedName,
     bytes: usize,
     entries: &BTreeMap<NamespacedName, Entry>,

@@ -55,21 +55,21 @@ fn entry(number: usize) -> BundleEntry {
     }
 }
 
-pub(super) struct Rig {
-    pub(super) connections: Connections,
-    pub(super) snapshots: Snapshots,
+struct Rig {
+    connections: Connections,
+    snapshots: Snapshots,
     reader: Arc<Fake>,
-    pub(super) woken: Arc<Mutex<Vec<String>>>,
+    woken: Arc<Mutex<Vec<String>>>,
     port: u16,
     _server: Answering,
 }
 
-pub(super) fn key() -> NamespacedName {
+fn key() -> NamespacedName {
     NamespacedName::new("ns", "cat")
 }
 
 impl Rig {
-    pub(super) async fn new(grows: bool, fails: usize) -> Self {
+    async fn new(grows: bool, fails: usize) -> Self {
         let (server, port) = testing::answer_anywhere().await;
         let connections = Connections::new(|_: &NamespacedName| {});
         let reader = Arc::new(Fake {
@@ -94,15 +94,15 @@ impl Rig {
         }
     }
 
-    /// Creates another set of contents with the same connections and reader.
-    pub(super) fn new_snapshots(&self) -> Snapshots {
+    /// The same connections and reader for contents of their own.
+    fn new_snapshots(&self) -> Snapshots {
         let (reading, told) = (Arc::<Fake>::clone(&self.reader), Arc::clone(&self.woken));
         Snapshots::new(self.connections.clone(), reading, move |namespace: &str| {
             told.lock().unwrap().push(namespace.to_owned());
         })
     }
 
-    pub(super) async fn connect(&self, epoch: &str) {
+    async fn connect(&self, epoch: &str) {
         self.connect_to(epoch, false).await;
     }
 

@@ -1,19 +1,21 @@
 //! `kubectl operator approve`: shows what an InstallPlan changes, asks for confirmation, and approves the plan as shown.
 
-mod looks;
 mod shown;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription};
 use olm_api::{approval, labels};
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use self::shown::Served;
 pub(super) use self::shown::Shown;
@@ -28,7 +30,11 @@ use crate::{Verdict, printer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
-/// Maximum number of attempts if the plan changes between read and approval but its steps stay the same.
+/// How long the preview of a plan that was just made is waited for: OLM reads the cluster for at most 5 s.
+const PREVIEW_TIME: Duration = Duration::from_secs(6);
+/// Between two looks at such a plan.
+const PREVIEW_PAUSE: Duration = Duration::from_millis(200);
+/// How often a plan is looked at again that changed between the look and the approval, and was the same all the same.
 const TRIES: usize = 3;
 
 /// Shows the plan and approves it if the user confirms.
@@ -92,12 +98,16 @@ pub(super) async fn approve(
     let look = async |plan: &InstallPlan| {
         let served = served(client, namespace, plan).await?;
         let installed = list_names::<ClusterServiceVersion>(client, namespace).await?;
-        let found = looks::doubts(client, plan).await;
-        let mut shown = Shown::of(plan, &installed, served, found);
+        let mut shown = Shown::of(plan, &installed, served);
         shown.doubts.extend(misfits(client, namespace, plan).await);
         anyhow::Ok(shown)
     };
     let mut plan = read().await?;
+    let begun = Instant::now();
+    while may_get_preview(&plan) && begun.elapsed() < PREVIEW_TIME {
+        sleep(PREVIEW_PAUSE).await;
+        plan = read().await?;
+    }
     let mut shown = look(&plan).await?;
     if let Some(settled) = settled(&plan)? {
         shown.approved = settled;
@@ -135,11 +145,25 @@ pub(super) async fn approve(
         }
     }
     bail!(
-        "InstallPlan {plan_name}, or what its preview is about, changed since it was shown, and is not approved; look at it again"
+        "InstallPlan {plan_name}, or what it is about, changed since it was shown, and is not approved; look at it again"
     );
 }
 
-/// Returns the name of the plan that a Subscription refers to, or that has this name itself.
+/// Whether OLM, which writes the preview right after the plan, is likely to be about to.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: somebody asks once, by their clock"
+)]
+fn may_get_preview(plan: &InstallPlan) -> bool {
+    let waits = plan.phase() == InstallPlanPhase::RequiresApproval && !plan.spec.approved;
+    let is_new = plan.creation_timestamp().is_some_and(|made| {
+        let age = Timestamp::now().duration_since(made.0);
+        age < SignedDuration::from_secs(10)
+    });
+    waits && is_new && !plan.annotations().contains_key(labels::PLAN_PREVIEW)
+}
+
+/// The plan that a Subscription refers to, or that has the name itself.
 async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     if let Some(plan) = name.strip_prefix(PLAN_PREFIX) {

@@ -99,12 +99,7 @@ impl Pool {
             .collect();
         list.sort();
         list.dedup();
-        self.api_list(&list)
-    }
-
-    /// Returns the shared list of APIs that are sorted already.
-    pub(super) fn api_list(&mut self, list: &[Gvk]) -> Arc<[Gvk]> {
-        let (list, is_new) = shared(&mut self.api_lists, list);
+        let (list, is_new) = shared(&mut self.api_lists, list.as_slice());
         if is_new {
             let texts = list.iter().flat_map(|api| [&api.group, &api.version, &api.kind]);
             self.keep_all(list.len(), texts.map(String::len).sum());

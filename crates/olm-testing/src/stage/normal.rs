@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::cluster::{Key, LEASE};
 
 /// Fields with times, versions, counts of writes, keys and certificates.
-const OF_RUNS: [&str; 24] = [
+const OF_RUNS: [&str; 25] = [
     "uid",
     "uuid",
     "resourceVersion",
@@ -29,12 +29,15 @@ const OF_RUNS: [&str; 24] = [
     "certsLastUpdated",
     "certsRotateAt",
     "caBundle",
+    "madeAt",
     "olmcahash",
     "olmCAKey",
     "tls.crt",
     "tls.key",
 ];
-/// Prefix of labels with a uid in their key.
+/// Annotation of InstallPlans with a document that says when it was made.
+const PREVIEW: &str = "operatorframework.io/install-plan-preview";
+/// How labels begin that have a uid in their key.
 const UID_LABEL: &str = "olm.operatorgroup.uid/";
 
 /// Objects by kind, namespace and name, the same for any two runs of a story.
@@ -108,7 +111,11 @@ fn plain(value: &Value, generated: &[(String, String)]) -> Value {
                 .iter()
                 .filter(|(key, _)| !OF_RUNS.contains(&key.as_str()) && !key.starts_with(UID_LABEL));
             let mut kept: Map<String, Value> = kept
-                .map(|(key, value)| (renamed(key, generated), plain(value, generated)))
+                .map(|(key, value)| {
+                    let document = (key == PREVIEW).then(|| json_of(value)).flatten();
+                    let value = plain(document.as_ref().unwrap_or(value), generated);
+                    (renamed(key, generated), value)
+                })
                 .collect();
             let with_uids = fields.keys().filter(|key| key.starts_with(UID_LABEL)).count();
             if with_uids > 0 {
@@ -131,6 +138,10 @@ fn plain(value: &Value, generated: &[(String, String)]) -> Value {
         Value::String(text) => renamed(text, generated).into(),
         other => other.clone(),
     }
+}
+
+fn json_of(text: &Value) -> Option<Value> {
+    serde_json::from_str(text.as_str()?).ok()
 }
 
 fn renamed(text: &str, generated: &[(String, String)]) -> String {

@@ -42,7 +42,7 @@ fn composed_for(rows: Vec<(&str, &str, StepState)>, account: Option<&str>) -> Pl
     let observed = Observed {
         steps: rows.into_iter().map(|(_, _, state)| state).collect(),
         operator_groups: vec![Arc::new(serde_json::from_value(group).unwrap())],
-        ..Observed::ahead(plan, Vec::new())
+        ..Observed::ahead(Arc::new(plan), Vec::new())
     };
     compose(&observed, &[], Vec::new())
 }
@@ -344,12 +344,19 @@ async fn inline_upgrade(is_installed: bool) -> PlanPreview {
     let before = csv("demo.v1", "", &["get", "delete"]);
     let mut installed = vec![Arc::new(serde_json::from_value(before.clone()).unwrap())];
     installed.retain(|_| is_installed);
-    let plan = serde_json::from_value(plan).unwrap();
+    let plan: InstallPlan = serde_json::from_value(plan).unwrap();
     let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "g", "namespace": "ns"},
         "spec": {"targetNamespaces": ["ns"]}});
     let groups = vec![Arc::new(serde_json::from_value(group).unwrap())];
-    let text = preview(&OneCsv(before), plan, installed, &[], groups).await;
-    PlanPreview::from_annotation(&text).unwrap()
+    let objects = NamespaceObjects {
+        csvs: installed,
+        plans: Vec::new(),
+        groups,
+    };
+    let text = preview(&OneCsv(before), Arc::new(plan), objects, Timestamp::UNIX_EPOCH).await;
+    let preview = PlanPreview::from_annotation(&text.unwrap()).unwrap();
+    assert_eq!(preview.made_at, "1970-01-01T00:00:00Z");
+    preview
 }
 
 /// They have no lookup, which says it of others.

@@ -11,7 +11,6 @@ use olm_runtime::plan::{Action, Requeue};
 use super::*;
 use crate::install_plan::observe::{KnownStep, Observed, StepState};
 use crate::install_plan::{decide, status};
-use crate::previewed::Looks;
 use crate::step_kind::StepKind;
 
 const LASTING: Requeue = retry(5);
@@ -41,7 +40,6 @@ fn observed(plan: &Value, steps: Vec<StepState>) -> Observed {
         converted_crds: BTreeSet::new(),
         custom_resources: BTreeMap::new(),
         other_crd_owners: BTreeMap::new(),
-        previewed: Looks::default(),
         retry_timeout: Duration::from_secs(60),
     }
 }
@@ -57,7 +55,7 @@ fn csv(current: Option<Value>) -> StepState {
 
 /// A round of which every write fails so.
 fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> StatusUpdate<decide::Memory> {
-    let (plan, verdict) = decide::decide(observed, None, Timestamp::UNIX_EPOCH);
+    let (plan, verdict) = decide::decide(observed, None);
     let outcome = |action: &Action| match failing {
         Some(class) => Outcome::Failed(Failure {
             class,
@@ -100,25 +98,13 @@ fn a_lasting_error_is_tried_again_after_a_pause_that_ends_with_the_window() {
     assert_eq!(plan["status"]["phase"], "Failed");
 }
 
-/// Watches of others end without a word to who found no room.
 #[test]
-fn who_finds_no_room_for_watches_looks_for_it() {
+fn a_plan_that_waits_for_approval_awaits_a_change() {
     let mut plan = one_step();
     plan["status"]["phase"] = "RequiresApproval".into();
     plan["spec"]["approved"] = false.into();
-    for lacks_room in [false, true] {
-        let mut observed = observed(&plan, Vec::new());
-        observed.previewed.lacks_room = lacks_room;
-        let update = round(&observed, None, 0);
-        let expected = match lacks_room {
-            true => Requeue::After {
-                delay: Duration::from_secs(300),
-                reason: "look for room to watch what a preview is about",
-            },
-            false => Requeue::AwaitChange,
-        };
-        assert_eq!((update.requeue, update.patches.len()), (expected, 0));
-    }
+    let update = round(&observed(&plan, Vec::new()), None, 0);
+    assert_eq!((update.requeue, update.patches.len()), (Requeue::AwaitChange, 0));
 }
 
 #[test]
@@ -174,11 +160,7 @@ fn a_plan_with_nothing_to_do_is_not_looked_at_again() {
     ];
     for (plan, steps) in rows {
         let observed = observed(&plan, steps);
-        assert!(
-            decide::decide(&observed, None, Timestamp::UNIX_EPOCH)
-                .0
-                .is_empty()
-        );
+        assert!(decide::decide(&observed, None).0.is_empty());
         let update = round(&observed, None, 0);
         assert_eq!(update.requeue, Requeue::AwaitChange);
         assert!(update.patches.is_empty(), "{:?}", update.patches);

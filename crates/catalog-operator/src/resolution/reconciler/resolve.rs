@@ -19,7 +19,6 @@ use super::super::input::{
 use super::super::plan_object::waits_by_policy;
 use super::super::resolved::{self, Resolved};
 use super::ResolutionReconciler;
-use crate::catalog_source::address;
 use crate::debounce::debounce_left;
 use crate::metrics;
 use crate::snapshots::{Content, ContentId, ContentState};
@@ -62,17 +61,15 @@ impl ResolutionReconciler {
                 continue;
             }
             used.insert(key.clone());
-            let label = address::content_label(&source);
-            let state = self.snapshots.get_labelled(&key, &label, namespace);
+            let state = self.snapshots.get(&key, namespace);
             // The object is new: what is known under its name is of an earlier one.
             let is_new = source
                 .status
                 .as_ref()
                 .is_none_or(|status| status.registry_service.is_none());
             let last = match state {
-                _ if is_new => None,
-                ContentState::Known(id) => Some(id),
-                _ => self.snapshots.restored(&key),
+                ContentState::Known(id) if !is_new => Some(id),
+                _ => None,
             };
             let content = match state {
                 _ if is_new => {

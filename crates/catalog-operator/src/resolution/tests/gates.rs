@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::super::decide::decide;
 use super::super::gate;
-use super::super::observed::{Observed, PolicyFacts, Preview, Progress, Served};
+use super::super::observed::{Observed, PolicyFacts, Progress, Served};
 use super::decisions::{observed, ready, subscription};
 use crate::upgrade_policy::{InstalledVersion, UpgradePolicy};
 
@@ -198,25 +198,5 @@ fn what_a_subscription_asks_for_itself_is_told_first() {
             "{told}"
         );
         assert!(told.len() <= EVENT_LIMIT, "{}", told.len());
-    }
-}
-
-/// A window may open between the look at what a plan will change and the plan.
-#[test]
-fn a_preview_stands_on_the_plan_that_it_is_about() {
-    // The last one waits for nothing.
-    for (policy, names, expected) in [
-        (4, ["s0.v2"], json!("{}")),
-        (4, ["another.v2"], Value::Null),
-        (0, ["s0.v2"], Value::Null),
-    ] {
-        let mut observed = namespace(&[(policy, false)], false);
-        observed.previews = vec![Preview {
-            csv_names: names.map(str::to_owned).to_vec(),
-            text: "{}".to_owned(),
-        }];
-        let annotations = &created(&observed)[0]["metadata"]["annotations"];
-        assert_eq!(annotations[labels::PLAN_PREVIEW], expected);
-        assert_eq!(annotations[labels::UPGRADE_WAITS].is_string(), policy != 0);
     }
 }

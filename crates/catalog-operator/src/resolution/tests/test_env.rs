@@ -402,7 +402,7 @@ impl Faults {
     }
 }
 
-/// The operator without the controllers of CatalogSources and InstallPlans, until it is dropped.
+/// The operator without the controllers of CatalogSources and of what carries InstallPlans out, until it is dropped.
 async fn operate(
     client: Client,
     global: &str,
@@ -431,6 +431,7 @@ async fn operate(
     let start = |runner: &olm_runtime::driver::Runner| {
         let mut workers = JoinSet::new();
         parts.start_resolution(runner, &mut workers);
+        parts.start_previews(runner, &mut workers);
         workers
     };
     let ended = process::controllers(client, watches, readiness, None, start, std::future::pending()).await;

@@ -9,7 +9,6 @@ use olm_api::v1alpha1::InstallPlan;
 use olm_api::{approval, labels};
 use serde::Serialize;
 
-use super::looks::Doubts;
 use crate::preview::{definition_text, kind_and_name, name, names, object_text, rule_texts};
 use crate::terminal::line as one_line;
 
@@ -28,16 +27,14 @@ pub(in crate::commands) struct Shown {
     pub subscriptions: Vec<String>,
     /// ClusterServiceVersions that it installs.
     pub operators: Vec<String>,
-    /// Time at which the plan and its preview were created.
+    /// When its preview was made; when the plan was where there is none, or one that does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made: Option<String>,
     /// Preview of its changes; `None` if the plan has none.
     pub preview: Option<PlanPreview>,
     /// Reasons why the preview is incomplete or outdated.
     pub doubts: Vec<String>,
-    /// Objects that could not be checked. They may differ each time and are no part of the approval.
-    pub unseen: Vec<String>,
-    /// Objects of its steps, if there is no preview.
+    /// What its steps are about, where there is no preview.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     /// Hash of the steps that are approved.
@@ -75,11 +72,12 @@ impl Served {
 }
 
 impl Shown {
-    /// Builds the summary from a plan, its Subscriptions, and the ClusterServiceVersions in its namespace. `found` are the
-    /// differences between its preview and the cluster.
-    pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served, found: Doubts) -> Self {
+    /// What is known of a plan for these Subscriptions in a namespace with these ClusterServiceVersions.
+    pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
+        let told = preview.as_ref().map(|preview| preview.made_at.clone());
+        let made = told.filter(|made| !made.is_empty());
         let operators = plan.spec.cluster_service_version_names.clone();
         let steps = plan.status.iter().flat_map(|status| status.plan.iter());
         let steps: Vec<String> = steps
@@ -99,10 +97,9 @@ impl Shown {
         Self {
             plan: plan.name_any(),
             namespace: plan.namespace().unwrap_or_default(),
-            doubts: served.doubts().chain(found.outdated).chain(of_preview).collect(),
-            unseen: found.unseen,
+            doubts: served.doubts().chain(of_preview).collect(),
             subscriptions: served.names,
-            made: plan.creation_timestamp().map(|time| time.0.to_string()),
+            made: made.or_else(|| plan.creation_timestamp().map(|time| time.0.to_string())),
             steps: if preview.is_some() { Vec::new() } else { steps },
             operators,
             preview,
@@ -112,10 +109,9 @@ impl Shown {
         }
     }
 
-    /// Returns the part that the user approves. Failed requests do not affect it.
+    /// What is approved: the same as long as nothing changes.
     pub(in crate::commands) fn seen(&self) -> Self {
         Self {
-            unseen: Vec::new(),
             approved: false,
             is_new: false,
             ..self.clone()
@@ -174,7 +170,7 @@ impl fmt::Display for Shown {
         let (plan, namespace) = (name(&self.plan), name(&self.namespace));
         let mut text = format!("InstallPlan {plan} in namespace {namespace}");
         if let Some(made) = &self.made {
-            write!(text, ", as of {made}")?;
+            write!(text, ", as of {}", name(made))?;
         }
         line(f, &text)?;
         if !self.subscriptions.is_empty() {
@@ -197,7 +193,7 @@ impl fmt::Display for Shown {
                 self.steps.iter().map(|step| kind_and_name(step)),
             )?,
         }
-        for doubt in self.doubts.iter().chain(&self.unseen) {
+        for doubt in &self.doubts {
             line(f, &format!("note: {doubt}"))?;
         }
         Ok(())

@@ -1,7 +1,4 @@
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-
-use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+use olm_testing::cluster::FakeCluster;
 use serde_json::Value;
 
 use super::*;
@@ -47,23 +44,10 @@ fn cluster(plan: Value) -> FakeCluster {
         &json!({"spec": spec, "status": status}),
     ));
     cluster.put(object("ClusterServiceVersion", "etcd.v1", &json!({"spec": {}})));
-    // The objects that the preview expects to exist.
-    cluster.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "settings"}}));
-    cluster.put(definition());
     cluster
 }
 
-fn definition() -> Value {
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "etcds.example.com"},
-        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Etcd", "plural": "etcds"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}})
-}
-
-fn account() -> Value {
-    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "shop", "name": "etcd"}})
-}
-
-/// Returns the plan afterwards, the text that was shown, and the result.
+/// The plan as it is then, what was shown, and what came of it.
 async fn approved(
     cluster: &FakeCluster,
     name: &str,
@@ -149,157 +133,7 @@ async fn a_plan_that_changes_meanwhile_is_not_approved() {
     assert_eq!(plan_after["spec"]["approved"], true);
 }
 
-/// Covers plans of an OLM that marks no previews as outdated.
-#[tokio::test]
-async fn what_a_preview_says_and_is_not_so_is_told() {
-    let notes = |text: &str| -> Vec<String> {
-        let outdated = text
-            .lines()
-            .filter(|line| line.contains("outdated") || line.contains("not looked at"));
-        outdated.map(str::to_owned).collect()
-    };
-    let cluster = cluster(plan());
-    let (_, text, _) = approved(&cluster, "db", || false).await;
-    assert_eq!(notes(&text), Vec::<String>::new());
-    cluster.put(account());
-    cluster.delete("ConfigMap", "shop", "settings");
-    let (_, text, _) = approved(&cluster, "db", || false).await;
-    assert_eq!(
-        notes(&text),
-        [
-            "note: its preview is outdated: ServiceAccount shop/etcd, which it creates, is there by now",
-            "note: its preview is outdated: ConfigMap shop/settings, which it changes, is gone",
-        ]
-    );
-    let outdated = json!({"version": 1, "since": "2026-01-01T00:00:00Z", "omitted": 2, "objects": [
-        {"change": "came", "kind": "ServiceAccount", "name": "etcd", "namespace": "shop"},
-        {"change": "changed", "kind": "ConfigMap", "name": "a, b", "namespace": "shop", "fields": ["data.a"]}]});
-    let mark = json!({"metadata": {"annotations": {labels::PLAN_PREVIEW_OUTDATED: outdated.to_string()}}});
-    assert!(cluster.edit("InstallPlan", "shop", "install-1", &mark));
-    let (_, text, _) = approved(&cluster, "db", || false).await;
-    let since = "note: its preview is outdated since 2026-01-01T00:00:00Z:";
-    assert_eq!(
-        notes(&text),
-        [
-            format!("{since} ServiceAccount shop/etcd, which it creates, is there by now"),
-            format!("{since} ConfigMap shop/\"a, b\", which it changes, is another by now (data.a)"),
-            format!("{since} 2 more objects"),
-            "note: that its preview is outdated was noted at 2026-01-01T00:00:00Z: changes after that are not noted".to_owned(),
-            "note: its preview is outdated: ConfigMap shop/settings, which it changes, is gone".to_owned(),
-        ],
-        "what is marked is told once"
-    );
-    // A difference that no longer exists is reported as past.
-    cluster.delete("ServiceAccount", "shop", "etcd");
-    let (_, text, _) = approved(&cluster, "db", || false).await;
-    assert_eq!(
-        notes(&text)[0],
-        "note: its preview was outdated at 2026-01-01T00:00:00Z: ServiceAccount shop/etcd, which it creates, was there; now it is as the preview says"
-    );
-    let unreadable = json!({"metadata": {"annotations": {labels::PLAN_PREVIEW_OUTDATED: "x"}}});
-    assert!(cluster.edit("InstallPlan", "shop", "install-1", &unreadable));
-    let (_, text, _) = approved(&cluster, "db", || false).await;
-    assert_eq!(notes(&text)[0], "note: its preview is outdated: how is not known");
-    // No confirmation is asked, and objects may exist due to the plan.
-    assert!(cluster.edit(
-        "InstallPlan",
-        "shop",
-        "install-1",
-        &json!({"spec": {"approved": true}})
-    ));
-    let shown = approved(&cluster, "db", || panic!("nothing is asked"))
-        .await
-        .2
-        .unwrap();
-    assert_eq!(shown.doubts, ["left out of its preview: 2 fields"]);
-}
-
-/// Users may approve without permission to read every object of the plan.
-#[tokio::test]
-async fn what_cannot_be_looked_at_is_counted_and_few_looks_are_made() {
-    let mut many = preview();
-    let object = |number: usize| json!({"verb": "create", "kind": "Role", "name": format!("role-{number}"), "namespace": "shop"});
-    let secret = |number: usize| json!({"verb": "create", "kind": "Secret", "name": format!("key-{number}"), "namespace": "shop"});
-    // Kinds that cannot be checked do not count towards the limit.
-    many["objects"] = (0..30).map(secret).chain((0..70).map(object)).collect();
-    let mut plan = plan();
-    plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(many.to_string());
-    let cluster = cluster(plan);
-    let looks = Arc::new(Mutex::new(0));
-    let counted = Arc::clone(&looks);
-    cluster.on_request(move |request| {
-        let is_look = request.subject().starts_with("Role ");
-        *counted.lock().unwrap() += usize::from(is_look);
-        is_look.then(|| Fault::Refuse(Refusal::forbidden("no")))
-    });
-    let (_, text, result) = approved(&cluster, "db", || false).await;
-    assert!(result.is_ok());
-    assert!(
-        text.contains("note: not looked at, whether 100 of the objects"),
-        "{text}"
-    );
-    assert_eq!(*looks.lock().unwrap(), 19, "the definition is the first of 20");
-    let mut odd = preview();
-    odd["objects"] = json!([{"verb": "create", "kind": "Secret", "name": "key", "namespace": "shop"},
-        {"verb": "create", "kind": "Role", "name": "../../secrets", "namespace": "shop"},
-        {"verb": "create", "kind": "Role", "name": "a", "namespace": "../x"}]);
-    let mut plan = super::tests::plan();
-    plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(odd.to_string());
-    cluster.put(plan);
-    let (_, text, _) = approved(&cluster, "db", || false).await;
-    assert!(
-        text.contains("note: not looked at, whether 3 of the objects"),
-        "{text}"
-    );
-}
-
-/// A request that fails, and one that succeeds again, count as no change.
-#[tokio::test]
-async fn what_cannot_be_looked_at_meanwhile_stops_no_approval() {
-    for fails_at_first in [false, true] {
-        let cluster = cluster(plan());
-        let fails = Arc::new(AtomicBool::new(fails_at_first));
-        let failing = Arc::clone(&fails);
-        cluster.on_request(move |request| {
-            let is_look = request.subject().starts_with("ServiceAccount ");
-            (is_look && failing.load(Ordering::Relaxed)).then(|| Fault::Refuse(Refusal::forbidden("no")))
-        });
-        let think = move || {
-            fails.store(!fails_at_first, Ordering::Relaxed);
-            true
-        };
-        let (_, text, result) = approved(&cluster, "db", think).await;
-        let note = "note: not looked at, whether 1 of the objects";
-        assert_eq!(text.contains(note), fails_at_first, "{text}");
-        let shown = result.unwrap();
-        assert!(shown.approved && shown.is_new);
-        let document = serde_json::to_value(&shown).unwrap();
-        assert_eq!(
-            document["unseen"].as_array().unwrap().len(),
-            usize::from(fails_at_first)
-        );
-    }
-}
-
-/// One request without a response does not hide the results of the others.
-#[tokio::test(start_paused = true)]
-async fn what_was_found_is_told_though_not_all_answers_come() {
-    let cluster = cluster(plan());
-    cluster.on_request(|request| {
-        let is_look = request.subject().starts_with("CustomResourceDefinition ");
-        is_look.then_some(Fault::Hang)
-    });
-    cluster.delete("ConfigMap", "shop", "settings");
-    let (_, text, _) = approved(&cluster, "db", || false).await;
-    for note in [
-        "note: its preview is outdated: ConfigMap shop/settings, which it changes, is gone\n",
-        "note: not known, whether 1 of the objects in its preview are as it says: the cluster did not answer within 10 s\n",
-    ] {
-        assert!(text.contains(note), "{text}");
-    }
-}
-
-/// The second user to approve the same steps is informed that the plan is approved.
+/// Who is second with the same is told so, and not that nothing is approved.
 #[tokio::test]
 async fn what_somebody_else_approves_meanwhile_is_approved() {
     let approval = json!({"spec": {"approved": true}});
@@ -337,29 +171,29 @@ async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
         let cluster = cluster(plan());
         let other = cluster.clone();
         let mut asked = 0;
-        let come = || {
+        let go = || {
             asked += 1;
             if asked == 1 {
-                other.put(account());
+                other.delete("ClusterServiceVersion", "shop", "etcd.v1");
                 return true;
             }
             second
         };
-        let (plan, text, result) = approved(&cluster, "db", come).await;
+        let (plan, text, result) = approved(&cluster, "db", go).await;
         assert_eq!(asked, 2);
-        assert!(text.contains("is there by now"), "{text}");
+        assert!(text.contains("is not installed any more"), "{text}");
         assert_eq!(result.unwrap().approved, second);
         assert_eq!(plan["spec"]["approved"], second);
     }
     // A plan whose objects change at each attempt is not approved.
     let cluster = cluster(plan());
-    let (other, mut is_there) = (cluster.clone(), false);
+    let (other, mut is_there) = (cluster.clone(), true);
     let come_and_go = move || {
         is_there = !is_there;
         if is_there {
-            other.put(account());
+            other.put(object("ClusterServiceVersion", "etcd.v1", &json!({"spec": {}})));
         } else {
-            other.delete("ServiceAccount", "shop", "etcd");
+            other.delete("ClusterServiceVersion", "shop", "etcd.v1");
         }
         true
     };
@@ -369,7 +203,35 @@ async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
     assert_eq!(plan["spec"]["approved"], false);
 }
 
-#[tokio::test]
+/// OLM writes it right after the plan; who looks in between is not to approve without it.
+#[tokio::test(start_paused = true)]
+async fn the_preview_of_a_plan_that_was_just_made_is_waited_for() {
+    let without = |made: &str| {
+        let mut plan = plan();
+        plan["metadata"]["creationTimestamp"] = json!(made);
+        plan["metadata"]["annotations"] = json!({});
+        cluster(plan)
+    };
+    let (new, old) = ("2999-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
+    let of_olm = without(new);
+    let preview = json!({"metadata": {"annotations": plan()["metadata"]["annotations"]}});
+    let late = of_olm.clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(2)).await;
+        assert!(late.edit("InstallPlan", "shop", "install-1", &preview));
+    });
+    let (_, text, _) = approved(&of_olm, "db", || false).await;
+    assert!(text.contains("creates    ServiceAccount shop/etcd"), "{text}");
+    // Of upstream's OLM there is none, and old ones get none any more.
+    for (made, waits) in [(new, true), (old, false)] {
+        let begun = Instant::now();
+        let (_, text, _) = approved(&without(made), "db", || false).await;
+        assert!(text.contains("note: it has no preview"), "{text}");
+        assert_eq!(begun.elapsed() >= PREVIEW_TIME, waits, "{made}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_preview_that_does_not_say_what_happens_is_told() {
     let told = |change: fn(&mut Value)| async move {
         let mut changed = plan();
@@ -537,7 +399,7 @@ async fn a_plan_is_for_those_who_refer_to_it() {
 #[test]
 fn what_is_asked_about_has_been_shown() {
     let found: InstallPlan = serde_json::from_value(plan()).unwrap();
-    let shown = Shown::of(&found, &[], Served::default(), looks::Doubts::default());
+    let shown = Shown::of(&found, &[], Served::default());
     let asked = "Approve InstallPlan install-1?";
     for output in [Output::Json, Output::Yaml] {
         assert_eq!(question(output, &shown), format!("{shown}{asked}"));
@@ -564,14 +426,7 @@ async fn no_name_says_more_than_a_name() {
     );
 }
 
-#[test]
-fn every_kind_that_is_followed_can_be_looked_at() {
-    for kind in olm_api::plan_preview::FOLLOWED_KINDS {
-        assert_eq!(looks::api(kind).unwrap().kind, kind);
-    }
-}
-
-/// Otherwise the first report of it is that the ClusterServiceVersion is Failed.
+/// Else nobody hears of it before the ClusterServiceVersion is Failed.
 #[tokio::test(start_paused = true)]
 async fn an_operator_that_cannot_work_with_the_group_is_told_before_it_is_approved() {
     let cluster = crate::packages::tests::served();

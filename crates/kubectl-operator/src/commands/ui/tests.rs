@@ -2,7 +2,6 @@
 
 mod catalogs;
 mod ending;
-mod outdated;
 
 use std::rc::Rc;
 use std::sync::Arc;

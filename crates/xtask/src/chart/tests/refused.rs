@@ -336,10 +336,6 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "\"--unpack-spool=/r\": probes",
     ),
     (
-        "catalog: {commandArgs: --content-cache=/r}",
-        "\"--content-cache=/r\": probes",
-    ),
-    (
         "package: {commandArgs: --secure-port=1}",
         "say package.service.internalPort, which",
     ),

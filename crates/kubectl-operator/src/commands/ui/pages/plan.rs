@@ -20,11 +20,11 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
         } @else {
             p { "This plan waits for approval. What is below was noted when it was made." }
         }
-        // An approved plan needs no warnings.
-        @if !shown.approved && (!shown.doubts.is_empty() || !shown.unseen.is_empty()) {
+        // What is done is past doubting.
+        @if !shown.approved && !shown.doubts.is_empty() {
             section.doubts aria-labelledby="doubts" {
                 h2 #doubts { "Beware" }
-                ul { @for doubt in shown.doubts.iter().chain(&shown.unseen) { li { (escape(doubt)) } } }
+                ul { @for doubt in &shown.doubts { li { (escape(doubt)) } } }
             }
         }
         dl {

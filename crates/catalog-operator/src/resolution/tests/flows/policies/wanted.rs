@@ -146,8 +146,8 @@ fn many_that_wait_have_their_plans_at_once() {
         rows.collect::<Vec<_>>()
     };
     assert_open_plans(&env, &rows(false));
-    // For each the plan, its status and that of its Subscription.
-    assert_eq!(env.writes.len() - before, 3 * names.len(), "{:#?}", env.writes);
+    // For each the plan, its status, its preview, and the status of its Subscription.
+    assert_eq!(env.writes.len() - before, 4 * names.len(), "{:#?}", env.writes);
     env.advance(HOUR * 51);
     assert_open_plans(&env, &rows(true));
 }
