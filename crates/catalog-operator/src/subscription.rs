@@ -24,8 +24,8 @@ use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
 use olm_api::v1alpha1::{
-    ClusterServiceVersionPhase, InstallPlan, InstallPlanPhase, Subscription, SubscriptionState,
-    SubscriptionStatus,
+    ClusterServiceVersion, ClusterServiceVersionPhase, InstallPlan, InstallPlanPhase, Subscription,
+    SubscriptionState, SubscriptionStatus,
 };
 use olm_runtime::condition::stored_time;
 
@@ -46,6 +46,8 @@ pub struct NamespaceState {
     pub plans: Plans,
     /// Its ClusterServiceVersions, copies left out.
     pub csvs: Phases,
+    /// Reasons and messages of those that have failed, by name.
+    pub failures: BTreeMap<String, String>,
     /// Its OperatorGroup allows to upgrade out of failure.
     pub fail_forward: bool,
 }
@@ -134,7 +136,7 @@ pub fn compose(
     catalog_health::put(&mut status, &subscription.spec, facts.catalogs, now);
     put_outcome(&mut status, facts.outcome, now);
     let plan = plan_of(&status, namespace_state);
-    install_plan::put_conditions(&mut status, plan, facts.waits, &namespace_state.csvs, now);
+    install_plan::put_conditions(&mut status, plan, facts.waits, namespace_state, now);
     if let Some(fact) = facts.deprecation {
         let installed = status.installed_csv.clone().unwrap_or_default();
         let names = [
@@ -179,6 +181,21 @@ pub(crate) fn plan_of<'a>(
     let uid = status.install_plan_ref.as_ref()?.uid.as_ref();
     // A namesake that was made later is another plan.
     (uid.is_none() || uid == plan.metadata.uid.as_ref()).then_some(plan.as_ref())
+}
+
+/// Returns why a ClusterServiceVersion has failed: its reason and message.
+pub(crate) fn csv_failure(csv: &ClusterServiceVersion) -> Option<String> {
+    let status = csv.status.as_ref()?;
+    if status.phase != ClusterServiceVersionPhase::Failed {
+        return None;
+    }
+    let parts = [status.reason.as_deref(), status.message.as_deref()];
+    let parts: Vec<&str> = parts
+        .into_iter()
+        .flatten()
+        .filter(|text| !text.is_empty())
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(": "))
 }
 
 /// A Subscription that a plan brought along is served by that plan. A plan that no longer exists is no plan, and one made

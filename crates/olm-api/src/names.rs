@@ -1,4 +1,12 @@
-//! Names that Kubernetes takes.
+//! Names that Kubernetes takes, and those that are derived from others.
+
+/// Longest name of a Service.
+pub const MAX_SERVICE_NAME: usize = 63;
+
+/// Returns the name of the Service in front of a Deployment that serves webhooks or APIs. A Service's name has no dots.
+pub fn service_name(deployment: &str) -> String {
+    format!("{}-service", deployment.replace('.', "-"))
+}
 
 /// Whether most objects may have this name: a DNS subdomain, as RFC 1123 has it and Kubernetes checks it. Names in statuses, labels and
 /// descriptions are anybody's words; such a one can be a part of a path.

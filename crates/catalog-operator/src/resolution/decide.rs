@@ -267,7 +267,7 @@ impl Draft<'_> {
                 return None;
             }
             if let Some(first) = moved.first() {
-                self.warn(obstacle_events(first, ready));
+                self.warn(obstacle_events(first, &wanted.obstacles));
             }
             *generation = self.next_generation(*generation);
             let moving = Move {
@@ -480,6 +480,7 @@ fn wanted_plan(
         waits_by_policy: gate.mark(),
         steps: Vec::new(),
         lookups: Vec::new(),
+        obstacles: Vec::new(),
     };
     let mut subscriptions = Vec::new();
     let (mut inline, mut unpacked) = (Vec::new(), Vec::new());
@@ -487,6 +488,7 @@ fn wanted_plan(
         wanted.csv_names.extend(bundles.csv_names.iter().cloned());
         subscriptions.extend(bundles.subscription_steps.iter().cloned());
         wanted.lookups.extend(bundles.lookups.iter().cloned());
+        wanted.obstacles.extend(bundles.obstacles.iter().cloned());
         for step in &bundles.steps {
             let of_image = |lookup: &BundleLookup| lookup.identifier == step.resolving;
             let of_image = bundles.lookups.iter().any(of_image);
@@ -538,9 +540,9 @@ fn drawn_along(observed: &Observed, component: &ComponentProgress) -> Vec<Subscr
 }
 
 /// What the cluster will not take of the bundles, told with the creation of their plan.
-fn obstacle_events(subscription: &Subscription, components: &[ReadyComponent<'_>]) -> Vec<EventDraft> {
-    let obstacles = components.iter().flat_map(|(_, bundles)| &bundles.obstacles);
+fn obstacle_events(subscription: &Subscription, obstacles: &[String]) -> Vec<EventDraft> {
     obstacles
+        .iter()
         .map(|text| subscription_warning(subscription, reasons::CLUSTER_UNSUITABLE, text))
         .collect()
 }

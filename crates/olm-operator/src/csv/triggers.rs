@@ -15,6 +15,7 @@ use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use olm_api::{
     api_key::{ApiSet, provided_apis},
     labels,
+    names::service_name,
     v1::OperatorGroup,
     v1alpha1::{ClusterServiceVersion, Subscription},
     v2::OperatorCondition,
@@ -24,11 +25,7 @@ use olm_runtime::{
     store::{Change, NewsItem},
 };
 
-use crate::{
-    csv::{requirements::api_service_name, serving::endpoint},
-    operator_group, owner,
-    stores::CustomResourceDefinition,
-};
+use crate::{csv::requirements::api_service_name, operator_group, owner, stores::CustomResourceDefinition};
 
 /// A set of keys.
 pub(crate) type Keys = BTreeSet<NamespacedName>;
@@ -86,7 +83,7 @@ fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
 
 /// Names of the Services its Deployments would have; those of two Deployments can be one.
 fn services(csv: &ClusterServiceVersion) -> impl Iterator<Item = String> {
-    deployments(csv).map(endpoint::service_name)
+    deployments(csv).map(service_name)
 }
 
 /// An object made for ClusterServiceVersions: those named by owner references and owner labels, before or now. Where these name a

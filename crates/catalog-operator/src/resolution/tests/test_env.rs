@@ -241,6 +241,11 @@ impl TestEnv {
         );
     }
 
+    /// What the spec of the ClusterServiceVersion of every image has beside its install strategy.
+    pub fn set_csv_spec(&self, spec: &Value) {
+        *self.images.spec.lock().unwrap() = spec.as_object().unwrap().clone();
+    }
+
     pub fn slow_images(&self, slow: Duration) {
         *self.images.slow.lock().unwrap() = Some(slow);
     }

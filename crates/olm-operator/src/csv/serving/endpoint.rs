@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use olm_api::names::{MAX_SERVICE_NAME, service_name};
 use olm_api::v1alpha1::ClusterServiceVersion;
 
 use crate::csv::strategy::{Strategy, StrategyDeployment};
@@ -11,8 +12,6 @@ use crate::csv::strategy::{Strategy, StrategyDeployment};
 const DEFAULT_PORT: i32 = 443;
 /// Account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
-/// Longest name of a Service.
-const MAX_SERVICE_NAME: usize = 63;
 
 /// A Deployment that serves, and its Service.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,11 +52,6 @@ impl Endpoint {
 /// The port that a description names; 0 names none, as Go's zero value.
 pub(crate) fn port_of(described: Option<i32>) -> i32 {
     described.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT)
-}
-
-/// Name of the Service in front of a Deployment. A Service's name has no dots.
-pub(crate) fn service_name(deployment: &str) -> String {
-    format!("{}-service", deployment.replace('.', "-"))
 }
 
 /// Name of the Secret with the certificate of a Deployment.
