@@ -38,7 +38,7 @@ mod tests {
             let bundle = UnpackedBundle {
                 image: String::new(),
                 csv: json!({"spec": {"minKubeVersion": least}}),
-                objects: Vec::new(),
+                ..UnpackedBundle::default()
             };
             let cluster = Cluster {
                 kubernetes: Some(here.to_owned()),

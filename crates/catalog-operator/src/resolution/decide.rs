@@ -267,7 +267,9 @@ impl Draft<'_> {
                 return None;
             }
             if let Some(first) = moved.first() {
-                self.warn(obstacle_events(first, &wanted.obstacles));
+                let left_out = ready.iter().flat_map(|(_, bundles)| &bundles.left_out);
+                self.warn(warnings(first, reasons::BUNDLE_FILES_SKIPPED, left_out));
+                self.warn(warnings(first, reasons::CLUSTER_UNSUITABLE, &wanted.obstacles));
             }
             *generation = self.next_generation(*generation);
             let moving = Move {
@@ -539,10 +541,14 @@ fn drawn_along(observed: &Observed, component: &ComponentProgress) -> Vec<Subscr
     updates.collect()
 }
 
-/// What the cluster will not take of the bundles, told with the creation of their plan.
-fn obstacle_events(subscription: &Subscription, obstacles: &[String]) -> Vec<EventDraft> {
-    obstacles
-        .iter()
-        .map(|text| subscription_warning(subscription, reasons::CLUSTER_UNSUITABLE, text))
+/// Warnings about bundles, told with the creation of their plan.
+fn warnings<'a>(
+    subscription: &Subscription,
+    reason: &str,
+    texts: impl IntoIterator<Item = &'a String>,
+) -> Vec<EventDraft> {
+    let texts = texts.into_iter();
+    texts
+        .map(|text| subscription_warning(subscription, reason, text))
         .collect()
 }

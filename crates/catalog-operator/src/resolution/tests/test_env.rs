@@ -246,6 +246,12 @@ impl TestEnv {
         *self.images.spec.lock().unwrap() = spec.as_object().unwrap().clone();
     }
 
+    /// What is left out of the bundle of every image.
+    pub fn set_left_out(&self, texts: &[&str]) {
+        let texts = texts.iter().map(|text| (*text).to_owned());
+        *self.images.left_out.lock().unwrap() = texts.collect();
+    }
+
     pub fn slow_images(&self, slow: Duration) {
         *self.images.slow.lock().unwrap() = Some(slow);
     }

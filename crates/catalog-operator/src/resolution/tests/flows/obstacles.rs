@@ -147,6 +147,37 @@ fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
     }
 }
 
+/// As upstream, the rest of the bundle is installed; but the user learns of it.
+#[test]
+fn what_is_left_out_of_a_bundle_is_told_once() {
+    let mut env = TestEnv::with_catalog([bundle("demo.v1"), bundle("other.v1")]);
+    env.set_left_out(&[
+        "file `a.yaml`: only its first document is used",
+        "file `b` is skipped: no",
+    ]);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    let told: Vec<(&str, &str)> = env
+        .events
+        .iter()
+        .map(|event| (event["reason"].as_str().unwrap(), event["note"].as_str().unwrap()))
+        .collect();
+    let text = "bundle demo.v1: file `a.yaml`: only its first document is used; file `b` is skipped: no";
+    assert_eq!(told, [("BundleFilesSkipped", text)]);
+    assert_eq!(env.events[0]["regarding"]["kind"], "Subscription");
+    assert!(
+        env.describe().contains("state=AtLatestKnown"),
+        "{}",
+        env.describe()
+    );
+    env.set_left_out(&[]);
+    env.subscribe("other", &json!({}));
+    env.settle();
+    assert_eq!(env.events.len(), 1, "{:#?}", env.events);
+}
+
 /// A plan that waits by policy says both.
 #[test]
 fn an_obstacle_and_a_policy_are_both_named() {

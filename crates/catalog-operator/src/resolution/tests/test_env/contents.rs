@@ -13,6 +13,8 @@ use crate::bundle_unpack::unpacker::BundleSource;
 pub(super) struct Images {
     pub(super) broken: Mutex<BTreeMap<String, UnpackError>>,
     pub(super) slow: Mutex<Option<Duration>>,
+    /// What was left out of every bundle.
+    pub(super) left_out: Mutex<Vec<String>>,
     /// Added to the spec of every ClusterServiceVersion.
     pub(super) spec: Mutex<serde_json::Map<String, Value>>,
 }
@@ -38,7 +40,8 @@ impl BundleSource for Images {
                 "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
                 "spec": spec,
             }),
-            objects: Vec::new(),
+            left_out: self.left_out.lock().unwrap().clone(),
+            ..UnpackedBundle::default()
         })
     }
 }
