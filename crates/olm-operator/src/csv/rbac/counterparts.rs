@@ -2,8 +2,8 @@
 //! binding of one, has a counterpart. In a group for all namespaces that is a ClusterRole, with the right to see namespaces besides;
 //! else a Role in every target namespace (`docs/reference/lifecycle.md`).
 //!
-//! A counterpart has the name of what it is made of, as upstream's, unless another operator's has it. It is created, and never applied
-//! over an object that is there: a tenant may have made, and bound, a Role of that name. What bears the owner labels is put right. It
+//! A counterpart has the name of what it is made of, as upstream's, unless another operator's has it, or something that came with this one. It is
+//! created, and never applied over an object that is there: a tenant may have made, and bound, a Role of that name. What bears the owner labels is put right. It
 //! goes with the ClusterServiceVersion, when its namespace is no longer a target, and when what it is made of is gone.
 
 use std::{collections::BTreeSet, sync::Arc};
