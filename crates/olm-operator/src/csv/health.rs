@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use olm_api::{condition::TRUE, labels};
 use serde_json::Value;
 
-use crate::{owner, stores, stores::deployment::ForeignChange};
+use crate::{owner, stores};
 
 /// What is wrong with the first Deployment that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(crate) fn check(
 }
 
 /// What distinguishes the Deployment from the wanted one; the live spec is not compared, only what it was made from, and whether
-/// others changed it since.
+/// others changed what we set since.
 pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<String> {
     let name = &wanted.name;
     let found = live
@@ -113,9 +113,6 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
         return Some(format!(
             "deployment {name} is not owned by this ClusterServiceVersion"
         ));
-    }
-    if let Some(ForeignChange { time, manager }) = stores::deployment::foreign_change(live) {
-        return Some(format!("deployment {name} was changed by {manager} at {time}"));
     }
     if let Some(field) = stores::deployment::lost_field(live, &wanted.spec) {
         return Some(format!("deployment {name} was changed at {field}"));
