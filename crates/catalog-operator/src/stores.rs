@@ -12,10 +12,11 @@ use kube::Client;
 use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{
-    CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, WebhookDescription, WebhookType,
+    CatalogSource, ClusterServiceVersion, ClusterServiceVersionPhase, InstallPlan, Subscription,
+    WebhookDescription, WebhookType,
 };
 use olm_api::{List, labels};
-use olm_resolver::explain::cut;
+use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use self::config_maps::ConfigMaps;
@@ -126,7 +127,8 @@ fn prune_subscription(subscription: &mut Subscription) {
     subscription.spec.config = None;
 }
 
-/// Resolution reads names, versions, APIs and the projected properties; plans, which definitions are converted by whom.
+/// Resolution reads names, versions, APIs and the projected properties; plans, which definitions are converted by whom; Subscriptions
+/// repeat the phase, and why it has failed.
 fn prune_csv(csv: &mut ClusterServiceVersion) {
     if let Some(annotations) = &mut csv.metadata.annotations {
         annotations.retain(|key, _| key == labels::PROPERTIES || key == labels::OPERATOR_NAMESPACE);
@@ -161,11 +163,13 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
         }
     }
     if let Some(status) = &mut csv.status {
-        let phase = status.phase.clone();
-        *status = olm_api::v1alpha1::ClusterServiceVersionStatus {
-            phase,
-            ..Default::default()
-        };
+        let old = std::mem::take(status);
+        let is_failed = old.phase == ClusterServiceVersionPhase::Failed;
+        status.phase = old.phase;
+        if is_failed {
+            status.reason = old.reason;
+            status.message = old.message.map(|message| cut(&message, EVENT_LIMIT));
+        }
     }
 }
 

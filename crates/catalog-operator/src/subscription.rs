@@ -27,8 +27,8 @@ use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
 use olm_api::v1alpha1::{
-    ClusterServiceVersionPhase, InstallPlan, InstallPlanPhase, Subscription, SubscriptionState,
-    SubscriptionStatus,
+    ClusterServiceVersion, ClusterServiceVersionPhase, InstallPlan, InstallPlanPhase, Subscription,
+    SubscriptionState, SubscriptionStatus,
 };
 use olm_runtime::condition::stored_time;
 
@@ -49,7 +49,9 @@ pub struct NamespaceState {
     pub plans: Plans,
     /// Its ClusterServiceVersions, without copies.
     pub csvs: Phases,
-    /// True when its OperatorGroup allows upgrades from a failure.
+    /// Reasons and messages of those that have failed, by name.
+    pub failures: BTreeMap<String, String>,
+    /// Its OperatorGroup allows to upgrade out of failure.
     pub fail_forward: bool,
 }
 
@@ -137,7 +139,7 @@ pub fn compose(
     catalog_health::put(&mut status, &subscription.spec, facts.catalogs, now);
     put_outcome(&mut status, facts.outcome, now);
     let plan = plan_of(&status, namespace_state);
-    install_plan::put_conditions(&mut status, plan, facts.waits, &namespace_state.csvs, now);
+    install_plan::put_conditions(&mut status, plan, facts.waits, namespace_state, now);
     if let Some(fact) = facts.deprecation {
         let installed = status.installed_csv.clone().unwrap_or_default();
         let names = [
@@ -184,8 +186,23 @@ pub(crate) fn plan_of<'a>(
     (uid.is_none() || uid == plan.metadata.uid.as_ref()).then_some(plan.as_ref())
 }
 
-/// Assigns a Subscription that a plan created to that plan. A deleted plan does not count, and a later one of
-/// its name did not create it: names are reused when all references are gone.
+/// Returns why a ClusterServiceVersion has failed: its reason and message.
+pub(crate) fn csv_failure(csv: &ClusterServiceVersion) -> Option<String> {
+    let status = csv.status.as_ref()?;
+    if status.phase != ClusterServiceVersionPhase::Failed {
+        return None;
+    }
+    let parts = [status.reason.as_deref(), status.message.as_deref()];
+    let parts: Vec<&str> = parts
+        .into_iter()
+        .flatten()
+        .filter(|text| !text.is_empty())
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(": "))
+}
+
+/// A Subscription that a plan brought along is served by that plan. A plan that no longer exists is no plan, and one made
+/// later under its name did not bring it: names come back when all that knew of them is gone.
 fn adopt_generated(
     status: &mut SubscriptionStatus,
     subscription: &Subscription,

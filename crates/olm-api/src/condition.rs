@@ -166,7 +166,9 @@ pub mod subscription {
     pub const REASON_INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
     /// Event (ours): the cluster will reject part of a bundle that is about to be installed.
     pub const CLUSTER_UNSUITABLE: &str = "ClusterUnsuitable";
-    /// Event (ours): an annotation about upgrades cannot be parsed; the most restrictive value applies.
+    /// Event (ours): files or documents of a bundle that is about to be installed are left out.
+    pub const BUNDLE_FILES_SKIPPED: &str = "BundleFilesSkipped";
+    /// Event (ours): an annotation about upgrades cannot be read, and counts as the most careful one.
     pub const UPGRADE_POLICY_INVALID: &str = "UpgradePolicyInvalid";
     /// Event (ours): a plan was changed on admission, so that it waits for something else, or for nothing.
     pub const INSTALL_PLAN_REWRITTEN: &str = "InstallPlanRewritten";

@@ -1,4 +1,12 @@
-//! Names that Kubernetes accepts.
+//! Names that Kubernetes takes, and those that are derived from others.
+
+/// Longest name of a Service.
+pub const MAX_SERVICE_NAME: usize = 63;
+
+/// Returns the name of the Service in front of a Deployment that serves webhooks or APIs. A Service's name has no dots.
+pub fn service_name(deployment: &str) -> String {
+    format!("{}-service", deployment.replace('.', "-"))
+}
 
 /// Returns true for a DNS subdomain, the name most objects may have, as RFC 1123 defines it and Kubernetes checks it. Names in
 /// statuses, labels and descriptions are arbitrary text; a name that passes this check is safe as part of a path.

@@ -1,11 +1,12 @@
-//! Checks whether a cluster is new enough for a bundle. Resolution ignores that, as in upstream, but plans
-//! report it.
+//! Whether a cluster will run a bundle. Resolution does not ask, as in upstream; who plans tells it all the same.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use go_compat::semver::Version;
 use olm_api::install_mode::check_install_modes;
+use olm_api::names::{MAX_SERVICE_NAME, service_name};
 use olm_api::v1alpha1::InstallMode;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -80,6 +81,33 @@ pub fn unsupported_targets(
     ))
 }
 
+/// Returns that Services of the bundle `name` would have names that Kubernetes refuses, one line each. `csv` is its
+/// ClusterServiceVersion.
+pub fn long_service_names(name: &str, csv: &Value) -> Vec<String> {
+    let described = |pointer: &str| {
+        csv.pointer(pointer)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
+    let deployments: BTreeSet<&str> = described("/spec/webhookdefinitions")
+        .chain(described("/spec/apiservicedefinitions/owned"))
+        .filter_map(|description| description["deploymentName"].as_str())
+        .collect();
+    let services = deployments
+        .into_iter()
+        .map(|deployment| (deployment, service_name(deployment)));
+    services
+        .filter(|(_, service)| service.len() > MAX_SERVICE_NAME)
+        .map(|(deployment, service)| {
+            format!(
+                "bundle {name} has webhooks or APIs in Deployment {deployment}, whose Service {service} has a name of more than \
+                 {MAX_SERVICE_NAME} characters: its ClusterServiceVersion will fail; ask its author for a shorter name"
+            )
+        })
+        .collect()
+}
+
 fn numbers(text: &str) -> Option<(u64, u64, u64)> {
     let version = Version::parse_tolerant(text).ok()?;
     Some((version.major, version.minor, version.patch))
@@ -130,6 +158,26 @@ mod tests {
         );
         assert_eq!(told(&csv(own), &["shop"]), None);
         assert_eq!(told(&json!({"spec": {}}), &["a", "b"]), None, "it does not tell");
+    }
+
+    #[test]
+    fn a_deployment_whose_service_has_no_name_is_told_once() {
+        let told = |deployment: &str| {
+            let bound = json!([{"deploymentName": deployment}]);
+            let spec = json!({"webhookdefinitions": bound, "apiservicedefinitions": {"owned": bound}});
+            long_service_names("a.v1", &json!({"spec": spec}))
+        };
+        assert!(told(&"d".repeat(55)).is_empty());
+        let long = "d".repeat(56);
+        assert_eq!(
+            told(&long),
+            [format!(
+                "bundle a.v1 has webhooks or APIs in Deployment {long}, whose Service {long}-service has a name of more than 63 \
+                 characters: its ClusterServiceVersion will fail; ask its author for a shorter name"
+            )]
+        );
+        let unserved = json!({"spec": {"install": {"spec": {"deployments": [{"name": long}]}}}});
+        assert!(long_service_names("a.v1", &unserved).is_empty());
     }
 
     #[test]

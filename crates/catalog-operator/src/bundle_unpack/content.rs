@@ -37,7 +37,7 @@ pub(crate) const VIEW: View = View::new("bundle", |image_labels| {
 });
 
 /// The objects of a bundle.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UnpackedBundle {
     /// The image, by digest.
     pub image: String,
@@ -45,6 +45,8 @@ pub struct UnpackedBundle {
     pub csv: Value,
     /// All other objects, sorted by file name.
     pub objects: Vec<BundleFile>,
+    /// Files and documents that were left out, and why, one line each. Of many the first few.
+    pub left_out: Vec<String>,
 }
 
 /// Reads the bundle in an image.
@@ -73,7 +75,7 @@ pub(crate) fn read_image(pinned: &str, content: &ImageContent) -> Result<Unpacke
     read_files(pinned, files.into_iter()).map_err(in_image)
 }
 
-/// Reads a bundle from its files. Files without an object are skipped and logged ([`olm_fbc::bundle_files`]).
+/// Reads a bundle from its files. What is no object is skipped and named in the result ([`olm_fbc::bundle_files`]).
 ///
 /// # Errors
 /// An object is invalid, or there is not exactly one ClusterServiceVersion.
@@ -82,23 +84,19 @@ pub fn read_files<'a>(
     files: impl Iterator<Item = (&'a str, &'a [u8])>,
 ) -> Result<UnpackedBundle, UnpackError> {
     let invalid = |cause: String| UnpackError::new(UnpackClass::InvalidManifest, cause);
-    let (mut objects, mut skipped, mut is_one_broken) = (Vec::new(), Vec::new(), false);
+    let (mut objects, mut left_out, mut is_one_broken) = (Vec::new(), Vec::new(), false);
+    let mut further = Vec::new();
     for (name, bytes) in files {
         let mut object = match read_file(name, bytes) {
             Ok(read) => {
                 if read.has_more {
-                    tracing::warn!(
-                        image,
-                        file = name,
-                        "only the first document of a bundle's file is used"
-                    );
+                    further.push(format!("file `{name}`: only its first document is used"));
                 }
                 read.object
             }
             Err(reason) => {
-                tracing::warn!(image, file = name, %reason, "file of a bundle skipped");
                 is_one_broken |= reason.is_broken_manifest(name);
-                skipped.push(format!("file `{name}` is skipped: {reason}"));
+                left_out.push(format!("file `{name}` is skipped: {reason}"));
                 continue;
             }
         };
@@ -121,11 +119,7 @@ pub fn read_files<'a>(
         )));
     }
     let lacking = |what: String| {
-        let mut texts = vec![what];
-        texts.extend(skipped.iter().take(MOST_TOLD).cloned());
-        if let Some(more) = skipped.len().checked_sub(MOST_TOLD).filter(|more| *more > 0) {
-            texts.push(format!("{more} more are skipped"));
-        }
+        let texts: Vec<String> = [what].into_iter().chain(first(&left_out)).collect();
         invalid(texts.join("; "))
     };
     let csv = csvs
@@ -141,10 +135,18 @@ pub fn read_files<'a>(
         image: image.to_owned(),
         csv: csv.object,
         objects,
+        left_out: first(&[left_out, further].concat()),
     })
 }
 
-/// Maximum number of skipped files in a message, because the message is used in conditions.
+/// The first few of these texts, and the number of the others.
+fn first(texts: &[String]) -> Vec<String> {
+    let more = texts.len().saturating_sub(MOST_TOLD);
+    let rest = (more > 0).then(|| format!("{more} more are skipped"));
+    texts.iter().take(MOST_TOLD).cloned().chain(rest).collect()
+}
+
+/// So many of the files that were skipped are named in a message: it goes into conditions and events.
 const MOST_TOLD: usize = 5;
 
 /// Returns the first CustomResourceDefinition that a ClusterServiceVersion owns and that is not among the
@@ -342,7 +344,36 @@ mod tests {
         );
     }
 
-    /// The operator would wait for it forever.
+    /// It goes into events and conditions.
+    #[test]
+    fn what_is_left_out_is_named_and_of_much_of_it_the_beginning() {
+        let services = format!("{SERVICE}---\n{SERVICE}");
+        let mut files = vec![
+            ("manifests/a.yaml".to_owned(), CSV),
+            ("manifests/s.yaml".to_owned(), &services),
+        ];
+        files.push(("manifests/README.md".to_owned(), "# Demo"));
+        let left_out = |files: &[(String, &str)]| {
+            let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+            read_image("r/b@sha256:00", &image(&[], &files)).map(|bundle| bundle.left_out)
+        };
+        assert_eq!(
+            left_out(&files).unwrap(),
+            [
+                "file `README.md` is skipped: it holds no object with a kind",
+                "file `s.yaml`: only its first document is used"
+            ]
+        );
+        files.extend((0..9).map(|number| (format!("manifests/{number}.txt"), "# Demo")));
+        let many = left_out(&files).unwrap();
+        assert_eq!((many.len(), many[5].as_str()), (6, "6 more are skipped"));
+        files.remove(0);
+        let error = left_out(&files).unwrap_err().cause;
+        let told = error.matches(" is skipped: ").count();
+        assert!(told == 5 && error.ends_with("; 5 more are skipped"), "{error}");
+    }
+
+    /// The operator would wait for it for good.
     #[test]
     fn a_broken_definition_that_is_owned_is_told() {
         let csv =

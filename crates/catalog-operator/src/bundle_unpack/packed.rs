@@ -24,6 +24,7 @@ pub struct PackedBundle {
     csv: Box<str>,
     /// File names and their objects.
     objects: Vec<(Box<str>, Box<str>)>,
+    left_out: Vec<String>,
 }
 
 impl PackedBundle {
@@ -61,6 +62,7 @@ impl PackedBundle {
             image: bundle.image.clone(),
             csv,
             objects,
+            left_out: bundle.left_out.clone(),
         })
     }
 
@@ -86,6 +88,7 @@ impl PackedBundle {
             image: self.image.clone(),
             csv: read(&self.csv)?,
             objects: objects.collect::<Result<_, UnpackError>>()?,
+            left_out: self.left_out.clone(),
         })
     }
 
@@ -154,6 +157,7 @@ mod tests {
                     object: json!({"kind": "B", "large": u64::MAX, "small": i64::MIN}),
                 },
             ],
+            left_out: vec!["file `c` is skipped".to_owned()],
         }
     }
 

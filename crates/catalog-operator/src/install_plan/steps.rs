@@ -255,7 +255,7 @@ mod tests {
         UnpackedBundle {
             image: String::new(),
             csv,
-            objects: Vec::new(),
+            ..UnpackedBundle::default()
         }
     }
 

@@ -57,6 +57,7 @@ fn bundle(name: &str, objects: Vec<Value>) -> UnpackedBundle {
         image: format!("r/{name}@sha256:00"),
         csv,
         objects,
+        ..UnpackedBundle::default()
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The plan is made all the same, as upstream's: the cluster may be upgraded before it is approved.
 
-use olm_resolver::cluster_fit::{GroupTargets, KubernetesVersion, unsupported_targets};
+use olm_resolver::cluster_fit::{GroupTargets, KubernetesVersion, long_service_names, unsupported_targets};
 
 use crate::bundle_unpack::UnpackedBundle;
 
@@ -22,7 +22,8 @@ pub fn obstacles(name: &str, bundle: &UnpackedBundle, namespace: &str, cluster: 
     let too_old = kubernetes.and_then(|here: KubernetesVersion| here.too_old_for(name, &bundle.csv));
     let targets = cluster.targets.as_ref();
     let unsupported = targets.and_then(|targets| unsupported_targets(name, &bundle.csv, namespace, targets));
-    too_old.into_iter().chain(unsupported).collect()
+    let long = long_service_names(name, &bundle.csv);
+    too_old.into_iter().chain(unsupported).chain(long).collect()
 }
 
 #[cfg(test)]
@@ -37,7 +38,7 @@ mod tests {
             let bundle = UnpackedBundle {
                 image: String::new(),
                 csv: json!({"spec": {"minKubeVersion": least}}),
-                objects: Vec::new(),
+                ..UnpackedBundle::default()
             };
             let cluster = Cluster {
                 kubernetes: Some(here.to_owned()),

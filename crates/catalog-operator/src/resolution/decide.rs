@@ -229,7 +229,9 @@ impl Draft<'_> {
                 return None;
             }
             if let Some(first) = moved.first() {
-                self.warn(obstacle_events(first, ready));
+                let left_out = ready.iter().flat_map(|(_, bundles)| &bundles.left_out);
+                self.warn(warnings(first, reasons::BUNDLE_FILES_SKIPPED, left_out));
+                self.warn(warnings(first, reasons::CLUSTER_UNSUITABLE, &wanted.obstacles));
             }
             *generation = self.next_generation(*generation);
             let moving = Move {
@@ -435,6 +437,7 @@ fn wanted_plan(
         waits_by_policy: gate.mark(),
         steps: Vec::new(),
         lookups: Vec::new(),
+        obstacles: Vec::new(),
     };
     let mut subscriptions = Vec::new();
     let (mut inline, mut unpacked) = (Vec::new(), Vec::new());
@@ -442,6 +445,7 @@ fn wanted_plan(
         wanted.csv_names.extend(bundles.csv_names.iter().cloned());
         subscriptions.extend(bundles.subscription_steps.iter().cloned());
         wanted.lookups.extend(bundles.lookups.iter().cloned());
+        wanted.obstacles.extend(bundles.obstacles.iter().cloned());
         for step in &bundles.steps {
             let of_image = |lookup: &BundleLookup| lookup.identifier == step.resolving;
             let of_image = bundles.lookups.iter().any(of_image);
@@ -492,10 +496,14 @@ fn drawn_along(observed: &Observed, component: &ComponentProgress) -> Vec<Subscr
     updates.collect()
 }
 
-/// What the cluster will not take of the bundles, told with the creation of their plan.
-fn obstacle_events(subscription: &Subscription, components: &[ReadyComponent<'_>]) -> Vec<EventDraft> {
-    let obstacles = components.iter().flat_map(|(_, bundles)| &bundles.obstacles);
-    obstacles
-        .map(|text| subscription_warning(subscription, reasons::CLUSTER_UNSUITABLE, text))
+/// Warnings about bundles, told with the creation of their plan.
+fn warnings<'a>(
+    subscription: &Subscription,
+    reason: &str,
+    texts: impl IntoIterator<Item = &'a String>,
+) -> Vec<EventDraft> {
+    let texts = texts.into_iter();
+    texts
+        .map(|text| subscription_warning(subscription, reason, text))
         .collect()
 }

@@ -140,6 +140,8 @@ pub(crate) struct ReadyBundles {
     pub lookups: Vec<BundleLookup>,
     /// What this cluster will not take of them.
     pub obstacles: Vec<String>,
+    /// Files and documents that were left out, one line for each bundle that has some.
+    pub left_out: Vec<String>,
 }
 
 /// Where the bundles of a component are.

@@ -13,6 +13,7 @@ use olm_api::v1alpha1::{
 };
 use olm_api::{hash, labels};
 use olm_fbc::entry::EntryProperty;
+use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_resolver::{GeneratedSubscription, Operator};
 use olm_runtime::plan::{Action, Target};
 use serde::Serialize;
@@ -139,6 +140,8 @@ pub(crate) struct WantedPlan {
     pub steps: Vec<Step>,
     /// Bundles the steps are from.
     pub lookups: Vec<BundleLookup>,
+    /// Problems that its bundles will have in this cluster, one line each.
+    pub obstacles: Vec<String>,
 }
 
 impl WantedPlan {
@@ -192,6 +195,13 @@ impl WantedPlan {
         }
     }
 
+    /// Text about [`WantedPlan::obstacles`], which Subscriptions repeat while the plan waits. It is not written again when the cluster
+    /// changes, so it says when it was true.
+    fn message(&self) -> Option<String> {
+        let text = format!("when this plan was made: {}", self.obstacles.join("; "));
+        (!self.obstacles.is_empty()).then(|| cut(&text, EVENT_LIMIT))
+    }
+
     /// The status to give it once it exists. `approved` is the plan's own: somebody may have been quick.
     pub(crate) fn status(&self, approved: bool) -> InstallPlanStatus {
         let catalogs: BTreeSet<&str> = self
@@ -208,6 +218,7 @@ impl WantedPlan {
             catalog_sources: catalogs.into_iter().map(str::to_owned).collect(),
             plan: self.steps.clone().into(),
             bundle_lookups: self.lookups.clone().into(),
+            message: self.message(),
             ..InstallPlanStatus::default()
         }
     }

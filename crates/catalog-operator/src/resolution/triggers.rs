@@ -7,6 +7,8 @@ use kube::{Resource, ResourceExt};
 use olm_api::v1alpha1::{CatalogSource, CatalogSourceStatus, ClusterServiceVersion, Subscription};
 use olm_runtime::store::Change;
 
+use crate::subscription::csv_failure;
+
 /// The namespace of the object.
 pub(crate) fn own_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
     change.object().meta().namespace.clone()
@@ -21,11 +23,11 @@ pub(crate) fn csv_namespace(change: &Change<ClusterServiceVersion>) -> Option<St
 }
 
 fn is_same_csv(old: &ClusterServiceVersion, new: &ClusterServiceVersion) -> bool {
-    let phase = |csv: &ClusterServiceVersion| csv.status.as_ref().map(|status| status.phase.clone());
     old.metadata.uid == new.metadata.uid
         && old.metadata.annotations == new.metadata.annotations
         && old.spec == new.spec
-        && phase(old) == phase(new)
+        && old.phase() == new.phase()
+        && csv_failure(old) == csv_failure(new)
 }
 
 /// Namespaces that a change of a catalog concerns: its own, and every namespace with Subscriptions if it is global.

@@ -9,6 +9,7 @@ use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
 use olm_fbc::bundle_files::{ObjectId, content_hash};
 use olm_resolver::Operator;
+use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::{NamespacedName, isolation};
 
 use super::cluster_fit::{self, Cluster};
@@ -73,7 +74,7 @@ pub(crate) async fn progress(
         let namespace = namespace.to_owned();
         isolation::blocking_in_round(move || read(&component, &ready, &namespace, &cluster)).await
     } else {
-        combine(&component, namespace, missing, Vec::new())
+        combine(&component, namespace, missing, Noticed::default())
     };
     ComponentProgress {
         subscriptions,
@@ -155,12 +156,19 @@ fn served(component: &Component) -> Vec<Served> {
 
 /// The steps of a component whose bundles are all there as text.
 fn read(component: &Component, bundles: &[Arc<PackedBundle>], namespace: &str, cluster: &Cluster) -> Bundles {
-    let mut obstacles = Vec::new();
+    let mut noticed = Noticed::default();
     let operators = component.operators.iter().zip(bundles);
-    let results = operators
-        .map(|(operator, bundle)| ready_result(operator, bundle, namespace, cluster, &mut obstacles));
+    let results =
+        operators.map(|(operator, bundle)| ready_result(operator, bundle, namespace, cluster, &mut noticed));
     let results = results.collect();
-    combine(component, namespace, results, obstacles)
+    combine(component, namespace, results, noticed)
+}
+
+/// What is told of bundles that can be installed.
+#[derive(Default)]
+struct Noticed {
+    obstacles: Vec<String>,
+    left_out: Vec<String>,
 }
 
 /// What has come of one bundle.
@@ -214,14 +222,19 @@ fn ready_result(
     bundle: &PackedBundle,
     namespace: &str,
     cluster: &Cluster,
-    obstacles: &mut Vec<String>,
+    noticed: &mut Noticed,
 ) -> BundleResult {
     let name = &operator.entry.name;
     let bundle = match bundle.unpack() {
         Ok(bundle) => bundle,
         Err(error) => return failed(&error.of_bundle(name)),
     };
-    obstacles.extend(cluster_fit::obstacles(name, &bundle, namespace, cluster));
+    let obstacles = cluster_fit::obstacles(name, &bundle, namespace, cluster);
+    noticed.obstacles.extend(obstacles);
+    if !bundle.left_out.is_empty() {
+        let text = format!("bundle {name}: {}", bundle.left_out.join("; "));
+        noticed.left_out.push(cut(&text, EVENT_LIMIT));
+    }
     match operator.entry.inline {
         Some(_) => inline_steps(operator, bundle, namespace),
         None => image_steps(operator, &bundle, namespace),
@@ -290,12 +303,7 @@ fn failed(error: &UnpackError) -> BundleResult {
 }
 
 /// A component is ready when all of its bundles are. A failure counts more than bundles still on their way.
-fn combine(
-    component: &Component,
-    namespace: &str,
-    results: Vec<BundleResult>,
-    obstacles: Vec<String>,
-) -> Bundles {
+fn combine(component: &Component, namespace: &str, results: Vec<BundleResult>, noticed: Noticed) -> Bundles {
     let (mut steps, mut lookups, mut texts, mut troubles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut objects = Vec::new();
     let (mut content_failure, mut pending, mut debounce) = (false, false, Some(STATUS_DEBOUNCE));
@@ -356,7 +364,8 @@ fn combine(
             .collect(),
         steps,
         lookups,
-        obstacles,
+        obstacles: noticed.obstacles,
+        left_out: noticed.left_out,
     })
 }
 

@@ -118,7 +118,7 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
                     )
                 })
                 .collect(),
-            fail_forward: false,
+            ..NamespaceState::default()
         };
         for mut object in typed::<Subscription>(&path(subscriptions)) {
             let Some(expected) = object.status.take() else {
@@ -194,6 +194,7 @@ fn the_plan_of_the_golden_cluster_is_made_alike() {
         manual: true,
         steps: status.plan.clone().into_inner(),
         lookups: status.bundle_lookups.clone().into_inner(),
+        obstacles: Vec::new(),
     };
     let made = wanted.object("golden", 1, &owners);
     assert_eq!(made.spec, expected.spec);

@@ -9,8 +9,8 @@ use olm_api::v1alpha1::{
     InstallPlanReference, SubscriptionCondition, SubscriptionState, SubscriptionStatus,
 };
 
-use super::Phases;
 use super::conditions::{self, condition_true};
+use super::{NamespaceState, Phases};
 
 /// Returns the name of the plan that the status refers to.
 pub(crate) fn referenced(status: &SubscriptionStatus) -> Option<&str> {
@@ -69,7 +69,7 @@ pub(crate) fn put_conditions(
     status: &mut SubscriptionStatus,
     plan: Option<&InstallPlan>,
     waits: Option<&str>,
-    csvs: &Phases,
+    namespace_state: &NamespaceState,
     now: Timestamp,
 ) {
     let of_plan = match (status.install_plan_ref.is_some(), plan) {
@@ -82,8 +82,8 @@ pub(crate) fn put_conditions(
         (true, Some(plan)) => condition(plan, waits),
     };
     let is_held = plan.is_some_and(|plan| plan.phase() == InstallPlanPhase::RequiresApproval);
-    let of_csv = condition_of_csv(status, is_held, csvs);
-    // If both have the same type, the plan's own has more details.
+    let of_csv = condition_of_csv(status, is_held, namespace_state);
+    // Of one type, the plan's own says more.
     let of_csv = of_csv.filter(|of_csv| {
         of_plan
             .as_ref()
@@ -109,18 +109,21 @@ pub(crate) fn put_conditions(
 fn condition_of_csv(
     status: &SubscriptionStatus,
     is_held: bool,
-    csvs: &Phases,
+    namespace_state: &NamespaceState,
 ) -> Option<SubscriptionCondition> {
     if status.state != SubscriptionState::AtLatestKnown && !is_held {
         return None;
     }
     let name = status.installed_csv.as_deref()?;
-    match csvs.get(name)? {
+    match namespace_state.csvs.get(name)? {
         ClusterServiceVersionPhase::Succeeded => None,
         ClusterServiceVersionPhase::Failed => Some(condition_true(
             reasons::INSTALL_PLAN_FAILED,
             plan_reasons::INSTALL_COMPONENT_FAILED,
-            &format!("ClusterServiceVersion {name} has failed"),
+            &match namespace_state.failures.get(name) {
+                Some(cause) => format!("ClusterServiceVersion {name} has failed: {cause}"),
+                None => format!("ClusterServiceVersion {name} has failed"),
+            },
         )),
         _ => Some(condition_true(
             reasons::INSTALL_PLAN_PENDING,
@@ -153,8 +156,9 @@ fn condition(plan: &InstallPlan, waits: Option<&str>) -> Option<SubscriptionCond
             &extract_message(plan),
         )),
         InstallPlanPhase::RequiresApproval => {
-            let message = Some(extract_message(plan)).filter(|message| !message.is_empty());
-            let message = message.unwrap_or_else(|| waits.unwrap_or_default().to_owned());
+            let texts = [extract_message(plan), waits.unwrap_or_default().to_owned()];
+            let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+            let message = texts.join("; ");
             let reason = plan.phase();
             Some(condition_true(
                 reasons::INSTALL_PLAN_PENDING,

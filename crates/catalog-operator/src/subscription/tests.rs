@@ -56,7 +56,7 @@ fn namespace_state(plans: &[Arc<InstallPlan>], csvs: &[&str]) -> NamespaceState 
             .iter()
             .map(|csv| ((*csv).to_owned(), Phase::Succeeded))
             .collect(),
-        fail_forward: false,
+        ..NamespaceState::default()
     }
 }
 

@@ -193,5 +193,6 @@ pub fn unpacked(image: &str, name: &str) -> UnpackedBundle {
             name: "crd.yaml".into(),
             object: crd,
         }],
+        ..UnpackedBundle::default()
     }
 }

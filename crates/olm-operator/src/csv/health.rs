@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use olm_api::{condition::TRUE, labels};
 use serde_json::Value;
 
-use crate::{owner, stores, stores::deployment::ForeignChange};
+use crate::{owner, stores};
 
 /// Problem of the first Deployment that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +68,8 @@ pub(crate) fn check(
         .or_else(|| unhealthy(live, rollout))
 }
 
-/// Returns the first difference between the Deployment and the wanted one. The live spec is not compared, but
-/// its spec hash and later changes by others.
+/// What distinguishes the Deployment from the wanted one; the live spec is not compared, only what it was made from, and whether
+/// others changed what we set since.
 pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<String> {
     let name = &wanted.name;
     let found = live
@@ -112,9 +112,6 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
         return Some(format!(
             "deployment {name} is not owned by this ClusterServiceVersion"
         ));
-    }
-    if let Some(ForeignChange { time, manager }) = stores::deployment::foreign_change(live) {
-        return Some(format!("deployment {name} was changed by {manager} at {time}"));
     }
     if let Some(field) = stores::deployment::lost_field(live, &wanted.spec) {
         return Some(format!("deployment {name} was changed at {field}"));

@@ -2,9 +2,6 @@
 
 pub(crate) mod serving;
 
-use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use olm_api::labels;
 use olm_runtime::plan::{Action, Guard, Propagation, Target};
@@ -29,12 +26,6 @@ use crate::{
 
 /// Grace period for pods of a Deployment that the strategy no longer contains, in seconds.
 const ORPHAN_GRACE_SECONDS: u32 = 1;
-
-/// Resolution of edit times in the API server.
-const EDIT_RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
-
-/// Maximum lead of the API server's clock over the local clock.
-const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// The first problem found, and the Deployment that has it.
 #[derive(Debug, PartialEq)]
@@ -176,23 +167,7 @@ pub(crate) fn tidy(observed: &Observed) -> Vec<Action> {
     })
 }
 
-/// Returns the time left in the second of the last edit of a Deployment; `None` once that second is over. The
-/// API server reports edit times in seconds, and an edit is identified by its time and undone once. So a
-/// later edit in the same second would remain.
-pub(crate) fn edited_for(observed: &Observed, deployment: &str, now: Timestamp) -> Option<Duration> {
-    let live = observed.deployments.get(deployment)?;
-    let time: Timestamp = stores::deployment::foreign_change(live)?.time.parse().ok()?;
-    let since = now.duration_since(time);
-    // A time far in the future means that a clock is wrong.
-    if since < -MAX_CLOCK_SKEW {
-        return None;
-    }
-    Duration::try_from(EDIT_RESOLUTION - since)
-        .ok()
-        .filter(|left| !left.is_zero())
-}
-
-/// True while the Deployment controller has not responded to the last change of this Deployment.
+/// True while the Deployment controller has not answered to the last change of this Deployment.
 pub(crate) fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
     observed
         .deployments
@@ -238,13 +213,7 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
         if live.is_none_or(|live| health::drift(&wanted, live).is_some()) {
             let before = live.or_else(|| observed.inherited.get(&wanted.name));
             let edited = live.filter(|live| is_only_edited(&wanted, live));
-            let undone = match edited {
-                Some(live) => stores::deployment::undone_change(live, &wanted.spec),
-                None => before.and_then(|before| {
-                    let time = stores::deployment::undone_time(before)?;
-                    Some(time.to_owned())
-                }),
-            };
+            let undone = edited.and_then(|live| stores::deployment::undone_change(live, &wanted.spec));
             if let Some(undone) = undone {
                 let annotations = deployment.metadata.annotations.get_or_insert_default();
                 annotations.insert(labels::UNDONE_CHANGE.to_owned(), undone);
@@ -346,8 +315,7 @@ fn adopt(
 /// True when the Deployment was built from the current strategy, and others changed it since.
 fn is_only_edited(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
     let label = live.labels().get(labels::DEPLOYMENT_SPEC_HASH);
-    let is_edited = stores::deployment::foreign_change(live).is_some()
-        || stores::deployment::lost_field(live, &wanted.spec).is_some();
+    let is_edited = stores::deployment::lost_field(live, &wanted.spec).is_some();
     is_edited && label == Some(&wanted.hash)
 }
 

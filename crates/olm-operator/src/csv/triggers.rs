@@ -15,6 +15,7 @@ use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use olm_api::{
     api_key::{ApiSet, provided_apis},
     labels,
+    names::service_name,
     v1::OperatorGroup,
     v1alpha1::{ClusterServiceVersion, Subscription},
     v2::OperatorCondition,
@@ -24,11 +25,7 @@ use olm_runtime::{
     store::{Change, NewsItem},
 };
 
-use crate::{
-    csv::{requirements::api_service_name, serving::endpoint},
-    operator_group, owner,
-    stores::CustomResourceDefinition,
-};
+use crate::{csv::requirements::api_service_name, operator_group, owner, stores::CustomResourceDefinition};
 
 pub(crate) type Keys = BTreeSet<NamespacedName>;
 
@@ -85,7 +82,7 @@ fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
 
 /// Returns the names of the Services of its Deployments; two Deployments may have the same.
 fn services(csv: &ClusterServiceVersion) -> impl Iterator<Item = String> {
-    deployments(csv).map(endpoint::service_name)
+    deployments(csv).map(service_name)
 }
 
 /// Returns the ClusterServiceVersions for a changed object: those in its owner references and owner labels,

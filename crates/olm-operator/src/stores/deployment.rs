@@ -1,8 +1,8 @@
-//! A Deployment without its pods, and whether others changed its spec.
+//! A Deployment without its pods, and whether somebody else changed what we set in its spec.
 //!
-//! The spec itself is not kept. The hash label identifies the applied spec, and the API server's
-//! `managedFields` show who later changed it, and when. Removing a field adds no entry, but it removes the
-//! field from our entry (`owned_fields`).
+//! The spec itself is not kept: what was applied is known by the hash label, and whether it is still so by the `managedFields` of the API
+//! server: a field that somebody else removes or gives another value is no longer among those that we set (`owned_fields`). What others
+//! add, as platforms and their admission do, is theirs; it stays until the Deployment is applied for another reason.
 
 pub(crate) mod adoption;
 mod agreement;
@@ -10,7 +10,6 @@ mod owned_fields;
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use k8s_openapi::{
     api::apps::v1::Deployment,
     apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta},
@@ -19,12 +18,8 @@ use kube::ResourceExt;
 use olm_api::labels;
 use serde_json::Value;
 
-/// Annotation of a pruned Deployment only; its key is no valid annotation key. It contains the time of the
-/// last change of the spec by others, and the field manager.
-const CHANGED: &str = "//changed";
-
-/// Annotation of a pruned Deployment only: hashes of the fields we own. Missing if the API server reports no
-/// fields.
+/// Stands in the annotations of a pruned Deployment alone, and is a key that no annotation can have: a sketch of the fields that are ours. Not there where the API server says
+/// nothing of fields.
 const OWNED: &str = "//owned";
 
 /// Fields that others may set without being reverted, as paths from the spec. Replicas belong to an
@@ -40,29 +35,12 @@ const OF_OTHERS: [&[&str]; 3] = [
     ],
 ];
 
-/// A change of the spec by others that was not reverted yet.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ForeignChange<'a> {
-    pub(crate) time: &'a str,
-    /// Name of the field manager.
-    pub(crate) manager: &'a str,
-}
-
-/// Removes unused fields. Only the pods' annotations and the selector are read from the spec; the hash covers
-/// the rest.
+/// Of the spec only the annotations of the pods and the selector are read; what the rest should be is in the hash.
 pub(crate) fn prune(deployment: &mut Deployment) {
-    let changed = last_change(&deployment.metadata);
     let undone = deployment.annotations().get(labels::UNDONE_CHANGE).cloned();
-    let undone = undone.filter(|undone| is_possible(&deployment.metadata, undone));
     let notes: BTreeMap<String, String> = adoption::notes(deployment).collect();
     let adoption = adoption::read(&notes);
     let mut kept = BTreeMap::new();
-    let noted = undone.as_deref().and_then(|undone| Undone::parse(undone).time);
-    if let Some((time, manager)) = changed
-        && noted.is_none_or(|undone| undone < time)
-    {
-        kept.insert(CHANGED.to_owned(), format!("{time} {manager}"));
-    }
     if entries(&deployment.metadata).next().is_some() {
         let own = entries(&deployment.metadata).find(|entry| is_own_apply(entry));
         let own = own.and_then(spec_of);
@@ -87,72 +65,26 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     }
 }
 
-/// Returns the change of a pruned Deployment's spec to revert.
-pub(crate) fn foreign_change(deployment: &Deployment) -> Option<ForeignChange<'_>> {
-    let (time, manager) = deployment.annotations().get(CHANGED)?.split_once(' ')?;
-    Some(ForeignChange { time, manager })
-}
-
-/// Returns the path of the first field of the applied `spec` that others removed or took over. `None` also
-/// when a new apply was tried without success.
+/// The first field of the applied `spec` that others took away or made theirs, as a path; `None` also when applying it again was
+/// tried and nothing came of it.
 ///
 /// Some writers remove a field each time it is set, such as a webhook or an API server that does not know the
 /// field. They leave the generation unchanged, so only one attempt is made. An edit causes another attempt,
 /// and repeating the same edit counts as new.
 pub(crate) fn lost_field(deployment: &Deployment, spec: &Value) -> Option<String> {
     let mut lost = lost_fields(deployment, spec);
-    let noted = Undone::noted(deployment).lost;
-    if lost.is_empty() || noted == Some(lost_mark(deployment, &lost).as_str()) {
+    let noted = deployment.annotations().get(labels::UNDONE_CHANGE);
+    if lost.is_empty() || noted == Some(&lost_mark(deployment, &lost)) {
         return None;
     }
     Some(lost.swap_remove(0))
 }
 
-/// Returns the value for the annotation about undone changes when `spec` is applied again; `None` when others
-/// never changed it.
+/// What the annotation about undone changes is to say once `spec`, which was applied before, is applied again; `None` when nothing is
+/// lost.
 pub(crate) fn undone_change(deployment: &Deployment, spec: &Value) -> Option<String> {
-    let time = undone_time(deployment);
     let lost = lost_fields(deployment, spec);
-    if lost.is_empty() {
-        return time.map(str::to_owned);
-    }
-    let mark = lost_mark(deployment, &lost);
-    Some(format!("{} {mark}", time.unwrap_or(NEVER)))
-}
-
-/// Returns the time of the last change by others that the next apply overwrites, as in the annotation about
-/// undone changes; `None` if there was none.
-pub(crate) fn undone_time(deployment: &Deployment) -> Option<&str> {
-    let change = foreign_change(deployment).map(|change| change.time);
-    change.or_else(|| {
-        let noted = deployment.annotations().get(labels::UNDONE_CHANGE)?;
-        noted.split(' ').next().filter(|time| *time != NEVER)
-    })
-}
-
-/// Placeholder for the time in the annotation about undone changes, if others set nothing.
-const NEVER: &str = "-";
-
-/// Content of the annotation about undone changes: the time of the last change by others, followed by the
-/// mark of the fields lost then, if any.
-struct Undone<'a> {
-    time: Option<Timestamp>,
-    lost: Option<&'a str>,
-}
-
-impl<'a> Undone<'a> {
-    fn parse(text: &'a str) -> Self {
-        let mut words = text.split(' ');
-        Self {
-            time: words.next().and_then(|time| time.parse().ok()),
-            lost: words.next(),
-        }
-    }
-
-    fn noted(deployment: &'a Deployment) -> Self {
-        let text = deployment.annotations().get(labels::UNDONE_CHANGE);
-        Self::parse(text.map_or("", String::as_str))
-    }
+    (!lost.is_empty()).then(|| lost_mark(deployment, &lost))
 }
 
 fn lost_fields(deployment: &Deployment, spec: &Value) -> Vec<String> {
@@ -169,29 +101,6 @@ fn lost_mark(deployment: &Deployment, lost: &[String]) -> String {
 
 fn entries(metadata: &ObjectMeta) -> impl Iterator<Item = &ManagedFieldsEntry> {
     metadata.managed_fields.iter().flatten()
-}
-
-/// False for an annotation with a time later than any write of the spec. OLM only notes changes that exist,
-/// and OLM itself set the spec at the creation. Any user who edits a Deployment could write a later time, and
-/// all changes until then would count as undone.
-fn is_possible(metadata: &ObjectMeta, undone: &str) -> bool {
-    let setting = entries(metadata).filter(|entry| spec_of(entry).is_some());
-    let latest = setting.filter_map(|entry| Some(entry.time.as_ref()?.0)).max();
-    match (Undone::parse(undone).time, latest) {
-        (Some(noted), Some(latest)) => noted <= latest,
-        _ => true,
-    }
-}
-
-/// Returns the time of others' last change of a spec field that is not theirs, and the field manager.
-fn last_change(metadata: &ObjectMeta) -> Option<(Timestamp, String)> {
-    entries(metadata)
-        .filter(|entry| is_foreign(entry))
-        .filter_map(|entry| {
-            let time = entry.time.as_ref()?.0;
-            Some((time, entry.manager.clone().unwrap_or_default()))
-        })
-        .max()
 }
 
 fn is_foreign(entry: &ManagedFieldsEntry) -> bool {
@@ -254,14 +163,6 @@ mod tests {
 
     use super::*;
 
-    const EARLY: &str = "2026-01-01T00:00:00Z";
-    const LATE: &str = "2026-01-01T00:00:09Z";
-
-    fn entry(manager: &str, time: &str, subresource: &str, spec: Value) -> Value {
-        json!({"manager": manager, "operation": "Update", "time": time, "subresource": subresource,
-            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": spec}})
-    }
-
     fn pruned(entries: Value, annotations: Value) -> Deployment {
         let mut deployment: Deployment =
             serde_json::from_value(json!({"metadata": {"name": "d", "managedFields": entries,
@@ -269,99 +170,6 @@ mod tests {
             .unwrap();
         prune(&mut deployment);
         deployment
-    }
-
-    fn image() -> Value {
-        json!({"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {"f:image": {}}}}}})
-    }
-
-    #[test]
-    fn a_change_of_the_spec_by_others_is_seen_and_what_is_theirs_is_not() {
-        let restarted = json!({"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}}}}});
-        let cases = [
-            ("an image", entry("kubectl-set", EARLY, "", image()), true),
-            (
-                "a list as a whole",
-                entry(
-                    "x",
-                    EARLY,
-                    "",
-                    json!({"f:template": {"f:spec": {"f:tolerations": {}}}}),
-                ),
-                true,
-            ),
-            ("a patch of ours", entry("olm", EARLY, "", image()), false),
-            ("our own", entry("olm-operator/csv", EARLY, "", image()), false),
-            (
-                "an autoscaler",
-                entry("hpa", EARLY, "scale", json!({"f:replicas": {}})),
-                false,
-            ),
-            (
-                "replicas",
-                entry("kubectl", EARLY, "", json!({"f:replicas": {}})),
-                false,
-            ),
-            ("a status", entry("kcm", EARLY, "status", image()), false),
-            ("a restart", entry("kubectl-rollout", EARLY, "", restarted), false),
-            (
-                "a pause",
-                entry("kubectl-rollout", EARLY, "", json!({"f:paused": {}})),
-                false,
-            ),
-            (
-                "metadata",
-                json!({"manager": "x", "time": EARLY, "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}}}),
-                false,
-            ),
-        ];
-        for (what, entry, expected) in cases {
-            let found = pruned(json!([entry]), Value::Null);
-            assert_eq!(foreign_change(&found).is_some(), expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn a_change_that_was_undone_is_over_until_the_next() {
-        let entries = json!([
-            entry("first", EARLY, "", image()),
-            entry("last", LATE, "", image())
-        ]);
-        let found = pruned(entries.clone(), Value::Null);
-        let change = ForeignChange {
-            time: LATE,
-            manager: "last",
-        };
-        assert_eq!(foreign_change(&found), Some(change));
-        assert_eq!(undone_time(&found), Some(LATE));
-
-        let found = pruned(
-            entries.clone(),
-            json!({labels::UNDONE_CHANGE: EARLY, "other": "x"}),
-        );
-        assert!(foreign_change(&found).is_some());
-        let found = pruned(entries.clone(), json!({labels::UNDONE_CHANGE: LATE}));
-        assert_eq!(foreign_change(&found), None);
-        assert_eq!(undone_time(&found), Some(LATE));
-        let found = pruned(entries, json!({labels::UNDONE_CHANGE: "nonsense"}));
-        assert!(foreign_change(&found).is_some());
-        let found = pruned(json!([]), json!({"other": "x"}));
-        assert_eq!(found.metadata.annotations, None);
-    }
-
-    #[test]
-    fn a_note_from_the_future_hides_nothing_and_is_not_carried_on() {
-        let never = "2999-01-01T00:00:00Z";
-        let changed = entry("x", LATE, "", image());
-        let status = entry("kcm", "2999-02-01T00:00:00Z", "status", image());
-        let found = pruned(json!([changed, status]), json!({labels::UNDONE_CHANGE: never}));
-        assert_eq!(foreign_change(&found).map(|change| change.time), Some(LATE));
-        let own = entry("olm-operator/csv", EARLY, "", image());
-        let found = pruned(json!([own]), json!({labels::UNDONE_CHANGE: never}));
-        assert_eq!(undone_time(&found), None);
-        // Without entries nothing is known, and nothing is dropped.
-        let found = pruned(json!([]), json!({labels::UNDONE_CHANGE: LATE}));
-        assert_eq!(undone_time(&found), Some(LATE));
     }
 
     #[test]
@@ -374,24 +182,17 @@ mod tests {
         assert_eq!(lost_field(&found, &spec), told);
         found.metadata.generation = Some(7);
         let undone = undone_change(&found, &spec).unwrap();
-        assert!(undone.starts_with("- ") && undone.ends_with("@7"), "{undone}");
+        assert!(undone.ends_with("@7"), "{undone}");
 
         let mut tried = pruned(own, json!({labels::UNDONE_CHANGE: undone}));
         tried.metadata.generation = Some(7);
         assert_eq!(lost_field(&tried, &spec), None);
-        assert_eq!((undone_time(&tried), foreign_change(&tried)), (None, None));
         let more = json!({"minReadySeconds": 5, "progressDeadlineSeconds": 6, "x": 1});
         assert_eq!(lost_field(&tried, &more), told, "more is lost");
         tried.metadata.generation = Some(8);
         assert_eq!(lost_field(&tried, &spec), told, "somebody did something since");
 
-        let both = format!("{LATE} mark@7");
-        let found = pruned(
-            json!([entry("x", LATE, "", image())]),
-            json!({labels::UNDONE_CHANGE: both}),
-        );
-        assert_eq!((foreign_change(&found), undone_time(&found)), (None, Some(LATE)));
-        // If the API server reports no fields, or only those of a subresource, nothing counts as lost.
+        // Where the API server says nothing of fields, or says them of a subresource, nothing is known to be lost.
         assert_eq!(lost_field(&pruned(json!([]), Value::Null), &spec), None);
         let others = json!([{"manager": "x", "operation": "Apply", "fieldsV1": {"f:spec": {"f:minReadySeconds": {}}}}]);
         assert!(lost_field(&pruned(others, Value::Null), &spec).is_some());

@@ -5,7 +5,7 @@ use olm_fbc::entry::Deprecation;
 use serde_json::Value;
 
 use super::{Install, Plan, Question};
-use crate::cluster_fit::{KubernetesVersion, unsupported_targets};
+use crate::cluster_fit::{KubernetesVersion, long_service_names, unsupported_targets};
 use crate::enumeration::list;
 use crate::problem::{Problem, Subscription};
 
@@ -69,9 +69,6 @@ impl Plan {
         kubernetes: Option<&KubernetesVersion>,
         mut csv_of: impl FnMut(&Install) -> Option<Value>,
     ) {
-        if kubernetes.is_none() && question.targets.is_none() {
-            return;
-        }
         let mut notes = Vec::new();
         for install in self.install() {
             let Some(csv) = csv_of(install) else { continue };
@@ -84,6 +81,7 @@ impl Plan {
                 .as_ref()
                 .and_then(|targets| unsupported_targets(&install.name, &csv, &self.namespace, targets));
             notes.extend(unsupported);
+            notes.extend(long_service_names(&install.name, &csv));
         }
         self.notes.extend(notes);
     }

@@ -73,6 +73,7 @@ impl BundleSource for Outside {
                 name: "crd.yaml".into(),
                 object: crd(),
             }],
+            ..UnpackedBundle::default()
         })
     }
 }

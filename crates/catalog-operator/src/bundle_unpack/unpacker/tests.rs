@@ -112,7 +112,7 @@ fn bundle() -> Result<UnpackedBundle, UnpackError> {
     Ok(UnpackedBundle {
         image: "r/b@sha256:00".into(),
         csv,
-        objects: Vec::new(),
+        ..UnpackedBundle::default()
     })
 }
 

@@ -125,6 +125,29 @@ fn crd_003_a_resource_that_stays_as_it_is_makes_the_plan_fail() {
     assert_eq!(env.object(CRD)["spec"], of_sizes(9)["spec"]);
 }
 
+/// Somebody has to migrate what is stored, and then the plan goes on; unless the next version may take its place: that needs a plan that
+/// has failed.
+#[test]
+fn a_stored_version_that_would_go_is_waited_for_and_fails_where_failing_forward_is_allowed() {
+    let without_v1 = || defined(vec![version("v2", true, true, &sizes(9))]);
+    for fails_forward in [false, true] {
+        let (mut env, _) = installed(of_sizes(9));
+        if fails_forward {
+            let spec = json!({"upgradeStrategy": "TechPreviewUnsafeFailForward"});
+            env.set_groups(&[group(spec, json!({"namespaces": [""]}))]);
+        }
+        upgrade(&mut env, without_v1());
+        env.settle_for(1800);
+        let status = &env.plan(PLAN)["status"];
+        let expected = if fails_forward { "Failed" } else { "Installing" };
+        assert_eq!(status["phase"], expected, "{status:#}");
+        env.change(CRD, |crd| crd["status"]["storedVersions"] = json!(["v2"]));
+        env.settle_for(120);
+        let is_upgraded = env.object(CRD)["spec"]["versions"] == without_v1()["spec"]["versions"];
+        assert_eq!(is_upgraded, !fails_forward);
+    }
+}
+
 #[test]
 fn crd_001_mt_004_the_definition_of_one_operator_is_upgraded_at_once() {
     let schema = json!({"type": "object"});

@@ -22,6 +22,10 @@ fn each_field_that_is_read_of_a_csv_is_news() {
     let before = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
         "metadata": {"namespace": "ns", "name": "a", "uid": "one"}, "spec": {},
         "status": {"phase": "Pending", "message": "m"}});
+    let mut failed = before.clone();
+    failed["status"]["phase"] = json!("Failed");
+    let change = edited::<ClusterServiceVersion>(&failed, "/status/message", json!("other"));
+    assert!(csv_namespace(&change).is_some(), "why it has failed");
     for (pointer, value, is_news) in [
         ("/metadata/uid", json!("two"), true),
         ("/metadata/annotations", json!({"a": "b"}), true),

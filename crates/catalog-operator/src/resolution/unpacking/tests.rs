@@ -30,16 +30,16 @@ fn result(objects: &[Value], cluster: &Cluster) -> (BundleResult, Vec<String>) {
         required_by: Vec::new(),
         generated_subscription: None,
     };
-    let mut obstacles = Vec::new();
+    let mut noticed = Noticed::default();
     let objects: Vec<String> = objects.iter().map(Value::to_string).collect();
     let packed = read_manifests(&objects)
         .and_then(|bundle| preflight::check(&bundle, "a.v1").map(|()| bundle))
         .and_then(|bundle| PackedBundle::new(&bundle));
     let result = match packed {
-        Ok(packed) => ready_result(&operator, &packed, "ns", cluster, &mut obstacles),
+        Ok(packed) => ready_result(&operator, &packed, "ns", cluster, &mut noticed),
         Err(error) => failed(&error.of_bundle("a.v1")),
     };
-    (result, obstacles)
+    (result, noticed.obstacles)
 }
 
 fn csv(name: &str) -> Value {
@@ -151,6 +151,7 @@ fn two_bundles_that_bring_different_objects_of_one_name_are_refused() {
             image: String::new(),
             csv: csv(bundle),
             objects: objects.collect(),
+            ..UnpackedBundle::default()
         };
         brought(&bundle_content, bundle)
     };

@@ -91,9 +91,6 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
             None => step,
         };
     };
-    if let Some(delay) = install::edited_for(observed, &found.deployment, now) {
-        return PhaseStep::stay().again(delay, "edits are told apart by the second");
-    }
     let (phase, reason, message) = match found.problem {
         DeploymentProblem::Stuck(text) => (
             Phase::Failed,

@@ -270,7 +270,15 @@ fn taken(
         }
     }
     let mut taken = BTreeSet::new();
-    let is_own = |found: &ObjectMeta| owner::is_labelled(found, &csv.namespace, &csv.name);
+    // One that came with the operator, or that its administrator made for it by hand, has owner labels, too, and other rules.
+    let is_own = |found: &ObjectMeta| {
+        let is_promoted = found
+            .labels
+            .iter()
+            .flatten()
+            .any(|(key, _)| key == labels::PERMISSIONS_HASH);
+        is_promoted && owner::is_labelled(found, &csv.namespace, &csv.name)
+    };
     let is_counterpart = |found: &ObjectMeta| is_replica(found, csv);
     for name in roles.iter().map(|role| role.name_any()) {
         let key = |kind, namespace: &str| RbacKey::new(kind, namespace, &name);

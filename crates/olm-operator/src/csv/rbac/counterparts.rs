@@ -3,10 +3,9 @@
 //! is a ClusterRole, which also grants reading namespaces. Otherwise it is a Role in every target namespace
 //! (`docs/reference/lifecycle.md`).
 //!
-//! A counterpart has the name of its source, as upstream's, unless another operator's has it. It is created
-//! and never applied over an existing object, because a tenant may have created and bound a Role of that
-//! name. Objects with the owner labels are corrected. A counterpart is deleted with the
-//! ClusterServiceVersion, when its namespace is no longer a target, and when its source is deleted.
+//! A counterpart has the name of what it is made of, as upstream's, unless another operator's has it, or something that came with this one. It is
+//! created, and never applied over an object that is there: a tenant may have made, and bound, a Role of that name. What bears the owner labels is put right. It
+//! goes with the ClusterServiceVersion, when its namespace is no longer a target, and when what it is made of is gone.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, kube_aggregator::pkg::apis::apiregistration::v1::APIService};
 use kube::Resource;
+use olm_api::names::service_name;
 use olm_api::v1alpha1::{ApiServiceDescription, ClusterServiceVersion};
 use olm_runtime::plan::Target;
 use serde_json::{Value, json};
 
 use crate::{
-    csv::serving::{
-        component::Component,
-        endpoint::{port_of, service_name},
-    },
+    csv::serving::{component::Component, endpoint::port_of},
     owner,
 };
 

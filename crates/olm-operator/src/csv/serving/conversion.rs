@@ -2,15 +2,13 @@
 //! their removal.
 
 use k8s_openapi::ByteString;
+use olm_api::names::service_name;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallModeType, WebhookDescription, WebhookType};
 use olm_runtime::plan::Target;
 use serde_json::{Value, json};
 
 use crate::{
-    csv::serving::{
-        component::Component,
-        endpoint::{port_of, service_name},
-    },
+    csv::serving::{component::Component, endpoint::port_of},
     stores::CustomResourceDefinition,
 };
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use olm_api::names::{MAX_SERVICE_NAME, service_name};
 use olm_api::v1alpha1::ClusterServiceVersion;
 
 use crate::csv::strategy::{Strategy, StrategyDeployment};
@@ -11,8 +12,6 @@ use crate::csv::strategy::{Strategy, StrategyDeployment};
 const DEFAULT_PORT: i32 = 443;
 /// Account of pods without a ServiceAccount name.
 const DEFAULT_ACCOUNT: &str = "default";
-/// Maximum length of a Service's name.
-const MAX_SERVICE_NAME: usize = 63;
 
 /// A Deployment that serves, and its Service.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,12 +53,7 @@ pub(crate) fn port_of(described: Option<i32>) -> i32 {
     described.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT)
 }
 
-/// Returns the name of the Service of a Deployment; dots are not allowed there.
-pub(crate) fn service_name(deployment: &str) -> String {
-    format!("{}-service", deployment.replace('.', "-"))
-}
-
-/// Returns the name of the Secret with the certificate of a Deployment.
+/// Name of the Secret with the certificate of a Deployment.
 pub(crate) fn secret_name(deployment: &str) -> String {
     format!("{}-cert", service_name(deployment))
 }

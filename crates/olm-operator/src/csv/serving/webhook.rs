@@ -9,17 +9,14 @@ use k8s_openapi::{
 use kube::Resource;
 use olm_api::{
     hash, labels,
+    names::service_name,
     v1alpha1::{ClusterServiceVersion, WebhookDescription, WebhookType},
 };
 use olm_runtime::plan::{Target, to_value};
 use serde_json::{Value, json};
 
 use crate::{
-    csv::serving::{
-        component::Component,
-        endpoint::{port_of, service_name},
-        rules,
-    },
+    csv::serving::{component::Component, endpoint::port_of, rules},
     operator_group::Group,
     owner,
 };

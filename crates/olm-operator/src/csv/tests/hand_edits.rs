@@ -5,10 +5,7 @@ use olm_testing::cluster::{Fault, PatchType, Verb};
 use serde_json::{Value, json};
 
 use super::{changed, prepared, succeeded};
-use crate::{
-    csv::install,
-    test_env::{TestEnv, csv_key},
-};
+use crate::test_env::TestEnv;
 
 pub(super) fn installed() -> TestEnv {
     installed_under(|_| {})
@@ -89,7 +86,7 @@ fn an_image_set_by_hand_is_put_back_once() {
     let told = env
         .log
         .iter()
-        .filter(|line| line.contains("was changed by kubectl-set at"));
+        .filter(|line| line.contains("was changed at template.spec.containers[c].image"));
     assert_eq!(told.count(), 1, "{:#?}", env.log);
     assert_eq!(applied(&env), 1, "{:#?}", env.writes);
     rests(&mut env);
@@ -142,10 +139,9 @@ fn two_edits_in_one_second_are_both_put_back() {
     let pod = &before["template"]["spec"];
     let mut images = pod["containers"].clone();
     images[0]["image"] = json!("example.com/other:1");
-    let mut more = pod["containers"].clone();
-    let added = json!({"name": "more", "image": "example.com/more:1"});
-    more.as_array_mut().unwrap().push(added);
-    for second in [images.clone(), more] {
+    let mut third = images.clone();
+    third[0]["image"] = json!("example.com/third:1");
+    for second in [images.clone(), third] {
         env.begin_second();
         edit_at_once(
             &mut env,
@@ -162,32 +158,7 @@ fn two_edits_in_one_second_are_both_put_back() {
     }
 }
 
-#[test]
-fn an_edit_is_waited_for_as_long_as_its_second_lasts() {
-    let mut env = installed();
-    env.begin_second();
-    let edited = env.now;
-    env.kill();
-    env.edit_as(
-        "x",
-        "Deployment",
-        "ns",
-        "demo",
-        json!({"spec": {"minReadySeconds": 5}}),
-    );
-    let observed = env.observe(&csv_key("a")).unwrap();
-    let waits = |offset: i64| {
-        let now = edited + jiff::SignedDuration::from_millis(offset);
-        install::edited_for(&observed, "demo", now).map(|left| left.as_millis())
-    };
-    assert_eq!(waits(0), Some(1000));
-    assert_eq!(waits(999), Some(1));
-    assert_eq!(waits(1000), None);
-    assert_eq!(waits(-5000), Some(6000), "the clocks are not quite the same");
-    assert_eq!(waits(-5001), None, "one of the clocks is wrong");
-}
-
-/// A field that a webhook removes does not count as an edit each time, and does not hide real edits.
+/// Neither does what it takes away count as an edit again and again, nor does it hide real ones.
 #[test]
 fn a_webhook_that_takes_something_away_each_time_costs_one_attempt_an_edit() {
     let mut env = installed_under(|object| {
@@ -215,7 +186,7 @@ fn what_was_put_into_the_place_of_something_goes_and_replicas_stay() {
     let mut env = installed();
     let before = deployment(&env)["spec"].clone();
     let mut containers = before["template"]["spec"]["containers"].clone();
-    containers[1]["livenessProbe"] = json!({"tcpSocket": {"port": 1}});
+    containers[0]["livenessProbe"] = json!({"tcpSocket": {"port": 1}});
     containers
         .as_array_mut()
         .unwrap()
@@ -236,36 +207,69 @@ fn what_was_put_into_the_place_of_something_goes_and_replicas_stay() {
     );
 }
 
-/// All fields that others set are reverted, not only those of containers, in one rollout.
+/// A platform's admission, other controllers and people add what OLM says nothing of: it stays, and nobody is told. What is applied for
+/// another reason is applied whole, as upstream replaces it: in one rollout, with none of it left.
 #[test]
-fn what_was_added_by_hand_goes_wherever_it_is() {
+fn what_others_add_stays_until_the_next_install_and_changes_no_phase() {
     let pod = |more: Value| json!({"template": {"spec": more}});
-    let edits = [
+    let additions = [
         pod(json!({"hostNetwork": true})),
         pod(json!({"dnsConfig": {"nameservers": ["1.1.1.1"]}})),
         pod(json!({"affinity": {"podAntiAffinity": {}}, "runtimeClassName": "other"})),
-        pod(json!({"volumes": [{"name": "v", "emptyDir": {}, "persistentVolumeClaim": {"claimName": "c"}}]})),
+        pod(json!({"tolerations": [{"key": "spot", "operator": "Exists"}]})),
+        pod(json!({"nodeSelector": {"pool": "spot"}})),
         json!({"template": {"metadata": {"labels": {"more": "1"}, "annotations": {"more": "1"}}}}),
         json!({"minReadySeconds": 5}),
     ];
-    for spec in edits {
+    for spec in additions {
         let mut env = installed();
         let before = deployment(&env)["spec"].clone();
-        edit(&mut env, "kubectl-edit", spec.clone());
-        assert_eq!(deployment(&env)["spec"], before, "{spec}");
+        edit(&mut env, "platform", spec.clone());
+        let with_it = deployment(&env)["spec"].clone();
+        assert_ne!(with_it, before, "{spec}");
+        assert_eq!(env.log, [""; 0], "{spec}");
+        rests(&mut env);
+        assert_eq!(deployment(&env)["spec"], with_it);
+        env.edit(
+            "ClusterServiceVersion",
+            "ns",
+            "a",
+            json!({"metadata": {"annotations": {"another": "version"}}}),
+        );
+        env.settle_for(10);
+        succeeded(&env, "a");
+        let mut expected = before;
+        expected["template"]["metadata"]["annotations"]["another"] = json!("version");
+        assert_eq!(deployment(&env)["spec"], expected, "{spec}");
         assert_eq!(managers(&env), ["olm-operator/csv Apply"], "{spec}");
+        // One that says whose the fields are, and the apply.
         let patched = env
             .writes
             .iter()
             .filter(|write| write.contains(" Deployment ns/demo"));
-        // One write changes the field owners, and the other is the apply.
         assert_eq!((patched.count(), applied(&env)), (2, 1), "{:#?}", env.writes);
         never_failed(&env);
         rests(&mut env);
     }
 }
 
-/// Anything may happen between the patch of the field owners and the apply.
+/// A platform that adds its own again and again is not fought.
+#[test]
+fn who_adds_the_same_each_time_costs_no_write() {
+    let mut env = installed();
+    for _ in 0..5 {
+        edit(&mut env, "platform", json!({"minReadySeconds": 5}));
+        edit(&mut env, "platform", json!({"minReadySeconds": 6}));
+    }
+    let own: Vec<&String> = env
+        .writes
+        .iter()
+        .filter(|write| !write.starts_with("kubernetes"))
+        .collect();
+    assert!(own.is_empty() && env.log.is_empty(), "{own:#?} {:#?}", env.log);
+}
+
+/// Between the patch that says whose the fields are and the apply anything may happen.
 #[test]
 fn what_was_added_by_hand_goes_though_the_apply_fails_at_first() {
     for is_killed in [false, true] {
@@ -281,7 +285,8 @@ fn what_was_added_by_hand_goes_though_the_apply_fails_at_first() {
             failures -= 1;
             Some(Fault::LoseRequest)
         });
-        let spec = json!({"replicas": 4, "template": {"spec": {"hostNetwork": true}}});
+        let pod = json!({"hostNetwork": true, "nodeSelector": {"os": "other"}});
+        let spec = json!({"replicas": 4, "template": {"spec": pod}});
         env.edit_as("kubectl-edit", "Deployment", "ns", "demo", json!({"spec": spec}));
         for _ in 0..4 {
             env.settle_for(2);
@@ -321,11 +326,13 @@ fn a_strategy_that_was_filled_in_goes_with_rolling_updates() {
         "demo",
         json!({"metadata": {"managedFields": entries}}),
     );
+    env.settle();
     env.edit("ClusterServiceVersion", "ns", "a", version);
     env.writes.clear();
     env.settle_for(30);
     succeeded(&env, "a");
-    assert_eq!(deployment(&env)["spec"]["strategy"], json!({"type": "Recreate"}));
+    let strategy = &deployment(&env)["spec"]["strategy"];
+    assert_eq!(*strategy, json!({"type": "Recreate"}), "{:#?}", env.writes);
     let patched =
         r#"patch Deployment ns/demo {"spec":{"strategy":{"rollingUpdate":null,"type":"Recreate"}}}"#;
     assert!(
@@ -397,8 +404,7 @@ fn a_forged_note_of_what_was_undone_hides_no_edit() {
     let mut env = installed();
     let before = deployment(&env)["spec"].clone();
     let mut containers = before["template"]["spec"]["containers"].clone();
-    let added = json!({"name": "more", "image": "example.com/more:1"});
-    containers.as_array_mut().unwrap().push(added);
+    containers[0]["image"] = json!("example.com/other:1");
     let forged = json!({"metadata": {"annotations": {labels::UNDONE_CHANGE: "2999-01-01T00:00:00Z"}},
         "spec": {"template": {"spec": {"containers": containers}}}});
     for time in ["first", "second"] {

@@ -101,6 +101,110 @@ fn operator_groups_are_counted() {
     assert!(!env.describe().contains("ResolutionFailed"));
 }
 
+/// Whose OperatorGroup the operator does not support learns it from the Subscription: before the plan is approved, and afterwards from
+/// what came of it. The plan is made all the same.
+#[test]
+fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
+    for (approval, expected) in [("Manual", "RequiresApproval"), ("Automatic", "Installing")] {
+        let mut env = TestEnv::with_catalog([bundle("demo.v1")]);
+        env.edit(
+            "OperatorGroup",
+            "og",
+            &json!({"status": {"namespaces": [NAMESPACE]}}),
+        );
+        env.set_csv_spec(&json!({"installModes": [{"type": "AllNamespaces", "supported": true}]}));
+        env.subscribe("demo", &json!({"installPlanApproval": approval}));
+        env.settle();
+        let told = env.describe();
+        let text = "when this plan was made: bundle demo.v1 does not support what OperatorGroup og selects: OwnNamespace \
+                    InstallModeType not supported, cannot configure to watch own namespace";
+        assert!(
+            told.contains(&format!("InstallPlanPending=True/{expected} {text}")),
+            "{told}"
+        );
+        assert!(!told.contains("ResolutionFailed"), "{told}");
+        assert_eq!(env.events.len(), 1, "{:#?}", env.events);
+        assert_eq!(env.events[0]["reason"], "ClusterUnsuitable");
+        let plan = env.plans()[0].metadata.name.clone().unwrap();
+        env.edit("InstallPlan", &plan, &json!({"spec": {"approved": true}}));
+        env.begin_approved();
+        env.carry_out_plans();
+        let status = json!({"phase": "Failed", "reason": "UnsupportedOperatorGroup", "message": "OwnNamespace not supported"});
+        env.edit("ClusterServiceVersion", "demo.v1", &json!({"status": status}));
+        env.settle();
+        let told = env.describe();
+        let text = "InstallPlanFailed=True/InstallComponentFailed ClusterServiceVersion demo.v1 has failed: UnsupportedOperatorGroup: \
+                    OwnNamespace not supported\n";
+        assert!(told.contains(text), "{told}");
+        let worse = json!({"status": {"message": "and more"}});
+        env.edit("ClusterServiceVersion", "demo.v1", &worse);
+        env.settle();
+        assert!(
+            env.describe().contains("UnsupportedOperatorGroup: and more\n"),
+            "{}",
+            env.describe()
+        );
+    }
+}
+
+/// As upstream, the rest of the bundle is installed; but the user learns of it.
+#[test]
+fn what_is_left_out_of_a_bundle_is_told_once() {
+    let mut env = TestEnv::with_catalog([bundle("demo.v1"), bundle("other.v1")]);
+    env.set_left_out(&[
+        "file `a.yaml`: only its first document is used",
+        "file `b` is skipped: no",
+    ]);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    let told: Vec<(&str, &str)> = env
+        .events
+        .iter()
+        .map(|event| (event["reason"].as_str().unwrap(), event["note"].as_str().unwrap()))
+        .collect();
+    let text = "bundle demo.v1: file `a.yaml`: only its first document is used; file `b` is skipped: no";
+    assert_eq!(told, [("BundleFilesSkipped", text)]);
+    assert_eq!(env.events[0]["regarding"]["kind"], "Subscription");
+    assert!(
+        env.describe().contains("state=AtLatestKnown"),
+        "{}",
+        env.describe()
+    );
+    env.set_left_out(&[]);
+    env.subscribe("other", &json!({}));
+    env.settle();
+    assert_eq!(env.events.len(), 1, "{:#?}", env.events);
+}
+
+/// A plan that waits by policy says both.
+#[test]
+fn an_obstacle_and_a_policy_are_both_named() {
+    let mut env = TestEnv::with_catalog(demo());
+    env.edit(
+        "OperatorGroup",
+        "og",
+        &json!({"status": {"namespaces": [NAMESPACE]}}),
+    );
+    env.set_csv_spec(&json!({"installModes": [{"type": "AllNamespaces", "supported": true}]}));
+    env.subscribe("demo", &json!({"startingCSV": "demo.v1"}));
+    env.settle();
+    env.carry_out_plans();
+    env.edit(
+        "Subscription",
+        "demo-sub",
+        &json!({"metadata": {"annotations": {"operatorframework.io/upgrade-approve": "patch"}}}),
+    );
+    env.settle();
+    let told = env.describe();
+    assert!(
+        told.contains("RequiresApproval when this plan was made: bundle demo.v2 does not support")
+            && told.contains("; waits by policy: "),
+        "{told}"
+    );
+}
+
 /// Durations that nobody can wait for, or that are no pause at all, stop nothing: they are bounded, and told once.
 #[test]
 fn durations_of_annotations_are_bounded_and_told_once() {

@@ -13,6 +13,10 @@ use crate::bundle_unpack::unpacker::BundleSource;
 pub(super) struct Images {
     pub(super) broken: Mutex<BTreeMap<String, UnpackError>>,
     pub(super) slow: Mutex<Option<Duration>>,
+    /// What was left out of every bundle.
+    pub(super) left_out: Mutex<Vec<String>>,
+    /// Added to the spec of every ClusterServiceVersion.
+    pub(super) spec: Mutex<serde_json::Map<String, Value>>,
 }
 
 #[async_trait]
@@ -26,13 +30,18 @@ impl BundleSource for Images {
             return Err(error.clone());
         }
         let name = image.rsplit('/').next().unwrap_or_default().replace(':', ".");
+        let mut spec = json!({"install": {"strategy": "deployment", "spec": {"deployments": []}}});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(self.spec.lock().unwrap().clone());
         Ok(UnpackedBundle {
             image: format!("{image}@sha256:00"),
             csv: json!({
                 "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
-                "spec": {"install": {"strategy": "deployment", "spec": {"deployments": []}}},
+                "spec": spec,
             }),
-            objects: Vec::new(),
+            left_out: self.left_out.lock().unwrap().clone(),
+            ..UnpackedBundle::default()
         })
     }
 }

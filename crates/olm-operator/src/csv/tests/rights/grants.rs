@@ -74,8 +74,49 @@ fn csvs_of_one_name_in_two_global_groups_do_not_share_a_cluster_role() {
     assert_eq!(env.writes.len(), writes, "they are at rest");
 }
 
-/// A user without rights requests rules that everyone has, repeatedly, and as many as a ClusterServiceVersion
-/// can contain.
+/// RBAC by hand often has one name for the Role and the ClusterRole. Neither is filled with what the other says.
+#[test]
+fn a_cluster_role_of_the_roles_name_is_not_promoted_onto() {
+    for labels in [
+        json!({}),
+        json!({"olm.managed": "true", "olm.owner": "a", "olm.owner.namespace": "ns",
+        "olm.owner.kind": "ClusterServiceVersion"}),
+    ] {
+        let is_labelled = labels["olm.owner"].is_string();
+        let mut env = by_hand(&[], true);
+        let by_hand = labelled("", "mine", permission("demo", "", "pods")["rules"].clone(), &[]);
+        let by_hand = by_hand.map(|mut object| {
+            object["metadata"]["labels"] = labels.clone();
+            object
+        });
+        put_all(&mut env, by_hand.clone());
+        env.settle_for(60);
+        succeeded(&env, "a");
+        for (kind, object) in ["ClusterRole", "ClusterRoleBinding"].into_iter().zip(&by_hand) {
+            let found = env.get(kind, "", "mine").unwrap();
+            for field in ["rules", "roleRef", "subjects"] {
+                assert_eq!(found[field], object[field], "{kind} {field}");
+            }
+        }
+        if is_labelled {
+            let beside = permission::name_beside("mine", "ns");
+            let found = env.get("ClusterRole", "", &beside).unwrap();
+            assert_eq!(found["rules"][0]["resources"], json!(["configmaps"]));
+            assert_eq!(missing(&env), [""; 0]);
+        } else {
+            let told = missing(&env).join("\n");
+            assert!(
+                told.contains("the name is taken by an object of somebody else"),
+                "{told}"
+            );
+        }
+        let writes = env.writes.len();
+        env.settle_for(10);
+        assert_eq!(env.writes.len(), writes, "at rest");
+    }
+}
+
+/// What everybody may, asked for again and again, by one who may do nothing else; and as much as a CSV can hold of it.
 #[test]
 fn one_who_asks_for_everything_often_holds_up_nobody() {
     let asking = |name: &str, value: &dyn Fn(usize) -> String, count: usize| {

@@ -153,7 +153,22 @@ fn an_account_that_cannot_be_a_name_does_not_exist_and_stops_nothing() {
     assert_eq!(row.unwrap()["status"], "Present");
 }
 
-/// It is deleted with the other, and this one must not lose its rights then.
+/// While a plan is being carried out what it makes is not looked for; but this one has all it needs already.
+#[test]
+fn a_subscription_that_comes_takes_nothing_from_an_operator_that_runs() {
+    let mut env = by_hand(&["ns"], false);
+    env.settle_for(5);
+    succeeded(&env, "a");
+    env.log.clear();
+    env.put(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+        "metadata": {"namespace": "ns", "name": "demo"}, "spec": {"name": "demo", "source": "cat", "sourceNamespace": "ns"},
+        "status": {"installedCSV": "a", "currentCSV": "a"}}));
+    env.settle_for(5);
+    succeeded(&env, "a");
+    assert_eq!(env.log, [""; 0]);
+}
+
+/// It goes with the other, and this one must not lose its rights then.
 #[test]
 fn a_role_or_binding_that_was_made_for_another_csv_gives_nothing() {
     let rules = permission("demo", "", "configmaps")["rules"].clone();
