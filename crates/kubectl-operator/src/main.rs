@@ -57,12 +57,7 @@ impl Verdict {
 const UNRESOLVED: u8 = 2;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args_os();
-    if words
-        .next()
-        .is_some_and(|program| completion::is_asked_for(&program))
-    {
-        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(words) = completion::asked_for(std::env::args_os()) {
         return match printer::script(&completion::choices(&words)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,

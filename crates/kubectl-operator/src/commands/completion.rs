@@ -1,7 +1,7 @@
 //! `kubectl operator completion`: a script for who calls the program itself; and the answers to kubectl, which completes the words
 //! of a plugin by calling `kubectl_complete-NAME` with them.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::builder::PossibleValue;
@@ -15,6 +15,8 @@ use crate::{Verdict, printer};
 const PROGRAM: &str = "kubectl-operator";
 /// The name by which kubectl asks for completion of the plugin.
 const ASKED: &str = "kubectl_complete-operator";
+/// The commands by which Cobra's scripts ask, with the meanings of choices and without.
+const COMMANDS: [&str; 2] = ["__complete", "__completeNoDesc"];
 
 /// What the shell is to do besides, as the last line of an answer says it in numbers of Cobra, kubectl's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +40,18 @@ pub(crate) fn run(shell: Shell) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Whether the program was called by the name that asks for choices.
-pub(crate) fn is_asked_for(program: &OsStr) -> bool {
-    Path::new(program).file_stem() == Some(OsStr::new(ASKED))
+/// The words to complete, where the program is called to do that: by the name that asks for choices, or with the command that programs
+/// made with Cobra have for it, as scripts of upstream's plugin call it.
+pub(crate) fn asked_for(mut call: impl Iterator<Item = OsString>) -> Option<Vec<String>> {
+    let program = call.next()?;
+    let mut words: Vec<String> = call.map(|word| word.to_string_lossy().into_owned()).collect();
+    if Path::new(&program).file_stem() == Some(OsStr::new(ASKED)) {
+        return Some(words);
+    }
+    let is_command = words
+        .first()
+        .is_some_and(|word| COMMANDS.contains(&word.as_str()));
+    is_command.then(|| words.split_off(1))
 }
 
 /// What the last of the words after `kubectl operator` could become, in the form that kubectl reads: a choice with its meaning a
@@ -223,7 +234,18 @@ mod tests {
             ("kubectl-operator", false),
             ("", false),
         ] {
-            assert_eq!(is_asked_for(OsStr::new(program)), expected, "{program}");
+            let call = [program, "pl"].map(OsString::from);
+            let words = asked_for(call.into_iter());
+            assert_eq!(words, expected.then(|| vec!["pl".to_owned()]), "{program}");
         }
+        let asked = |words: &[&str]| {
+            let words = ["kubectl-operator"].iter().chain(words).map(OsString::from);
+            asked_for(words)
+        };
+        for command in ["__complete", "__completeNoDesc"] {
+            assert_eq!(asked(&[command, "pl"]), Some(vec!["pl".to_owned()]));
+        }
+        assert_eq!(asked(&["plan", "__complete"]), None);
+        assert_eq!(asked(&[]), None);
     }
 }
