@@ -117,7 +117,7 @@ pub(super) async fn approve(
         return Ok(shown);
     }
     for _ in 0..TRIES {
-        // The answer may take long. Objects of the preview may change without a change to the plan.
+        // The answer may take long.
         plan = read().await?;
         let now = look(&plan).await?;
         // Another user approved the plan first, so nothing is left to do.
@@ -130,7 +130,7 @@ pub(super) async fn approve(
         if now.hash != shown.hash {
             break;
         }
-        // The steps are the same, but the objects they affect changed: show that first.
+        // The steps are the same, but what is known of them is not, such as a preview that came meanwhile: show that first.
         if now.seen() != shown.seen() {
             shown = now;
             if !answer(&shown)? {
@@ -144,9 +144,7 @@ pub(super) async fn approve(
             return Ok(shown);
         }
     }
-    bail!(
-        "InstallPlan {plan_name}, or what it is about, changed since it was shown, and is not approved; look at it again"
-    );
+    bail!("InstallPlan {plan_name} changed since it was shown, and is not approved; look at it again");
 }
 
 /// Whether OLM, which writes the preview right after the plan, is likely to be about to.

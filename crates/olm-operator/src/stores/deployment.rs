@@ -21,6 +21,8 @@ use serde_json::Value;
 /// Stands in the annotations of a pruned Deployment alone, and is a key that no annotation can have: a sketch of the fields that are ours. Not there where the API server says
 /// nothing of fields.
 const OWNED: &str = "//owned";
+/// The same for what other managers set in the spec. Not there if that is nothing.
+const OTHERS: &str = "//others";
 
 /// Fields that others may set without being reverted, as paths from the spec. Replicas belong to an
 /// autoscaler, and `kubectl rollout restart` sets the annotation to restart the pods.
@@ -44,6 +46,11 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     if entries(&deployment.metadata).next().is_some() {
         let own = entries(&deployment.metadata).find(|entry| is_own_apply(entry));
         let own = own.and_then(spec_of);
+        let foreign = entries(&deployment.metadata).filter(|entry| own.is_some() && is_foreign(entry));
+        let others = owned_fields::sketch_of_others(foreign.filter_map(spec_of));
+        if !others.is_empty() {
+            kept.insert(OTHERS.to_owned(), others);
+        }
         // Fields that upstream set count as ours before their adoption.
         let made = adoption.as_ref().filter(|_| own.is_none());
         let spec = made.and_then(|adoption| adoption.own_fields());
@@ -88,8 +95,9 @@ pub(crate) fn undone_change(deployment: &Deployment, spec: &Value) -> Option<Str
 }
 
 fn lost_fields(deployment: &Deployment, spec: &Value) -> Vec<String> {
-    let owned = deployment.annotations().get(OWNED);
-    owned.map_or_else(Vec::new, |owned| owned_fields::lost(spec, owned))
+    let kept = |name: &str| deployment.annotations().get(name).map(String::as_str);
+    let others = kept(OTHERS).unwrap_or_default();
+    kept(OWNED).map_or_else(Vec::new, |owned| owned_fields::lost(spec, owned, others))
 }
 
 /// Hash of these fields, with the generation of the spec that lacks them.

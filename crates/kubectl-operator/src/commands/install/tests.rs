@@ -87,6 +87,7 @@ fn a_package_is_subscribed_to_as_asked() {
       }
     }
     "#);
+    assert_eq!(decided(&["-c", ""]).unwrap().subscription, wanted.subscription);
     let spec = decided(&["-c", "beta", "--name", "db", "-a", "automatic"]).unwrap();
     assert_eq!(spec.notes, ["the channel is deprecated: use stable"]);
     let (name, spec) = (spec.subscription.name_any(), spec.subscription.spec);
