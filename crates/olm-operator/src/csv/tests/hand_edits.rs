@@ -219,7 +219,10 @@ fn what_is_set_to_nothing_is_put_back() {
     env.settle_for(5);
     succeeded(&env, "a");
     let before = deployment(&env)["spec"].clone();
-    for pointer in ["/hostNetwork", "/containers/0/securityContext/allowPrivilegeEscalation"] {
+    for pointer in [
+        "/hostNetwork",
+        "/containers/0/securityContext/allowPrivilegeEscalation",
+    ] {
         let mut pod = before["template"]["spec"].clone();
         *pod.pointer_mut(pointer).unwrap() = json!(true);
         edit(&mut env, "kubectl-edit", json!({"template": {"spec": pod}}));
