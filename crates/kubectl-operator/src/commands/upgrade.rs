@@ -34,12 +34,7 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let namespace = cluster.namespace.as_str();
     let gathered = gather::operators(&cluster.client, Some(namespace)).await?;
     let name = gathered.of_package(namespace, &args.approve.name);
-    if let Some(text) = other_channel(
-        &gathered,
-        namespace,
-        &name,
-        args.channel.as_deref().filter(|channel| !channel.is_empty()),
-    ) {
+    if let Some(text) = other_channel(&gathered, namespace, &name, args.channel.as_deref()) {
         printer::warning(&text);
     }
     let (plan, subscriptions) = match step(&gathered, namespace, &name, &cluster.commands) {

@@ -56,10 +56,7 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
     let package = package(args, there, &mut notes)?;
     let name = args.name.as_ref().unwrap_or(&args.package);
     not_subscribed(name, args, namespace, there.subscriptions)?;
-    let channel = channel(
-        package,
-        args.channel.as_deref().filter(|channel| !channel.is_empty()),
-    )?;
+    let channel = channel(package, args.channel.as_deref())?;
     let version = args.version.as_deref().filter(|version| !version.is_empty());
     let starting_csv = version
         .map(|version| starting_csv(channel, version))
