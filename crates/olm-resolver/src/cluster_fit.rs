@@ -1,4 +1,4 @@
-//! Whether a cluster will run a bundle. Resolution does not ask, as in upstream; who plans tells it all the same.
+//! Checks whether a cluster will run a bundle. Resolution does not check it, as in upstream; plans report it.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -496,7 +496,7 @@ fn drawn_along(observed: &Observed, component: &ComponentProgress) -> Vec<Subscr
     updates.collect()
 }
 
-/// Warnings about bundles, told with the creation of their plan.
+/// Returns warning events about bundles, sent when their plan is created.
 fn warnings<'a>(
     subscription: &Subscription,
     reason: &str,

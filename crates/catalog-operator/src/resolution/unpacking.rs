@@ -164,7 +164,7 @@ fn read(component: &Component, bundles: &[Arc<PackedBundle>], namespace: &str, c
     combine(component, namespace, results, noticed)
 }
 
-/// What is told of bundles that can be installed.
+/// Remarks about bundles that can be installed.
 #[derive(Default)]
 struct Noticed {
     obstacles: Vec<String>,

@@ -103,7 +103,7 @@ fn a_catalog_that_has_moved_is_not_resolved_from_what_was_at_the_former_address(
     }
 }
 
-/// Contents go with the process: the next one reads the catalog when its server answers. Until then nothing that was reported is taken back.
+/// Contents are lost with the process. The next one reads the catalog when its server answers, and keeps reported states until then.
 #[test]
 fn the_next_process_reads_a_catalog_again_once_its_server_answers() {
     let mut env = outage(vec![

@@ -82,7 +82,7 @@ fn a_preview_that_is_taken_away_is_not_written_again_and_again() {
     assert!((1..=3).contains(&tried), "{tried}");
 }
 
-/// Who is the next process has the bundle fetched first.
+/// The next process fetches the bundle first.
 #[test]
 fn a_plan_that_another_process_made_has_its_preview_from_this_one() {
     let mut env = TestEnv::new();

@@ -30,11 +30,11 @@ use crate::{Verdict, printer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
-/// How long the preview of a plan that was just made is waited for: OLM reads the cluster for at most 5 s.
+/// Wait for the preview of a new plan. OLM reads the cluster for at most 5 s.
 const PREVIEW_TIME: Duration = Duration::from_secs(6);
-/// Between two looks at such a plan.
+/// Polling interval of that wait.
 const PREVIEW_PAUSE: Duration = Duration::from_millis(200);
-/// How often a plan is looked at again that changed between the look and the approval, and was the same all the same.
+/// Attempts to approve a plan whose object changes meanwhile while its steps stay the same.
 const TRIES: usize = 3;
 
 /// Shows the plan and approves it if the user confirms.
@@ -147,7 +147,7 @@ pub(super) async fn approve(
     bail!("InstallPlan {plan_name} changed since it was shown, and is not approved; look at it again");
 }
 
-/// Whether OLM, which writes the preview right after the plan, is likely to be about to.
+/// Returns true if OLM probably writes the preview soon: it does so right after the plan.
 #[expect(
     clippy::disallowed_methods,
     reason = "no operator: somebody asks once, by their clock"

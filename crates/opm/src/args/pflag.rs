@@ -28,20 +28,20 @@ fn repeatable(command: Command) -> Command {
     command.args_override_self(true).mut_subcommands(repeatable)
 }
 
-/// Flags that clap reads in another way, as they are written.
+/// Names of flags that clap reads differently from upstream, with their dashes.
 #[derive(Default)]
 struct Flags {
-    /// Those that are on or off.
+    /// Flags without a value.
     switches: Vec<String>,
-    /// Those without which a command does: an empty value is their default.
+    /// Flags that may be missing: an empty value means their default.
     optional: Vec<String>,
-    /// Other ones that take a value, in any command.
+    /// Other flags with a value, of any command.
     others: Vec<String>,
 }
 
 fn is_optional(argument: &Arg) -> bool {
     let has_default = !argument.get_default_values().is_empty();
-    // Of a few words none is empty, in upstream either.
+    // An empty word is not among the choices, as in upstream.
     let is_choice = !argument.get_possible_values().is_empty();
     !argument.is_required_set() && !argument.is_require_equals_set() && !has_default && !is_choice
 }

@@ -125,8 +125,7 @@ fn crd_003_a_resource_that_stays_as_it_is_makes_the_plan_fail() {
     assert_eq!(env.object(CRD)["spec"], of_sizes(9)["spec"]);
 }
 
-/// Somebody has to migrate what is stored, and then the plan goes on; unless the next version may take its place: that needs a plan that
-/// has failed.
+/// After a migration of the stored objects the plan goes on. With fail forward it fails instead, so that the next version can replace it.
 #[test]
 fn a_stored_version_that_would_go_is_waited_for_and_fails_where_failing_forward_is_allowed() {
     let without_v1 = || defined(vec![version("v2", true, true, &sizes(9))]);

@@ -72,7 +72,7 @@ impl Served {
 }
 
 impl Shown {
-    /// What is known of a plan for these Subscriptions in a namespace with these ClusterServiceVersions.
+    /// Summarises a plan for these Subscriptions, in a namespace with these ClusterServiceVersions.
     pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
@@ -109,7 +109,7 @@ impl Shown {
         }
     }
 
-    /// What is approved: the same as long as nothing changes.
+    /// Returns the part that the user approves; equal as long as nothing changes.
     pub(in crate::commands) fn seen(&self) -> Self {
         Self {
             approved: false,

@@ -222,7 +222,7 @@ async fn the_preview_of_a_plan_that_was_just_made_is_waited_for() {
     });
     let (_, text, _) = approved(&of_olm, "db", || false).await;
     assert!(text.contains("creates    ServiceAccount shop/etcd"), "{text}");
-    // Of upstream's OLM there is none, and old ones get none any more.
+    // Plans of upstream's OLM have no preview, and old plans get none later.
     for (made, waits) in [(new, true), (old, false)] {
         let begun = Instant::now();
         let (_, text, _) = approved(&without(made), "db", || false).await;

@@ -231,8 +231,8 @@ fn what_is_set_to_nothing_is_put_back() {
     }
 }
 
-/// A platform's admission, other controllers and people add what OLM says nothing of: it stays, and nobody is told. What is applied for
-/// another reason is applied whole, as upstream replaces it: in one rollout, with none of it left.
+/// Fields that platforms, controllers or users add stay, without an event. When the Deployment is applied for another reason, one rollout
+/// replaces it whole, as upstream, and the additions are gone.
 #[test]
 fn what_others_add_stays_until_the_next_install_and_changes_no_phase() {
     let pod = |more: Value| json!({"template": {"spec": more}});

@@ -101,8 +101,8 @@ fn operator_groups_are_counted() {
     assert!(!env.describe().contains("ResolutionFailed"));
 }
 
-/// Whose OperatorGroup the operator does not support learns it from the Subscription: before the plan is approved, and afterwards from
-/// what came of it. The plan is made all the same.
+/// An operator that does not support its OperatorGroup is reported on the Subscription: before the plan is approved, and afterwards by the
+/// failure. The plan is made all the same.
 #[test]
 fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
     for (approval, expected) in [("Manual", "RequiresApproval"), ("Automatic", "Installing")] {
@@ -147,7 +147,7 @@ fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
     }
 }
 
-/// As upstream, the rest of the bundle is installed; but the user learns of it.
+/// The rest of the bundle is installed, as upstream does, and an event names what is missing.
 #[test]
 fn what_is_left_out_of_a_bundle_is_told_once() {
     let mut env = TestEnv::with_catalog([bundle("demo.v1"), bundle("other.v1")]);
