@@ -142,7 +142,7 @@ impl Certificates {
                     }
                     Err(error) => {
                         if error.to_string() != told {
-                            tracing::error!(%error, "going on with the certificate that was used before");
+                            tracing::error!(%error, "cannot reload certificate files, keeping the previous certificate");
                             told = error.to_string();
                         }
                         if !are_others_known {
