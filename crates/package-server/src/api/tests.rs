@@ -392,7 +392,7 @@ async fn while_the_api_server_cannot_be_asked_discovery_is_answered_and_nothing_
         (list, "whether the request is allowed"),
         (stranger, "the identity of the client"),
     ] {
-        let told = format!("it cannot be found out {what}: the API server does not answer");
+        let told = format!("cannot determine {what}: the API server does not answer");
         assert_eq!(
             answer.json()["message"],
             told,
