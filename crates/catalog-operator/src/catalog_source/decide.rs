@@ -375,7 +375,7 @@ impl Draft {
             }
             Successor::Later { after, pause, left } => {
                 self.trouble = Some(format!(
-                    "pod {} ended: {}; the next one is made {} s after it",
+                    "pod {} terminated: {}; it is replaced {} s later",
                     pod_state::name(after),
                     pod_state::last_words(after),
                     pause.as_secs()
@@ -406,7 +406,7 @@ impl Draft {
             }
             _ => {
                 let name = pod_state::name(pod);
-                self.trouble = Some(format!("pod {name} is not ready since {since:.0}"));
+                self.trouble = Some(format!("pod {name} has not been ready since {since:.0}"));
             }
         }
     }

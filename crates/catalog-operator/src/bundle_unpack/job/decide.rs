@@ -285,7 +285,7 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
         if let Some(left) = UNWANTED.checked_sub(elapsed).filter(|left| !left.is_zero()) {
             let requeue = Requeue::After {
                 delay: left,
-                reason: "nobody waits for the Job",
+                reason: "no subscriber needs the Job",
             };
             let plan = Plan {
                 requeue,
