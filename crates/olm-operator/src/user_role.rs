@@ -152,8 +152,7 @@ fn message(names: &BTreeSet<String>) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "ClusterRoles for users cannot be made, as somebody else has their names: {}{more}. Users have no rights through them until what \
-         is there is deleted or renamed.",
+        "Cannot create ClusterRoles for users because other objects have their names: {}{more}. Users have no rights through them until those objects are deleted or renamed.",
         shown.join(", ")
     )
 }

@@ -149,7 +149,7 @@ fn withdrawal(
 /// Plans the withdrawal. The phase already contains the reason and does not change.
 fn withdraw(observed: &Observed, actions: Vec<Action>) -> (Plan, Verdict) {
     let message = format!(
-        "No OperatorGroup sends this operator beyond its namespace any more ({}): its rights there were taken back, and its webhooks and APIs.",
+        "No OperatorGroup lets this operator work outside its namespace any longer ({}): its rights in other namespaces were revoked, and its webhooks and APIs removed.",
         observed.csv.reason()
     );
     let event = EventDraft::warning(observed.csv.object_ref(&()), reason::RIGHTS_WITHDRAWN, message);

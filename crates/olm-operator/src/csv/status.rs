@@ -195,7 +195,7 @@ fn undone(observed: &Observed, stage: Stage, applied: &[usize], outcomes: &Outco
         health::drift(&built.wanted, &live)
     })?;
     let message = format!(
-        "install strategy failed: {drift}, although it was just applied; a policy or a webhook of the cluster changes it"
+        "install strategy failed: {drift} right after it was applied, probably by a policy or a webhook of the cluster"
     );
     Some(Transition::new(
         Phase::Failed,

@@ -146,8 +146,7 @@ fn too_many(observed: &Observed, operator: &OperatorSketch, listed: usize) -> Ev
     let key = NamespacedName::cluster(&observed.name);
     let regarding = reference::<Operator>(&key, operator.uid());
     let message = format!(
-        "{} objects bear the label {}, more than a status takes: it lists {listed} of them, those without namespace and of the \
-         operator's own first. Remove the label from what does not belong to the operator.",
+        "{} objects have the label {}, more than the status can list. It lists {listed}, cluster-scoped objects and the operator's own first. Remove the label from objects that do not belong to the operator.",
         observed.found.total, observed.label
     );
     EventDraft::warning(regarding, TOO_MANY_COMPONENTS, message)
