@@ -51,7 +51,7 @@ pub enum ReadError {
         status: Box<Status>,
     },
     /// The catalog exceeds a limit.
-    #[error("the catalog has more than {allowed} {of}, which is the limit")]
+    #[error("the catalog has more than {allowed} {of}, the limit")]
     TooLarge {
         /// The counted items.
         of: &'static str,
