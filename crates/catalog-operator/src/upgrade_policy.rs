@@ -195,7 +195,7 @@ fn read(key: &str, text: &str) -> Result<Demand, String> {
     }
 }
 
-/// Whether an upgrade is no larger than allowed; one whose versions are not known may be of any size.
+/// Whether an upgrade is no larger than the limit; one whose versions are not known may be of any size.
 fn is_within(from: Option<&Version>, to: Option<&Version>, minor: bool) -> bool {
     let Some((from, to)) = from.zip(to) else {
         return false;

@@ -399,11 +399,11 @@ fn a_refusal_names_files_and_helpers() {
     let error = bastion.render(&format!("{address}/x/y:v1"), &[]).fails();
     for said in [
         "unauthorised (HTTP 401)",
-        &format!("asked for credentials for {address}: "),
-        ".docker/config.json: credential helper docker-credential-gone, named in ",
+        &format!("credentials for {address} were looked up in "),
+        ".docker/config.json: credential helper docker-credential-gone, configured in ",
         "No such file or directory",
         "run/containers/auth.json: has none for it",
-        "not there: ",
+        "not found: ",
     ] {
         assert!(error.contains(said), "{said}: {error}");
     }

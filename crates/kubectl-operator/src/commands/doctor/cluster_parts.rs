@@ -78,7 +78,7 @@ pub(super) fn guarded(guard: &Read<bool>) -> Result<Vec<Finding>, &Unread> {
     }
     Ok(vec![Finding::warning(
         object("ValidatingAdmissionPolicyBinding", "", labels::GUARD_POLICY),
-        "it is not there: users who may write Roles in one namespace can have OLM carry them to others"
+        "it is not found: users who may write Roles in one namespace can have OLM carry them to others"
             .to_owned(),
         "helm upgrade with --set guardedLabels.enabled=true, on Kubernetes 1.30 or later".to_owned(),
     )])

@@ -192,7 +192,7 @@ async fn a_cluster_in_which_nothing_is_wrong_is_fine_and_nothing_is_written() {
 async fn labels_that_nobody_guards_are_told() {
     let name = "ValidatingAdmissionPolicyBinding olm-guarded-labels";
     let told = format!(
-        "warning: {name}: it is not there: users who may write Roles in one namespace can have OLM carry them to others"
+        "warning: {name}: it is not found: users who may write Roles in one namespace can have OLM carry them to others"
     );
     let without = |cluster: &FakeCluster| {
         assert!(cluster.delete("ValidatingAdmissionPolicyBinding", "", labels::GUARD_POLICY));
