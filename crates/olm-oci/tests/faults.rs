@@ -116,7 +116,7 @@ async fn each_failure_has_its_class_and_names_image_and_host() {
             "418",
             at_manifest(Answer::status(418)),
             PullErrorClass::Malformed,
-            "unexpected answer (HTTP 418)",
+            "unexpected response (HTTP 418)",
         ),
         (
             "html",

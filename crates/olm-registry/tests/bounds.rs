@@ -525,6 +525,6 @@ async fn a_catalog_that_drips_is_given_up() {
     };
     refused(
         read(limits, bundles, package).await,
-        "not read within 1 s, the limit `time`",
+        "timed out after 1 s, the limit `time`",
     );
 }
