@@ -77,7 +77,7 @@ fn again_with(no_proxy: &str) -> std::io::Error {
 fn main() -> ExitCode {
     if let Some(readable) = proxy::readable_no_proxy() {
         let error = again_with(&readable);
-        printer::warning(&format!("NO_PROXY is left as it is: {error}"));
+        printer::warning(&format!("NO_PROXY is unchanged: {error}"));
     }
     let mut words = std::env::args_os();
     if words

@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
 async fn subscriptions(cluster: &Cluster) -> Vec<Subscription> {
     let read = list_readable(&cluster.client, Some(&cluster.namespace), "").await;
     let (found, _) = read.unwrap_or_else(|error| {
-        printer::warning(&format!("what of it is installed is not known: {error:#}"));
+        printer::warning(&format!("cannot read what is installed: {error:#}"));
         (Vec::new(), Vec::new())
     });
     found
@@ -155,7 +155,7 @@ fn text(
         let more = description.len().saturating_sub(limit);
         if more > 0 {
             lines.push(format!(
-                "  and {more} lines more; --with-long-description shows all"
+                "  and {more} more lines; show all with --with-long-description"
             ));
         }
     }

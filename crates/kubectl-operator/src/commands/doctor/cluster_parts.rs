@@ -154,7 +154,7 @@ pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             .message
             .as_deref()
             .or(failed.reason.as_deref())
-            .unwrap_or("it does not say why");
+            .unwrap_or("no reason given");
         findings.push(Finding::warning(
             object("Job", &namespace, &name),
             format!("it failed to unpack a bundle: {said}"),
@@ -173,7 +173,7 @@ pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// Checks that versions in which objects are stored are served.
+/// Checks that stored versions of objects are served.
 pub(super) fn stored_versions(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for definition in observed.definitions.as_ref()? {

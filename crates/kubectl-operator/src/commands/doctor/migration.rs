@@ -113,7 +113,7 @@ pub(crate) fn diagnose(observed: &Migration) -> Diagnosis {
         ),
         ("certificates are good for a day", certificates(observed)),
         (
-            "objects are what their kinds should be",
+            "objects match their kind's schema",
             Ok(cluster_parts::unreadable(&observed.unreadable)),
         ),
     ])

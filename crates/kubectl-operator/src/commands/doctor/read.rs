@@ -235,7 +235,7 @@ impl Reader<'_> {
                     None => return Ok(found),
                 }
             }
-            Err(anyhow!("cannot {}: the list has no end", what()))
+            Err(anyhow!("cannot {}: the list does not end", what()))
         })
         .await
     }
@@ -263,7 +263,7 @@ impl Reader<'_> {
                     None => return Ok(found),
                 }
             }
-            Err(anyhow!("cannot {}: the list has no end", what()))
+            Err(anyhow!("cannot {}: the list does not end", what()))
         })
         .await
     }

@@ -225,7 +225,7 @@ async fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
     let error = drawn(&["etcd", "--channel", "no"]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "package etcd of catalog olm/cat has no channel no: it has beta, stable"
+        "package etcd of catalog olm/cat has no channel no; it has beta, stable"
     );
     let error = drawn(&["vault"]).unwrap_err().to_string();
     assert!(error.contains("olm/cat has no package vault"), "{error}");
@@ -273,7 +273,7 @@ async fn the_catalog_is_the_one_that_is_named_or_subscribed_to_or_the_only_one()
     assert_eq!(chosen(&client, &["etcd"], &[]).await, Ok("olm/other".to_owned()));
     cluster.put(manifest("more"));
     let error = chosen(&client, &["etcd"], &[]).await.unwrap_err();
-    assert!(error.contains("say which with --catalog"), "{error}");
+    assert!(error.contains("choose one with --catalog"), "{error}");
     assert!(cluster.log().writes.is_empty());
 }
 

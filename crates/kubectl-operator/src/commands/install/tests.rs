@@ -243,7 +243,7 @@ fn what_cannot_work_with_the_operator_group_is_not_installed() {
     }
     let of_own = error(decided(&[], &["AllNamespaces"], group_for(&["shop"])));
     for part in [
-        "etcd.v1.1.0 supports install modes AllNamespaces, and OperatorGroup og of namespace shop is for shop",
+        "etcd.v1.1.0 supports install modes AllNamespaces, but OperatorGroup og of namespace shop is for shop",
         "`kubectl operator install etcd --create-namespace --create-operator-group -n NAMESPACE`",
     ] {
         assert!(of_own.contains(part), "{of_own}");
@@ -378,8 +378,8 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
         wanted
             .notes
             .iter()
-            .any(|note| note.starts_with("Subscription shop/odd cannot be read: ")
-                && note.ends_with("may be of this package, too")),
+            .any(|note| note.starts_with("cannot read Subscription shop/odd: ")
+                && note.ends_with("it may have this package")),
         "{:?}",
         wanted.notes
     );
@@ -401,7 +401,7 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
     // The catalog is read even if its CatalogSource is malformed.
     let (_, result) = installed(&cluster, &["--catalog", "shop/odd"]).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.starts_with("catalog shop/odd cannot be read: "), "{error}");
+    assert!(error.starts_with("cannot read catalog shop/odd: "), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -447,7 +447,7 @@ async fn without_a_package_server_the_catalogs_are_asked() {
     let error = result.unwrap_err().to_string();
     assert_eq!(
         error,
-        "catalog shop/cat cannot be read: no pod of the catalog is ready"
+        "cannot read catalog shop/cat: no pod of the catalog is ready"
     );
 }
 
@@ -559,7 +559,7 @@ async fn a_target_namespace_that_is_not_there_is_warned_of() {
         ("there", ""),
         (
             "nope",
-            "namespace nope does not exist, and the operator works for nobody until it does",
+            "namespace nope does not exist; the operator has nothing to watch until it is created",
         ),
     ] {
         let args = install_args(&["-C", "-w", target]);

@@ -316,13 +316,13 @@ async fn operators_are_shown_with_what_they_wait_for() {
         Search Search
         1 of 1 operators in namespace shop
         Operator State Installed Current Package Waits for
-        db RequiresApproval 1.0.0 etcd.v2.0.0 etcd, stable waits for approval of InstallPlan install-1
+        db RequiresApproval 1.0.0 etcd.v2.0.0 etcd, stable waiting for approval of InstallPlan install-1
         The same in a terminal kubectl operator list -n shop
         ");
         let seen = browser.page("operator?namespace=shop&name=db").await;
         insta::assert_snapshot!(text_of(&seen), @r"
         db
-        RequiresApproval  waits for approval of InstallPlan install-1
+        RequiresApproval  waiting for approval of InstallPlan install-1
         Look at the plan that waits
         Or kubectl operator approve db -n shop
         Namespace shop
@@ -332,8 +332,8 @@ async fn operators_are_shown_with_what_they_wait_for() {
         Channel stable
         Approval Automatic
         Objects
-        Subscription  db  RequiresApproval (1.0.0 installed)  waits for approval of InstallPlan install-1
-        InstallPlan install-1 RequiresApproval  waits for approval, see kubectl operator approve install-1 -n shop
+        Subscription  db  RequiresApproval (1.0.0 installed)  waiting for approval of InstallPlan install-1
+        InstallPlan install-1 RequiresApproval  waiting for approval, see kubectl operator approve install-1 -n shop
         ClusterServiceVersion  etcd.v1.0.0  Succeeded
         Deployment  etcd  2 of 2 available
         Pod  etcd-1  Ready

@@ -110,7 +110,7 @@ fn is_path(name: &str) -> bool {
 fn text(reference: &RichReference) -> String {
     let word = |word: &Option<String>| word.clone().unwrap_or_default();
     format!(
-        "{} {}: waits for its end",
+        "{} {}: waiting for deletion",
         word(&reference.kind),
         word(&reference.name)
     )

@@ -201,7 +201,7 @@ async fn what_cannot_be_read_stands_in_the_way_of_what_it_names_alone() {
     assert_eq!(gathered.operators().len(), 1);
     let text = &gathered.unreadable[0].text;
     assert!(
-        text.starts_with("ClusterServiceVersion other/etcd.v2.0.0 cannot be read: "),
+        text.starts_with("cannot read ClusterServiceVersion other/etcd.v2.0.0: "),
         "{text}"
     );
     broken["spec"]["customresourcedefinitions"] = json!({"required": [{"name": CRD}]});
@@ -272,7 +272,7 @@ async fn what_was_made_anew_is_not_deleted() {
         &mut |_| {},
     )
     .await;
-    assert!(result.unwrap_err().to_string().contains("made anew"));
+    assert!(result.unwrap_err().to_string().contains("was recreated"));
     assert!(
         cluster
             .get("ClusterServiceVersion", "shop", "etcd.v1.0.0")
@@ -412,7 +412,7 @@ async fn a_definition_that_cannot_be_read_keeps_everything() {
         let error = looked(&cluster, &[CRD]).await.unwrap_err().to_string();
         assert!(
             error.contains("cannot read CustomResourceDefinition etcds.example.com: etcdserver: no leader")
-                && error.ends_with("nothing is uninstalled"),
+                && error.ends_with("nothing was uninstalled"),
             "{error}"
         );
         assert!(cluster.log().writes.is_empty());
@@ -435,7 +435,10 @@ async fn a_refused_step_tells_how_to_go_on() {
         let (result, _) = try_removed(&cluster, &removal).await;
         let error = result.unwrap_err().to_string();
         assert!(error.contains("is forbidden"), "{error}");
-        assert!(error.ends_with(&format!("; to go on: `{expected}`")), "{error}");
+        assert!(
+            error.ends_with(&format!("; to continue: `{expected}`")),
+            "{error}"
+        );
         // The suggested command works.
         cluster.clear_hooks();
         let (client, _link) = cluster.connect();

@@ -245,7 +245,7 @@ async fn nothing_is_fine_that_hangs_on_what_was_not_read() {
             "ClusterServiceVersion",
             [
                 "conversions reach a service that they trust",
-                "versions in which objects are stored are served",
+                "stored versions of objects are served",
             ],
         ),
         ("Subscription", ["bundles were unpacked", "operators are ready"]),
