@@ -51,7 +51,7 @@ pub(super) async fn end<W: Write>(
     });
     if outcome.await? != Outcome::Done {
         bail!(
-            "Operator {name} still lists objects after {} s; they go on ending, see `kubectl get operator {name} -o yaml`",
+            "Operator {name} still lists objects after {} s; their deletion continues, see `kubectl get operator {name} -o yaml`",
             wait.timeout().as_secs()
         );
     }

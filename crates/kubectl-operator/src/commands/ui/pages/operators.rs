@@ -29,7 +29,7 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
     let body = html! {
         @if !waiting.is_empty() {
             section.ask aria-labelledby="waiting" {
-                h2 #waiting { "Plans that wait for approval" }
+                h2 #waiting { "Plans waiting for approval" }
                 ul {
                     @for ((namespace, plan), names) in waiting.iter().take(MAX_ROWS) {
                         li {
