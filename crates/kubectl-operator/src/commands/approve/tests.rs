@@ -262,7 +262,7 @@ async fn a_preview_that_does_not_say_what_happens_is_told() {
     });
     let replaced = replaced.await;
     assert!(
-        replaced.contains("outdated: etcd.v0, which it compares with"),
+        replaced.contains("outdated: etcd.v0, which it is compared with"),
         "{replaced}"
     );
     let unknown = told(|plan| {

@@ -159,7 +159,7 @@ async fn a_catalog_that_is_there_is_not_changed() {
     let error = create(&here, &source(&add_args(&[]), "shop")).await.unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("has a CatalogSource cat already") && text.contains("other/image"),
+        text.contains("CatalogSource cat already exists") && text.contains("other/image"),
         "{text}"
     );
     assert_eq!(cluster.get("CatalogSource", "shop", "cat"), before);
@@ -200,7 +200,7 @@ async fn who_uses_a_catalog_is_named_before_it_goes() {
     assert!(!result.unwrap());
     assert!(cluster.get("CatalogSource", "olm", "cat").is_some());
     insta::assert_snapshot!(told, @r"
-    CatalogSource cat in namespace olm is used by these, which stay installed but get nothing newer:
+    CatalogSource cat in namespace olm is in use; these operators stay installed but get no upgrades:
       Subscription shop/db, package etcd, etcd.v1.0.0 installed
     ");
     let (_, result) = removed(&cluster, true).await;

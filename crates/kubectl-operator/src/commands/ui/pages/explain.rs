@@ -36,7 +36,7 @@ pub(in super::super) fn explain(
             h2 { (plain(&standing.subscription)) }
             p { (plain(&standing.state)) }
             @if let Some(held) = &standing.held_back {
-                p { "Its channel has newer versions, but" }
+                p { "Its channel offers more, but" }
                 (tree(&held.tree))
             }
         }

@@ -84,7 +84,10 @@ async fn operands_of_the_targets_go_before_the_operator() {
     let (removal, _) = looked_with(&cluster, "etcd", &["-s", "delete"]).await.unwrap();
     let (result, _) = try_removed(&cluster, &removal).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("operands are not gone within 30 s"), "{error}");
+    assert!(
+        error.contains("deletion of operands timed out after 30 s"),
+        "{error}"
+    );
     assert!(
         cluster
             .get("ClusterServiceVersion", "shop", "etcd.v1.0.0")
