@@ -132,7 +132,7 @@ pub(crate) fn status(
             } else {
                 TAKEN_DEBOUNCE
             },
-            reason: "what others made under these names is not watched",
+            reason: "foreign objects with these names are not watched",
         },
         memory: Some(TakenNames {
             names,

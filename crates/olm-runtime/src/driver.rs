@@ -423,7 +423,7 @@ impl<R: Reconciler> Worker<R> {
         if !left.is_zero() {
             return Requeue::After {
                 delay: left,
-                reason: "reads that fail are told",
+                reason: "report of failed reads is due",
             };
         }
         if let Some(patch) = self.reconciler.unobserved(key, error) {

@@ -289,7 +289,7 @@ fn passwords_come_from_files_and_helpers() {
     let (found, error) = render(&format!(r#"{{"credHelpers": {{"{address}": "removed"}}}}"#));
     assert_eq!(found, None);
     assert!(
-        error.contains("credential helper docker-credential-removed, named in")
+        error.contains("credential helper docker-credential-removed, configured in")
             && error.contains("config.json"),
         "{error}"
     );
@@ -402,7 +402,7 @@ fn a_refusal_names_files_and_helpers() {
         &format!("credentials for {address} were looked up in "),
         ".docker/config.json: credential helper docker-credential-gone, configured in ",
         "No such file or directory",
-        "run/containers/auth.json: has none for it",
+        "run/containers/auth.json: has no credentials for it",
         "not found: ",
     ] {
         assert!(error.contains(said), "{said}: {error}");

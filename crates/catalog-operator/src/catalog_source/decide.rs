@@ -112,7 +112,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             ConfigMapState::Asked | ConfigMapState::Unread(_) | ConfigMapState::TooMany => {
                 draft.requeue = Requeue::After {
                     delay: CONFIG_MAP_PAUSE,
-                    reason: "ConfigMap of the catalog cannot be read",
+                    reason: "cannot read the catalog's ConfigMap",
                 };
             }
         },
@@ -286,7 +286,7 @@ impl Draft {
             }
             match pod_state::end_of(pod, now) {
                 End::ByItself { within } => {
-                    let reason = "a pod is ending";
+                    let reason = "a pod is terminating";
                     ending = ending.sooner(Requeue::After {
                         delay: within,
                         reason,
@@ -382,7 +382,7 @@ impl Draft {
                 ));
                 self.requeue = Requeue::After {
                     delay: *left,
-                    reason: "pause after pods that died young",
+                    reason: "backoff after pods that terminated early",
                 };
             }
         }

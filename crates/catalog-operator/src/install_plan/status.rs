@@ -95,7 +95,7 @@ pub fn status(
             if let Some(delay) = too_early_to_tell(&round) {
                 let requeue = Requeue::After {
                     delay,
-                    reason: "tell what is being fetched",
+                    reason: "report the image being fetched",
                 };
                 return StatusUpdate {
                     requeue,
@@ -206,7 +206,7 @@ fn restoring(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> St
     let requeue = match &round.waiting {
         Some(wait) if error.is_none() => Requeue::After {
             delay: wait.look_again.unwrap_or(RETRY_PAUSE),
-            reason: "an object is on its way out",
+            reason: "an object is being deleted",
         },
         _ => Requeue::AwaitChange,
     };
@@ -330,7 +330,7 @@ fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
     match wait.and_then(|wait| wait.look_again) {
         Some(delay) => Requeue::After {
             delay,
-            reason: "look at what no watch tells",
+            reason: "poll unwatched objects",
         },
         None => Requeue::AwaitChange,
     }

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// When a plan is approved again whose approval was taken back as it was written.
 const APPROVAL_UNDONE: Requeue = Requeue::After {
     delay: Duration::from_secs(600),
-    reason: "an approval that does not stay",
+    reason: "approval was removed",
 };
 
 /// Plans of a namespace of which it is remembered that they were discarded.

@@ -219,10 +219,10 @@ mod tests {
         ] {
             assert!(beta.contains(part), "{part}: {beta}");
         }
-        assert!(!beta.contains("lines more"), "{beta}");
+        assert!(!beta.contains("more lines"), "{beta}");
         let default = of(None, false);
         assert!(
-            default.contains("Version:         1.1.0") && default.contains("and 60 lines more"),
+            default.contains("Version:         1.1.0") && default.contains("and 60 more lines"),
             "{default}"
         );
     }
@@ -307,7 +307,7 @@ mod tests {
         let told = text(&endless, SHOP, &CommandLine::default(), &[]);
         assert!(told.lines().count() < 100, "{}", told.lines().count());
         assert!(
-            told.contains("and 9990 more") && told.contains("and 9960 lines more"),
+            told.contains("and 9990 more") && told.contains("and 9960 more lines"),
             "{told}"
         );
     }

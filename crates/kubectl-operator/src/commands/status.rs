@@ -79,10 +79,7 @@ impl Watched {
         let waits = waits.map_or_else(|| "no answer from the cluster".to_owned(), Node::waits_for);
         match self.outcome {
             Outcome::Done => None,
-            Outcome::Waits => Some(format!(
-                "not ready within {} s: {waits}",
-                wait.timeout().as_secs()
-            )),
+            Outcome::Waits => Some(format!("not ready after {} s: {waits}", wait.timeout().as_secs())),
             Outcome::Over => Some(format!("stopped waiting: {waits}")),
         }
     }

@@ -62,7 +62,7 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             if observed.proxy.are_awaited {
                 plan.requeue = plan.requeue.sooner(Requeue::After {
                     delay: PROXY_INTERVAL,
-                    reason: "whether the cluster's proxy will be read at all is not told",
+                    reason: "cluster Proxy not read yet",
                 });
             }
             (plan, verdict)
@@ -90,7 +90,7 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
                 Withdrawal::In(delay) => {
                     plan.requeue = plan.requeue.sooner(Requeue::After {
                         delay,
-                        reason: "rights beyond the namespace go when the gate stays closed",
+                        reason: "withdrawal of rights outside the namespace is due",
                     });
                 }
                 Withdrawal::Now(actions) => return withdraw(observed, actions),

@@ -52,7 +52,7 @@ pub(crate) fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp)
         let (mut plan, verdict) = none();
         plan.requeue = Requeue::After {
             delay,
-            reason: "a first operator of the group",
+            reason: "first operator of the group",
         };
         return (plan, verdict);
     }

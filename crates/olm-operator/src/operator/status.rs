@@ -62,7 +62,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
             patches.push(action);
             written = true;
         } else {
-            let reason = "more of its components may be changing";
+            let reason = "debounce of component changes";
             requeue = Requeue::After { delay, reason };
         }
     }

@@ -124,7 +124,7 @@ fn discard(key: &NamespacedName, metadata: &ObjectMeta) -> Plan {
         actions: delete.into_iter().collect(),
         requeue: Requeue::After {
             delay: if is_leaving { LEAVING } else { SOON },
-            reason: "the end of a ConfigMap that no Job can fill",
+            reason: "expiry of a ConfigMap that no Job can fill",
         },
         ..Plan::default()
     }

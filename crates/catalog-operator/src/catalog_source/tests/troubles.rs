@@ -229,7 +229,7 @@ fn pods_that_are_refused_one_after_the_other_come_ever_more_rarely() {
         plan.requeue,
         Requeue::After {
             delay: Duration::from_secs(6),
-            reason: "pause after pods that died young"
+            reason: "backoff after pods that terminated early"
         }
     );
     insta::assert_snapshot!(status_of(&observed).message.unwrap(), @"registry server is not ready - pod cat-1 terminated: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu; it is replaced 10 s later");

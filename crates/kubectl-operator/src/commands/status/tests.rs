@@ -85,7 +85,7 @@ async fn what_does_not_get_ready_in_time_is_not_fine() {
     let (result, _) = watched(&client, 30).await;
     assert_eq!(
         result.unwrap().shortfall(&wait(30)).as_deref(),
-        Some("not ready within 30 s: no answer from the cluster")
+        Some("not ready after 30 s: no answer from the cluster")
     );
 }
 

@@ -315,7 +315,7 @@ async fn operators_are_shown_with_what_they_wait_for() {
         install-1  of db in namespace shop
         Search Search
         1 of 1 operators in namespace shop
-        Operator State Installed Current Package Waits for
+        Operator State Installed Current Package Waiting for
         db RequiresApproval 1.0.0 etcd.v2.0.0 etcd, stable waiting for approval of InstallPlan install-1
         The same in a terminal kubectl operator list -n shop
         ");

@@ -220,7 +220,7 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
     for part in [
         "The same in a terminal kubectl operator graph etcd --catalog olm/cat -n shop",
         "installed head of its channel skipped by a newer one deprecated any other",
-        "replaces skips skips by range the way OLM goes",
+        "replaces skips skips by range path of OLM",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
