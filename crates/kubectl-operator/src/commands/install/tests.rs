@@ -393,7 +393,7 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
     assert!(cluster.delete("Subscription", "shop", "db"));
     let (_, result) = installed(&cluster, &["--name", "odd"]).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("has Subscription odd"), "{error}");
+    assert!(error.contains("Subscription odd"), "{error}");
     // The catalog is read even if its CatalogSource is malformed.
     let (_, result) = installed(&cluster, &["--catalog", "shop/odd"]).await;
     let error = result.unwrap_err().to_string();

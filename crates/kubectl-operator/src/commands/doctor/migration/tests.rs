@@ -277,7 +277,7 @@ fn what_would_change_is_told() {
             ])));
         },
         &[
-            "warning CatalogSource olm/c: it is made of a ConfigMap",
+            "warning CatalogSource olm/c: it is a ConfigMap catalog",
             "warning CatalogSource olm/d: it is not READY",
         ],
         "OLM can",
