@@ -399,7 +399,7 @@ fn a_refusal_names_files_and_helpers() {
     let error = bastion.render(&format!("{address}/x/y:v1"), &[]).fails();
     for said in [
         "unauthorised (HTTP 401)",
-        &format!("credentials for {address} were looked up in "),
+        &format!("credentials looked up for {address}: "),
         ".docker/config.json: credential helper docker-credential-gone, configured in ",
         "No such file or directory",
         "run/containers/auth.json: has no credentials for it",

@@ -146,7 +146,7 @@ fn pruning_of_stored_versions(current: &Value, wanted: &Value) -> String {
         .chain(version_names(wanted))
         .find(|version| defined.contains(version));
     let (Some(kept), crd) = (kept, object::name(wanted)) else {
-        return "no version of the new CRD is served yet; the operator needs an intermediate release that has both"
+        return "the existing CRD defines no version of the new one; the operator needs an intermediate release that has both"
             .to_owned();
     };
     let storage = versions(current).find(is_storage).and_then(version_name);

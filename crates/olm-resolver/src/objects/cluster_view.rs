@@ -139,7 +139,7 @@ fn unmatched(
             ));
         }
         Some(format!(
-            "subscription {} says that {csv} is installed, which is not found: the plan is made as if it had nothing",
+            "subscription {} says that {csv} is installed, which is not there: the plan is made as if it had nothing",
             object.name_any()
         ))
     });

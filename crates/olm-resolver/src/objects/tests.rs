@@ -284,7 +284,7 @@ fn what_is_there_and_no_status_names_is_told() {
     assert_eq!(
         left_out("status: {installedCSV: etcd.v2}\n"),
         format!(
-            "subscription db says that etcd.v2 is installed, which is not found: the plan is made as if it had nothing\n{unowned}"
+            "subscription db says that etcd.v2 is installed, which is not there: the plan is made as if it had nothing\n{unowned}"
         )
     );
     assert_eq!(left_out("status: {installedCSV: etcd.v1}\n"), "");

@@ -361,7 +361,7 @@ fn a_plan_that_waits_for_a_user_after_a_failure_is_left_to_users() {
     env.advance(HOUR * 51);
     assert_open_plans(&env, &[("demo.v2,upper.v2", false)]);
     let text = format!(
-        "InstallPlan {name} contains demo.v2, which no Subscription requests now (and 1 more): delete"
+        "InstallPlan {name} contains demo.v2, which no Subscription requests now (and 1 more); delete"
     );
     assert!(told(&env, "upper").starts_with(&text), "{}", env.describe());
 }
