@@ -83,7 +83,7 @@ async fn preview(
         }
         Ok(Err(error)) => (observed, Vec::new(), vec![error.to_string()]),
         Err(_) => {
-            let text = format!("the cluster was not read within {} s", TIME.as_secs());
+            let text = format!("reading the cluster timed out after {} s", TIME.as_secs());
             (observed, Vec::new(), vec![text])
         }
     };
@@ -144,7 +144,7 @@ async fn rbac_of_installed(
         .get(&target)
         .await
         .map_err(|error| unknown(&error.to_string()))?;
-    let found = found.ok_or_else(|| unknown("it is gone"))?;
+    let found = found.ok_or_else(|| unknown("it was deleted"))?;
     rbac_objects(&found, &namespace).map_err(|error| unknown(&error.to_string()))
 }
 
@@ -184,7 +184,7 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
                 preview.unknown.push(format!("{resource}: {message}"));
             }
             Some(StepState::NotServed(_)) => {
-                preview.unknown.push(format!("{resource}: its API is not served"));
+                preview.unknown.push(format!("{resource}: API not served"));
             }
             Some(StepState::Done | StepState::OwnerPending | StepState::Fetching { .. }) | None => {}
         }

@@ -42,7 +42,7 @@ fn no_plan_waits_for_its_preview() {
     wait(&mut env);
     env.settle_for(10);
     let told = preview(&env.only("InstallPlan")).unwrap();
-    assert_eq!(told.unknown, ["the cluster was not read within 5 s"]);
+    assert_eq!(told.unknown, ["reading the cluster timed out after 5 s"]);
     assert_eq!(told.operators[0].name, "demo.v1");
 }
 

@@ -144,7 +144,9 @@ pub(super) async fn approve(
             return Ok(shown);
         }
     }
-    bail!("InstallPlan {plan_name} changed since it was shown, and is not approved; look at it again");
+    bail!(
+        "InstallPlan {plan_name} or its objects changed since it was shown, so it was not approved; review it again"
+    );
 }
 
 /// Returns true if OLM probably writes the preview soon: it does so right after the plan.
@@ -176,7 +178,7 @@ async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     let reference = subscription.status.and_then(|status| status.install_plan_ref);
     reference.and_then(|plan| plan.name).with_context(|| {
         let explain = cluster.commands.told("explain {}", &[name], Some(namespace));
-        format!("Subscription {name} has no InstallPlan; `{explain}` tells why")
+        format!("Subscription {name} has no InstallPlan; see `{explain}`")
     })
 }
 
@@ -199,7 +201,7 @@ async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<St
         let mut channels = packages.iter().flat_map(|package| &package.channels);
         let channel = channels.find(|channel| channel.head == *name)?;
         let text = group.misfit(name, &channel.install_modes, namespace)?;
-        Some(format!("{text}: it will fail until the OperatorGroup is another"))
+        Some(format!("{text}: it will fail until the OperatorGroup is changed"))
     });
     misfits.collect()
 }

@@ -97,7 +97,7 @@ fn of_a_resource_that_the_plans_author_may_not_read_nothing_is_told() {
         group(json!({"serviceAccountName": "limited"}), of_account)
     };
     let fields = "spec.size: must be less than or equal to 3";
-    let hidden = "which fields, the log of catalog-operator tells";
+    let hidden = "see the log of catalog-operator for the fields";
     for (group, namespace, named, told) in [
         (targets("ns"), "ns", true, fields),
         (targets("tenant"), "tenant", true, fields),
