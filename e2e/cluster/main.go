@@ -1,5 +1,5 @@
-// Command kube-all is every program of the embedded Kubernetes in one binary, which links in a seventh of the time and
-// space that seven binaries would take. The program is chosen by the name it is called under, or else by the first
+// Command kube-all is every server of the embedded Kubernetes in one binary, which links in a sixth of the time and
+// space that six binaries would take. The program is chosen by the name it is called under, or else by the first
 // argument: `kube-all etcd --data-dir …`.
 package main
 
@@ -14,15 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -38,26 +33,10 @@ var programs = map[string]func() int{
 	"kube-scheduler":          command(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	"kube-proxy":              command(func() *cobra.Command { return proxy.NewProxyCommand() }),
 	"kubelet":                 command(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
-	"kubectl":                 runKubectl,
 }
 
 func command(build func() *cobra.Command) func() int {
 	return func() int { return cli.Run(build()) }
-}
-
-func runKubectl() int {
-	// The verbosity flag has to be known before the command is built, because building it already logs.
-	logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)) //nolint:errcheck // an unparsable level keeps the default
-	// `wait` and `rollout status` begin with a list from the API server's cache, which on a busy machine may be older than
-	// what the caller has seen; so that tests do not fail on that, they begin with a list that is as new as the store.
-	if err := utilfeature.DefaultMutableFeatureGate.Set("WatchListClient=true"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		kubectlutil.CheckErr(err) // prints and exits with the code that belongs to the error
-	}
-	return 0
 }
 
 func main() {

@@ -265,7 +265,7 @@ mod tests {
             (&["--tls-cert=/c"][..], "both --tls-key and --tls-cert"),
             (
                 &["--leader-elect", "--leader-elect-renew-deadline=15s"],
-                "--leader-elect-renew-deadline=15s",
+                "invalid --leader-elect-renew-deadline=15s",
             ),
         ] {
             let error = parse(flags).usage_error().unwrap();

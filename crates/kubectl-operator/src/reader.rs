@@ -388,7 +388,11 @@ mod tests {
         let (_, unreadable) = list_readable::<ConfigMap>(&client, None, "").await.unwrap();
         assert_eq!(unreadable.len(), 3, "{unreadable:?}");
         for found in unreadable {
-            assert!(found.text.starts_with("ConfigMap shop/"), "{}", found.text);
+            assert!(
+                found.text.starts_with("cannot read ConfigMap shop/"),
+                "{}",
+                found.text
+            );
             assert!(found.cause.contains("expected a"), "{}", found.cause);
             assert!(
                 !found.text.contains("hunter2") && !found.text.contains("7777777"),

@@ -324,7 +324,10 @@ mod tests {
             assert_eq!(united.len(), 2);
             let found = contradicting(&united);
             assert_eq!(found.len(), 1);
-            assert!(found[0].starts_with("a.yaml and b.yaml both hold "), "{found:?}");
+            assert!(
+                found[0].starts_with("a.yaml and b.yaml both contain "),
+                "{found:?}"
+            );
         }
     }
 

@@ -81,6 +81,7 @@ impl Record {
             "kube-controller-manager",
             "kube-scheduler",
             "docker-registry",
+            control_plane::PROXY,
         ];
         if self.node {
             names.extend(["containerd", "kubelet", "kube-proxy"]);
@@ -175,6 +176,11 @@ impl Cluster {
         self.layout.kubeconfig()
     }
 
+    /// Returns the Unix socket on which the API server can be asked over plain HTTP, with the administrator's rights.
+    pub(crate) fn api_socket(&self) -> PathBuf {
+        self.layout.api_socket()
+    }
+
     /// Returns `host:port` of the registry, which uses plain HTTP. The address only exists in the cluster's network namespace and
     /// for pods.
     pub fn registry(&self) -> String {
@@ -218,8 +224,8 @@ impl Cluster {
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        let mut command = self.command(layout::kubernetes_binary());
-        command.arg("kubectl").args(arguments).stdin(Stdio::null());
+        let mut command = self.command(layout::kubectl_binary());
+        command.args(arguments).stdin(Stdio::null());
         command
     }
 

@@ -290,7 +290,7 @@ mod tests {
         ] {
             let refused = fails(false, Some(credential.clone())).await;
             assert_eq!(refused.class, PullErrorClass::Unauthorized, "{refused:?}");
-            assert!(refused.detail.contains("is not https"), "{refused:?}");
+            assert!(refused.detail.contains("does not use https"), "{refused:?}");
             let sent = fails(true, Some(credential)).await;
             assert_eq!(sent.class, PullErrorClass::Unreachable, "{sent:?}");
         }

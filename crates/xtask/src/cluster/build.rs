@@ -33,13 +33,20 @@ struct Target {
     cold: &'static str,
 }
 
-const TARGETS: [Target; 3] = [
+const TARGETS: [Target; 4] = [
     Target {
         binary: "kube-all",
         is_image: false,
         module: "",
         package: ".",
         cold: "about 4 minutes",
+    },
+    Target {
+        binary: "kubectl",
+        is_image: false,
+        module: "",
+        package: "./kubectl",
+        cold: "some seconds",
     },
     Target {
         binary: "coredns",

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::address::{Addresses, SERVICE_NETWORK};
-use super::layout::{Layout, kubernetes_binary};
+use super::layout::{Layout, kubectl_binary, kubernetes_binary};
 use super::processes::Program;
 use super::{certs, config_file};
 
@@ -150,6 +150,22 @@ pub(super) fn scheduler(layout: &Layout) -> Program {
             "--leader-elect=false".into(),
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
+        ],
+    )
+}
+
+/// Name of the `kubectl proxy` of a cluster.
+pub(super) const PROXY: &str = "kubectl-proxy";
+
+/// Returns the program that answers plain HTTP on the cluster's socket in the administrator's name.
+pub(super) fn proxy(layout: &Layout) -> Program {
+    Program::new(
+        PROXY,
+        [
+            kubectl_binary().display().to_string(),
+            "proxy".to_owned(),
+            format!("--kubeconfig={}", layout.kubeconfig().display()),
+            format!("--unix-socket={}", layout.api_socket().display()),
         ],
     )
 }

@@ -120,6 +120,11 @@ impl Layout {
         self.state.join("bin")
     }
 
+    /// Returns the socket on which the API server can be asked over plain HTTP, with the administrator's rights.
+    pub(crate) fn api_socket(&self) -> PathBuf {
+        self.run().join("api.sock")
+    }
+
     pub(crate) fn containerd_socket(&self) -> PathBuf {
         self.run().join("containerd.sock")
     }
@@ -147,9 +152,14 @@ impl Layout {
     }
 }
 
-/// Returns the binary with all Kubernetes programs, which the clusters of a checkout share.
+/// Returns the binary with all servers of Kubernetes, which the clusters of a checkout share.
 pub(crate) fn kubernetes_binary() -> PathBuf {
     binaries().join("kube-all")
+}
+
+/// Returns the kubectl that the clusters of a checkout share.
+pub(crate) fn kubectl_binary() -> PathBuf {
+    binaries().join("kubectl")
 }
 
 /// Returns the folder of built programs and of the cluster's own images.

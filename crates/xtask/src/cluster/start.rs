@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 
 use super::address::Addresses;
 use super::build::{self, DNS_IMAGE, PAUSE_IMAGE};
-use super::layout::{Layout, binaries, kubernetes_binary};
+use super::layout::{Layout, binaries, kubectl_binary};
 use super::{
     CLUSTER_VARIABLE, Cluster, Record, UpOptions, certs, cgroup, config_file, containerd, control_plane, dns,
     flag, network, node, packages, processes, registry, require_root, teardown,
@@ -180,11 +180,11 @@ fn write_kubectl(layout: &Layout) -> anyhow::Result<()> {
     let script = format!(
         "#!/bin/sh\n\
          if [ \"${CLUSTER_VARIABLE}\" != '{name}' ]; then KUBECONFIG='{kubeconfig}'; export KUBECONFIG; fi\n\
-         exec nsenter --net='{namespace}' -- '{binary}' kubectl \"$@\"\n",
+         exec nsenter --net='{namespace}' -- '{binary}' \"$@\"\n",
         name = layout.name(),
         kubeconfig = layout.kubeconfig().display(),
         namespace = layout.network_namespace().display(),
-        binary = kubernetes_binary().display(),
+        binary = kubectl_binary().display(),
     );
     config_file::write_with_mode(&path, &script, 0o755)
 }
@@ -196,6 +196,7 @@ fn start_control_plane(cluster: &Cluster, progress: &Progress) -> anyhow::Result
     for program in [
         control_plane::etcd(layout),
         control_plane::api_server(layout, addresses),
+        control_plane::proxy(layout),
         registry::program(layout),
     ] {
         processes::start(layout, &program)?;

@@ -203,7 +203,7 @@ fn an_object_in_a_catalog_that_cannot_be_read_is_missed_where_it_was_to_be_a_def
         .to_string();
     assert!(
         error.contains("CustomResourceDefinition as.example.com")
-            && error.contains("`object 0001.json` is skipped"),
+            && error.contains("`object 0001.json` skipped"),
         "{error}"
     );
 }

@@ -248,7 +248,11 @@ async fn users_that_cannot_be_read_are_told() {
         told.contains("\nnote: cannot read Subscription shop/odd-00: "),
         "{told}"
     );
-    assert_eq!(told.matches("\nnote: Subscription").count(), MAX_USERS, "{told}");
+    assert_eq!(
+        told.matches("\nnote: cannot read Subscription").count(),
+        MAX_USERS,
+        "{told}"
+    );
     assert!(told.ends_with("\nnote: and 5 more\n"), "{told}");
     // Malformed CatalogSources do not prevent it, either.
     cluster.put(object(
@@ -258,7 +262,7 @@ async fn users_that_cannot_be_read_are_told() {
     ));
     let (_, result) = removed(&cluster, true).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.ends_with("has no CatalogSource cat: it has odd"), "{error}");
+    assert!(error.ends_with("has no CatalogSource cat; it has odd"), "{error}");
 }
 
 /// Another user replaces the catalog while the question waits for an answer.

@@ -173,7 +173,10 @@ fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
         lanes::MAX_ENTRIES
     );
     assert!(
-        lanes.notes().iter().any(|note| note.contains("5 entries more")),
+        lanes
+            .notes()
+            .iter()
+            .any(|note| note.contains("5 more entries than are drawn")),
         "{:?}",
         lanes.notes()
     );

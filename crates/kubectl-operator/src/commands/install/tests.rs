@@ -109,7 +109,7 @@ fn a_version_that_is_asked_for_is_begun_with() {
     let wanted = decided(&["--version", "1.0.0", "--approval", "Automatic"]).unwrap();
     assert!(!wanted.subscription.spec.is_manual());
     assert!(
-        wanted.notes[1].contains("goes on to etcd.v1.1.0"),
+        wanted.notes[1].contains("then upgrades to etcd.v1.1.0"),
         "{:?}",
         wanted.notes
     );
@@ -265,7 +265,7 @@ fn what_cannot_work_with_the_operator_group_is_not_installed() {
         older
             .notes
             .iter()
-            .any(|note| note.contains("known of etcd.v1.1.0 alone")),
+            .any(|note| note.contains("only known for etcd.v1.1.0")),
         "{:?}",
         older.notes
     );

@@ -246,7 +246,7 @@ mod tests {
             }
             long.has_begun(PLACES).await;
             let refused = asked(&works, MAX_KEPT, &long).await.unwrap_err();
-            assert!(refused.contains("being worked at"), "{refused}");
+            assert!(refused.contains("too many requests in progress"), "{refused}");
             drop(end);
             for key in 0..MAX_KEPT {
                 asked(&works, key, &long).await.unwrap();

@@ -159,7 +159,7 @@ async fn the_operator_stays_while_its_objects_end() {
     );
     let (result, _) = try_removed(&cluster, &removal).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("not gone within 30 s"), "{error}");
+    assert!(error.contains("timed out after 30 s"), "{error}");
     assert!(cluster.get("Subscription", "shop", "db").is_none());
     assert!(
         cluster

@@ -79,7 +79,7 @@ async fn calls_that_reach_nobody_or_are_not_trusted_are_told() {
         found(gone)
             .await
             .iter()
-            .all(|finding| finding.contains("its service shop/etcd-service is gone"))
+            .all(|finding| finding.contains("its service shop/etcd-service does not exist"))
     );
     for (end, expected) in [
         (ca(2026, 1, 9), None),

@@ -288,7 +288,11 @@ async fn an_explanation_that_cannot_be_had_is_told_on_its_page() {
         assert!(seen.body.contains("no subscription nope"), "{}", seen.body);
         let seen = browser.page("graph?catalog=olm/none&name=etcd").await;
         assert_eq!(seen.status, 502);
-        assert!(seen.body.contains("no catalog olm/none"), "{}", seen.body);
+        assert!(
+            seen.body.contains("Catalog olm/none does not exist"),
+            "{}",
+            seen.body
+        );
         assert_eq!(browser.page("explain?namespace=").await.status, 404);
     })
     .await;
