@@ -362,7 +362,7 @@ fn rbac_made_by_hand_without_labels_satisfies_and_what_is_missing_elsewhere_is_r
         let reported = missing(&env);
         assert_eq!(reported.len(), usize::from(place.is_some()), "{reported:?}");
         for (message, place) in reported.iter().zip(place) {
-            let begins = format!("rights are missing {place}: service account demo has none there");
+            let begins = format!("rights are missing {place}: service account demo has no permissions there");
             assert!(message.starts_with(&begins), "{message}");
         }
         env.settle_for(200);
