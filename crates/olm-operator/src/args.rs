@@ -151,10 +151,7 @@ mod tests {
     fn a_list_of_namespaces_is_refused_and_an_empty_entry_means_all() {
         assert_eq!(parse(&["--watchedNamespaces=a,"]).usage_error(), None);
         let error = parse(&["--watchedNamespaces=a,b"]).usage_error().unwrap();
-        assert!(
-            error.contains("unsupported --watchedNamespaces=a,b"),
-            "{error}"
-        );
+        assert!(error.contains("unsupported --watchedNamespaces=a,b"), "{error}");
     }
 
     #[test]
