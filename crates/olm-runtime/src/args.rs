@@ -342,7 +342,7 @@ mod tests {
             ),
             (
                 "--leader-elect-resource-namespace=..",
-                "--leader-elect-resource-namespace=\"..\" cannot",
+                "--leader-elect-resource-namespace=\"..\" is not a valid object name",
             ),
         ] {
             let error = parsed(&["--leader-elect", flag]).usage_error().unwrap();

@@ -140,7 +140,7 @@ fn times_have_to_fit_together() {
         (
             (15_000, 12_001, 2000),
             "--leader-elect-renew-deadline=12.001s",
-            "make it 12s or less",
+            "use 12s or less",
         ),
         (
             (15_000, 10_000, 5001),
