@@ -87,7 +87,7 @@ fn a_version_that_is_none_gets_a_status_and_stays_out_of_the_groups_list() -> an
 #[test]
 fn names_that_nothing_can_have_are_rows() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("odd-names")?;
-    let mut csv = empty_csv("odd.v1.0.0");
+    let mut csv = empty_csv("names.v1.0.0");
     let rule = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]});
     csv["spec"]["install"]["spec"]["permissions"] = json!([{"serviceAccountName": "", "rules": [rule]}, {"serviceAccountName": "a b/../c", "rules": [rule]}]);
     csv["spec"]["nativeAPIs"] = json!([{"group": "a b", "version": "v1?x", "kind": "K"}, {"group": "..", "version": "v1", "kind": "K"}]);
@@ -95,7 +95,7 @@ fn names_that_nothing_can_have_are_rows() -> anyhow::Result<()> {
     // The rows arrive one by one: native APIs may be looked up when the accounts are already known.
     namespace.wait_for(
         "csv",
-        "odd.v1.0.0",
+        "names.v1.0.0",
         "rows about its accounts and native APIs",
         |csv| {
             [
@@ -241,10 +241,10 @@ fn policy_flaps(lab: &Lab, namespace: &Namespace<'_>) -> anyhow::Result<()> {
                 Err("the annotation stays".to_owned())
             })
         })?;
-    let mut csv = with_deployment(empty_csv("odd.v1.0.0"), "odd-policy");
+    let mut csv = with_deployment(empty_csv("policy.v1.0.0"), "odd-policy");
     csv["metadata"]["annotations"] = json!({"stripped": "x"});
     namespace.apply(&[operator_group("group", &[namespace.name()]), csv])?;
-    let told = namespace.wait_for_phase("odd.v1.0.0", "Failed")?;
+    let told = namespace.wait_for_phase("policy.v1.0.0", "Failed")?;
     assert!(
         text(&told, "/status/message").contains("probably by a policy or a webhook of the cluster"),
         "{}",
@@ -252,7 +252,7 @@ fn policy_flaps(lab: &Lab, namespace: &Namespace<'_>) -> anyhow::Result<()> {
     );
     // The state is stable: the history has no new entries, and nothing is written.
     std::thread::sleep(Duration::from_secs(15));
-    let later = namespace.get("csv", "odd.v1.0.0")?.unwrap_or_default();
+    let later = namespace.get("csv", "policy.v1.0.0")?.unwrap_or_default();
     assert_eq!(told["status"]["conditions"], later["status"]["conditions"]);
     let versions: BTreeSet<&str> = [&told, &later]
         .map(|csv| text(csv, "/metadata/resourceVersion"))
