@@ -25,7 +25,7 @@ use tracing_subscriber::{Registry, layer::SubscriberExt};
 
 use super::*;
 use crate::{
-    client::{CountRequests, REQUESTS},
+    client::{REQUESTS, limit_answers},
     metrics::Metrics,
     tls::authority::Authority,
     written::Written,
@@ -149,9 +149,8 @@ fn started(variables: &BTreeMap<&'static str, String>) -> Export {
 async fn round() {
     let server =
         tower::service_fn(|_: Request<Body>| async { Ok::<_, kube::Error>(Response::new(Body::empty())) });
-    let layer = CountRequests(Metrics::default());
     let client = kube::client::ClientBuilder::new(server, "default")
-        .with_layer(&layer)
+        .with_layer(&limit_answers(&Metrics::default()))
         .build();
     let request = |path: &str| Request::patch(path).body(Body::empty()).unwrap();
     let span = tracing::info_span!(
