@@ -8,22 +8,35 @@
 
 pub mod secure;
 
-use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower::BoxError;
 
-use crate::{
-    connections::OpenConnections,
-    leader::Leadership,
-    listener,
-    metrics::{Metrics, Page},
-    store::StoreSetHandle,
-    tls::TlsFiles,
-};
+use crate::connections::OpenConnections;
+use crate::leader::Leadership;
+use crate::listener;
+use crate::metrics::{Metrics, Page};
+use crate::store::StoreSetHandle;
+use crate::tls::TlsFiles;
 
-/// Maximum size in bytes of the request line and headers of a probe or a scrape.
-const REQUEST_LIMIT: usize = 4096;
-/// Time a client has to send its request and to read the answer.
+/// Maximum size in bytes of the head of a request. It leaves space for a token.
+const HEAD_BYTES: usize = 24 << 10;
+/// Deadline of a connection over plain HTTP: its request and the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum number of open connections. Beyond it, the oldest connection of the client with the most connections is closed. A probe takes
 /// milliseconds, so long-lived connections are no probes.
@@ -90,40 +103,35 @@ impl Admin {
     {
         let answer = |stream| {
             let admin = self.clone();
-            async move { tokio::time::timeout(PATIENCE, admin.answer(stream)).await? }
+            answer_one(stream, move |head| std::future::ready(admin.plain(&head)))
         };
-        take_all(accept, answer).await;
+        take_all(accept, PATIENCE, answer).await;
     }
 
-    async fn answer(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
-        let Some(head) = read_head(&mut stream, REQUEST_LIMIT).await? else {
-            return Ok(());
-        };
-        let line = request_line(&head);
-        let answer = if self.is_secured && path(&line) == METRICS {
-            Answer::text(
-                "404 Not Found",
+    /// Returns the answer to a request over plain HTTP.
+    fn plain(&self, head: &Parts) -> Answer {
+        if self.is_secured && head.uri.path() == METRICS {
+            return text(
+                StatusCode::NOT_FOUND,
                 "metrics are only served over TLS, on the port of --metrics-addr\n",
-            )
-        } else {
-            self.content(&line)
-        };
-        answer.write(&line, &mut stream).await
+            );
+        }
+        self.content(&head.method, head.uri.path())
     }
 
-    fn content(&self, request_line: &str) -> Answer {
+    fn content(&self, method: &Method, path: &str) -> Answer {
         let (missing, unlisted) = (self.stores.missing(), self.stores.unlisted());
         let readiness = readiness(&missing, &unlisted, self.leadership.readiness());
-        content(request_line, readiness, self.stores.metrics(), &self.page)
+        content(method, path, readiness, self.stores.metrics(), &self.page)
     }
 }
 
-/// Answers every connection that `accept` returns, forever. A failed `accept` does not end the loop: either the client lost its
-/// connection, or the cause passes with the load.
-async fn take_all<S, F, A>(accept: impl Fn() -> F, answer: impl Fn(S) -> A) -> Infallible
+/// Answers every connection that `accept` returns, each for at most `patience`, forever. A failed `accept` does not end the loop: either
+/// the client lost its connection, or the cause passes with the load.
+async fn take_all<S, F, A>(accept: impl Fn() -> F, patience: Duration, answer: impl Fn(S) -> A) -> Infallible
 where
     F: Future<Output = io::Result<(S, SocketAddr)>>,
-    A: Future<Output = io::Result<()>> + Send + 'static,
+    A: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
     let mut open = OpenConnections::new(CONNECTIONS);
     loop {
@@ -135,7 +143,7 @@ where
                 continue;
             }
         };
-        let answered = answer(stream);
+        let answered = tokio::time::timeout(patience, answer(stream));
         let task = tokio::spawn(async move {
             let answered = answered.await;
             tracing::trace!(?answered, "request for health or metrics");
@@ -144,29 +152,21 @@ where
     }
 }
 
-/// Reads the request line and the headers. `None` if the client closes the connection first or they exceed `limit` bytes.
-async fn read_head(stream: &mut (impl AsyncRead + Unpin), limit: usize) -> io::Result<Option<Vec<u8>>> {
-    let mut request = Vec::with_capacity(512);
-    let mut seen = 0_usize;
-    // The end of the headers may be split across two chunks.
-    while !request[seen.saturating_sub(3)..]
-        .windows(4)
-        .any(|window| window == b"\r\n\r\n")
-    {
-        seen = request.len();
-        let mut chunk = [0; 512];
-        let count = stream.read(&mut chunk).await?;
-        if count == 0 || request.len() + count > limit {
-            return Ok(None);
-        }
-        request.extend_from_slice(&chunk[..count]);
-    }
-    Ok(Some(request))
-}
-
-fn request_line(head: &[u8]) -> String {
-    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    String::from_utf8_lossy(line).into_owned()
+/// Answers one request on `stream` and closes it. The body of the request is not read.
+async fn answer_one<S, F>(stream: S, answer: impl Fn(Parts) -> F) -> Result<(), BoxError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    F: Future<Output = Answer>,
+{
+    let service = service_fn(|request: Request<Incoming>| {
+        let answered = answer(request.into_parts().0);
+        async move { Ok::<_, Infallible>(answered.await) }
+    });
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    Ok(connection.await?)
 }
 
 /// Path of the metrics.
@@ -176,12 +176,6 @@ const METRICS: &str = "/metrics";
 const PROFILES: &str = "/debug/pprof";
 /// Body of the answer to requests for profiles.
 pub const NO_PROFILES: &str = "this program is not written in Go and has no profiles; /metrics has process_resident_memory_bytes, process_cpu_seconds_total, process_threads and olm_store_objects; traces show where time is spent (OTEL_EXPORTER_OTLP_ENDPOINT)\n";
-
-/// Returns the path of a request line, without the query.
-fn path(request_line: &str) -> &str {
-    let path = request_line.split(' ').nth(1).unwrap_or_default();
-    path.split('?').next().unwrap_or_default()
-}
 
 /// Body of the `/readyz` answer if the process is ready, else the reason why it is not. Reasons are `missing` stores, stores that are
 /// `unlisted` since the process leads, or the election.
@@ -206,77 +200,46 @@ fn readiness(
     }
 }
 
-/// HTTP answer to a request.
-#[derive(Debug, PartialEq, Eq)]
-struct Answer {
-    /// Status code with its phrase.
-    code: &'static str,
-    media_type: &'static str,
-    body: Arc<str>,
+/// Answer to a request.
+type Answer = Response<Full<Bytes>>;
+
+fn text(code: StatusCode, body: impl Into<Bytes>) -> Answer {
+    answer(code, TEXT, body.into())
 }
 
-impl Answer {
-    fn text(code: &'static str, body: &str) -> Self {
-        Self {
-            code,
-            media_type: TEXT,
-            body: body.into(),
-        }
-    }
-
-    /// Writes the answer to `request_line` and closes the connection.
-    async fn write(&self, request_line: &str, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        let (head, body) = self.parts(request_line);
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(body.as_bytes()).await?;
-        stream.shutdown().await
-    }
-
-    /// Returns the head and the body.
-    fn parts(&self, request_line: &str) -> (String, Arc<str>) {
-        let Self {
-            code,
-            media_type,
-            body,
-        } = self;
-        let length = body.len();
-        // A 401 must name the authentication scheme.
-        let how = if code.starts_with("401") {
-            "WWW-Authenticate: Bearer\r\n"
-        } else {
-            ""
-        };
-        let head = format!(
-            "HTTP/1.1 {code}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\n{how}Connection: close\r\n\r\n"
-        );
-        // HEAD gets the same headers as GET, without the body.
-        let is_head = request_line.starts_with("HEAD ");
-        (head, if is_head { "".into() } else { Arc::clone(body) })
-    }
+fn answer(code: StatusCode, media_type: &'static str, body: Bytes) -> Answer {
+    let mut answer = Response::new(Full::new(body));
+    *answer.status_mut() = code;
+    let media_type = HeaderValue::from_static(media_type);
+    answer.headers_mut().insert(CONTENT_TYPE, media_type);
+    answer
 }
 
-/// Returns the answer to a request line.
-fn content(request_line: &str, readiness: Result<String, String>, metrics: &Metrics, page: &Page) -> Answer {
-    let method = request_line.split(' ').next().unwrap_or_default();
-    match (method, path(request_line)) {
-        ("GET" | "HEAD", "/healthz" | "/livez") => Answer::text("200 OK", "ok\n"),
-        ("GET" | "HEAD", "/readyz") => match readiness {
-            Ok(text) => Answer::text("200 OK", &text),
-            Err(text) => Answer::text("503 Service Unavailable", &text),
+/// Returns the answer to a request. The server leaves out the body if the method is HEAD.
+fn content(
+    method: &Method,
+    path: &str,
+    readiness: Result<String, String>,
+    metrics: &Metrics,
+    page: &Page,
+) -> Answer {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+    }
+    match path {
+        "/healthz" | "/livez" => text(StatusCode::OK, "ok\n"),
+        "/readyz" => match readiness {
+            Ok(body) => text(StatusCode::OK, body),
+            Err(body) => text(StatusCode::SERVICE_UNAVAILABLE, body),
         },
-        ("GET" | "HEAD", METRICS) => match page.text(metrics) {
-            Ok(body) => Answer {
-                code: "200 OK",
-                media_type: Metrics::MEDIA_TYPE,
-                body,
-            },
-            Err(error) => Answer::text("500 Internal Server Error", &format!("{error}\n")),
+        METRICS => match page.text(metrics) {
+            Ok(body) => answer(StatusCode::OK, Metrics::MEDIA_TYPE, body),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
-        ("GET" | "HEAD", path) if path == PROFILES || path.starts_with("/debug/pprof/") => {
-            Answer::text("404 Not Found", NO_PROFILES)
+        path if path == PROFILES || path.starts_with("/debug/pprof/") => {
+            text(StatusCode::NOT_FOUND, NO_PROFILES)
         }
-        ("GET" | "HEAD", _) => Answer::text("404 Not Found", "try /healthz, /readyz or /metrics\n"),
-        _ => Answer::text("405 Method Not Allowed", "only GET\n"),
+        _ => text(StatusCode::NOT_FOUND, "try /healthz, /readyz or /metrics\n"),
     }
 }
 

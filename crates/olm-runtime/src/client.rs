@@ -1,8 +1,6 @@
 //! The connection to the API server.
 
-pub mod bounded;
-mod counted;
-mod deadline;
+mod answers;
 mod gated;
 mod transport;
 mod warnings;
@@ -13,9 +11,9 @@ use http::Uri;
 use kube::{Client, Config};
 use thiserror::Error;
 
-pub(crate) use self::counted::CountRequests;
+pub(crate) use self::answers::limit_answers;
 pub(crate) use self::gated::gated;
-pub use self::warnings::CollectWarnings;
+pub use self::warnings::collect_warnings;
 pub(crate) use self::warnings::with_warnings;
 use crate::metrics::Metrics;
 
@@ -50,7 +48,7 @@ pub enum ClientError {
 /// as in upstream's programs.
 ///
 /// kube's default retry of refused requests is off: a create that is repeated blindly could run twice, and the driver retries whole
-/// reconciles anyway. Answers are bounded, see [`bounded`], and requests are counted in `metrics`. Warnings about writes are collected
+/// reconciles anyway. Answers have a maximum size, except for watches, and requests are counted in `metrics`. Warnings about writes are collected
 /// for the executor. Requests without an answer time out ([`REQUEST_DEADLINE`]). A connection is closed if sent data stays unacknowledged
 /// for `unacknowledged`, or if its other end is gone. These two do not apply if the kubeconfig names a proxy or a login program; inside a
 /// cluster neither occurs.
@@ -77,12 +75,9 @@ pub async fn connect(
     };
     config.default_retry = false;
     let builder = transport::build(config, unacknowledged).map_err(ClientError::Client)?;
-    let counted = CountRequests(metrics.clone());
     Ok(builder
-        .with_layer(&deadline::AnswerInTime)
-        .with_layer(&bounded::BoundAnswers)
-        .with_layer(&counted)
-        .with_layer(&CollectWarnings)
+        .with_layer(&limit_answers(metrics))
+        .with_layer(&collect_warnings())
         .build())
 }
 

@@ -1,12 +1,8 @@
 //! Identity and permissions of callers, as reported by the API server: requested when needed and cached briefly.
 //!
-//! # Guarantees
-//! - An answer is cached for [`REVIEW_AGE`], positive or negative; a missing answer never counts as one.
-//! - At most [`KEPT_REVIEWS`] answers of each kind are cached, each with only a hash of its question.
-//! - At most [`PARALLEL_REVIEWS`] questions of each kind are in progress at a time, each for at most [`REVIEW_TIME`].
-//! - Unknown tokens, whose owners were not admitted lately, wait for one of [`PARALLEL_STRANGERS`] slots. Each slot is occupied for at
-//!   least [`STRANGER_TIME`]. So a client that sends random tokens cannot block known clients, and costs the API server at most 20
-//!   requests a second.
+//! An answer is cached for [`REVIEW_AGE`], positive or negative; a missing answer never counts as one. At most [`KEPT_REVIEWS`] answers
+//! of each kind are cached, each with only a hash of its question. At most [`PARALLEL_REVIEWS`] questions of each kind are in progress at
+//! a time, each for at most [`REVIEW_TIME`].
 
 mod admission;
 mod attributes;
@@ -14,17 +10,15 @@ mod kube_reviewer;
 pub mod limits;
 mod user;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use http::HeaderValue;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 pub use self::admission::{Caller, Question, Refusal};
@@ -32,10 +26,7 @@ pub use self::attributes::Attributes;
 pub use self::kube_reviewer::KubeReviewer;
 pub use self::user::User;
 
-use self::limits::{
-    KEPT_REVIEWS, KNOWN_TIME, KNOWN_TOKENS, KNOWN_TOKENS_EACH, PARALLEL_REVIEWS, PARALLEL_STRANGERS,
-    REVIEW_AGE, REVIEW_TIME, STRANGER_TIME, TOKEN_BYTES,
-};
+use self::limits::{KEPT_REVIEWS, PARALLEL_REVIEWS, REVIEW_AGE, REVIEW_TIME, TOKEN_BYTES};
 
 /// Maximum characters of a reason that is passed on.
 const REASON_CHARACTERS: usize = 1024;
@@ -69,13 +60,6 @@ pub struct Reviews {
     reviewer: Arc<dyn Reviewer>,
     users: ReviewCache<Option<User>>,
     decisions: ReviewCache<Decision>,
-    /// Slots for questions about unknown tokens.
-    strangers: Arc<Semaphore>,
-    /// Slots for questions about known tokens.
-    acquaintances: Arc<Semaphore>,
-    /// Slots for questions about permissions.
-    deciding: Arc<Semaphore>,
-    known: Mutex<KnownTokens>,
     /// True if the API server failed to answer since a user was last admitted.
     is_unanswered: AtomicBool,
 }
@@ -87,10 +71,6 @@ impl Reviews {
             reviewer,
             users: ReviewCache::default(),
             decisions: ReviewCache::default(),
-            strangers: Arc::new(Semaphore::new(PARALLEL_STRANGERS)),
-            acquaintances: Arc::new(Semaphore::new(PARALLEL_REVIEWS)),
-            deciding: Arc::new(Semaphore::new(PARALLEL_REVIEWS)),
-            known: Mutex::default(),
             is_unanswered: AtomicBool::new(false),
         }
     }
@@ -100,29 +80,9 @@ impl Reviews {
     /// # Errors
     /// If there is no answer in time.
     async fn identify(&self, token: &str) -> Result<Option<User>, ReviewError> {
-        let key = digest(&token);
-        let places = if self.known().has(&key) {
-            Places {
-                of: &self.acquaintances,
-                each_for: Duration::ZERO,
-            }
-        } else {
-            Places {
-                of: &self.strangers,
-                each_for: STRANGER_TIME,
-            }
-        };
-        let ask = || self.reviewer.identify(token);
-        self.users.answer(key, &places, ask).await
-    }
-
-    /// Records that `user` was admitted, with `token` if they used one. For [`KNOWN_TIME`] the token then does not wait behind unknown
-    /// ones. At most [`KNOWN_TOKENS_EACH`] tokens per owner are known; all ServiceAccounts of a namespace are one owner.
-    fn let_in(&self, user: &User, token: Option<&str>) {
-        self.is_unanswered.store(false, Ordering::Relaxed);
-        if let Some(token) = token {
-            self.known().add(digest(&owner(&user.name)), digest(&token));
-        }
+        self.users
+            .answer(digest(&token), self.reviewer.identify(token))
+            .await
     }
 
     /// Logs `text` with the error, once until a user is admitted; otherwise clients could flood the log.
@@ -132,26 +92,18 @@ impl Reviews {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, KnownTokens> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns whether `user` is allowed to perform the request.
     ///
     /// # Errors
     /// If there is no answer in time.
     async fn decide(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError> {
         let key = digest(&(user, attributes));
-        let decide = || async {
+        let decide = async {
             let mut decision = self.reviewer.decide(user, attributes).await?;
             decision.reason = decision.reason.chars().take(REASON_CHARACTERS).collect();
             Ok(decision)
         };
-        let places = Places {
-            of: &self.deciding,
-            each_for: Duration::ZERO,
-        };
-        self.decisions.answer(key, &places, decide).await
+        self.decisions.answer(key, decide).await
     }
 }
 
@@ -163,76 +115,6 @@ pub fn bearer_token(authorization: Option<&HeaderValue>) -> Option<&str> {
     is_usable.then_some(token)
 }
 
-/// Returns the owner that a user's tokens count for. A user who may create ServiceAccounts in a namespace can create any number of them.
-fn owner(user: &str) -> &str {
-    let account = user.strip_prefix("system:serviceaccount:");
-    account
-        .and_then(|account| account.split(':').next())
-        .unwrap_or(user)
-}
-
-/// Hashes of tokens whose owners were admitted lately, oldest admission first.
-#[derive(Default)]
-struct KnownTokens(VecDeque<KnownToken>);
-
-struct KnownToken {
-    since: Instant,
-    owner: Key,
-    token: Key,
-}
-
-impl KnownTokens {
-    fn has(&self, token: &Key) -> bool {
-        let mut known = self.0.iter();
-        known.any(|known| known.token == *token && known.since.elapsed() < KNOWN_TIME)
-    }
-
-    fn add(&mut self, owner: Key, token: Key) {
-        self.0.retain(|known| known.token != token);
-        let of_owner = self.0.iter().filter(|known| known.owner == owner).count();
-        if of_owner >= KNOWN_TOKENS_EACH
-            && let Some(oldest) = self.0.iter().position(|known| known.owner == owner)
-        {
-            self.0.remove(oldest);
-        }
-        if self.0.len() >= KNOWN_TOKENS {
-            self.0.pop_front();
-        }
-        self.0.push_back(KnownToken {
-            since: Instant::now(),
-            owner,
-            token,
-        });
-    }
-}
-
-/// Slots for parallel questions, and the minimum time that each slot is occupied.
-struct Places<'a> {
-    of: &'a Arc<Semaphore>,
-    each_for: Duration,
-}
-
-/// An occupied slot; it is freed on drop, but not before its minimum time.
-struct Place {
-    permit: Option<OwnedSemaphorePermit>,
-    until: Instant,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let (permit, until) = (self.permit.take(), self.until);
-        // At shutdown no one waits for the slot.
-        if until > Instant::now()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            runtime.spawn(async move {
-                tokio::time::sleep_until(until).await;
-                drop(permit);
-            });
-        }
-    }
-}
-
 type Key = [u8; 32];
 
 fn digest<T: Serialize>(question: &T) -> Key {
@@ -242,88 +124,66 @@ fn digest<T: Serialize>(question: &T) -> Key {
 
 /// Cached answers to questions of one kind.
 struct ReviewCache<T> {
-    kept: Mutex<Kept<T>>,
-}
-
-struct Kept<T> {
-    answers: HashMap<Key, (Instant, T)>,
-    /// Keys in the order of the answers.
-    order: VecDeque<(Instant, Key)>,
+    answers: Mutex<HashMap<Key, (Instant, T)>>,
+    /// Limits the questions in progress.
+    slots: Semaphore,
 }
 
 impl<T> Default for ReviewCache<T> {
     fn default() -> Self {
         Self {
-            kept: Mutex::new(Kept {
-                answers: HashMap::new(),
-                order: VecDeque::new(),
-            }),
+            answers: Mutex::default(),
+            slots: Semaphore::new(PARALLEL_REVIEWS),
         }
     }
 }
 
 impl<T: Clone> ReviewCache<T> {
-    async fn answer<F>(
+    /// Returns the cached answer to the question with this key, or that of `ask`.
+    async fn answer(
         &self,
         key: Key,
-        places: &Places<'_>,
-        ask: impl FnOnce() -> F,
-    ) -> Result<T, ReviewError>
-    where
-        F: Future<Output = Result<T, ReviewError>>,
-    {
+        ask: impl Future<Output = Result<T, ReviewError>>,
+    ) -> Result<T, ReviewError> {
         if let Some(known) = self.known(&key) {
             return Ok(known);
         }
-        let late = |_| ReviewError("the API server did not answer in time".to_owned());
         let asked = async {
-            let permit = Arc::clone(places.of).acquire_owned().await.ok();
-            let mut place = Place {
-                permit,
-                until: Instant::now(),
-            };
+            let _slot = self.slots.acquire().await;
             // A request with the same question may have got the answer meanwhile.
             if let Some(known) = self.known(&key) {
                 return Ok(known);
             }
-            place.until += places.each_for;
-            let answer = ask().await?;
+            let answer = ask.await?;
             self.keep(key, answer.clone());
             Ok(answer)
         };
+        let late = |_| ReviewError("the API server did not answer in time".to_owned());
         timeout(REVIEW_TIME, asked).await.map_err(late)?
     }
 
     fn known(&self, key: &Key) -> Option<T> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, answer) = kept.answers.get(key)?;
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, answer) = answers.get(key)?;
         (since.elapsed() < REVIEW_AGE).then(|| answer.clone())
     }
 
     fn keep(&self, key: Key, answer: T) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        while let Some((since, oldest)) = kept.order.front().copied()
-            && (now.duration_since(since) >= REVIEW_AGE || kept.order.len() >= KEPT_REVIEWS)
-        {
-            kept.order.pop_front();
-            // The same question may have been answered again since then.
-            if kept
-                .answers
-                .get(&oldest)
-                .is_some_and(|(known, _)| *known == since)
-            {
-                kept.answers.remove(&oldest);
-            }
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= KEPT_REVIEWS {
+            answers.retain(|_, (since, _)| since.elapsed() < REVIEW_AGE);
         }
-        kept.order.push_back((now, key));
-        kept.answers.insert(key, (now, answer));
+        if answers.len() >= KEPT_REVIEWS {
+            answers.clear();
+        }
+        answers.insert(key, (Instant::now(), answer));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
@@ -438,64 +298,7 @@ mod tests {
             let user = user(&format!("user-{number}"));
             reviews.decide(&user, &list("ns")).await.unwrap();
         }
-        let kept = reviews.decisions.kept.lock().unwrap();
-        assert!(kept.answers.len() <= KEPT_REVIEWS);
-        assert!(kept.order.len() <= KEPT_REVIEWS);
-    }
-
-    /// Questions about unknown tokens are rate-limited, and known tokens do not wait behind them.
-    #[tokio::test(start_paused = true)]
-    async fn strangers_wait_for_each_other_and_nobody_else_for_them() {
-        let (scripted, reviews) = reviews();
-        let reviews = Arc::new(reviews);
-        reviews.identify("good").await.unwrap();
-        reviews.let_in(&user("good"), Some("good"));
-        tokio::time::advance(REVIEW_AGE).await;
-        let before = scripted.asked.load(Ordering::SeqCst);
-        let began = Instant::now();
-        for number in 0..1000 {
-            let reviews = Arc::clone(&reviews);
-            tokio::spawn(async move { reviews.identify(&format!("made-up-{number}")).await });
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(reviews.identify("good").await, Ok(Some(User::default())));
-        assert!(began.elapsed() < STRANGER_TIME, "{:?}", began.elapsed());
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let asked = scripted.asked.load(Ordering::SeqCst) - before;
-        assert!((20..=25).contains(&asked), "{asked} in a second");
-        // After `KNOWN_TIME` a token is unknown again.
-        tokio::time::advance(KNOWN_TIME).await;
-        assert!(!reviews.known().has(&digest(&"good")));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn tokens_that_are_known_are_bounded() {
-        let (_, reviews) = reviews();
-        for number in 0..=KNOWN_TOKENS {
-            reviews.let_in(&user(&format!("user-{number}")), Some(&format!("token-{number}")));
-            reviews.let_in(&user("ada"), Some("always"));
-        }
-        let known = reviews.known();
-        assert_eq!(known.0.len(), KNOWN_TOKENS);
-        assert!(known.has(&digest(&"always")) && !known.has(&digest(&"token-0")));
-    }
-
-    /// A user who may create ServiceAccounts and tokens cannot displace the known tokens of others.
-    #[tokio::test(start_paused = true)]
-    async fn the_tokens_of_one_namespace_push_out_each_other_and_nobody_elses() {
-        let (_, reviews) = reviews();
-        reviews.let_in(
-            &user("system:serviceaccount:monitoring:prometheus"),
-            Some("scraper"),
-        );
-        for number in 0..2 * KNOWN_TOKENS {
-            let account = user(&format!("system:serviceaccount:eve:a{number}"));
-            reviews.let_in(&account, Some(&format!("token-{number}")));
-        }
-        let known = reviews.known();
-        assert!(known.has(&digest(&"scraper")));
-        assert_eq!(known.0.len(), 1 + KNOWN_TOKENS_EACH);
-        assert!(known.has(&digest(&format!("token-{}", 2 * KNOWN_TOKENS - 1))));
+        assert!(reviews.decisions.answers.lock().unwrap().len() <= KEPT_REVIEWS);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::client::ClientBuilder;
-use olm_runtime::client::CollectWarnings;
+use olm_runtime::client::collect_warnings;
 use serde_json::Value;
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
@@ -120,7 +120,7 @@ impl FakeCluster {
     pub fn connect_doomed(&self, doom: &Doom) -> (Client, Link) {
         let link = Link::new(doom);
         let service = service::Endpoint::new(self.clone(), link.clone());
-        let client = ClientBuilder::new(service, "default").with_layer(&CollectWarnings);
+        let client = ClientBuilder::new(service, "default").with_layer(&collect_warnings());
         (client.build(), link)
     }
 

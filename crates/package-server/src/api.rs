@@ -219,10 +219,7 @@ impl Api {
                 Some(missing) => plain(StatusCode::SERVICE_UNAVAILABLE, missing),
             }),
             Route::Metrics => match self.page.text(&self.metrics) {
-                Ok(text) => {
-                    let text = Bytes::copy_from_slice(text.as_bytes());
-                    Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, text))
-                }
+                Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, text)),
                 Err(_) => Err(ApiStatus::internal()),
             },
             Route::Version => document(accept, &Bytes::from(version())),

@@ -4,13 +4,9 @@
 //! task-local variable.
 
 use std::cell::RefCell;
-use std::task::{Context, Poll};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use http::{HeaderMap, Request, Response};
-use kube::client::Body;
-use tower::{Layer, Service};
+use http::{HeaderMap, Response};
+use tower::util::MapResponseLayer;
 
 /// Maximum number of warnings kept per request. The API server sends at most 4 KiB.
 const KEPT: usize = 16;
@@ -30,47 +26,12 @@ pub(crate) async fn with_warnings<T>(asking: impl Future<Output = T>) -> (T, Vec
     COLLECTED.scope(RefCell::default(), collecting).await
 }
 
-/// Client layer that collects warnings about writes, so that the executor can add them to its outcomes.
-#[derive(Debug, Clone)]
-pub struct CollectWarnings;
-
-impl<S> Layer<S> for CollectWarnings {
-    type Service = Collecting<S>;
-
-    fn layer(&self, inner: S) -> Collecting<S> {
-        Collecting { inner }
-    }
-}
-
-/// Service of [`CollectWarnings`].
-#[derive(Debug, Clone)]
-pub struct Collecting<S> {
-    inner: S,
-}
-
-impl<S, B> Service<Request<Body>> for Collecting<S>
-where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let answer = self.inner.call(request);
+/// Returns the client layer that collects warnings, so that the executor can add them to its outcomes.
+pub fn collect_warnings<B>() -> MapResponseLayer<fn(Response<B>) -> Response<B>> {
+    MapResponseLayer::new(|answer: Response<B>| {
+        collect(answer.headers());
         answer
-            .inspect(|answer| {
-                if let Ok(answer) = answer {
-                    collect(answer.headers());
-                }
-            })
-            .boxed()
-    }
+    })
 }
 
 fn collect(headers: &HeaderMap) {
@@ -110,7 +71,8 @@ fn text_of(value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use kube::client::ClientBuilder;
+    use http::Request;
+    use kube::client::{Body, ClientBuilder};
     use tower::BoxError;
 
     use super::*;
@@ -147,7 +109,7 @@ mod tests {
             Ok::<_, BoxError>(answer.body(Body::empty()).unwrap())
         });
         let client = ClientBuilder::new(server, "default")
-            .with_layer(&CollectWarnings)
+            .with_layer(&collect_warnings())
             .build();
         let ask = |path: String| {
             let client = client.clone();

@@ -1,6 +1,7 @@
 //! Admission of callers: from their credentials to the decision.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 use super::{Attributes, ReviewError, Reviews, User};
 
@@ -63,13 +64,12 @@ impl Reviews {
             self.tell_unanswered(&format!("{unanswered}: cannot determine {question}"), error);
             Refusal::Unanswered(question)
         };
-        let (user, token) = match caller {
-            None => (None, None),
-            Some(Caller::Known(user)) => (Some(user), None),
+        let user = match caller {
+            None => None,
+            Some(Caller::Known(user)) => Some(user),
             Some(Caller::Token(token)) => {
                 let user = self.identify(token).await;
-                let user = user.map_err(|error| silent(Question::Identity, &error))?;
-                (user, Some(token))
+                user.map_err(|error| silent(Question::Identity, &error))?
             }
         };
         let user = user.map(User::authenticated).ok_or(Refusal::Unauthenticated)?;
@@ -84,7 +84,7 @@ impl Reviews {
                 reason: decision.reason,
             });
         }
-        self.let_in(&user, token);
+        self.is_unanswered.store(false, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -12,16 +12,6 @@ pub const PARALLEL_REVIEWS: usize = 16;
 pub const REVIEW_TIME: Duration = Duration::from_secs(5);
 /// Maximum bytes of a bearer token.
 pub const TOKEN_BYTES: usize = 16 << 10;
-/// Maximum number of parallel questions about unknown tokens.
-pub const PARALLEL_STRANGERS: usize = 4;
-/// Minimum time that each of these occupies its slot.
-pub const STRANGER_TIME: Duration = Duration::from_millis(200);
-/// Maximum number of known tokens, whose owners were admitted.
-pub const KNOWN_TOKENS: usize = 256;
-/// Maximum number of known tokens per owner; the ServiceAccounts of a namespace are one owner.
-pub const KNOWN_TOKENS_EACH: usize = 16;
-/// Time that a token stays known.
-pub const KNOWN_TIME: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {

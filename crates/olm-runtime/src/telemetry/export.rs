@@ -1,18 +1,13 @@
 //! Exports spans to an OpenTelemetry collector if the environment names one: OTLP over HTTP, as protobuf.
 //!
-//! Names and meaning of the variables are OpenTelemetry's, except for the default: without an endpoint nothing is exported. A separate
-//! thread sends spans in batches. While the collector is unavailable, spans beyond 2048 are dropped, and no reconcile waits for the
-//! export. Lost spans are logged ([`losses`]).
-
-mod losses;
+//! Names and meaning of the variables are OpenTelemetry's, except for the default: without an endpoint nothing is exported. The library
+//! sends spans in batches on its own thread, and drops those beyond its queue, so no reconcile waits for the export. When the collector
+//! fails, that is logged once until it accepts a batch.
 
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -28,36 +23,22 @@ use kube::{Config, client::ConfigExt};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTracePartialSuccess, ExportTraceServiceResponse,
-};
-use opentelemetry_sdk::{
-    Resource,
-    trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider},
-};
-use prost::Message as _;
+use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::runtime::Handle;
 use tracing::{Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
-use self::losses::{Counted, Losses, Queue};
 use crate::error;
 
 /// Timeout for sending a batch to the collector.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum time that the process waits at the end to send its last spans.
 const LAST_BATCH: Duration = Duration::from_secs(2);
-/// Maximum bytes read of an answer, which only contains the number of refused spans and a message.
+/// Maximum bytes read of an answer.
 const ANSWER_LIMIT: usize = 64 << 10;
-/// Maximum characters logged of a collector's message.
-const WORDS: usize = 500;
 /// OTLP's path for spans.
 const TRACES: &str = "/v1/traces";
-
-/// Default and maximum number of waiting spans; each takes about a kilobyte.
-const QUEUE: usize = 2048;
-const QUEUE_LIMIT: usize = 1 << 16;
 
 /// Settings from the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +47,6 @@ pub(super) struct Settings {
     endpoint: Uri,
     /// File with trusted CA certificates; empty for those of the system.
     certificate: String,
-    /// Maximum number of waiting spans.
-    queue: usize,
     /// HTTP headers sent with each batch.
     headers: Headers,
 }
@@ -141,12 +120,8 @@ impl Settings {
         }
         let headers = text.split(',').filter_map(|entry| entry.split_once('='));
         let headers = headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-        let queue = value("OTEL_BSP_MAX_QUEUE_SIZE").and_then(|number| number.parse().ok());
         Ok(Some(Self {
             endpoint,
-            queue: queue
-                .filter(|queue| *queue > 0)
-                .map_or(QUEUE, |queue: usize| queue.min(QUEUE_LIMIT)),
             certificate: either("CERTIFICATE").map(|(_, path)| path).unwrap_or_default(),
             headers: Headers(headers.collect()),
         }))
@@ -168,7 +143,6 @@ impl Export {
         program: &'static str,
         runtime: &Handle,
     ) -> Result<Self, String> {
-        let losses = Losses::new(settings.queue);
         let mut config = Config::new(settings.endpoint.clone());
         config.root_cert = authorities(&settings.certificate)?;
         let https = config
@@ -179,9 +153,7 @@ impl Export {
             client: Client::builder(TokioExecutor::new()).build(https),
             // The rest of the address may contain credentials.
             collector: settings.endpoint.host().unwrap_or_default().to_owned(),
-            losses: Arc::clone(&losses),
             is_failing: AtomicBool::new(false),
-            is_choosing: AtomicBool::new(false),
         };
         let exporter = SpanExporter::builder()
             .with_http()
@@ -196,16 +168,8 @@ impl Export {
             Some(name) if !name.is_empty() => resource,
             _ => resource.with_service_name(program),
         };
-        let exporter = Counted {
-            exporter,
-            losses: Arc::clone(&losses),
-        };
-        let config = BatchConfigBuilder::default().with_max_queue_size(settings.queue);
-        let batches = BatchSpanProcessor::builder(exporter)
-            .with_batch_config(config.build())
-            .build();
         let provider = SdkTracerProvider::builder()
-            .with_span_processor(Queue::new(batches, losses))
+            .with_batch_exporter(exporter)
             .with_resource(resource.build())
             .build();
         Ok(Self { provider })
@@ -283,36 +247,8 @@ struct Sender<C> {
     runtime: Handle,
     client: Client<C, Full<Bytes>>,
     collector: String,
-    losses: Arc<Losses>,
     /// True if a failure of the collector was logged.
     is_failing: AtomicBool,
-    /// True if a partial refusal or a message of the collector was logged.
-    is_choosing: AtomicBool,
-}
-
-impl<C> Sender<C> {
-    /// Logs the collector's message about an accepted batch, and how many spans it refused. The library does not report these.
-    fn heed(&self, body: &[u8]) {
-        let said = ExportTraceServiceResponse::decode(body).ok();
-        let ExportTracePartialSuccess {
-            rejected_spans,
-            error_message,
-        } = said.and_then(|said| said.partial_success).unwrap_or_default();
-        let left_out = usize::try_from(rejected_spans).unwrap_or(0);
-        self.losses.left_out(left_out);
-        let is_whole = left_out == 0 && error_message.is_empty();
-        if self.is_choosing.swap(!is_whole, Ordering::Relaxed) || is_whole {
-            return;
-        }
-        let error: String = error_message.chars().take(WORDS).collect();
-        let collector = &self.collector;
-        tracing::warn!(
-            collector,
-            left_out,
-            error,
-            "collector accepted a batch with a message"
-        );
-    }
 }
 
 impl<C> std::fmt::Debug for Sender<C> {
@@ -343,18 +279,11 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpClient for Sender<C> {
             Ok(answer) => Some(format!("the collector answered {}", answer.status())),
             Err(error) => Some(error::with_causes(error.as_ref())),
         };
-        match failure {
-            None => {
-                self.is_failing.store(false, Ordering::Relaxed);
-                self.heed(sent.as_ref().map(|answer| &**answer.body()).unwrap_or_default());
-            }
-            Some(error) => {
-                // The library does not log failures.
-                if !self.is_failing.swap(true, Ordering::Relaxed) {
-                    let collector = &self.collector;
-                    tracing::warn!(collector, error, "spans lost: cannot send them to the collector");
-                }
-            }
+        let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
+        // The library does not log failures.
+        if let Some(error) = failure.filter(|_| !was_failing) {
+            let collector = &self.collector;
+            tracing::warn!(collector, error, "spans lost: cannot send them to the collector");
         }
         sent
     }

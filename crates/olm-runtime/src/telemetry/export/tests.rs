@@ -25,10 +25,9 @@ use tracing_subscriber::{Registry, layer::SubscriberExt};
 
 use super::*;
 use crate::{
-    client::{CountRequests, REQUESTS},
+    client::{REQUESTS, limit_answers},
     metrics::Metrics,
     tls::authority::Authority,
-    written::Written,
 };
 
 /// Received batches, or the heads of their requests.
@@ -44,11 +43,6 @@ struct Collector {
 impl Collector {
     /// Answers each batch with `status`, over TLS with `tls`. Without a status it accepts connections and never answers.
     async fn start(status: Option<u16>, tls: Option<TlsAcceptor>) -> Self {
-        Self::answering(status.map(|status| (status, Vec::new())), tls).await
-    }
-
-    /// Like [`Collector::start`], with a body.
-    async fn answering(answer: Option<(u16, Vec<u8>)>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (got, heads) = (Arc::default(), Arc::default());
@@ -61,15 +55,15 @@ impl Collector {
             let mut held = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let got = (Arc::clone(&got), Arc::clone(&heads));
-                let Some(answer) = answer.clone() else {
+                let Some(status) = status else {
                     held.push(stream);
                     continue;
                 };
                 match tls.clone() {
-                    None => drop(tokio::spawn(serve(stream, answer, got))),
+                    None => drop(tokio::spawn(serve(stream, status, got))),
                     Some(tls) => drop(tokio::spawn(async move {
                         if let Ok(stream) = tls.accept(stream).await {
-                            serve(stream, answer, got).await;
+                            serve(stream, status, got).await;
                         }
                     })),
                 }
@@ -92,7 +86,7 @@ impl Collector {
 
 async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    (status, answer): (u16, Vec<u8>),
+    status: u16,
     (got, heads): (Got<ExportTraceServiceRequest>, Got<String>),
 ) {
     let mut bytes = Vec::new();
@@ -124,14 +118,8 @@ async fn serve(
         got.lock()
             .unwrap()
             .push(ExportTraceServiceRequest::decode(&*body).unwrap());
-        let head = format!(
-            "HTTP/1.1 {status} Whatever\r\ncontent-length: {}\r\n\r\n",
-            answer.len()
-        );
-        stream
-            .write_all(&[head.as_bytes(), &answer].concat())
-            .await
-            .unwrap();
+        let answer = format!("HTTP/1.1 {status} Whatever\r\ncontent-length: 0\r\n\r\n");
+        stream.write_all(answer.as_bytes()).await.unwrap();
     }
 }
 
@@ -149,9 +137,8 @@ fn started(variables: &BTreeMap<&'static str, String>) -> Export {
 async fn round() {
     let server =
         tower::service_fn(|_: Request<Body>| async { Ok::<_, kube::Error>(Response::new(Body::empty())) });
-    let layer = CountRequests(Metrics::default());
     let client = kube::client::ClientBuilder::new(server, "default")
-        .with_layer(&layer)
+        .with_layer(&limit_answers(&Metrics::default()))
         .build();
     let request = |path: &str| Request::patch(path).body(Body::empty()).unwrap();
     let span = tracing::info_span!(
@@ -328,7 +315,7 @@ async fn the_headers_of_the_environment_go_with_each_batch() {
 }
 
 #[test]
-fn headers_and_the_queue_are_as_the_environment_says_or_are_told() {
+fn headers_are_as_the_environment_says_or_are_told() {
     let of = |name: &'static str, value: &str| {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c".to_owned());
         settings(&BTreeMap::from([endpoint, (name, value.to_owned())]))
@@ -358,81 +345,14 @@ fn headers_and_the_queue_are_as_the_environment_says_or_are_told() {
         own.starts_with("invalid OTEL_EXPORTER_OTLP_TRACES_HEADERS: entry 1"),
         "{own}"
     );
-    let queue = |value| of("OTEL_BSP_MAX_QUEUE_SIZE", value).unwrap().unwrap().queue;
-    assert_eq!(
-        ["7", "0", "many", "99999999999"].map(queue),
-        [7, 2048, 2048, 65_536]
-    );
 }
 
-fn sender(collector: &Collector, losses: &Arc<Losses>) -> Sender<HttpConnector> {
+fn sender(collector: &Collector) -> Sender<HttpConnector> {
     Sender {
         runtime: Handle::current(),
         client: Client::builder(TokioExecutor::new()).build_http(),
         collector: format!("http://{}{TRACES}", collector.address),
-        losses: Arc::clone(losses),
         is_failing: AtomicBool::new(false),
-        is_choosing: AtomicBool::new(false),
-    }
-}
-
-/// Collector that accepts batches except for `rejected_spans`, with this message.
-async fn choosing(rejected_spans: i64, words: &str) -> Collector {
-    let answer = ExportTraceServiceResponse {
-        partial_success: Some(ExportTracePartialSuccess {
-            rejected_spans,
-            error_message: words.to_owned(),
-        }),
-    };
-    Collector::answering(Some((200, answer.encode_to_vec())), None).await
-}
-
-/// A collector with a quota answers 200 and reports what it refused; otherwise the loss would be unnoticed.
-#[tokio::test(flavor = "multi_thread")]
-async fn spans_that_a_collector_leaves_out_are_counted_and_its_words_are_told() {
-    let long = "x".repeat(10 * WORDS);
-    for (rejected, words, counted, told) in [
-        (1, "over quota\n2026 ERROR forged", 2, 1),
-        // The count is limited to the spans that were sent.
-        (i64::MAX, long.as_str(), 2, 1),
-        (-1, "", 0, 0),
-        (0, "", 0, 0),
-        (0, "use the new endpoint", 0, 1),
-    ] {
-        let written = Written::default();
-        let lines = crate::telemetry::lines(crate::telemetry::Format::Text, written.clone(), false);
-        let _here = tracing::subscriber::set_default(Registry::default().with(lines));
-        let collector = choosing(rejected, words).await;
-        let losses = Losses::new(7);
-        let exporter = SpanExporter::builder()
-            .with_http()
-            .with_http_client(sender(&collector, &losses))
-            .with_endpoint(format!("http://{}{TRACES}", collector.address))
-            .build()
-            .unwrap();
-        let exporter = Counted {
-            exporter,
-            losses: Arc::clone(&losses),
-        };
-        // This provider sends on the thread that ends a span, so its log can be read here.
-        let provider = SdkTracerProvider::builder()
-            .with_simple_exporter(exporter)
-            .build();
-        for _ in 0..2 {
-            drop(provider.tracer("t").start("s"));
-        }
-        assert_eq!(collector.spans().len(), 2);
-        let text = written.text();
-        let untold = losses.due(std::time::Instant::now(), true);
-        let refused = written.count("beyond=0 refused=1") + untold.map_or(0, |lost| lost.refused);
-        assert_eq!(refused, counted, "{rejected}: {text}");
-        assert_eq!(written.count("accepted a batch with a message"), told, "{text}");
-        assert!(text.len() < 4 * WORDS && !text.contains("\n2026 ERROR"), "{text}");
-        assert_eq!(
-            text.contains("over quota\\n2026"),
-            words.starts_with("over"),
-            "{text}"
-        );
     }
 }
 
@@ -444,12 +364,12 @@ async fn a_collector_that_refuses_is_told_of_once_until_it_takes_something() {
         let request = Request::post(&sender.collector).header("content-type", "application/x-protobuf");
         request.body(Bytes::new()).unwrap()
     };
-    let refused = sender(&refusing, &Losses::new(1));
+    let refused = sender(&refusing);
     let answer = refused.send_bytes(batch(&refused)).await.unwrap();
     assert_eq!(answer.status(), 503);
     assert!(refused.is_failing.load(Ordering::Relaxed));
     let taking = Collector::start(Some(200), None).await;
-    let taken = sender(&taking, &Losses::new(1));
+    let taken = sender(&taking);
     taken.is_failing.store(true, Ordering::Relaxed);
     taken.send_bytes(batch(&taken)).await.unwrap();
     assert!(!taken.is_failing.load(Ordering::Relaxed));

@@ -1,56 +1,62 @@
-//! Deadlines for answers of the API server.
+//! Requests to the API server, with deadlines and size limits for their answers. They are counted by result, and recorded as spans of the
+//! reconciles that send them.
 //!
 //! A machine that disappears, or a server behind the load balancer that hangs, closes no connection. A client would wait for its answer
-//! forever, and a store that lists would look as if nothing happened on the cluster.
+//! forever, and a store that lists would look as if nothing happened on the cluster. The server is trusted with the size of its answers,
+//! but it forwards requests: the discovery of an aggregated API is answered by its own server.
 
-use std::future::Future as _;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Request, Response};
-use http_body::{Frame, SizeHint};
+use http::{Request, Response, Uri};
+use http_body_util::{Either, Limited};
 use kube::client::Body;
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::timeout;
+use tower::layer::layer_fn;
 use tower::{BoxError, Layer, Service};
+use tower_http::timeout::TimeoutBody;
+use tracing::{Instrument as _, Span};
 
-use super::{REQUEST_DEADLINE, is_watch};
+use super::{REQUEST_DEADLINE, REQUESTS, is_watch};
+use crate::metrics::Metrics;
 
-/// Times out answers: the head has [`REQUEST_DEADLINE`], and so has each further chunk. A large page of a list may take longer in total,
-/// as long as data keeps coming. Events of a watch have no deadline; there the connection checks whether the other machine is alive.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AnswerInTime;
+/// Maximum bytes of the kinds of one API version; the largest of Kubernetes' own takes some 30 KiB.
+const DISCOVERY_BYTES: usize = 1 << 20;
+/// Maximum bytes of any other answer that ends: an object, or a page of a list.
+const ANSWER_BYTES: usize = 256 << 20;
 
-impl<S> Layer<S> for AnswerInTime {
-    type Service = InTime<S>;
+/// Status code of a request without an answer, as in client-go.
+const NO_ANSWER: &str = "<error>";
 
-    fn layer(&self, inner: S) -> InTime<S> {
-        InTime { inner }
-    }
+/// Returns the client layer that counts requests in `metrics`, records their spans, and limits their answers. The head of an answer has
+/// [`REQUEST_DEADLINE`], and so has each further part. A large page of a list may take longer in total, as long as data keeps coming.
+/// Events of a watch have neither deadline nor limit; there the connection checks whether the other machine is alive.
+pub(crate) fn limit_answers<S>(metrics: &Metrics) -> impl Layer<S, Service = LimitAnswers<S>> + use<S> {
+    let metrics = metrics.clone();
+    layer_fn(move |inner| LimitAnswers {
+        inner,
+        metrics: metrics.clone(),
+    })
 }
 
+/// Service of [`limit_answers`].
 #[derive(Debug, Clone)]
-pub(super) struct InTime<S> {
+pub(crate) struct LimitAnswers<S> {
     inner: S,
+    metrics: Metrics,
 }
 
-/// Error for an answer that did not start or did not continue in time.
-#[derive(Debug, thiserror::Error)]
-#[error("the API server sent {what} to {path} for {} s", REQUEST_DEADLINE.as_secs())]
-struct TooLate {
-    what: &'static str,
-    path: String,
-}
-
-impl<S, B> Service<Request<Body>> for InTime<S>
+impl<S, B> Service<Request<Body>> for LimitAnswers<S>
 where
     S: Service<Request<Body>, Response = Response<B>>,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
-    type Response = Response<Timely<B>>;
+    type Response = Response<Either<B, Limited<TimeoutBody<B>>>>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
@@ -59,87 +65,80 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_watch = is_watch(request.uri());
-        let path = request.uri().path().to_owned();
-        let answer = timeout(REQUEST_DEADLINE, self.inner.call(request));
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let metrics = self.metrics.clone();
+        let span = span(&request);
+        let answer = timeout(REQUEST_DEADLINE, span.in_scope(|| self.inner.call(request)));
         async move {
-            let Ok(answer) = answer.await else {
-                let what = "no answer";
-                return Err(TooLate { what, path }.into());
-            };
-            let answer = answer.map_err(Into::into)?;
-            Ok(answer.map(|inner| Timely {
-                inner,
-                late: (!is_watch).then(|| Box::pin(sleep(REQUEST_DEADLINE))),
-                path,
+            let answer = answer
+                .await
+                .map_or_else(|_| Err(late(&uri)), |it| it.map_err(Into::into));
+            let code = answer.as_ref().map(Response::status);
+            let code = code.as_ref().map_or(NO_ANSWER, |code| code.as_str());
+            metrics.requested(code, method.as_str());
+            Span::current().record("http.response.status_code", code);
+            let limit = limit(&uri);
+            Ok(answer?.map(|body| match limit {
+                None => Either::Left(body),
+                Some(limit) => Either::Right(Limited::new(TimeoutBody::new(REQUEST_DEADLINE, body), limit)),
             }))
         }
+        .instrument(span)
         .boxed()
     }
 }
 
-/// Body that ends with an error if the next chunk is too late.
-#[derive(Debug)]
-pub(super) struct Timely<B> {
-    inner: B,
-    /// Deadline of the next chunk; `None` for a watch.
-    late: Option<Pin<Box<Sleep>>>,
-    path: String,
+/// Returns the error for an answer that did not start in time.
+fn late(uri: &Uri) -> BoxError {
+    let seconds = REQUEST_DEADLINE.as_secs();
+    format!("the API server sent no answer to {} for {seconds} s", uri.path()).into()
 }
 
-impl<B> http_body::Body for Timely<B>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
-            if let Some(late) = &mut self.late {
-                late.as_mut().reset(Instant::now() + REQUEST_DEADLINE);
-            }
-            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
-        }
-        let is_late = match &mut self.late {
-            Some(late) => late.as_mut().poll(context).is_ready(),
-            None => false,
-        };
-        if !is_late {
-            return Poll::Pending;
-        }
-        let (what, path) = ("no further part of its answer", self.path.clone());
-        Poll::Ready(Some(Err(TooLate { what, path }.into())))
+/// Returns the maximum bytes of the answer; `None` for a watch, which has no end.
+fn limit(uri: &Uri) -> Option<usize> {
+    if is_watch(uri) {
+        return None;
     }
+    let segments = uri.path().split('/').filter(|it| !it.is_empty());
+    Some(match segments.collect::<Vec<_>>().as_slice() {
+        // Paths of objects and lists are longer.
+        ["apis", _, _] | ["apis" | "api", _] | [_] | [] => DISCOVERY_BYTES,
+        _ => ANSWER_BYTES,
+    })
+}
 
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+/// Returns the span of a request, with OpenTelemetry attribute names. Requests outside of reconciles, such as watches, have none.
+fn span(request: &Request<Body>) -> Span {
+    if Span::current().is_none() {
+        return Span::none();
     }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
+    tracing::debug_span!(
+        target: REQUESTS,
+        "request",
+        otel.kind = "client",
+        http.request.method = %request.method(),
+        url.path = request.uri().path(),
+        http.response.status_code = tracing::field::Empty,
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
     use std::time::Duration;
 
-    use http_body_util::BodyExt as _;
+    use http_body::Frame;
+    use http_body_util::{BodyExt as _, StreamBody};
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::client::ClientBuilder;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::mpsc;
     use tokio::task::JoinSet;
+    use tokio::time::{Instant, Sleep, sleep};
 
     use super::*;
     use crate::client::connect;
-    use crate::metrics::Metrics;
     use crate::store::{StoreSet, Watch};
 
     /// Endless body with one chunk per `pace`; without a pace nothing comes.
@@ -167,7 +166,7 @@ mod tests {
 
     /// Returns the seconds for which the answer of such a server was read, at most 1000, and how it ended.
     #[expect(clippy::disallowed_methods, reason = "what becomes of an answer is tested")]
-    async fn ask(path: &str, head_after: Option<u64>, pace: Option<u64>) -> (u64, String) {
+    async fn ask_slow(path: &str, head_after: Option<u64>, pace: Option<u64>) -> (u64, String) {
         let server = tower::service_fn(move |_: Request<Body>| async move {
             match head_after {
                 Some(seconds) => sleep(Duration::from_secs(seconds)).await,
@@ -178,7 +177,7 @@ mod tests {
             Ok::<_, BoxError>(Response::new(Pieces { pace, next }))
         });
         let client = ClientBuilder::new(server, "default")
-            .with_layer(&AnswerInTime)
+            .with_layer(&limit_answers(&Metrics::default()))
             .build();
         let began = Instant::now();
         let read = async {
@@ -200,13 +199,13 @@ mod tests {
         for (path, head_after, pace, seconds, told) in [
             (list, None, None, 30, "no answer to /api/v1/pods"),
             (watch, None, None, 30, "no answer to /api/v1/pods"),
-            (list, Some(20), None, 50, "no further part of its answer"),
-            (list, Some(20), Some(31), 50, "no further part of its answer"),
+            (list, Some(20), None, 50, "data was not received"),
+            (list, Some(20), Some(31), 50, "data was not received"),
             (list, Some(20), Some(29), 1000, "goes on"),
             (watch, Some(20), None, 1000, "goes on"),
             (watch, Some(20), Some(31), 1000, "goes on"),
         ] {
-            let (took, ended) = ask(path, head_after, pace).await;
+            let (took, ended) = ask_slow(path, head_after, pace).await;
             let row = format!("{path} {head_after:?} {pace:?}: {took} {ended}");
             assert!(took == seconds && ended.contains(told), "{row}");
         }
@@ -302,5 +301,75 @@ mod tests {
             assert!(again.starts_with("GET /api/v1/configmaps?"), "{again}");
             assert_eq!(metrics.total("olm_watch_restarts_total"), 1.0, "{silent_at}");
         }
+    }
+
+    const MIB: usize = 1 << 20;
+
+    /// Requests `path` from a server that answers with these chunks. Returns the number of bytes read.
+    #[expect(clippy::disallowed_methods, reason = "what becomes of an answer is tested")]
+    async fn ask(path: &str, chunks: Vec<Bytes>) -> Result<usize, String> {
+        let server = tower::service_fn(move |_: Request<Body>| {
+            let chunks = chunks
+                .clone()
+                .into_iter()
+                .map(|chunk| Ok::<_, BoxError>(Frame::data(chunk)));
+            let body = StreamBody::new(futures::stream::iter(chunks));
+            async move { Ok::<_, BoxError>(Response::new(body)) }
+        });
+        let client = ClientBuilder::new(server, "default")
+            .with_layer(&limit_answers(&Metrics::default()))
+            .build();
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answer = client.send(request).await.map_err(|error| error.to_string())?;
+        let mut body = answer.into_body();
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| format!("{error:?}"))?;
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+        }
+        Ok(bytes)
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_given_up_and_a_watch_is_not() {
+        let endless = |count: usize| vec![Bytes::from(vec![b'a'; MIB]); count];
+        for (path, most) in [
+            ("/apis/example.com/v1", 1),
+            ("/api/v1", 1),
+            ("/api/v1/namespaces", 256),
+            ("/apis/example.com/v1/namespaces/ns/demos/a", 256),
+        ] {
+            let most_bytes = most * MIB;
+            assert_eq!(ask(path, endless(most)).await, Ok(most_bytes), "{path}");
+            let error = ask(path, endless(most + 1)).await.unwrap_err();
+            assert!(error.contains("LengthLimitError"), "{path}: {error}");
+        }
+        assert_eq!(ask("/api/v1/pods?watch=true", endless(300)).await, Ok(300 * MIB));
+    }
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "what is sent is counted")]
+    async fn each_request_is_counted_once_with_or_without_an_answer() {
+        let server = tower::service_fn(|request: Request<Body>| async move {
+            match request.uri().path() {
+                "/gone" => Ok(Response::builder().status(404).body(Body::empty()).unwrap()),
+                "/broken" => Err(BoxError::from("no connection")),
+                _ => Ok(Response::new(Body::empty())),
+            }
+        });
+        let metrics = Metrics::registered().unwrap();
+        let client = ClientBuilder::new(server, "default")
+            .with_layer(&limit_answers(&metrics))
+            .build();
+        for (method, path) in [("GET", "/a"), ("GET", "/gone"), ("PATCH", "/broken")] {
+            let request = Request::builder().method(method).uri(path);
+            let _ = client.send(request.body(Body::empty()).unwrap()).await;
+        }
+        let text = metrics.text().unwrap();
+        for (code, method) in [("200", "GET"), ("404", "GET"), ("<error>", "PATCH")] {
+            let line = format!(r#"rest_client_requests_total{{code="{code}",method="{method}"}} 1"#);
+            assert!(text.contains(&line), "{line}\n{text}");
+        }
+        assert_eq!(metrics.total("rest_client_requests_total"), 3.0);
     }
 }
