@@ -171,7 +171,9 @@ fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
 fn upgrades_wait_for_what_annotations_ask_for() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("main-policy")?;
     let annotate = |annotations: Value| {
-        let patch = json!({"metadata": {"annotations": annotations}}).to_string();
+        let patch =
+            json!({"metadata": {"annotations": annotations}, "spec": {"installPlanApproval": "Manual"}});
+        let patch = patch.to_string();
         let within = ["-n", namespace.name(), "subscription", "demo"];
         let kubectl = Lab::shared()?.kubectl();
         kubectl.run(&[&["patch", "--type=merge", "-p", &patch][..], &within].concat())

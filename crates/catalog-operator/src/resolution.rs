@@ -20,18 +20,17 @@
 //!
 //! Rules: `docs/reference/resolution.md`.
 
+pub(crate) mod approver;
 pub(crate) mod cache;
 pub(crate) mod choices;
 pub(crate) mod cluster_fit;
 pub(crate) mod components;
 pub(crate) mod decide;
-pub(crate) mod gate;
 pub(crate) mod group_settings;
 pub(crate) mod input;
 pub(crate) mod memory;
 pub(crate) mod observed;
 pub(crate) mod outcome;
-pub(crate) mod plan_contents;
 pub(crate) mod plan_object;
 pub(crate) mod reconciler;
 pub(crate) mod resolved;
@@ -39,7 +38,6 @@ pub(crate) mod runtime_constraints;
 pub(crate) mod status;
 pub(crate) mod triggers;
 pub(crate) mod unpacking;
-pub(crate) mod waiting;
 
 pub(crate) use reconciler::ResolutionReconciler;
 

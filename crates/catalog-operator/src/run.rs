@@ -35,6 +35,7 @@ use crate::registry_tags::RegistryTags;
 use crate::resolution::ResolutionReconciler;
 use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
+use crate::upgrade_policy::reconciler::PolicyReconciler;
 
 /// Rounds of one controller at a time.
 const WORKERS: usize = 4;
@@ -56,6 +57,8 @@ pub struct Queues {
     pub plans: Queue<NamespacedName>,
     /// InstallPlans that wait for approval and have no preview yet.
     pub previews: Queue<NamespacedName>,
+    /// InstallPlans that wait for approval.
+    pub policies: Queue<NamespacedName>,
     /// ConfigMaps of unpack Jobs.
     pub unpacks: Queue<NamespacedName>,
     /// The ClusterOperator that is reported to.
@@ -70,6 +73,7 @@ impl Default for Queues {
             namespaces: Queue::new(),
             plans: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
             previews: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
+            policies: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
             unpacks: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
             cluster_operators: Queue::new(),
         }
@@ -84,10 +88,11 @@ impl Queues {
             namespaces,
             plans,
             previews,
+            policies,
             unpacks,
             cluster_operators,
         } = self;
-        let by_object = [sources, plans, previews, unpacks, cluster_operators];
+        let by_object = [sources, plans, previews, policies, unpacks, cluster_operators];
         by_object.into_iter().map(Queue::held).sum::<usize>() + namespaces.held()
     }
 }
@@ -301,6 +306,7 @@ impl Parts {
         self.start_resolution(runner, &mut workers);
         self.start_plans(runner, &mut workers);
         self.start_previews(runner, &mut workers);
+        self.start_policies(runner, &mut workers);
         self.start_unpacks(runner, &mut workers);
         self.start_report(runner, &mut workers);
         workers
@@ -341,6 +347,11 @@ impl Parts {
     pub(crate) fn start_previews(&self, runner: &Runner, workers: &mut JoinSet<()>) {
         let previews = PreviewReconciler::new(self.stores.clone(), self.reads());
         runner.spawn(workers, &Arc::new(previews), &self.queues.previews, WORKERS);
+    }
+
+    pub(crate) fn start_policies(&self, runner: &Runner, workers: &mut JoinSet<()>) {
+        let policies = PolicyReconciler::new(self.stores.clone());
+        runner.spawn(workers, &Arc::new(policies), &self.queues.policies, WORKERS);
     }
 
     fn start_unpacks(&self, runner: &Runner, workers: &mut JoinSet<()>) {

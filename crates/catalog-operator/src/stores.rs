@@ -23,7 +23,7 @@ use self::config_maps::ConfigMaps;
 use self::rights::Rights;
 use self::unpacks::UnpackStores;
 use crate::pruning;
-use crate::upgrade_policy::{KEYS, MAX_KEPT};
+use crate::upgrade_policy::{MAX_KEPT, is_about_upgrades};
 
 /// Everything this binary watches.
 #[derive(Clone)]
@@ -117,7 +117,7 @@ fn prune_source(source: &mut CatalogSource) {
 /// What the operator is to be configured with is olm-operator's concern.
 fn prune_subscription(subscription: &mut Subscription) {
     if let Some(annotations) = &mut subscription.metadata.annotations {
-        annotations.retain(|key, _| key == labels::GENERATED_BY || KEYS.contains(&key.as_str()));
+        annotations.retain(|key, _| key == labels::GENERATED_BY || is_about_upgrades(key));
         // Nothing longer is read, and an object may have as much as the API server takes.
         for value in annotations.values_mut() {
             *value = cut(value, MAX_KEPT);

@@ -104,8 +104,6 @@ pub struct Facts<'a> {
     pub deprecation: Option<&'a DeprecationFact>,
     /// A new plan for it.
     pub assignment: Option<&'a Assignment>,
-    /// Reason of a policy for which its plan waits, if any.
-    pub waits: Option<&'a str>,
 }
 
 /// Returns the part of the status that resolution builds on: current references and state.
@@ -139,7 +137,7 @@ pub fn compose(
     catalog_health::put(&mut status, &subscription.spec, facts.catalogs, now);
     put_outcome(&mut status, facts.outcome, now);
     let plan = plan_of(&status, namespace_state);
-    install_plan::put_conditions(&mut status, plan, facts.waits, namespace_state, now);
+    install_plan::put_conditions(&mut status, plan, namespace_state, now);
     if let Some(fact) = facts.deprecation {
         let installed = status.installed_csv.clone().unwrap_or_default();
         let names = [

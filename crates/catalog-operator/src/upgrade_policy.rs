@@ -1,14 +1,18 @@
-//! What annotations of a Subscription say about its upgrades (`docs/guides/upgrade-policies.md`). Pure.
+//! Upgrade policies: annotations of a `Manual` Subscription by which OLM approves some of its InstallPlans
+//! (`docs/guides/upgrade-policies.md`). Pure, except for the controller that applies them ([`reconciler`]).
 //!
-//! A value that cannot be read counts as the most careful one: nothing is approved without a user.
+//! An invalid value counts as the strictest one: nothing is approved without a user.
 
+pub(crate) mod reconciler;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use go_compat::semver::{Range, Version};
+use go_compat::semver::Version;
 use jiff::Timestamp;
+use kube::ResourceExt;
 use olm_api::labels;
+use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_resolver::hold::parse_range;
 
 use self::window::Window;
@@ -19,22 +23,70 @@ const SHOWN: usize = 80;
 /// Bytes of an annotation that are kept, so that what is too long to be read is known to be.
 pub(crate) const MAX_KEPT: usize = 512;
 
-/// Annotations of a Subscription that are a policy.
-pub(crate) const KEYS: [&str; 4] = [
+/// Annotations of a Subscription that are a policy. `upgrade-hold` is none: the resolver applies it, whoever approves.
+const POLICIES: [&str; 3] = [
     labels::UPGRADE_APPROVE,
-    labels::UPGRADE_HOLD,
     labels::UPGRADE_STOP_AFTER_FAILURE,
     labels::UPGRADE_WINDOW,
 ];
 
-/// What one annotation demands.
+/// Returns true for annotations about upgrades.
+pub(crate) fn is_about_upgrades(key: &str) -> bool {
+    key == labels::UPGRADE_HOLD || POLICIES.contains(&key)
+}
+
+/// Returns true if the Subscription is `Manual` and has a policy.
+pub(crate) fn has_policy(subscription: &Subscription) -> bool {
+    let annotations = subscription.annotations();
+    subscription.spec.is_manual() && POLICIES.iter().any(|key| annotations.contains_key(*key))
+}
+
+/// Returns true if the Subscription is `Manual` and has no policy.
+pub(crate) fn needs_user(subscription: &Subscription) -> bool {
+    subscription.spec.is_manual() && !has_policy(subscription)
+}
+
+/// Returns true if the plan waits because of a policy, as the controller has found.
+pub(crate) fn waits_by_policy(plan: &InstallPlan) -> bool {
+    plan.waits_for_approval() && plan.annotations().contains_key(labels::UPGRADE_WAITS)
+}
+
+/// Returns the Subscriptions for which the plan waits because of a failure before it.
+pub(crate) fn stopped(plan: &InstallPlan) -> BTreeSet<String> {
+    let names = plan.annotations().get(labels::UPGRADE_STOPPED);
+    let names = names.into_iter().flat_map(|names| names.split(','));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns what is wrong with the annotations of a Subscription, for its events.
+pub(crate) fn problems(subscription: &Subscription) -> Vec<String> {
+    let annotations = subscription.annotations();
+    let policies = POLICIES.iter().filter_map(|&key| {
+        let text = annotations.get(key)?;
+        if !subscription.spec.is_manual() {
+            return Some(format!(
+                "annotation {key} has no effect: upgrade policies need installPlanApproval: Manual"
+            ));
+        }
+        Some(invalid(key, text, &Demand::read(key, text).err()?))
+    });
+    let hold = annotations.get(labels::UPGRADE_HOLD);
+    let hold = hold.and_then(|text| Some(invalid(labels::UPGRADE_HOLD, text, &parse_range(text).err()?)));
+    policies.chain(hold).collect()
+}
+
+fn invalid(key: &str, text: &str, error: &str) -> String {
+    let value = shown(text);
+    format!("invalid annotation {key}: {value:?}: {error}; upgrades wait for approval")
+}
+
+/// Requirement of one annotation.
 #[derive(Debug, Clone)]
 enum Demand {
     /// Only upgrades that leave the major version, and the minor one if `minor` is false, as they are.
     AtMost {
         minor: bool,
     },
-    Within(Range),
     Window(Window),
     NoFailure,
     /// It asks for nothing.
@@ -45,9 +97,9 @@ enum Demand {
 #[derive(Debug, Clone)]
 struct Rule {
     key: &'static str,
-    /// What it says, no longer than messages show.
+    /// Its value, no longer than messages show.
     value: String,
-    /// What it demands, or why it cannot be read.
+    /// Its requirement, or why it is invalid.
     demand: Result<Demand, String>,
 }
 
@@ -58,22 +110,22 @@ pub(crate) struct UpgradePolicy {
     rules: Vec<Rule>,
 }
 
-/// An upgrade, or a first install, as far as a policy looks at it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Upgrade<'a> {
+/// An upgrade, or a first installation.
+#[derive(Debug, Clone)]
+pub(crate) struct Upgrade {
     /// Its ClusterServiceVersion.
-    pub csv: &'a str,
+    pub csv: String,
     /// Its version, if known.
-    pub to: Option<&'a Version>,
-    /// What is installed.
-    pub from: Option<&'a InstalledVersion>,
+    pub to: Option<Version>,
+    /// The installed version.
+    pub from: Option<InstalledVersion>,
     /// The upgrade before it failed.
     pub after_failure: bool,
-    /// What is installed has neither succeeded so far nor failed.
+    /// The installed version has neither succeeded so far nor failed.
     pub is_unsettled: bool,
 }
 
-/// What a Subscription has.
+/// The installed version of a Subscription.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct InstalledVersion {
     /// The ClusterServiceVersion.
@@ -85,73 +137,61 @@ pub(crate) struct InstalledVersion {
 /// A reason to wait.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wait {
-    /// The annotation.
-    pub annotation: &'static str,
-    /// The Subscription that has it.
-    pub subscription: String,
-    /// What is waited for, for people.
+    /// Reason and annotation, for people.
     pub text: String,
     /// When it ends by itself.
     pub until: Option<Timestamp>,
 }
 
 impl UpgradePolicy {
-    /// The policy that these annotations of a Subscription are; none if none of them is one.
-    pub(crate) fn read(subscription: &str, annotations: &BTreeMap<String, String>) -> Option<Self> {
-        let rules = KEYS.iter().filter_map(|&key| {
-            let text = annotations.get(key)?;
+    /// Returns the policy of a Subscription; `None` if it has none.
+    pub(crate) fn read(subscription: &Subscription) -> Option<Self> {
+        if !has_policy(subscription) {
+            return None;
+        }
+        let rules = POLICIES.iter().filter_map(|&key| {
+            let text = subscription.annotations().get(key)?;
             Some(Rule {
                 key,
                 value: shown(text),
-                demand: read(key, text),
+                demand: Demand::read(key, text),
             })
         });
-        let rules: Vec<Rule> = rules.collect();
-        (!rules.is_empty()).then(|| Self {
-            subscription: subscription.to_owned(),
-            rules,
+        Some(Self {
+            subscription: subscription.name_any(),
+            rules: rules.collect(),
         })
     }
 
-    /// What cannot be read, for people.
-    pub(crate) fn complaints(&self) -> Vec<String> {
-        let unreadable = self.rules.iter().filter_map(|rule| {
-            let error = rule.demand.as_ref().err()?;
-            let Rule { key, value, .. } = rule;
-            Some(format!(
-                "invalid annotation {key}: {value:?}: {error}; upgrades wait for approval"
-            ))
-        });
-        unreadable.collect()
+    /// Returns the Subscription that has the policy.
+    pub(crate) fn subscription(&self) -> &str {
+        &self.subscription
     }
 
-    /// What keeps an upgrade from being approved by itself.
-    pub(crate) fn waits(&self, upgrade: &Upgrade<'_>, now: Timestamp) -> Vec<Wait> {
+    /// Returns true if the policy waits for a user after a failure.
+    pub(crate) fn stops_after_failure(&self) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| matches!(rule.demand, Ok(Demand::NoFailure)))
+    }
+
+    /// Returns the reasons not to approve an upgrade.
+    pub(crate) fn waits(&self, upgrade: &Upgrade, now: Timestamp) -> Vec<Wait> {
         let waits = self.rules.iter().filter_map(|rule| self.wait(rule, upgrade, now));
         waits.collect()
     }
 
-    fn wait(&self, rule: &Rule, upgrade: &Upgrade<'_>, now: Timestamp) -> Option<Wait> {
-        let Upgrade {
-            csv,
-            to,
-            from,
-            after_failure,
-            is_unsettled,
-        } = *upgrade;
+    fn wait(&self, rule: &Rule, upgrade: &Upgrade, now: Timestamp) -> Option<Wait> {
+        let Upgrade { csv, to, from, .. } = upgrade;
         let mut until = None;
         let what = match &rule.demand {
             Ok(Demand::Nothing) => return None,
             Ok(Demand::AtMost { minor }) => {
-                let from = from.filter(|from| !is_within(from.version.as_ref(), to, *minor))?;
-                let size = if *minor { "minor or patch" } else { "patch" };
-                format!("{csv} is not a {size} release after {}", from.csv)
-            }
-            Ok(Demand::Within(range)) => {
-                if to.is_some_and(|to| range.contains(to)) {
+                let from = from.as_ref()?;
+                if is_within(from.version.as_ref(), to.as_ref(), *minor) {
                     return None;
                 }
-                format!("{csv} is outside the range (delete the InstallPlan and OLM creates a new one)")
+                let size = if *minor { "minor or patch" } else { "patch" };
+                format!("{csv} is not a {size} release after {}", from.csv)
             }
             Ok(Demand::Window(window)) => {
                 let opens = window.opens(now)?;
@@ -159,39 +199,38 @@ impl UpgradePolicy {
                 let opens = opens.timestamp().display_with_offset(opens.offset());
                 format!("the maintenance window opens at {opens}")
             }
-            Ok(Demand::NoFailure) if after_failure => "the last upgrade failed".to_owned(),
+            Ok(Demand::NoFailure) if upgrade.after_failure => "the last upgrade failed".to_owned(),
             Ok(Demand::NoFailure) => {
-                let from = from.filter(|_| is_unsettled)?;
+                let from = from.as_ref().filter(|_| upgrade.is_unsettled)?;
                 format!("{} has not succeeded yet", from.csv)
             }
             Err(error) => format!("the annotation is invalid ({error})"),
         };
-        let (annotation, value) = (rule.key, &rule.value);
+        let Rule { key, value, .. } = rule;
         let subscription = &self.subscription;
         Some(Wait {
-            annotation,
-            subscription: subscription.clone(),
-            text: format!("{what}: annotation {annotation}: {value:?} of Subscription {subscription}"),
+            text: format!("{what}: annotation {key}: {value:?} of Subscription {subscription}"),
             until,
         })
     }
 }
 
-fn read(key: &str, text: &str) -> Result<Demand, String> {
-    match key {
-        labels::UPGRADE_APPROVE => match text {
-            "patch" => Ok(Demand::AtMost { minor: false }),
-            "minor" => Ok(Demand::AtMost { minor: true }),
-            "all" => Ok(Demand::Nothing),
-            _ => Err("expected patch, minor or all".to_owned()),
-        },
-        labels::UPGRADE_HOLD => parse_range(text).map(Demand::Within),
-        labels::UPGRADE_WINDOW => Window::parse(text).map(Demand::Window),
-        _ => match text {
-            labels::TRUE => Ok(Demand::NoFailure),
-            "false" => Ok(Demand::Nothing),
-            _ => Err("expected true or false".to_owned()),
-        },
+impl Demand {
+    fn read(key: &str, text: &str) -> Result<Self, String> {
+        match key {
+            labels::UPGRADE_APPROVE => match text {
+                "patch" => Ok(Self::AtMost { minor: false }),
+                "minor" => Ok(Self::AtMost { minor: true }),
+                "all" => Ok(Self::Nothing),
+                _ => Err("expected patch, minor or all".to_owned()),
+            },
+            labels::UPGRADE_WINDOW => Window::parse(text).map(Self::Window),
+            _ => match text {
+                labels::TRUE => Ok(Self::NoFailure),
+                "false" => Ok(Self::Nothing),
+                _ => Err("expected true or false".to_owned()),
+            },
+        }
     }
 }
 
@@ -212,16 +251,24 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
     use super::*;
 
     const NOW: &str = "2026-11-22T12:00:00Z";
 
+    fn subscription(approval: &str, annotations: &[(&str, &str)]) -> Subscription {
+        let annotations: BTreeMap<&str, &str> = annotations.iter().copied().collect();
+        let object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": {"name": "demo-sub", "namespace": "ns", "annotations": annotations},
+            "spec": {"name": "demo", "source": "cat", "sourceNamespace": "ns", "installPlanApproval": approval}});
+        serde_json::from_value(object).unwrap()
+    }
+
     fn policy(annotations: &[(&str, &str)]) -> UpgradePolicy {
-        let annotations = annotations.iter();
-        let annotations = annotations
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        UpgradePolicy::read("demo-sub", &annotations).unwrap()
+        UpgradePolicy::read(&subscription("Manual", annotations)).unwrap()
     }
 
     fn version(text: &str) -> Option<Version> {
@@ -229,17 +276,14 @@ mod tests {
     }
 
     fn waits(annotations: &[(&str, &str)], from: &str, to: &str, after_failure: bool) -> Vec<Wait> {
-        let (to, installed) = (
-            version(to),
-            InstalledVersion {
-                csv: "demo.old".to_owned(),
-                version: version(from),
-            },
-        );
+        let installed = InstalledVersion {
+            csv: "demo.old".to_owned(),
+            version: version(from),
+        };
         let upgrade = Upgrade {
-            csv: "demo.new",
-            to: to.as_ref(),
-            from: (!from.is_empty()).then_some(&installed),
+            csv: "demo.new".to_owned(),
+            to: version(to),
+            from: (!from.is_empty()).then_some(installed),
             after_failure,
             is_unsettled: false,
         };
@@ -278,23 +322,19 @@ mod tests {
         };
         insta::assert_snapshot!(told(&[
             (labels::UPGRADE_APPROVE, "patch"),
-            (labels::UPGRADE_HOLD, "<2.0.0"),
             (labels::UPGRADE_STOP_AFTER_FAILURE, "true"),
             (labels::UPGRADE_WINDOW, "Sat 02:00 4h Europe/Berlin"),
         ]), @r#"
         demo.new is not a patch release after demo.old: annotation operatorframework.io/upgrade-approve: "patch" of Subscription demo-sub
-        demo.new is outside the range (delete the InstallPlan and OLM creates a new one): annotation operatorframework.io/upgrade-hold: "<2.0.0" of Subscription demo-sub
         the last upgrade failed: annotation operatorframework.io/upgrade-stop-after-failure: "true" of Subscription demo-sub
         the maintenance window opens at 2026-11-28T02:00:00+01:00: annotation operatorframework.io/upgrade-window: "Sat 02:00 4h Europe/Berlin" of Subscription demo-sub
         "#);
         insta::assert_snapshot!(told(&[
             (labels::UPGRADE_APPROVE, "little"),
-            (labels::UPGRADE_HOLD, ""),
             (labels::UPGRADE_STOP_AFTER_FAILURE, "yes"),
             (labels::UPGRADE_WINDOW, "at night"),
         ]), @r#"
         the annotation is invalid (expected patch, minor or all): annotation operatorframework.io/upgrade-approve: "little" of Subscription demo-sub
-        the annotation is invalid (it is empty): annotation operatorframework.io/upgrade-hold: "" of Subscription demo-sub
         the annotation is invalid (expected true or false): annotation operatorframework.io/upgrade-stop-after-failure: "yes" of Subscription demo-sub
         the annotation is invalid (expected <days> <start> <duration> [<time zone>]): annotation operatorframework.io/upgrade-window: "at night" of Subscription demo-sub
         "#);
@@ -304,7 +344,6 @@ mod tests {
     fn what_allows_the_upgrade_does_not_wait() {
         let rows = [
             (labels::UPGRADE_APPROVE, "minor"),
-            (labels::UPGRADE_HOLD, "<2.0.0"),
             (labels::UPGRADE_STOP_AFTER_FAILURE, "true"),
             (labels::UPGRADE_STOP_AFTER_FAILURE, "false"),
             (labels::UPGRADE_WINDOW, "daily 11:00 2h"),
@@ -333,16 +372,48 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_complained_of_and_other_annotations_are_no_policy() {
-        let none = [("olm.generated-by".to_owned(), "p".to_owned())].into();
-        assert!(UpgradePolicy::read("demo-sub", &none).is_none());
+    fn problems_name_the_annotation() {
         let long = "x".repeat(100_000);
-        let complaints =
-            policy(&[(labels::UPGRADE_HOLD, &long), (labels::UPGRADE_APPROVE, "patch")]).complaints();
-        assert_eq!(complaints.len(), 1);
+        let found = problems(&subscription(
+            "Manual",
+            &[(labels::UPGRADE_HOLD, &long), (labels::UPGRADE_APPROVE, "patch")],
+        ));
+        assert_eq!(found.len(), 1);
         assert!(
-            complaints[0].len() < 400 && complaints[0].contains(labels::UPGRADE_HOLD),
-            "{complaints:?}"
+            found[0].len() < 400 && found[0].contains(labels::UPGRADE_HOLD),
+            "{found:?}"
         );
+        let found = problems(&subscription(
+            "Automatic",
+            &[
+                (labels::UPGRADE_HOLD, "<2.0.0"),
+                (labels::UPGRADE_APPROVE, "patch"),
+            ],
+        ));
+        let expected = "annotation operatorframework.io/upgrade-approve has no effect: upgrade policies need installPlanApproval: Manual";
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn only_manual_subscriptions_have_policies() {
+        let approve = &[(labels::UPGRADE_APPROVE, "patch")][..];
+        let hold = &[(labels::UPGRADE_HOLD, "<2.0.0")][..];
+        // Subscription, has a policy, needs a user.
+        let rows = [
+            ("Manual", approve, true, false),
+            ("Manual", hold, false, true),
+            ("Manual", &[], false, true),
+            ("Automatic", approve, false, false),
+            ("", approve, false, false),
+        ];
+        for (approval, annotations, policy, user) in rows {
+            let found = subscription(approval, annotations);
+            assert_eq!(
+                (has_policy(&found), needs_user(&found)),
+                (policy, user),
+                "{found:?}"
+            );
+            assert_eq!(UpgradePolicy::read(&found).is_some(), policy);
+        }
     }
 }

@@ -168,7 +168,7 @@ pub mod subscription {
     pub const CLUSTER_UNSUITABLE: &str = "ClusterUnsuitable";
     /// Event (ours): files or documents of a bundle that is about to be installed are left out.
     pub const BUNDLE_FILES_SKIPPED: &str = "BundleFilesSkipped";
-    /// Event (ours): an annotation about upgrades cannot be read, and counts as the most careful one.
+    /// Event (ours): an annotation about upgrades is invalid and counts as the strictest one, or has no effect.
     pub const UPGRADE_POLICY_INVALID: &str = "UpgradePolicyInvalid";
     /// Event (ours): a plan was changed on admission, so that it waits for something else, or for nothing.
     pub const INSTALL_PLAN_REWRITTEN: &str = "InstallPlanRewritten";

@@ -65,20 +65,22 @@ pub const BUNDLE_UNPACK_MIN_RETRY_INTERVAL: &str = "operatorframework.io/bundle-
 
 /// Annotation of a ClusterServiceVersion: the namespace its author suggests for the install.
 pub const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
-/// Annotation of a Subscription: the upgrades that are approved without a user, `patch`, `minor` or `all`.
+/// Annotation of a Subscription with Manual approval: the upgrades that are approved without a user, `patch`, `minor` or `all`.
 pub const UPGRADE_APPROVE: &str = "operatorframework.io/upgrade-approve";
 /// Annotation of a Subscription: range of allowed versions. No version outside the range is installed.
 pub const UPGRADE_HOLD: &str = "operatorframework.io/upgrade-hold";
-/// Annotation of a Subscription: window in which its InstallPlans may start without a user, `<days> <start> <duration> [<time
-/// zone>]`.
+/// Annotation of a Subscription with Manual approval: window in which its InstallPlans may start without a user, `<days> <start>
+/// <duration> [<time zone>]`.
 pub const UPGRADE_WINDOW: &str = "operatorframework.io/upgrade-window";
-/// Annotation of a Subscription, value [`TRUE`]: after a failed upgrade a user has to approve the next one.
+/// Annotation of a Subscription with Manual approval, value [`TRUE`]: after a failed upgrade a user has to approve the next one.
 pub const UPGRADE_STOP_AFTER_FAILURE: &str = "operatorframework.io/upgrade-stop-after-failure";
 /// Annotation of an OperatorGroup, value [`TRUE`]: Subscriptions with Manual approval block only their own InstallPlans.
 pub const SEPARATE_APPROVAL: &str = "operatorframework.io/separate-approval";
-/// Annotation of an InstallPlan that waits because of a policy and not for a user: Subscriptions whose upgrade failed before it,
-/// separated by commas.
+/// Annotation of an InstallPlan that waits because of a policy and not for a user: the reason.
 pub const UPGRADE_WAITS: &str = "operatorframework.io/upgrade-waits";
+/// Annotation of an InstallPlan that waits because of [`UPGRADE_STOP_AFTER_FAILURE`]: the Subscriptions whose upgrade failed before
+/// it, separated by commas.
+pub const UPGRADE_STOPPED: &str = "operatorframework.io/upgrade-stopped";
 
 // Components and hashes ---------------------------------------------------------------------------------------------
 

@@ -303,7 +303,7 @@ fn plans_that_wait_for_approval_are_told_with_how_long() {
 #[test]
 fn plans_that_wait_by_policy_are_told_too() {
     let mut env = served();
-    let mut object = subscription("demo", "Automatic");
+    let mut object = subscription("demo", "Manual");
     object["metadata"]["annotations"] = json!({labels::UPGRADE_WINDOW: "Thu 00:30 1h"});
     env.put(object);
     env.settle_for(10);

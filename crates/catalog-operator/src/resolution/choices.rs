@@ -1,69 +1,42 @@
-//! What the resolver has for the Subscriptions of a namespace, whether their plan is made already or not. Pure.
+//! What the resolver has chosen for the Subscriptions of a namespace. Pure.
 //!
-//! A plan that waits has set what its Subscriptions are to have, so that cannot vouch for it: what they ask for, and what catalogs
-//! offer, may be something else by the time it begins.
+//! A plan that waits by policy is deleted when it has something else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use olm_resolver::{Resolution, Subscription};
 
-/// The answer, without what is installed already.
+/// The choices, without what is installed already.
 #[derive(Debug, Default)]
 pub(crate) struct Choices {
-    /// By Subscription. One whose part could not be resolved is not there.
-    by_subscription: BTreeMap<String, BTreeSet<String>>,
+    /// Subscriptions that could be resolved.
+    resolved: BTreeSet<String>,
     /// All ClusterServiceVersions, dependencies among them.
-    all: BTreeSet<String>,
-}
-
-/// What the resolver has for a Subscription, seen from a ClusterServiceVersion that it waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice {
-    /// This one.
-    Same,
-    /// Another one.
-    Other,
-    /// None: it stays at what it has.
-    Nothing,
-    /// It could not be resolved.
-    Unknown,
+    csvs: BTreeSet<String>,
 }
 
 impl Choices {
-    /// Of these Subscriptions.
+    /// Returns the choices of a resolution of these Subscriptions.
     pub(crate) fn of(subscriptions: &[Subscription], resolution: &Resolution) -> Self {
         let failing = resolution.failures.iter();
         let failing: BTreeSet<&String> = failing.flat_map(|failure| &failure.subscriptions).collect();
-        let resolved = subscriptions.iter().map(|subscription| &subscription.name);
-        let resolved = resolved.filter(|name| !failing.contains(name));
-        let mut choices = Self {
-            by_subscription: resolved.map(|name| (name.clone(), BTreeSet::new())).collect(),
-            all: BTreeSet::new(),
-        };
-        for operator in &resolution.solution.operators {
-            let csv = operator.entry.name.to_string();
-            for subscription in &operator.subscriptions {
-                if let Some(chosen) = choices.by_subscription.get_mut(subscription) {
-                    chosen.insert(csv.clone());
-                }
-            }
-            choices.all.insert(csv);
-        }
-        choices
-    }
-
-    /// Whether it is this one for a Subscription.
-    pub(crate) fn choice(&self, subscription: &str, csv: &str) -> Choice {
-        match self.by_subscription.get(subscription) {
-            None => Choice::Unknown,
-            Some(chosen) if chosen.contains(csv) => Choice::Same,
-            Some(chosen) if chosen.is_empty() => Choice::Nothing,
-            Some(_) => Choice::Other,
+        let names = subscriptions.iter().map(|subscription| &subscription.name);
+        let operators = resolution.solution.operators.iter();
+        Self {
+            resolved: names.filter(|name| !failing.contains(name)).cloned().collect(),
+            csvs: operators
+                .map(|operator| operator.entry.name.to_string())
+                .collect(),
         }
     }
 
-    /// Whether it is installed for anybody.
+    /// Returns true if the Subscription could be resolved.
+    pub(crate) fn is_resolved(&self, subscription: &str) -> bool {
+        self.resolved.contains(subscription)
+    }
+
+    /// Returns true if the ClusterServiceVersion is to be installed.
     pub(crate) fn has(&self, csv: &str) -> bool {
-        self.all.contains(csv)
+        self.csvs.contains(csv)
     }
 }

@@ -8,31 +8,28 @@
 //! is adopted likewise. What a later plan may take over is decided in [`find_adoptable`].
 
 mod adoption;
-mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{BundleLookup, InstallPlan, InstallPlanPhase, Subscription};
 use olm_resolver::SubscriptionUpdate;
-use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch, to_value};
+use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value};
 
 use self::adoption::{adopted, find_adoptable, find_ownerless, is_unadopted, rewriting};
-pub(crate) use self::waiting::{Discard, Marking, PlanApproval};
-use super::gate::{self, Gate, GateKey};
+use super::approver::{self, Approver};
 use super::memory::Memory;
-use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles, Served};
+use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
-use super::plan_object::{Terms, WantedPlan, counted, deletion, plan_name, waits_by_policy};
-use super::waiting::waiting_plans;
+use super::plan_object::{Terms, WantedPlan, counted, deletion, is_made_here, plan_name};
 use crate::install_plan::retention::find_surplus;
 use crate::step_kind::StepKind;
 use crate::subscription::ResolutionOutcome;
+use crate::upgrade_policy::{stopped, waits_by_policy};
 
 /// Plans that wait and are made in one round, so that what begins to wait together has its plans before the driver takes so many rounds
 /// for a circle. The others come in the next ones.
@@ -49,14 +46,6 @@ pub(crate) struct Verdict {
     pub moving: Vec<Move>,
     /// Who moves after that, in plans of the next rounds. Whether these can be made is not known.
     pub behind: BTreeSet<String>,
-    /// Plans that waited by policy and do no more.
-    pub approvals: Vec<PlanApproval>,
-    /// Plans that waited by policy and are of no use to anybody.
-    pub discards: Vec<Discard>,
-    /// Plans that are marked.
-    pub markings: Vec<Marking>,
-    /// What is waited for by policy, by Subscription.
-    pub waits: BTreeMap<String, String>,
     /// Every warning there was reason for, told in this round or before.
     pub warnings: Vec<String>,
     /// What the round before left.
@@ -74,25 +63,20 @@ pub(crate) struct Move {
     pub plan: Option<Arc<InstallPlan>>,
     /// Who moves, and to which ClusterServiceVersion.
     pub updates: Vec<SubscriptionUpdate>,
-    /// What the plan waits for.
-    pub gate: GateKey,
+    /// Who approves the plan.
+    pub approver: Approver,
 }
 
 /// Decides what to write for one namespace.
-pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
+pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
     let mut draft = Draft {
         observed,
-        now,
         plan: Plan::default(),
         verdict: Verdict {
             outcomes_by_subscription: outcomes_by_subscription(observed),
             untouched: debounced_subscriptions(observed),
             moving: Vec::new(),
             behind: BTreeSet::new(),
-            approvals: Vec::new(),
-            discards: Vec::new(),
-            markings: Vec::new(),
-            waits: BTreeMap::new(),
             warnings: Vec::new(),
             last: memory.cloned().unwrap_or_default(),
         },
@@ -100,16 +84,14 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
     draft.plan.requeue = debounce_requeue(observed);
     draft.warn(observed.warnings.clone());
     let settled = draft.settle_plans();
-    let waiting = waiting_plans(observed, now);
-    draft.settle_waiting(waiting.plans);
     let moves: Vec<&Move> = settled.iter().map(|(moving, _)| moving).collect();
-    draft.collect_garbage(waiting.forsaken, &moves);
+    draft.collect_garbage(&moves);
     // Room is made before it is taken.
     for (moving, making) in settled {
         let making = making.map(|action| draft.push(action));
         draft.verdict.moving.push(Move { making, ..moving });
     }
-    // Each stands for itself: a plan that is refused keeps no other from its window.
+    // Each is independent: a plan that is refused delays no other.
     draft.plan.independent = draft.plan.actions.len();
     let Draft {
         mut plan, verdict, ..
@@ -119,8 +101,8 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
     (plan, verdict)
 }
 
-/// Components of one gate.
-type Group<'a> = (Gate, Vec<ReadyComponent<'a>>);
+/// Components with one approver.
+type Group<'a> = (Approver, Vec<ReadyComponent<'a>>);
 
 /// What is planned in this round, and what in later ones.
 ///
@@ -130,12 +112,11 @@ type Group<'a> = (Gate, Vec<ReadyComponent<'a>>);
 fn next_groups<'a>(
     observed: &Observed,
     ready: Vec<ReadyComponent<'a>>,
-    now: Timestamp,
-    times_refused: impl Fn(&Gate) -> u32,
+    times_refused: impl Fn(&Approver) -> u32,
 ) -> (Vec<Group<'a>>, Vec<Group<'a>>) {
-    let mut groups = gate::group(observed, ready, |ready| ready.0, now);
-    groups.sort_by_cached_key(|(gate, _)| times_refused(gate));
-    let is_open = |(gate, _): &Group<'a>| gate.is_open();
+    let mut groups = approver::group(observed, ready, |ready| ready.0);
+    groups.sort_by_cached_key(|(approver, _)| times_refused(approver));
+    let is_open = |(approver, _): &Group<'a>| *approver == Approver::Nobody;
     let count = if groups.first().is_some_and(is_open) {
         1
     } else {
@@ -157,7 +138,6 @@ fn moved<'a>(observed: &'a Observed, updates: &[SubscriptionUpdate]) -> Vec<&'a 
 /// A plan in the making.
 struct Draft<'a> {
     observed: &'a Observed,
-    now: Timestamp,
     plan: Plan,
     verdict: Verdict,
 }
@@ -173,10 +153,10 @@ impl Draft<'_> {
                 .extend(updates.map(|update| update.subscription.clone()));
         }
         let refused = &self.verdict.last.refused;
-        let times_refused = |gate: &Gate| refused.get(&gate.key()).copied().unwrap_or(0);
-        let (groups, later) = next_groups(self.observed, ready, self.now, times_refused);
+        let times_refused = |approver: &Approver| refused.get(approver).copied().unwrap_or(0);
+        let (groups, later) = next_groups(self.observed, ready, times_refused);
         let current = groups.iter().chain(&later);
-        self.forget_refusals(&current.map(|(gate, _)| gate.key()).collect());
+        self.forget_refusals(&current.map(|(approver, _)| approver.clone()).collect());
         let later = later.into_iter().flat_map(|(_, ready)| ready);
         let updates = later.flat_map(|(component, _)| &component.updates);
         self.verdict.behind = updates.map(|update| update.subscription.clone()).collect();
@@ -191,14 +171,14 @@ impl Draft<'_> {
             .retain(|uid, _| unadopted.contains(uid));
         let mut generation = self.last_generation();
         let mut settled = Vec::new();
-        for (gate, ready) in groups {
-            settled.extend(self.settle_plan(&gate, &ready, &mut generation));
+        for (approver, ready) in groups {
+            settled.extend(self.settle_plan(&approver, &ready, &mut generation));
         }
         settled
     }
 
     /// Forgets refusals of what is not asked for any more. Bundles that are fetched anew between two tries make it no other plan.
-    fn forget_refusals(&mut self, current: &BTreeSet<GateKey>) {
+    fn forget_refusals(&mut self, current: &BTreeSet<Approver>) {
         let refused = &mut self.verdict.last.refused;
         if refused.is_empty() {
             return;
@@ -207,20 +187,24 @@ impl Draft<'_> {
         let mut others: BTreeSet<String> = subscriptions
             .map(|subscription| subscription.name_any())
             .collect();
-        for name in current.iter().flat_map(|(_, names)| names) {
+        for name in current.iter().filter_map(Approver::by_policy).flatten() {
             others.remove(name);
         }
-        refused.retain(|key, _| current.contains(key) || key.1.is_subset(&others));
+        let is_elsewhere = |approver: &Approver| {
+            let names = approver.by_policy();
+            names.is_none_or(|names| names.is_subset(&others))
+        };
+        refused.retain(|approver, _| current.contains(approver) || is_elsewhere(approver));
     }
 
     /// The same for one plan. `generation` is the last one that was given.
     fn settle_plan(
         &mut self,
-        gate: &Gate,
+        approver: &Approver,
         ready: &[ReadyComponent<'_>],
         generation: &mut i64,
     ) -> Option<(Move, Option<Action>)> {
-        let (wanted, updates) = wanted_plan(self.observed, gate, ready)?;
+        let (wanted, updates) = wanted_plan(approver, ready)?;
         let moved = moved(self.observed, &updates);
         let rewritten = &self.verdict.last.rewritten;
         let Some(found) = find_adoptable(self.observed, &wanted, &moved, rewritten).cloned() else {
@@ -239,7 +223,7 @@ impl Draft<'_> {
                 asked: Some(wanted.terms()),
                 plan: None,
                 updates,
-                gate: gate.key(),
+                approver: approver.clone(),
             };
             return Some((moving, Some(self.creation(&wanted, *generation))));
         };
@@ -249,16 +233,13 @@ impl Draft<'_> {
             .zip(rewriting)
             .map(|(first, text)| subscription_warning(first, reasons::INSTALL_PLAN_REWRITTEN, &text));
         self.warn(event.into_iter().collect());
-        let plan_name = found.name_any();
-        let names = updates.iter().map(|update| &update.subscription);
-        self.wait(names, |name| gate.text(name, &plan_name), gate.requeue(self.now));
         let first_status = self.first_status(&found, &wanted);
         let moving = Move {
             making: None,
             asked: None,
             plan: Some(adopted(found, &wanted)),
             updates,
-            gate: gate.key(),
+            approver: approver.clone(),
         };
         Some((moving, first_status))
     }
@@ -277,20 +258,6 @@ impl Draft<'_> {
                 .iter()
                 .map(|update| (update.subscription.clone(), outcome.clone())),
         );
-    }
-
-    /// Tells Subscriptions what their plan waits for, and looks again when that may be over.
-    fn wait<'n>(
-        &mut self,
-        subscriptions: impl Iterator<Item = &'n String>,
-        text: impl Fn(&str) -> Option<String>,
-        again: Requeue,
-    ) {
-        // Who has just moved waits for what the new plan waits for.
-        for (name, text) in subscriptions.filter_map(|name| Some((name, text(name)?))) {
-            self.verdict.waits.entry(name.clone()).or_insert(text);
-        }
-        self.plan.requeue = self.plan.requeue.sooner(again);
     }
 
     fn warn(&mut self, events: Vec<EventDraft>) {
@@ -352,9 +319,9 @@ impl Draft<'_> {
         next
     }
 
-    /// Removes surplus plans, those that waited for who moved on or went, and those that were created for an answer that is no
-    /// longer wanted before they were adopted.
-    fn collect_garbage(&mut self, forsaken: Vec<Arc<InstallPlan>>, moving: &[&Move]) {
+    /// Removes surplus plans, those that wait by policy with a version that is not chosen any more, and those that were created for an
+    /// answer that is no longer wanted before they were adopted.
+    fn collect_garbage(&mut self, moving: &[&Move]) {
         let assigned = moving.iter().filter_map(|moving| moving.plan.as_ref());
         let assigned: BTreeMap<String, &Arc<InstallPlan>> =
             assigned.map(|plan| (plan.name_any(), plan)).collect();
@@ -370,7 +337,7 @@ impl Draft<'_> {
             .filter(|plan| creating && is_unadopted(plan, self.observed));
         let gone = surplus
             .into_iter()
-            .chain(forsaken)
+            .chain(obsolete_plans(self.observed))
             .chain(abandoned)
             .filter(|plan| !assigned.contains_key(&plan.name_any()));
         for plan in gone {
@@ -424,16 +391,14 @@ fn take_late_components<'a>(
     late
 }
 
-/// The plan for these components, which have one gate, with the Subscriptions it moves on.
+/// The plan for these components, which have one approver, with the Subscriptions it moves on.
 fn wanted_plan(
-    observed: &Observed,
-    gate: &Gate,
+    approver: &Approver,
     components: &[ReadyComponent<'_>],
 ) -> Option<(WantedPlan, Vec<SubscriptionUpdate>)> {
     let mut wanted = WantedPlan {
         csv_names: Vec::new(),
-        manual: !gate.is_open(),
-        waits_by_policy: gate.mark(),
+        manual: *approver != Approver::Nobody,
         steps: Vec::new(),
         lookups: Vec::new(),
         obstacles: Vec::new(),
@@ -461,38 +426,46 @@ fn wanted_plan(
     });
     wanted.steps = [inline, subscriptions, unpacked].concat();
     let updates = components.iter().flat_map(|(component, _)| &component.updates);
-    let mut updates: Vec<_> = updates.cloned().collect();
-    if updates.is_empty() {
-        return None;
-    }
-    for (component, _) in components {
-        updates.extend(drawn_along(observed, component));
-    }
-    Some((wanted, updates))
+    let updates: Vec<_> = updates.cloned().collect();
+    (!updates.is_empty()).then_some((wanted, updates))
 }
 
-/// Who waits by policy for an older plan, with a version that comes with this one, too: it would go on waiting for a plan that has
-/// what others do not want any more.
-fn drawn_along(observed: &Observed, component: &ComponentProgress) -> Vec<SubscriptionUpdate> {
-    let moves = |name: &String| {
-        component
-            .updates
-            .iter()
-            .any(|update| update.subscription == *name)
+/// Returns the plans that wait by policy with a version that the resolver does not choose any more, or that a Subscription gets from a
+/// newer plan. While one of its Subscriptions cannot be resolved a plan stays, and so does one that waits for a user after a failure.
+fn obsolete_plans(observed: &Observed) -> Vec<Arc<InstallPlan>> {
+    let plans = observed.plans();
+    let mut plans = plans
+        .filter(|plan| waits_by_policy(plan) && is_made_here(plan) && stopped(plan).is_empty())
+        .peekable();
+    if plans.peek().is_none() {
+        return Vec::new();
+    }
+    let (choices, csvs) = (&observed.choices, &observed.namespace_state.csvs);
+    let mut unresolved = BTreeSet::new();
+    let mut generations: BTreeMap<&str, i64> = BTreeMap::new();
+    for (subscription, status) in observed.settled().iter() {
+        let Some(csv) = status.current_csv.as_deref() else {
+            continue;
+        };
+        if !choices.is_resolved(&subscription.name_any()) {
+            unresolved.insert(csv);
+        }
+        let generation = generations.entry(csv).or_default();
+        *generation = (*generation).max(status.install_plan_generation.unwrap_or(0));
+    }
+    let is_obsolete = |plan: &&Arc<InstallPlan>| {
+        let names = &plan.spec.cluster_service_version_names;
+        let of_plan = plan.spec.generation.unwrap_or(0);
+        let is_in_newer = |name: &String| {
+            generations
+                .get(name.as_str())
+                .is_some_and(|newest| *newest > of_plan)
+        };
+        let is_unwanted = |name: &String| !csvs.contains_key(name) && !choices.has(name);
+        let is_unresolved = |name: &String| unresolved.contains(name.as_str());
+        names.iter().any(is_in_newer) || (names.iter().any(is_unwanted) && !names.iter().any(is_unresolved))
     };
-    let waits = |served: &&Served| {
-        let found = observed.plan_of(&served.subscription);
-        found.is_some_and(|(plan, status)| {
-            status.current_csv.as_ref() == Some(&served.csv) && waits_by_policy(plan)
-        })
-    };
-    let served = component.served.iter();
-    let along = served.filter(|served| !moves(&served.subscription)).filter(waits);
-    let updates = along.map(|served| SubscriptionUpdate {
-        subscription: served.subscription.clone(),
-        current_csv: served.csv.clone(),
-    });
-    updates.collect()
+    plans.filter(is_obsolete).cloned().collect()
 }
 
 /// Returns warning events about bundles, sent when their plan is created.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::gate::GateKey;
+use super::approver::Approver;
 use super::plan_object::Terms;
 
 /// What no object holds and the next round has to know.
@@ -14,15 +14,8 @@ pub(crate) struct Memory {
     pub told: Vec<String>,
     /// Since when in every round a plan could not be made.
     pub failing_since: Option<Timestamp>,
-    /// Since when every try to approve a plan that waits for nothing has failed, by plan.
-    pub approvals_failing: BTreeMap<String, Timestamp>,
-    /// How often the making of a plan was refused, by its gate.
-    pub refused: BTreeMap<GateKey, u32>,
-    /// ClusterServiceVersions of plans that were discarded, the last ones last: what is made anew with the same ones, and is no better,
-    /// stays.
-    pub discarded: Vec<Vec<String>>,
-    /// What plans were marked with while they waited, by name.
-    pub marks: BTreeMap<String, String>,
+    /// How often the making of a plan was refused, by its approver.
+    pub refused: BTreeMap<Approver, u32>,
     /// Plans whose terms were changed on their way in, as a webhook does, by uid: what they were asked for with. They are taken as they
     /// are, as long as they would be asked for so again: others would be changed, too.
     pub rewritten: BTreeMap<String, Terms>,

@@ -8,17 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use go_compat::semver::Version;
 use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription, SubscriptionStatus};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::EventDraft;
 
 use super::choices::Choices;
-use super::plan_contents::PlanContents;
 use crate::subscription::catalog_health::CatalogFact;
 use crate::subscription::deprecation::DeprecationFact;
-use crate::subscription::{NamespaceState, plan_of, settle};
-use crate::upgrade_policy::{InstalledVersion, UpgradePolicy};
+use crate::subscription::{NamespaceState, settle};
 
 /// Facts about one namespace.
 #[derive(Debug, Clone, Default)]
@@ -35,8 +32,6 @@ pub(crate) struct Observed {
     pub deprecations: BTreeMap<String, DeprecationFact>,
     /// How far resolution is.
     pub progress: Progress,
-    /// Policies by Subscription, for those that have one.
-    pub policies: BTreeMap<String, PolicyFacts>,
     /// Subscriptions that say Manual make only their own plans wait.
     pub separate_approval: bool,
     /// What is wrong with annotations that were read, told already or not.
@@ -45,31 +40,14 @@ pub(crate) struct Observed {
     pub last_generation: i64,
     /// Names of all its InstallPlans, of those that are being deleted, too.
     pub taken_names: BTreeSet<String>,
-    /// What the resolver has for the Subscriptions; of nobody where nothing was resolved.
+    /// What the resolver has chosen; empty if nothing was resolved.
     pub choices: Arc<Choices>,
-    /// What is in the plans that wait by policy, by name.
-    pub contents: BTreeMap<String, Arc<PlanContents>>,
     /// The Subscriptions with their references as they are now, once somebody asks.
     pub settled: OnceLock<Arc<[SettledSubscription]>>,
 }
 
 /// A Subscription with its references as they are now.
 pub(crate) type SettledSubscription = (Arc<Subscription>, SubscriptionStatus);
-
-/// The policy of a Subscription, and what it looks at beside the upgrade.
-#[derive(Debug, Clone)]
-pub(crate) struct PolicyFacts {
-    /// The Subscription.
-    pub subscription: String,
-    /// Its policy.
-    pub policy: UpgradePolicy,
-    /// What it has installed.
-    pub installed: Option<InstalledVersion>,
-    /// Its last plan, or what that brought, failed.
-    pub failed: bool,
-    /// What it has installed has neither succeeded so far nor failed.
-    pub is_unsettled: bool,
-}
 
 /// How far the resolution of a namespace is.
 #[derive(Debug, Clone, Default)]
@@ -110,21 +88,8 @@ pub(crate) struct ComponentProgress {
     pub subscriptions: Vec<String>,
     /// Those that move on.
     pub updates: Vec<SubscriptionUpdate>,
-    /// What it brings to which Subscription, also to those that do not move on.
-    pub served: Vec<Served>,
     /// Where the bundles are.
     pub bundles: Bundles,
-}
-
-/// A version that a component brings to a Subscription.
-#[derive(Debug, Clone)]
-pub(crate) struct Served {
-    /// The Subscription.
-    pub subscription: String,
-    /// The ClusterServiceVersion.
-    pub csv: String,
-    /// Its version, if known.
-    pub version: Option<Version>,
 }
 
 /// The steps that install the bundles of a component.
@@ -200,13 +165,6 @@ impl Observed {
                 .map(|object| (Arc::clone(object), settle(object, &self.namespace_state)))
                 .collect()
         })
-    }
-
-    /// The plan that the Subscription of this name refers to, with its status as it is now.
-    pub(crate) fn plan_of(&self, name: &str) -> Option<(&InstallPlan, &SubscriptionStatus)> {
-        let is_it = |object: &Subscription| object.metadata.name.as_deref() == Some(name);
-        let (_, status) = self.settled().iter().find(|(object, _)| is_it(object))?;
-        Some((plan_of(status, &self.namespace_state)?, status))
     }
 
     /// Plans by name.

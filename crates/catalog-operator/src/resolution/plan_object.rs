@@ -7,11 +7,11 @@ use go_compat::json::{self, Html};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
+use olm_api::hash;
 use olm_api::v1alpha1::{
     API_VERSION, Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus,
     Step, StepResource, StepStatus, Subscription, VERSION,
 };
-use olm_api::{hash, labels};
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_resolver::{GeneratedSubscription, Operator};
@@ -77,32 +77,11 @@ pub(crate) fn deletion(plan: &InstallPlan) -> Action {
     Action::delete(target, plan.uid()).only_at(plan.resource_version())
 }
 
-/// Whether it waits, and for no user alone.
-pub(crate) fn waits_by_policy(plan: &InstallPlan) -> bool {
-    plan.phase() == InstallPlanPhase::RequiresApproval
-        && !plan.spec.approved
-        && plan.annotations().contains_key(labels::UPGRADE_WAITS)
-}
-
-/// What a plan that waits by policy is marked with, where these Subscriptions wait because their last upgrade failed.
-pub(crate) fn mark(stopped: &BTreeSet<String>) -> String {
-    let names: Vec<&str> = stopped.iter().map(String::as_str).collect();
-    names.join(",")
-}
-
-/// The Subscriptions that a plan is marked with.
-pub(crate) fn stopped(plan: &InstallPlan) -> BTreeSet<String> {
-    let mark = plan.annotations().get(labels::UPGRADE_WAITS);
-    let names = mark.into_iter().flat_map(|mark| mark.split(','));
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-/// What decides whether a plan waits, and for whom.
+/// Whether a plan waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Terms {
     approval: Approval,
     approved: bool,
-    mark: Option<String>,
 }
 
 impl Terms {
@@ -111,7 +90,6 @@ impl Terms {
         Self {
             approval: plan.spec.approval.clone(),
             approved: plan.spec.approved,
-            mark: plan.annotations().get(labels::UPGRADE_WAITS).cloned(),
         }
     }
 
@@ -119,10 +97,8 @@ impl Terms {
     pub(crate) fn meaning(&self) -> &'static str {
         if self.approved {
             "start immediately"
-        } else if self.mark.is_some() {
-            "wait for its policy"
         } else {
-            "wait for a user's approval"
+            "wait for approval"
         }
     }
 }
@@ -134,8 +110,6 @@ pub(crate) struct WantedPlan {
     pub csv_names: Vec<String>,
     /// Whether somebody has to approve it.
     pub manual: bool,
-    /// Subscriptions that wait because their last upgrade failed, separated by commas, where the plan waits by policy.
-    pub waits_by_policy: Option<String>,
     /// Steps, all to do.
     pub steps: Vec<Step>,
     /// Bundles the steps are from.
@@ -145,7 +119,7 @@ pub(crate) struct WantedPlan {
 }
 
 impl WantedPlan {
-    /// What decides whether it waits, as it is asked for.
+    /// Whether it waits, as it is asked for.
     pub(crate) fn terms(&self) -> Terms {
         Terms {
             approval: if self.manual {
@@ -154,7 +128,6 @@ impl WantedPlan {
                 Approval::Automatic
             },
             approved: !self.manual,
-            mark: self.waits_by_policy.clone(),
         }
     }
 
@@ -178,9 +151,6 @@ impl WantedPlan {
                 generate_name: Some(GENERATE_NAME.to_owned()),
                 namespace: Some(namespace.to_owned()),
                 labels: (!components.is_empty()).then_some(components),
-                annotations: terms
-                    .mark
-                    .map(|stopped| [(labels::UPGRADE_WAITS.to_owned(), stopped)].into()),
                 owner_references: Some(owners.iter().map(|owner| owner_reference(owner)).collect()),
                 ..ObjectMeta::default()
             },

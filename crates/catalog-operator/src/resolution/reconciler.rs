@@ -1,6 +1,5 @@
 //! The reconciler of a namespace: which reads a round makes, and in what order.
 
-mod policies;
 mod resolve;
 
 use std::collections::BTreeSet;
@@ -10,6 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
+use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::Subscription;
 use olm_resolver::RuntimeConstraint;
 use olm_runtime::discovery::Discovery;
@@ -27,7 +27,7 @@ use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
 use super::memory::Memory;
 use super::observed::{Failure, Observed, Progress};
-use super::plan_contents::ContentsCache;
+use super::outcome::subscription_warning;
 use super::resolved::Resolved;
 use super::{components, plan_object, runtime_constraints, status, unpacking};
 use crate::bundle_unpack::Unpacker;
@@ -36,6 +36,7 @@ use crate::debounce::STATUS_DEBOUNCE;
 use crate::snapshots::Snapshots;
 use crate::stores::Stores;
 use crate::subscription::{NamespaceState, catalog_health, csv_failure};
+use crate::upgrade_policy;
 
 /// Reconciles namespaces that have Subscriptions.
 pub(crate) struct ResolutionReconciler {
@@ -48,7 +49,6 @@ pub(crate) struct ResolutionReconciler {
     /// Tells the cluster's version, if asked for.
     discovery: Option<Discovery>,
     cache: ResolutionCache,
-    contents: ContentsCache,
     /// Of resolutions that were not remembered.
     durations: Summary,
 }
@@ -69,7 +69,6 @@ impl ResolutionReconciler {
             runtime_constraints: runtime_constraints::from_environment(),
             discovery: None,
             cache: ResolutionCache::default(),
-            contents: ContentsCache::default(),
             durations: Summary::default(),
         }
     }
@@ -197,7 +196,6 @@ impl Reconciler for ResolutionReconciler {
         if subscriptions.is_empty() || terminating {
             self.snapshots.retain(namespace, &BTreeSet::new());
             self.cache.remove(namespace);
-            self.contents.remove(namespace);
         }
         if terminating {
             return Ok(None);
@@ -207,7 +205,6 @@ impl Reconciler for ResolutionReconciler {
             namespace,
             settings.as_ref().is_ok_and(|settings| settings.fail_forward),
         );
-        let contents = self.contents.read(namespace, &namespace_state).await;
         let plans = self.stores.plans.list_in(namespace);
         let mut observed = Observed {
             namespace: namespace.clone(),
@@ -225,12 +222,9 @@ impl Reconciler for ResolutionReconciler {
             taken_names: plans.iter().map(|plan| plan.name_any()).collect(),
             subscriptions,
             namespace_state,
-            contents,
             ..Observed::default()
         };
         let settled = Arc::clone(observed.settled());
-        // Whatever else is wrong in the namespace, its plans wait for what they did.
-        observed.policies = self.policies(namespace, &settled);
         let settings = match settings {
             _ if observed.subscriptions.is_empty() => return Ok(Some(observed)),
             Ok(settings) => self
@@ -250,9 +244,10 @@ impl Reconciler for ResolutionReconciler {
         };
         observed.warnings = self.warnings(namespace, &settings);
         observed.separate_approval = settings.separate_approval;
+        let policies = observed.subscriptions.iter();
         observed
             .warnings
-            .extend(policies::warnings(&settled, &observed.policies));
+            .extend(policies.flat_map(|found| policy_warnings(found)));
         let (input, pending) = self.input(namespace, &settled, &settings);
         let resolve = input.resolve;
         let Some(resolved) = self.resolve(namespace, input).await? else {
@@ -272,8 +267,8 @@ impl Reconciler for ResolutionReconciler {
         Ok(Some(observed))
     }
 
-    fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, memory, now)
+    fn decide(observed: &Observed, memory: Option<&Memory>, _: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, memory)
     }
 
     fn status(
@@ -286,9 +281,19 @@ impl Reconciler for ResolutionReconciler {
     }
 }
 
+/// Returns warning events about the upgrade policy of a Subscription.
+fn policy_warnings(subscription: &Subscription) -> Vec<EventDraft> {
+    let name = subscription.name_any();
+    let warnings = upgrade_policy::problems(subscription).into_iter().map(|text| {
+        let text = format!("Subscription {name}: {text}");
+        subscription_warning(subscription, reasons::UPGRADE_POLICY_INVALID, &text)
+    });
+    warnings.collect()
+}
+
 /// A stand-in for failures nothing is known of yet: no Subscription's conditions change by it.
 fn everything_pending() -> Vec<Failure> {
-    let reason = olm_api::condition::subscription::ERROR_PREVENTED_RESOLUTION;
+    let reason = reasons::ERROR_PREVENTED_RESOLUTION;
     vec![Failure {
         subscriptions: Vec::new(),
         reason,

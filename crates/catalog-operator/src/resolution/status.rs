@@ -8,14 +8,13 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
-use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{Requeue, Target, status_patch};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::decide::{Discard, Marking, Move, PlanApproval, Verdict};
+use super::decide::{Move, Verdict};
 use super::memory::Memory;
 use super::observed::Observed;
 use super::outcome::{resolution_event, unpack_event};
@@ -24,15 +23,6 @@ use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
 
 /// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// When a plan is approved again whose approval was taken back as it was written.
-const APPROVAL_UNDONE: Requeue = Requeue::After {
-    delay: Duration::from_secs(600),
-    reason: "approval was removed",
-};
-
-/// Plans of a namespace of which it is remembered that they were discarded.
-const MAX_DISCARDED: usize = 32;
 
 /// The statuses, their events, when to look again, and what the next round has to know.
 pub(crate) fn status(
@@ -61,26 +51,18 @@ pub(crate) fn status(
         match made {
             Some(Outcome::Failed(_)) => {
                 failing_since = Some(since.unwrap_or(now));
-                let times = refused.entry(moving.gate.clone()).or_default();
+                let times = refused.entry(moving.approver.clone()).or_default();
                 *times = times.saturating_add(1);
             }
             Some(Outcome::NotAttempted) => {}
             _ => {
-                refused.remove(&moving.gate);
+                refused.remove(&moving.approver);
             }
         }
         assignments.extend(assigned(moving, made, refusal.as_ref(), &mut verdict));
     }
     // Their turn comes, and what they are told with it.
     verdict.untouched.append(&mut verdict.behind);
-    let approvals_failing = tell_approvals(&mut verdict, outcomes, now, &mut update.requeue);
-    let mut marks = std::mem::take(&mut verdict.last.marks);
-    for Marking { action, plan, mark } in std::mem::take(&mut verdict.markings) {
-        if matches!(outcomes.get(action), Outcome::Done(_)) {
-            marks.insert(plan, mark);
-        }
-    }
-    let discarded = tell_discards(&mut verdict, outcomes, &assignments);
     let mut state = observed.namespace_state.clone();
     for Assignment { plan, .. } in assignments.values() {
         state.plans.insert(plan.name_any(), Arc::clone(plan));
@@ -96,7 +78,6 @@ pub(crate) fn status(
             outcome: outcome.unwrap_or(&ResolutionOutcome::Unknown),
             deprecation: observed.deprecations.get(&name),
             assignment: assignments.get(&name),
-            waits: verdict.waits.get(&name).map(String::as_str),
         };
         let next = subscription::compose(subscription, &state, &facts, now);
         if !subscription::is_worth_writing(subscription.status.as_ref(), &next) {
@@ -118,9 +99,6 @@ pub(crate) fn status(
         told,
         failing_since,
         refused,
-        approvals_failing,
-        discarded,
-        marks,
         rewritten,
     };
     update.memory = (memory != Memory::default()).then_some(memory);
@@ -155,88 +133,6 @@ fn is_overdue(since: Option<Timestamp>, now: Timestamp) -> bool {
         Duration::try_from(now.duration_since(since)).unwrap_or(PATIENCE)
     });
     waited >= PATIENCE
-}
-
-/// Since when which plans that wait for nothing could not be approved. Who waits for one that is approved moves on with it in a
-/// moment; of one that is not, it is told why.
-fn tell_approvals(
-    verdict: &mut Verdict,
-    outcomes: &Outcomes,
-    now: Timestamp,
-    requeue: &mut Requeue,
-) -> BTreeMap<String, Timestamp> {
-    let mut failing = BTreeMap::new();
-    for approval in std::mem::take(&mut verdict.approvals) {
-        let PlanApproval {
-            action,
-            plan,
-            subscriptions,
-        } = approval;
-        let mut told = None;
-        if let Outcome::Failed(failure) = outcomes.get(action) {
-            let since = verdict.last.approvals_failing.get(&plan).copied();
-            // One that is gone is not there in the next round.
-            let passes = matches!(
-                failure.class,
-                FailureClass::Retry | FailureClass::Conflict | FailureClass::NotFound
-            );
-            told = (!passes || is_overdue(since, now)).then(|| {
-                let text = format!("cannot approve InstallPlan {plan}: {}", failure.message);
-                cut(&text, EVENT_LIMIT)
-            });
-            failing.insert(plan, since.unwrap_or(now));
-        } else if let Outcome::Done(stored) = outcomes.get(action)
-            && stored.pointer("/spec/approved") == Some(&Value::Bool(false))
-        {
-            // Nothing tells when that is over.
-            *requeue = requeue.sooner(APPROVAL_UNDONE);
-            told = Some(format!(
-                "cannot approve InstallPlan {plan}: the approval was removed, probably by a webhook"
-            ));
-        }
-        match told {
-            Some(text) => {
-                let texts = subscriptions.into_iter().map(|name| (name, text.clone()));
-                verdict.waits.extend(texts);
-            }
-            None => verdict.untouched.extend(subscriptions),
-        }
-    }
-    failing
-}
-
-/// What was discarded so far. Who waited for it has another plan made in the next round; of one that stays it is told why it does
-/// not begin.
-fn tell_discards(
-    verdict: &mut Verdict,
-    outcomes: &Outcomes,
-    assignments: &BTreeMap<String, Assignment>,
-) -> Vec<Vec<String>> {
-    let mut discarded = std::mem::take(&mut verdict.last.discarded);
-    for Discard {
-        action,
-        csv_names,
-        texts,
-    } in std::mem::take(&mut verdict.discards)
-    {
-        let outcome = outcomes.get(action);
-        let is_gone = matches!(outcome, Outcome::Done(_) | Outcome::Gone);
-        // Somebody was quicker, who may have approved it: it is looked at again in a moment.
-        let is_changed =
-            matches!(outcome, Outcome::Failed(failure) if failure.class == FailureClass::Conflict);
-        if is_gone {
-            discarded.push(csv_names);
-        }
-        if is_gone || is_changed {
-            let waiting = texts.into_keys().filter(|name| !assignments.contains_key(name));
-            verdict.untouched.extend(waiting);
-        } else {
-            verdict.waits.extend(texts);
-        }
-    }
-    let surplus = discarded.len().saturating_sub(MAX_DISCARDED);
-    discarded.drain(..surplus);
-    discarded
 }
 
 /// The plan for each Subscription that moves, if it is made. Those of a plan that was refused are told why; those whose plan is
@@ -274,7 +170,7 @@ mod tests {
     use olm_runtime::outcome::{Failure, outcomes_for_tests};
     use serde_json::json;
 
-    use super::super::gate::GateKey;
+    use super::super::approver::Approver;
     use super::*;
 
     /// Number of statuses written, and the text of the first, after a round whose plan was made with `outcome`, when the tries
@@ -302,7 +198,7 @@ mod tests {
                 asked: None,
                 plan,
                 updates: vec![update],
-                gate: GateKey::default(),
+                approver: Approver::default(),
             }],
             last: Memory {
                 failing_since: seconds.map(|seconds| Timestamp::from_second(1000 - seconds).unwrap()),

@@ -3,10 +3,10 @@
 //!
 //! [`TestEnv`] plays the other controllers, and can kill the process after any write.
 
+mod approvers;
 mod checklist;
 mod decisions;
 mod flows;
-mod gates;
 mod test_env;
 
 use test_env::{TestEnv, bundle};

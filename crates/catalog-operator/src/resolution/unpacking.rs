@@ -15,7 +15,7 @@ use olm_runtime::{NamespacedName, isolation};
 use super::cluster_fit::{self, Cluster};
 use super::components::Component;
 use super::group_settings::GroupSettings;
-use super::observed::{Bundles, ComponentProgress, ReadyBundles, Served};
+use super::observed::{Bundles, ComponentProgress, ReadyBundles};
 use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::error::UnpackClass;
 use crate::bundle_unpack::{
@@ -64,7 +64,6 @@ pub(crate) async fn progress(
     }
     let subscriptions = component.subscriptions().into_iter().map(str::to_owned).collect();
     let updates = component.updates.clone();
-    let served = served(&component);
     // Bundles may have many MiB, and a namespace may be looked at several times a second: none is read in vain, nor here.
     let bundles = if missing.is_empty() {
         let cluster = Cluster {
@@ -79,7 +78,6 @@ pub(crate) async fn progress(
     ComponentProgress {
         subscriptions,
         updates,
-        served,
         bundles,
     }
 }
@@ -138,20 +136,6 @@ fn inline_bundle(operator: &Operator) -> Option<InlineBundle> {
         name: entry.name.to_string(),
         digest: **entry.inline.as_ref()?,
     })
-}
-
-/// What the bundles of a component are for.
-fn served(component: &Component) -> Vec<Served> {
-    let of_operator = |operator: &Operator| {
-        let (csv, version) = (operator.entry.name.to_string(), operator.entry.version.clone());
-        let subscriptions = operator.subscriptions.clone().into_iter();
-        subscriptions.map(move |subscription| Served {
-            subscription,
-            csv: csv.clone(),
-            version: version.clone(),
-        })
-    };
-    component.operators.iter().flat_map(of_operator).collect()
 }
 
 /// The steps of a component whose bundles are all there as text.

@@ -20,6 +20,7 @@ use crate::install_plan;
 use crate::resolution::triggers as resolution_triggers;
 use crate::stores::Stores;
 use crate::stores::unpacks::OfUnpack;
+use crate::upgrade_policy;
 
 /// Changes that come together are resolved together: users apply a catalog, an OperatorGroup and a Subscription at once,
 /// and a plan's last step and its completion follow each other closely.
@@ -38,6 +39,7 @@ pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, glo
     connect_resolution(stores, queues);
     install_plan::triggers::attach(stores, &queues.plans);
     install_plan::preview::reconciler::attach(stores, &queues.previews);
+    upgrade_policy::reconciler::attach(stores, &queues.policies);
 }
 
 /// The same for the report to the ClusterOperator.

@@ -138,7 +138,6 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
                 outcome: &ResolutionOutcome::Resolved,
                 deprecation: None,
                 assignment: Some(&assignment).filter(|_| !generated),
-                waits: None,
             };
             let status = compose(&object, &namespace_state, &facts, Timestamp::UNIX_EPOCH);
             let mut expected = expected;
@@ -189,7 +188,6 @@ fn the_plan_of_the_golden_cluster_is_made_alike() {
         .collect();
     let status = expected.status.clone().unwrap();
     let wanted = WantedPlan {
-        waits_by_policy: None,
         csv_names: vec!["demo.v1.0.0".to_owned()],
         manual: true,
         steps: status.plan.clone().into_inner(),

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::condition::{FALSE, bundle_lookup, install_plan as plan_reasons, subscription as reasons};
+use olm_api::labels;
 use olm_api::v1alpha1::{
     API_VERSION, ClusterServiceVersionPhase, InstallPlan, InstallPlanCondition, InstallPlanPhase,
     InstallPlanReference, SubscriptionCondition, SubscriptionState, SubscriptionStatus,
@@ -68,7 +69,6 @@ pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&Install
 pub(crate) fn put_conditions(
     status: &mut SubscriptionStatus,
     plan: Option<&InstallPlan>,
-    waits: Option<&str>,
     namespace_state: &NamespaceState,
     now: Timestamp,
 ) {
@@ -79,7 +79,7 @@ pub(crate) fn put_conditions(
             reasons::REFERENCED_INSTALL_PLAN_NOT_FOUND,
             "",
         )),
-        (true, Some(plan)) => condition(plan, waits),
+        (true, Some(plan)) => condition(plan),
     };
     let is_held = plan.is_some_and(|plan| plan.phase() == InstallPlanPhase::RequiresApproval);
     let of_csv = condition_of_csv(status, is_held, namespace_state);
@@ -133,9 +133,9 @@ fn condition_of_csv(
     }
 }
 
-/// Returns the condition for the plan. `waits` is the reason of policies; a reason that blocks the execution
-/// of the plan is reported first.
-fn condition(plan: &InstallPlan, waits: Option<&str>) -> Option<SubscriptionCondition> {
+/// Returns the condition for the plan. A reason that blocks the execution of the plan is reported before the
+/// policy for which it waits.
+fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
     let installed = installed_condition(plan);
     match plan.phase() {
         InstallPlanPhase::Complete => None,
@@ -156,7 +156,9 @@ fn condition(plan: &InstallPlan, waits: Option<&str>) -> Option<SubscriptionCond
             &extract_message(plan),
         )),
         InstallPlanPhase::RequiresApproval => {
-            let texts = [extract_message(plan), waits.unwrap_or_default().to_owned()];
+            let policy = plan.annotations().get(labels::UPGRADE_WAITS);
+            let policy = policy.filter(|_| !plan.spec.approved);
+            let texts = [extract_message(plan), policy.cloned().unwrap_or_default()];
             let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
             let message = texts.join("; ");
             let reason = plan.phase();

@@ -104,7 +104,6 @@ fn quiet<'a>(catalogs: &'a [CatalogFact]) -> Facts<'a> {
         outcome: &ResolutionOutcome::Unknown,
         deprecation: None,
         assignment: None,
-        waits: None,
     }
 }
 

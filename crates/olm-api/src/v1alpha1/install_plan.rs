@@ -143,6 +143,13 @@ impl InstallPlan {
         status.map(|status| status.phase.clone()).unwrap_or_default()
     }
 
+    /// Returns true if the plan has its steps and waits for approval.
+    pub fn waits_for_approval(&self) -> bool {
+        self.phase() == InstallPlanPhase::RequiresApproval
+            && !self.spec.approved
+            && self.metadata.deletion_timestamp.is_none()
+    }
+
     /// Returns true if the plan has completed or failed, both final.
     pub fn is_over(&self) -> bool {
         matches!(

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::labels;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase};
+use olm_api::v1alpha1::InstallPlan;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
@@ -49,9 +49,7 @@ pub(crate) struct Observed {
 
 /// Returns true if the plan waits for approval and has no preview.
 fn lacks_preview(install_plan: &InstallPlan) -> bool {
-    install_plan.phase() == InstallPlanPhase::RequiresApproval
-        && !install_plan.spec.approved
-        && install_plan.metadata.deletion_timestamp.is_none()
+    install_plan.waits_for_approval()
         && !steps(install_plan).is_empty()
         && !install_plan.annotations().contains_key(labels::PLAN_PREVIEW)
 }

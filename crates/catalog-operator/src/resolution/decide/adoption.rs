@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use olm_api::labels;
 use olm_api::v1alpha1::{Approval, InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 
 use super::super::observed::Observed;
@@ -95,17 +94,10 @@ pub(super) fn find_ownerless<'a>(
     observed.plans().find(is_ownerless)
 }
 
-/// Whether a plan that was just made waits for what it would now: a policy may have come, or a window closed. A user who was
-/// quick to approve it has the last word, and so has whoever had it wait on its way in.
+/// Returns true unless a plan that was just made is approved, and would now have to wait. A user who was quick to approve it has the
+/// last word.
 fn waits_alike(plan: &InstallPlan, wanted: &WantedPlan) -> bool {
-    let is_approved = plan.spec.approved;
-    let mark = plan.annotations().get(labels::UPGRADE_WAITS);
-    // None is made with a mark and approved.
-    let by_user = is_approved && (plan.spec.approval == Approval::Manual || mark.is_some());
-    // What loses its mark on its way in waits for a user, whatever else it would wait for.
-    let for_user = !is_approved && mark.is_none();
-    let is_careful = !is_approved || !wanted.manual;
-    by_user || for_user || (is_careful && mark == wanted.waits_by_policy.as_ref())
+    !plan.spec.approved || !wanted.manual || plan.spec.approval == Approval::Manual
 }
 
 /// Made here, by its name and its owners, and without a status.

@@ -16,7 +16,6 @@ use super::super::group_settings::GroupSettings;
 use super::super::input::{
     CatalogInput, ResolutionInput, installed_csv, mark_replaced, resolver_subscription,
 };
-use super::super::plan_object::waits_by_policy;
 use super::super::resolved::{self, Resolved};
 use super::ResolutionReconciler;
 use crate::debounce::debounce_left;
@@ -25,6 +24,7 @@ use crate::snapshots::{Content, ContentId, ContentState};
 use crate::subscription::catalog_health;
 use crate::subscription::deprecation::DeprecationFact;
 use crate::subscription::install_plan::referenced;
+use crate::upgrade_policy::waits_by_policy;
 
 /// Catalogs that have not come up yet.
 #[derive(Debug, Clone, Copy, Default)]

@@ -81,7 +81,6 @@ pub(super) fn ready(subscription: &str, csv: &str) -> ComponentProgress {
             subscription: subscription.to_owned(),
             current_csv: csv.to_owned(),
         }],
-        served: Vec::new(),
         bundles: Bundles::Ready(ReadyBundles {
             csv_names: vec![csv.to_owned()],
             ..ReadyBundles::default()
@@ -118,7 +117,7 @@ pub(super) fn observed(
 
 /// What a round writes, in words; a creation with its generation.
 fn writes(observed: &Observed) -> Vec<String> {
-    let (plan, _) = decide(observed, None, Timestamp::UNIX_EPOCH);
+    let (plan, _) = decide(observed, None);
     in_words(&plan)
 }
 
@@ -280,7 +279,7 @@ fn a_plan_that_is_changed_on_its_way_in_is_taken_for_what_was_asked_for() {
             rewritten: [("install-3".to_owned(), asked(was_manual))].into(),
             ..Memory::default()
         };
-        let (written, verdict) = decide(&found, Some(&memory), Timestamp::UNIX_EPOCH);
+        let (written, verdict) = decide(&found, Some(&memory));
         assert_eq!(in_words(&written).join(", "), expected, "{was_manual} {phase}");
         assert_eq!(written.events.len(), told, "{was_manual} {phase}");
         assert_eq!(verdict.last.rewritten.is_empty(), !phase.is_empty());
@@ -299,12 +298,12 @@ fn a_plan_that_a_user_approves_at_once_is_not_told_as_rewritten() {
     let mut made = plan("demo.v1", 3, "", &["demo"]);
     made["spec"]["approval"] = json!("Manual");
     made["spec"]["approved"] = json!(false);
-    let (written, verdict) = decide(&with(&[]), None, Timestamp::UNIX_EPOCH);
+    let (written, verdict) = decide(&with(&[]), None);
     assert_eq!(in_words(&written), ["create 3"]);
     let outcomes = outcomes_for_tests(vec![Outcome::Done(Arc::new(made.clone()))]);
     let memory = status::status(&with(&[]), verdict, &outcomes, Timestamp::UNIX_EPOCH).memory;
     made["spec"]["approved"] = json!(true);
-    let (written, _) = decide(&with(&[made]), memory.as_ref(), Timestamp::UNIX_EPOCH);
+    let (written, _) = decide(&with(&[made]), memory.as_ref());
     assert_eq!(in_words(&written), ["status of install-3"]);
     assert_eq!(written.events, []);
 }
@@ -325,7 +324,7 @@ fn what_is_made_anew_and_is_no_better_stays() {
         status.current_csv = Some("demo.v3".to_owned());
         let mut found = observed(vec![demo.into()], &[plan], Vec::new());
         found.contents.insert("install-3".to_owned(), Arc::default());
-        let (plan, verdict) = decide(&found, last, Timestamp::UNIX_EPOCH);
+        let (plan, verdict) = decide(&found, last);
         let deleted = plan.actions.len();
         let outcomes = outcomes_for_tests(vec![Outcome::Gone; deleted]);
         let update = status::status(&found, verdict, &outcomes, Timestamp::UNIX_EPOCH);

@@ -443,6 +443,7 @@ async fn operate(
         let mut workers = JoinSet::new();
         parts.start_resolution(runner, &mut workers);
         parts.start_previews(runner, &mut workers);
+        parts.start_policies(runner, &mut workers);
         workers
     };
     let ended = process::controllers(client, watches, readiness, None, start, std::future::pending()).await;

@@ -15,7 +15,14 @@ mod wanted;
 const SATURDAY: &str = "Sat 02:00 4h";
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Each package installed at its first version, with these annotations on its Subscription.
+/// Annotations that need `Manual`.
+const POLICIES: [&str; 3] = [
+    labels::UPGRADE_APPROVE,
+    labels::UPGRADE_STOP_AFTER_FAILURE,
+    labels::UPGRADE_WINDOW,
+];
+
+/// Each package installed at its first version, with these annotations on its Subscription, which is `Manual` if it has a policy.
 fn with_policies(policies: &[(&str, Value)]) -> TestEnv {
     let mut env = TestEnv::with_catalog(
         policies
@@ -35,7 +42,10 @@ fn with_policies(policies: &[(&str, Value)]) -> TestEnv {
 }
 
 fn annotate(env: &TestEnv, package: &str, annotations: &Value) {
-    let patch = json!({"metadata": {"annotations": annotations}});
+    let mut patch = json!({"metadata": {"annotations": annotations}});
+    if POLICIES.iter().any(|key| annotations[key].is_string()) {
+        patch["spec"] = json!({"installPlanApproval": "Manual"});
+    }
     env.edit("Subscription", &format!("{package}-sub"), &patch);
 }
 
@@ -106,7 +116,8 @@ fn within_the_window_nothing_waits() {
     let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: "Thu 00:00 24h"}))]);
     release(&mut env, &["demo"]);
     assert_open_plans(&env, &[("demo.v2", true)]);
-    assert!(env.plans()[1].metadata.annotations.is_none());
+    let annotations = env.plans()[1].metadata.annotations.clone().unwrap_or_default();
+    assert!(!annotations.contains_key(labels::UPGRADE_WAITS));
 }
 
 /// A first install, too, as the window is about when anything is changed.
@@ -127,9 +138,10 @@ fn a_first_install_waits_for_the_window() {
 
 #[test]
 fn a_large_upgrade_waits_until_the_annotation_allows_it_or_a_user_does() {
-    for later in [
-        json!({labels::UPGRADE_APPROVE: "all"}),
-        json!({labels::UPGRADE_APPROVE: null}),
+    // Without the annotation a user has to approve.
+    for (later, approved) in [
+        (json!({labels::UPGRADE_APPROVE: "all"}), true),
+        (json!({labels::UPGRADE_APPROVE: null}), false),
     ] {
         let mut env = with_policies(&[("demo", json!({labels::UPGRADE_APPROVE: "minor"}))]);
         release(&mut env, &["demo"]);
@@ -143,11 +155,13 @@ fn a_large_upgrade_waits_until_the_annotation_allows_it_or_a_user_does() {
         assert_open_plans(&env, &[("demo.v2", false)]);
         annotate(&env, "demo", &later);
         env.settle();
-        assert_eq!(open_plans(&env), plans(&[("demo.v2", true)]), "{later}");
+        assert_eq!(open_plans(&env), plans(&[("demo.v2", approved)]), "{later}");
+        let told = env.describe();
+        assert!(!told.contains("waiting by policy"), "{told}");
     }
 }
 
-/// Who opens one gate opens no other.
+/// The window of one Subscription opens for no other.
 #[test]
 fn what_one_subscription_waits_for_holds_up_no_other() {
     let mut env = with_policies(&[
@@ -182,7 +196,7 @@ fn what_one_subscription_waits_for_holds_up_no_other() {
 
 /// The window counts for both, and the other is told of it.
 #[test]
-fn a_dependency_ties_gates_together() {
+fn a_dependency_ties_policies_together() {
     let first = || [bundle("demo.v1").provides("A"), bundle("upper.v1").requires("A")];
     let mut env = TestEnv::with_catalog(first());
     env.subscribe("demo", &json!({}));
@@ -202,7 +216,7 @@ fn a_dependency_ties_gates_together() {
     assert_eq!(told.matches("the maintenance window opens").count(), 2, "{told}");
 }
 
-/// Manual is a user's matter, whatever else is asked for; the policy comes first again when nobody says Manual.
+/// Policies count again when no Subscription is Manual without one.
 #[test]
 fn manual_makes_all_plans_wait_for_a_user() {
     let mut env = with_policies(&[
@@ -222,14 +236,13 @@ fn manual_makes_all_plans_wait_for_a_user() {
         "{}",
         env.describe()
     );
-    // A plan that was made for a user to approve stays so.
     env.edit(
         "Subscription",
         "other-sub",
         &json!({"spec": {"installPlanApproval": "Automatic"}}),
     );
     env.settle();
-    assert_open_plans(&env, &[("demo.v2,other.v2", false)]);
+    assert_open_plans(&env, &[("demo.v2,other.v2", true)]);
 }
 
 /// A plan that waits by policy waits for a user as soon as somebody says Manual.
@@ -286,7 +299,11 @@ fn after_a_failure_nothing_is_approved_by_itself() {
         env.set_csv_phase("demo.v1", "Succeeded");
         env.settle();
         assert_open_plans(&env, &[("demo.v2", false)]);
-        annotate(&env, "demo", &json!({labels::UPGRADE_STOP_AFTER_FAILURE: null}));
+        annotate(
+            &env,
+            "demo",
+            &json!({labels::UPGRADE_STOP_AFTER_FAILURE: "false"}),
+        );
         env.settle();
         assert_open_plans(&env, &[("demo.v2", true)]);
     }
@@ -323,9 +340,9 @@ fn a_failed_plan_stops_the_next_one() {
         &json!({"spec": {"upgradeStrategy": "TechPreviewUnsafeFailForward"}}),
     );
     release(&mut env, &["demo", "other"]);
-    assert_open_plans(&env, &[("demo.v2,other.v2", true)]);
-    let name = env.plans()[1].metadata.name.clone().unwrap();
-    env.put_csv("other.v2");
+    assert_open_plans(&env, &[("other.v2", true), ("demo.v2", true)]);
+    let name = env.plans()[2].metadata.name.clone().unwrap();
+    env.carry_out_plans();
     env.set_phase(&name, "Failed");
     let rows = [
         bundle("demo.v1"),
@@ -403,7 +420,24 @@ fn a_policy_that_cannot_be_read_is_told_and_waits() {
     }
 }
 
-/// Whatever write the process ends after, each gate has one plan, and only what may be is approved.
+/// An Automatic Subscription needs no approval, and an event says that its policy has no effect.
+#[test]
+fn a_policy_of_an_automatic_subscription_has_no_effect() {
+    let mut env = with_policies(&[("demo", json!({}))]);
+    let window = json!({"metadata": {"annotations": {labels::UPGRADE_WINDOW: SATURDAY}}});
+    env.edit("Subscription", "demo-sub", &window);
+    release(&mut env, &["demo"]);
+    assert_open_plans(&env, &[("demo.v2", true)]);
+    let events = env
+        .events
+        .iter()
+        .filter(|event| event["reason"] == UPGRADE_POLICY_INVALID);
+    let texts: Vec<&str> = events.map(|event| event["note"].as_str().unwrap()).collect();
+    let text = "Subscription demo-sub: annotation operatorframework.io/upgrade-window has no effect: upgrade policies need installPlanApproval: Manual";
+    assert_eq!(texts, [text]);
+}
+
+/// Whatever write the process ends after, each policy has one plan, and only what may be is approved.
 #[test]
 fn a_crash_after_any_write_leads_to_the_same_plans() {
     fn run(crash_after: Option<usize>) -> (Vec<(String, bool)>, usize) {

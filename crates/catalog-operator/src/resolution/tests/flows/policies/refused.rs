@@ -84,19 +84,12 @@ fn a_plan_that_a_webhook_changes_is_made_once() {
         }
     };
     type Change = (&'static str, Value);
-    let rows: [(&[Change], bool); 3] = [
-        (&[("/metadata/annotations", Value::Null)], false),
-        (&[("/spec/approved", json!(true))], true),
-        (
-            &[
-                ("/spec/approved", json!(true)),
-                ("/spec/approval", json!("Automatic")),
-            ],
-            true,
-        ),
+    let approved: &[Change] = &[("/spec/approved", json!(true))];
+    let automatic: &[Change] = &[
+        ("/spec/approved", json!(true)),
+        ("/spec/approval", json!("Automatic")),
     ];
-    let with_and_without_crash = rows.iter().flat_map(|row| [(row, false), (row, true)]);
-    for ((changes, approved), crashes) in with_and_without_crash {
+    for (changes, crashes) in [(approved, false), (approved, true), (automatic, false)] {
         let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
         let of_webhook = changes.to_vec();
         env.set_webhook(move |plan| {
@@ -111,7 +104,7 @@ fn a_plan_that_a_webhook_changes_is_made_once() {
             env.restart();
         }
         env.advance(HOUR);
-        assert_open_plans(&env, &[("demo.v2", *approved)]);
+        assert_open_plans(&env, &[("demo.v2", true)]);
         let created = env
             .writes
             .iter()
@@ -172,9 +165,9 @@ fn a_plan_that_loses_its_marks_on_its_way_in_is_made_once() {
     }
 }
 
-/// Every plan is stored as one that nobody has approved, whoever did: it is told, and asked for again in ten minutes.
+/// Every plan is stored as one that is not approved.
 #[test]
-fn an_approval_that_a_webhook_takes_back_is_told() {
+fn an_approval_that_a_webhook_takes_back_is_repeated_after_ten_minutes() {
     let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
     let is_in_the_way = Arc::new(AtomicBool::new(true));
     let webhook = Arc::clone(&is_in_the_way);
@@ -186,15 +179,12 @@ fn an_approval_that_a_webhook_takes_back_is_told() {
     release(&mut env, &["demo"]);
     env.advance(HOUR * 51);
     assert_open_plans(&env, &[("demo.v2", false)]);
-    let text = "the approval was removed, probably by a webhook";
-    assert!(env.describe().contains(text), "{}", env.describe());
     let written = env.writes.len();
     env.advance(Duration::from_secs(1800));
     assert!(env.writes.len() - written <= 4, "{:#?}", env.writes);
     is_in_the_way.store(false, Ordering::Relaxed);
     env.advance(Duration::from_secs(600));
     assert_open_plans(&env, &[("demo.v2", true)]);
-    assert!(!env.describe().contains(text), "{}", env.describe());
 }
 
 /// What Events tell of plans that were changed on their way in.
@@ -227,7 +217,7 @@ fn a_manual_plan_that_a_webhook_makes_automatic_is_made_once_and_told() {
     assert_eq!(
         told_of_rewriting(&env),
         [format!(
-            "InstallPlan {name} was created to wait for a user's approval, but a webhook changed it to start immediately"
+            "InstallPlan {name} was created to wait for approval, but a webhook changed it to start immediately"
         )]
     );
     env.carry_out_plans();

@@ -1,0 +1,65 @@
+//! Who approves a component's plan. Pure.
+//!
+//! Components with the same approver share a plan, so a component that waits by policy delays no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt;
+
+use super::observed::{ComponentProgress, Observed};
+use crate::upgrade_policy::{has_policy, needs_user};
+
+/// Who approves a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Approver {
+    /// Nobody: the plan is created approved.
+    #[default]
+    Nobody,
+    /// The controller of upgrade policies, by those of these Subscriptions.
+    Policies(BTreeSet<String>),
+    /// A user.
+    User,
+}
+
+impl Approver {
+    /// Returns the approver of a component's plan. One `Manual` Subscription without a policy makes all plans of the namespace wait for
+    /// a user, or only its own with separate approval.
+    pub(crate) fn of(observed: &Observed, component: &ComponentProgress) -> Self {
+        let is_concerned =
+            |name: &String| !observed.separate_approval || component.subscriptions.contains(name);
+        let mut subscriptions = observed.subscriptions.iter();
+        if subscriptions.any(|found| needs_user(found) && is_concerned(&found.name_any())) {
+            return Self::User;
+        }
+        let has_policy = |name: &&String| observed.subscription(name).is_some_and(|found| has_policy(found));
+        let names = component.subscriptions.iter().filter(has_policy);
+        let names: BTreeSet<String> = names.cloned().collect();
+        if names.is_empty() {
+            Self::Nobody
+        } else {
+            Self::Policies(names)
+        }
+    }
+
+    /// Returns the Subscriptions by whose policies the plan is approved; `None` if no policy decides.
+    pub(crate) fn by_policy(&self) -> Option<&BTreeSet<String>> {
+        match self {
+            Self::Policies(names) => Some(names),
+            Self::Nobody | Self::User => None,
+        }
+    }
+}
+
+/// Groups components by approver, those that nobody has to approve first.
+pub(crate) fn group<'a, C>(
+    observed: &Observed,
+    components: Vec<C>,
+    progress: impl Fn(&C) -> &'a ComponentProgress,
+) -> Vec<(Approver, Vec<C>)> {
+    let mut groups: BTreeMap<Approver, Vec<C>> = BTreeMap::new();
+    for component in components {
+        let approver = Approver::of(observed, progress(&component));
+        groups.entry(approver).or_default().push(component);
+    }
+    groups.into_iter().collect()
+}
