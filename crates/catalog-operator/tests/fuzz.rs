@@ -469,7 +469,6 @@ fn look_at_subscription(object: Subscription) -> bool {
         outcome: &ResolutionOutcome::Unknown,
         deprecation: None,
         assignment: None,
-        waits: None,
     };
     let next = subscription::compose(&object, &around, &facts, now());
     subscription::is_worth_writing(object.status.as_ref(), &next);
