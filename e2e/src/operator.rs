@@ -58,7 +58,7 @@ impl Operator {
                 text(pod, "/metadata/name")
             );
             match destination.run(&["get", "--raw", &readyz]) {
-                Ok(said) if said.contains("leads by the Lease") => {}
+                Ok(said) if said.contains("leader by lease") => {}
                 Ok(said) => return Ok(Err(said)),
                 Err(error) => return Ok(Err(format!("{error:#}"))),
             }

@@ -377,7 +377,7 @@ fn ended_by_loss(destination: &Destination, leader: &Leader, stopped: f64) -> an
     })?;
     let said = text(&state, "/message");
     ensure!(
-        state["exitCode"] == 1 && said.contains("leads no more by the Lease"),
+        state["exitCode"] == 1 && said.contains("lost leader election on lease"),
         "{} ended otherwise: {state}",
         leader.pod
     );

@@ -293,7 +293,7 @@ fn two_cluster_service_versions_are_told_with_their_files() -> anyhow::Result<()
         &[
             "InvalidManifest",
             "second.yaml",
-            "both hold a ClusterServiceVersion",
+            "both contain a ClusterServiceVersion",
         ],
     )
 }

@@ -246,7 +246,7 @@ fn policy_flaps(lab: &Lab, namespace: &Namespace<'_>) -> anyhow::Result<()> {
     namespace.apply(&[operator_group("group", &[namespace.name()]), csv])?;
     let told = namespace.wait_for_phase("odd.v1.0.0", "Failed")?;
     assert!(
-        text(&told, "/status/message").contains("a policy or a webhook of the cluster changes it"),
+        text(&told, "/status/message").contains("probably by a policy or a webhook of the cluster"),
         "{}",
         text(&told, "/status/message")
     );

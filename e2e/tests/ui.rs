@@ -97,7 +97,7 @@ fn hiccups(browser: &mut Browser) -> anyhow::Result<()> {
     answered(browser, &page(502, "no route to it"))?;
     browser.wait_for(&notice("no route to it"), SOON)?;
     answered(browser, "return new Response('', {status: 504});")?;
-    browser.wait_for(&notice("The cluster gives no answer."), SOON)?;
+    browser.wait_for(&notice("The cluster did not respond."), SOON)?;
     ensure!(browser.say("document.getElementById('approve').disabled")? == false);
     browser.say("window.fetch = window.real; true")?;
     browser.wait_for("document.getElementById('notice').hidden", SOON)
@@ -108,13 +108,16 @@ fn strangers(browser: &mut Browser, namespace: &str) -> anyhow::Result<()> {
     for (answer, expected) in [
         (
             "return new Response('<main id=main>Log in here</main>');",
-            "not served to you",
+            "no longer served to you",
         ),
-        ("return new Response('Log in here');", "not served to you"),
-        ("return new Response('no', {status: 403});", "not served to you"),
+        ("return new Response('Log in here');", "no longer served to you"),
+        (
+            "return new Response('no', {status: 403});",
+            "no longer served to you",
+        ),
         (
             "throw new TypeError('refused');",
-            "gives no answer, and is not asked again",
+            "does not respond. Start it again",
         ),
     ] {
         browser.say(&format!(
@@ -190,7 +193,7 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
         SOON,
     )?;
     browser.say("window.isTheSame = true")?;
-    browser.wait_for(&shows("Look at the plan that waits"), PATIENCE)?;
+    browser.wait_for(&shows("Review the pending plan"), PATIENCE)?;
     namespace.wait_for_phase(FIRST, "Succeeded")?;
     browser.wait_for(&shows(SECOND), PATIENCE)?;
     browser.wait_for(&shows("Succeeded"), PATIENCE)?;

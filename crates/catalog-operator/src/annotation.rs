@@ -56,9 +56,9 @@ impl DurationAnnotation {
             _ => asked.clamp(self.least, self.most),
         };
         if used != asked {
-            let bound = if used == self.least { "at least" } else { "at most" };
+            let bound = if used == self.least { "minimum" } else { "maximum" };
             warnings.push(format!(
-                "annotation {}: {} is out of bounds, {} s are used: it may be {bound} that long",
+                "annotation {}: {} is out of bounds; using {} s, the {bound}",
                 self.key,
                 shortened(text),
                 used.as_secs(),
@@ -109,7 +109,7 @@ mod tests {
             assert_eq!(warnings.len(), 1, "{text}");
             assert!(warnings[0].contains(WAIT.key), "{warnings:?}");
         }
-        insta::assert_snapshot!(read("1ms").1[0], @"annotation example.com/wait: 1ms is out of bounds, 5 s are used: it may be at least that long");
+        insta::assert_snapshot!(read("1ms").1[0], @"annotation example.com/wait: 1ms is out of bounds; using 5 s, the minimum");
     }
 
     #[test]

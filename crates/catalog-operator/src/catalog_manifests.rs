@@ -73,7 +73,7 @@ fn without_references(bundle: UnpackedBundle) -> Result<UnpackedBundle, UnpackEr
         Some(file) => {
             let (kind, name) = (object::kind(&file.object), object::name(&file.object));
             let cause = format!(
-                "{}: {kind} {name} looks like a reference of an InstallPlan",
+                "{}: {kind} {name} has the form of a reference that only an InstallPlan may contain",
                 file.name
             );
             Err(UnpackError::new(UnpackClass::InvalidManifest, cause))

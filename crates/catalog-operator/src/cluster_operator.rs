@@ -85,7 +85,7 @@ impl Reconciler for Report {
         if !observed.is_working {
             plan.requeue = plan.requeue.sooner(Requeue::After {
                 delay: INTERVAL,
-                reason: "that the last catalog went wakes nobody",
+                reason: "deletion of the last catalog is not watched",
             });
         }
         (plan, ())

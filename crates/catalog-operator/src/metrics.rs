@@ -35,7 +35,7 @@ pub(crate) struct Figures {
     pub resolution_seconds: Summary,
     /// Unpacks that are over, by outcome.
     unpack_seconds: Durations<1>,
-    /// Attempts to fetch a bundle that failed, by reason.
+    /// Failed attempts to fetch a bundle, by reason.
     unpack_failures: Counters<1>,
 }
 
@@ -50,13 +50,13 @@ impl Figures {
             ),
             unpack_seconds: metrics.durations(
                 "olm_bundle_unpack_duration_seconds",
-                "The duration of bundle unpacks, waiting for their turn left out",
+                "The duration of bundle unpacks, without time in the queue",
                 ["outcome"],
                 &UNPACK_SECONDS,
             ),
             unpack_failures: metrics.counters(
                 "olm_bundle_unpack_failures_total",
-                "Attempts to fetch a bundle that failed, by reason",
+                "Failed attempts to fetch a bundle, by reason",
                 ["reason"],
             ),
         }
@@ -108,7 +108,7 @@ pub(crate) fn register(metrics: &Metrics, stores: &Stores, snapshots: &Snapshots
     let all = stores.plans.clone();
     metrics.gauges(
         "olm_installplan_waiting_seconds",
-        "Seconds since an InstallPlan was made that waits for approval",
+        "Seconds since the creation of an InstallPlan that waits for approval",
         ["namespace", "name"],
         move || {
             let now = clock::now();
@@ -144,7 +144,7 @@ fn register_sources(metrics: &Metrics, sources: &Store<CatalogSource>, snapshots
     let (all, read) = (sources.clone(), snapshots.clone());
     metrics.read_counters(
         "catalog_source_snapshots_total",
-        "Times the content of a catalog was read",
+        "Number of reads of a catalog's content",
         ["namespace", "name"],
         move || {
             let counts = read.counts(|source| all.get_key(source).is_some());
@@ -158,7 +158,7 @@ fn register_sources(metrics: &Metrics, sources: &Store<CatalogSource>, snapshots
     of_contents(
         metrics,
         "olm_catalogsource_content_age_seconds",
-        "Seconds since the content of a catalog that is in use was read",
+        "Seconds since the content of a catalog in use was read",
         move || {
             let ages = of.ages().into_iter();
             ages.map(|(source, age)| (source, age.as_secs())).collect()
@@ -168,7 +168,7 @@ fn register_sources(metrics: &Metrics, sources: &Store<CatalogSource>, snapshots
     of_contents(
         metrics,
         "olm_catalogsource_content_bytes",
-        "Bytes of memory that the content of a catalog takes that is in use",
+        "Memory of the content of a catalog in use in bytes",
         move || {
             let bytes = of.bytes().into_iter();
             bytes.map(|(source, bytes)| (source, bytes as u64)).collect()
@@ -178,7 +178,7 @@ fn register_sources(metrics: &Metrics, sources: &Store<CatalogSource>, snapshots
     of_contents(
         metrics,
         "olm_catalogsource_content_refused",
-        "1 for a catalog in use whose content there is no room for",
+        "1 for a catalog in use whose content exceeds the memory limit",
         move || of.refused().into_iter().map(|source| (source, 1)).collect(),
     );
 }

@@ -17,8 +17,8 @@ use crate::manifest::Manifest;
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// Drops what nobody reads from a plan kept in a store: its preview but for its presence, and manifests of plans that are over, which may
-/// be large, but for a fingerprint of what a Complete plan restores.
+/// Drops unused parts of a stored plan: the text of its preview, and the manifests of plans that are over, which may be large. For objects
+/// that a Complete plan restores, a fingerprint stays.
 pub fn prune(install_plan: &mut InstallPlan) {
     let annotations = install_plan.metadata.annotations.as_mut();
     if let Some(preview) = annotations.and_then(|annotations| annotations.get_mut(labels::PLAN_PREVIEW)) {

@@ -267,14 +267,18 @@ impl Snapshots {
     ) -> Result<Vec<String>, String> {
         let name = &bundle.name;
         let Some(link) = self.shared.connections.link(key) else {
-            return Err(format!("catalog {key}, which carries {name}, is not connected"));
+            return Err(format!("cannot read {name}: catalog {key} is not connected"));
         };
         let asked = self.shared.reader.manifests(link.channel.clone(), bundle);
         let objects = match timeout(MANIFESTS_DEADLINE, asked).await {
-            Ok(objects) => objects.map_err(|error| format!("catalog {key} does not give {name}: {error}"))?,
+            Ok(objects) => {
+                objects.map_err(|error| format!("cannot read {name} from catalog {key}: {error}"))?
+            }
             Err(_) => {
                 let limit = MANIFESTS_DEADLINE.as_secs();
-                return Err(format!("catalog {key} does not give {name} within {limit} s"));
+                return Err(format!(
+                    "cannot read {name} from catalog {key}: timed out after {limit} s"
+                ));
             }
         };
         if manifest_digest(&objects) == *digest {
@@ -282,7 +286,7 @@ impl Snapshots {
         }
         self.shared.read_changed(key, &link);
         Err(format!(
-            "catalog {key} has other manifests of {name} now than when it was read; it is read again"
+            "manifests of {name} in catalog {key} have changed since it was read; the catalog is being read again"
         ))
     }
 

@@ -119,7 +119,7 @@ impl UpgradePolicy {
             let error = rule.demand.as_ref().err()?;
             let Rule { key, value, .. } = rule;
             Some(format!(
-                "annotation {key}: {value:?} cannot be read, upgrades wait for approval: {error}"
+                "invalid annotation {key}: {value:?}: {error}; upgrades wait for approval"
             ))
         });
         unreadable.collect()
@@ -145,13 +145,13 @@ impl UpgradePolicy {
             Ok(Demand::AtMost { minor }) => {
                 let from = from.filter(|from| !is_within(from.version.as_ref(), to, *minor))?;
                 let size = if *minor { "minor or patch" } else { "patch" };
-                format!("{csv} is no {size} release after {}", from.csv)
+                format!("{csv} is not a {size} release after {}", from.csv)
             }
             Ok(Demand::Within(range)) => {
                 if to.is_some_and(|to| range.contains(to)) {
                     return None;
                 }
-                format!("{csv} is outside of the range (delete the InstallPlan to have another one made)")
+                format!("{csv} is outside the range (delete the InstallPlan and OLM creates a new one)")
             }
             Ok(Demand::Window(window)) => {
                 let opens = window.opens(now)?;
@@ -162,9 +162,9 @@ impl UpgradePolicy {
             Ok(Demand::NoFailure) if after_failure => "the last upgrade failed".to_owned(),
             Ok(Demand::NoFailure) => {
                 let from = from.filter(|_| is_unsettled)?;
-                format!("{} has not succeeded so far", from.csv)
+                format!("{} has not succeeded yet", from.csv)
             }
-            Err(error) => format!("the annotation cannot be read ({error})"),
+            Err(error) => format!("the annotation is invalid ({error})"),
         };
         let (annotation, value) = (rule.key, &rule.value);
         let subscription = &self.subscription;
@@ -195,7 +195,7 @@ fn read(key: &str, text: &str) -> Result<Demand, String> {
     }
 }
 
-/// Whether an upgrade is no larger than allowed; one whose versions are not known may be of any size.
+/// Whether an upgrade is no larger than the limit; one whose versions are not known may be of any size.
 fn is_within(from: Option<&Version>, to: Option<&Version>, minor: bool) -> bool {
     let Some((from, to)) = from.zip(to) else {
         return false;
@@ -282,8 +282,8 @@ mod tests {
             (labels::UPGRADE_STOP_AFTER_FAILURE, "true"),
             (labels::UPGRADE_WINDOW, "Sat 02:00 4h Europe/Berlin"),
         ]), @r#"
-        demo.new is no patch release after demo.old: annotation operatorframework.io/upgrade-approve: "patch" of Subscription demo-sub
-        demo.new is outside of the range (delete the InstallPlan to have another one made): annotation operatorframework.io/upgrade-hold: "<2.0.0" of Subscription demo-sub
+        demo.new is not a patch release after demo.old: annotation operatorframework.io/upgrade-approve: "patch" of Subscription demo-sub
+        demo.new is outside the range (delete the InstallPlan and OLM creates a new one): annotation operatorframework.io/upgrade-hold: "<2.0.0" of Subscription demo-sub
         the last upgrade failed: annotation operatorframework.io/upgrade-stop-after-failure: "true" of Subscription demo-sub
         the maintenance window opens at 2026-11-28T02:00:00+01:00: annotation operatorframework.io/upgrade-window: "Sat 02:00 4h Europe/Berlin" of Subscription demo-sub
         "#);
@@ -293,10 +293,10 @@ mod tests {
             (labels::UPGRADE_STOP_AFTER_FAILURE, "yes"),
             (labels::UPGRADE_WINDOW, "at night"),
         ]), @r#"
-        the annotation cannot be read (expected patch, minor or all): annotation operatorframework.io/upgrade-approve: "little" of Subscription demo-sub
-        the annotation cannot be read (it is empty): annotation operatorframework.io/upgrade-hold: "" of Subscription demo-sub
-        the annotation cannot be read (expected true or false): annotation operatorframework.io/upgrade-stop-after-failure: "yes" of Subscription demo-sub
-        the annotation cannot be read (expected <days> <start> <duration> [<time zone>]): annotation operatorframework.io/upgrade-window: "at night" of Subscription demo-sub
+        the annotation is invalid (expected patch, minor or all): annotation operatorframework.io/upgrade-approve: "little" of Subscription demo-sub
+        the annotation is invalid (it is empty): annotation operatorframework.io/upgrade-hold: "" of Subscription demo-sub
+        the annotation is invalid (expected true or false): annotation operatorframework.io/upgrade-stop-after-failure: "yes" of Subscription demo-sub
+        the annotation is invalid (expected <days> <start> <duration> [<time zone>]): annotation operatorframework.io/upgrade-window: "at night" of Subscription demo-sub
         "#);
     }
 

@@ -92,8 +92,7 @@ impl Catalogs {
                     },
                     Err(error) => {
                         printer::warning(&format!(
-                            "catalog {key}: cannot read bundle {name}, so it is not known which Kubernetes it needs and whether OLM \
-                             will install it: {error:#}"
+                            "catalog {key}: cannot read bundle {name}; its Kubernetes version and installability are unknown: {error:#}"
                         ));
                         Bundle::default()
                     }
@@ -138,7 +137,7 @@ where
         for (key, future) in work.by_ref().take(AT_ONCE.saturating_sub(tasks.len())) {
             tasks.spawn(async move {
                 let result = tokio::time::timeout(PATIENCE, isolated(future)).await;
-                let late = |_| Err(anyhow!("not read within {} s", PATIENCE.as_secs()));
+                let late = |_| Err(anyhow!("timed out after {} s", PATIENCE.as_secs()));
                 (key, result.unwrap_or_else(late))
             });
         }
@@ -160,7 +159,7 @@ async fn isolated<T: Send + 'static>(
 ) -> anyhow::Result<T> {
     match tokio::spawn(work).await {
         Ok(result) => result,
-        Err(_) => Err(anyhow!("its answer makes no sense, and the reader of it failed")),
+        Err(_) => Err(anyhow!("reading it panicked; this is a bug")),
     }
 }
 
@@ -187,7 +186,7 @@ pub(crate) fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> a
 
 async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry, Fetched)> {
     let source = get::<CatalogSource>(client, &key.namespace, &key.name).await?;
-    let source = source.ok_or_else(|| anyhow!("there is no catalogsource {key}"))?;
+    let source = source.ok_or_else(|| anyhow!("catalogsource {key} not found"))?;
     let registry = match source
         .spec
         .address
@@ -295,9 +294,9 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert_eq!(text(0), "fine");
-        assert_eq!(text(1), "its answer makes no sense, and the reader of it failed");
+        assert_eq!(text(1), "reading it panicked; this is a bug");
         assert_eq!(text(2), "refused");
-        assert_eq!(text(3), "not read within 120 s");
+        assert_eq!(text(3), "timed out after 120 s");
         assert_eq!((4..10).filter(|number| text(*number) == "fine").count(), 6);
     }
 }

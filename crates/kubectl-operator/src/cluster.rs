@@ -99,7 +99,7 @@ fn kubeconfig(named: Option<&Path>, variable: Option<&OsStr>) -> anyhow::Result<
     merged.ok_or_else(|| {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         anyhow!(
-            "cannot find the cluster: {KUBECONFIG} names only files that do not exist: {}; see --kubeconfig and --context",
+            "cannot find the cluster: all files in {KUBECONFIG} do not exist: {}; see --kubeconfig and --context",
             names.join(", ")
         )
     })
@@ -143,7 +143,7 @@ impl Cluster {
             .map_err(|error| no_cluster(&error))?;
         // The client compares `NO_PROXY` with the proxy's address instead of the cluster's.
         config.proxy_url = proxy::of(named, &config.cluster_url)
-            .context("cannot connect to the cluster: the address of the proxy (HTTPS_PROXY, or proxy-url of the kubeconfig)")?;
+            .context("cannot connect to the cluster: invalid address of the proxy (HTTPS_PROXY, or proxy-url of the kubeconfig)")?;
         act_as(&mut config.auth_info, args);
         let namespace = args
             .namespace
@@ -210,7 +210,7 @@ impl Cluster {
             Ok(version) => Some(version),
             Err(cause) => {
                 printer::warning(&format!(
-                    "the cluster's version cannot be read: {cause}; see --kube-version"
+                    "cannot read the cluster's version: {cause}; see --kube-version"
                 ));
                 None
             }
@@ -233,7 +233,7 @@ impl Cluster {
         })?;
         let left_out = unreadable
             .iter()
-            .map(|object| format!("{}, and is left out", object.text));
+            .map(|object| format!("{}; skipped", object.text));
         notes.extend(left_out);
         found
             .iter()
@@ -244,7 +244,7 @@ impl Cluster {
                 value["apiVersion"] = version.as_ref().into();
                 Ok(Document {
                     object: value,
-                    origin: format!("an answer of the API server to a list of {}", K::plural(&())),
+                    origin: format!("a list of {} from the API server", K::plural(&())),
                 })
             })
             .collect()

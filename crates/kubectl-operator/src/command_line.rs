@@ -43,7 +43,7 @@ impl CommandLine {
     /// Returns a note with the flags to add to the commands in a text. `None` if there are no flags, or no command in the text.
     pub(crate) fn note(&self, text: &str) -> Option<String> {
         let has_command = text.contains("kubectl ") && !self.flags.is_empty();
-        has_command.then(|| format!("Commands above lead to this cluster with{}", self.flags))
+        has_command.then(|| format!("To use the commands above with this cluster, add{}", self.flags))
     }
 
     /// Returns a command for a namespace or all namespaces, with a quoted name in place of each `{}`.
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(
             other.note("kubectl get csv").as_deref(),
             Some(
-                r"Commands above lead to this cluster with --context 'it'\''s mine' --kubeconfig /tmp/config"
+                r"To use the commands above with this cluster, add --context 'it'\''s mine' --kubeconfig /tmp/config"
             )
         );
     }

@@ -39,7 +39,7 @@ async fn within(
     let answer = tokio::time::timeout(limit, command).await;
     answer.unwrap_or_else(|_| {
         Err(anyhow!(
-            "no answer within {} s, see --timeout",
+            "timed out after {} s; see --timeout",
             limit.as_secs_f64()
         ))
     })

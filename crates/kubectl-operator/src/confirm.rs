@@ -42,7 +42,7 @@ fn asked(
         return Ok(true);
     }
     let Some(terminal) = terminal else {
-        printer::warning("nothing is changed: stdin is no terminal to ask on; say --yes");
+        printer::warning("not a terminal, so nothing was changed; use --yes to proceed without a prompt");
         return Ok(false);
     };
     let _ = write!(talk, "{} [y/N] ", escape(question));

@@ -199,7 +199,7 @@ mod tests {
                 .contains_key(&("shop".to_owned(), "install-1".to_owned()))
         );
         let notes: Vec<String> = gathered.notes().collect();
-        assert_eq!(notes, ["201 InstallPlans are not looked at: there are too many"]);
+        assert_eq!(notes, ["skipped 201 InstallPlans: there are too many"]);
         // The selected operator's plan is read despite the limit.
         let last = format!("db-{}", 2 * MAX_ASKED - 1);
         let gathered = with_workloads(&client, Some("evil"), |operator| operator.name() == last)

@@ -44,7 +44,7 @@ impl Group {
             return None;
         }
         Some(format!(
-            "{operator} supports install modes {}, and OperatorGroup {} of namespace {namespace} is {}",
+            "{operator} supports install modes {}, but OperatorGroup {} of namespace {namespace} is {}",
             modes.join(", "),
             self.name,
             self.scope()
@@ -54,7 +54,7 @@ impl Group {
     /// Describes the target namespaces.
     pub(crate) fn scope(&self) -> String {
         match self.targets.as_deref() {
-            None => "for namespaces that are not known".to_owned(),
+            None => "for unknown namespaces".to_owned(),
             Some([all]) if all == ALL => "for all namespaces".to_owned(),
             Some(several) => format!("for {}", several.join(", ")),
         }

@@ -56,8 +56,8 @@ impl Verdict {
 
 const UNRESOLVED: u8 = 2;
 
-/// Restarts the program with another `NO_PROXY`. Only returns if that fails.
-fn again_with(no_proxy: &str) -> std::io::Error {
+/// Restarts the program with these variables. Only returns if that fails.
+fn again_with(variables: Vec<(&str, String)>) -> std::io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(error) => return error,
@@ -67,24 +67,16 @@ fn again_with(no_proxy: &str) -> std::io::Error {
     if let Some(name) = words.next() {
         command.arg0(name);
     }
-    command
-        .args(words)
-        .env("NO_PROXY", no_proxy)
-        .env_remove("no_proxy")
-        .exec()
+    command.args(words).envs(variables).exec()
 }
 
 fn main() -> ExitCode {
-    if let Some(readable) = proxy::readable_no_proxy() {
-        let error = again_with(&readable);
-        printer::warning(&format!("NO_PROXY is left as it is: {error}"));
+    let variables = proxy::variables_to_mend();
+    if !variables.is_empty() {
+        let error = again_with(variables);
+        printer::warning(&format!("cannot restart with corrected proxy variables: {error}"));
     }
-    let mut words = std::env::args_os();
-    if words
-        .next()
-        .is_some_and(|program| completion::is_asked_for(&program))
-    {
-        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(words) = completion::asked_for(std::env::args_os()) {
         return match printer::script(&completion::choices(&words)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
@@ -108,7 +100,9 @@ fn main() -> ExitCode {
         }
     };
     // Panics in libraries are reported like other problems.
-    std::panic::set_hook(Box::new(|panic| printer::warning(&format!("a bug: {panic}"))));
+    std::panic::set_hook(Box::new(|panic| {
+        printer::warning(&format!("this is a bug: {panic}"))
+    }));
     // Crates that use TLS need a default provider. A second installation fails without effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match commands::run(args) {

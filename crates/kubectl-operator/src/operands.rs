@@ -168,5 +168,5 @@ async fn pages(api: &Api<DynamicObject>, name: &str) -> anyhow::Result<Vec<Dynam
             None => return Ok(found),
         }
     }
-    bail!("cannot list {name}: the list has no end")
+    bail!("cannot list {name}: the list does not end")
 }

@@ -79,8 +79,7 @@ impl Gathered {
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         let unreadable = self.unreadable.iter().map(|object| object.text.clone());
         let unasked = self.unasked.len();
-        let unasked =
-            (unasked > 0).then(|| format!("{unasked} InstallPlans are not looked at: there are too many"));
+        let unasked = (unasked > 0).then(|| format!("skipped {unasked} InstallPlans: there are too many"));
         unreadable.chain(unasked)
     }
 
@@ -127,7 +126,7 @@ impl Gathered {
         let names: Vec<String> = own.iter().map(Operator::name).collect();
         let known = match names.is_empty() {
             true => format!(
-                "it has none; `{}` shows those of all namespaces",
+                "it has no operators; use `{}` for all namespaces",
                 commands.told("list", &[], None)
             ),
             false => format!("it has {}", names.join(", ")),

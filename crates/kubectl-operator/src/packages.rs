@@ -102,7 +102,7 @@ impl Channel {
         let next = told(status.and_then(|status| status.current_csv.as_ref()));
         let way = self.way(installed.as_deref(), next.as_deref());
         match installed.filter(|name| self.versions.iter().all(|version| version.name != *name)) {
-            Some(name) => format!("{way}; {} is installed, and not in it", plain(&name)),
+            Some(name) => format!("{way}; the installed {} is not in it", plain(&name)),
             None => way,
         }
     }
@@ -212,7 +212,7 @@ impl From<olm_api::packages::PackageChannel> for Channel {
 
 fn message(deprecation: Option<&Deprecation>) -> Option<String> {
     deprecation.map(|deprecation| match deprecation.message.as_str() {
-        "" => "it does not say why".to_owned(),
+        "" => "no reason given".to_owned(),
         message => message.to_owned(),
     })
 }
@@ -321,8 +321,7 @@ pub(crate) async fn all(
 fn not_served(cause: &str, commands: &CommandLine) -> String {
     let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));
     format!(
-        "this cluster does not serve {group}/{version} ({cause}): OLM's package-server is not there or not ready, \
-         see `kubectl get apiservice {version}.{group}`; `{}` shows what catalogs there are",
+        "this cluster does not serve {group}/{version} ({cause}): OLM's package-server is missing or not ready; see `kubectl get apiservice {version}.{group}` and `{}`",
         commands.told("catalog list", &[], None)
     )
 }
@@ -350,7 +349,7 @@ pub(crate) fn named(
     if !catalogs.is_empty() {
         let catalog = catalog.unwrap_or_default();
         bail!(
-            "catalog {catalog} has no package {name}: {} has",
+            "catalog {catalog} has no package {name}, but {} has",
             catalogs.join(", ")
         );
     }
@@ -365,17 +364,17 @@ pub(crate) fn named(
     like.dedup();
     like.truncate(MAX_NAMED);
     let way_out = match (like.is_empty(), others.len()) {
-        (false, _) => format!("is it {}?", like.join(", ")),
+        (false, _) => format!("did you mean {}?", like.join(", ")),
         (true, 0) => format!(
-            "there is none at all, see `{}`",
+            "there are no packages; see `{}`",
             commands.told("catalog list", &[], None)
         ),
         (true, count) => format!(
-            "`{}` lists the {count} there are",
+            "list all {count} packages with `{}`",
             commands.told("list-available", &[], Some(namespace))
         ),
     };
-    bail!("no catalog in reach has a package {name}: {way_out}")
+    bail!("no catalog for this namespace has a package {name}; {way_out}")
 }
 
 /// Returns true if a package is from a catalog, given as NAME or NAMESPACE/NAME.

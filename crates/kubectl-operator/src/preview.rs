@@ -4,7 +4,7 @@
 use olm_api::plan_preview::{DefinitionChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb};
 
 /// Suffix for changes whose objects were not compared with existing ones.
-const NOT_COMPARED: &str = " (whatever is there now)";
+const NOT_COMPARED: &str = " (not compared with the cluster)";
 /// Maximum number of changes in a short description.
 const MAX_CHANGES: usize = 12;
 
@@ -60,13 +60,13 @@ pub(crate) fn object_text(object: &ObjectChange) -> String {
         text = format!("{text}: {}", names(&object.fields));
     }
     if object.keys_removed > 0 {
-        text = format!("{text}; {} other keys go", object.keys_removed);
+        text = format!("{text}; {} other keys are removed", object.keys_removed);
     }
     if object.not_compared {
         text += NOT_COMPARED;
     }
     if object.foreign {
-        text += " (stood before OLM)";
+        text += " (existed before OLM)";
     }
     text
 }
@@ -79,7 +79,7 @@ pub(crate) fn definition_text(definition: &DefinitionChange) -> String {
         .collect();
     let parts = [
         ("serves", names(&definition.versions_added)),
-        ("serves no more", names(&definition.versions_removed)),
+        ("no longer serves", names(&definition.versions_removed)),
         ("loses", lost.join(", ")),
         ("changes", names(&definition.fields)),
     ];
@@ -94,7 +94,7 @@ pub(crate) fn definition_text(definition: &DefinitionChange) -> String {
 
 fn rule_text(rule: &Rule) -> String {
     if !rule.role.is_empty() {
-        return format!("whatever {} allows", kind_and_name(&rule.role));
+        return format!("everything that {} allows", kind_and_name(&rule.role));
     }
     let verbs = names(&rule.verbs);
     if !rule.url.is_empty() {
@@ -134,7 +134,7 @@ pub(crate) fn diff(preview: &PlanPreview) -> Vec<String> {
     let more = lines.len().saturating_sub(MAX_CHANGES);
     lines.truncate(MAX_CHANGES);
     if more > 0 {
-        lines.push(format!("… and {more} changes more"));
+        lines.push(format!("… and {more} more changes"));
     }
     lines
 }
@@ -180,7 +180,7 @@ mod tests {
         + Role shop/r0
         "#);
         assert_eq!(lines.len(), MAX_CHANGES + 1);
-        assert_eq!(lines[MAX_CHANGES], "… and 91 changes more");
+        assert_eq!(lines[MAX_CHANGES], "… and 91 more changes");
     }
 
     #[test]

@@ -38,21 +38,48 @@ pub(crate) fn named(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<St
     url.filter(|url| !url.is_empty())
 }
 
-/// Returns a `NO_PROXY` that the Kubernetes client can parse, if it differs from the current one. The client fails on empty words
-/// and on `*` next to others, which Go accepts.
-pub(crate) fn readable_no_proxy() -> Option<String> {
-    let now = no_proxy();
-    let readable = readable(&now);
-    (now != readable).then_some(readable)
+/// Returns the proxy variables that the Kubernetes client cannot parse although Go accepts them, with values that it can.
+pub(crate) fn variables_to_mend() -> Vec<(&'static str, String)> {
+    let names = [
+        "NO_PROXY",
+        "no_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "HTTP_PROXY",
+        "http_proxy",
+    ];
+    let mended = |name: &'static str| {
+        let now = std::env::var(name).ok()?;
+        let mended = match name {
+            "NO_PROXY" | "no_proxy" => readable(&now),
+            _ => with_scheme(&now),
+        };
+        (now != mended).then_some((name, mended))
+    };
+    names.into_iter().filter_map(mended).collect()
 }
 
+/// Leaves out the words that match nothing, and all others beside `*`.
 fn readable(no_proxy: &str) -> String {
     let words: Vec<&str> = no_proxy.split(',').map(str::trim).collect();
     if words.contains(&"*") {
         return "*".to_owned();
     }
-    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let is_readable = |word: &&str| {
+        word.parse::<IpNet>().is_ok()
+            || word.parse::<IpAddr>().is_ok()
+            || word.parse::<Uri>().is_ok_and(|uri| uri.host().is_some())
+    };
+    let words: Vec<&str> = words.into_iter().filter(is_readable).collect();
     words.join(",")
+}
+
+/// Proxies without a scheme are spoken to by HTTP.
+fn with_scheme(address: &str) -> String {
+    if address.is_empty() || address.contains("://") {
+        return address.to_owned();
+    }
+    format!("http://{address}")
 }
 
 /// Returns the value of `NO_PROXY`, or of `no_proxy` if that is unset or empty.
@@ -175,8 +202,20 @@ mod tests {
             ("a,*", "*"),
             (",", ""),
             ("a,b", "a,b"),
+            ("localhost 127.0.0.1,a", "a"),
+            ("<local>,192.168.0.0/255.255.0.0,10.0.0.0/8", "10.0.0.0/8"),
+            (".a,*.b,c:8443,[::1],fd00::/8", ".a,*.b,c:8443,[::1],fd00::/8"),
         ] {
             assert_eq!(readable(given), expected, "{given:?}");
+            assert_eq!(readable(expected), expected, "once is enough");
+        }
+        for (given, expected) in [
+            ("proxy.corp:3128", "http://proxy.corp:3128"),
+            ("proxy.corp:3128/", "http://proxy.corp:3128/"),
+            ("socks5://proxy.corp", "socks5://proxy.corp"),
+            ("", ""),
+        ] {
+            assert_eq!(with_scheme(given), expected);
         }
     }
 }

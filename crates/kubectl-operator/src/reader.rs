@@ -75,17 +75,15 @@ pub(crate) fn cause(error: &kube::Error) -> String {
     let status = match error {
         kube::Error::Api(status) => status,
         kube::Error::Service(_) => {
-            return format!(
-                "{message}; see --kubeconfig and --context, and whether `kubectl cluster-info` has an answer"
-            );
+            return format!("{message}; check --kubeconfig, --context and `kubectl cluster-info`");
         }
         _ => return message,
     };
     match status.code {
-        401 => format!("{message}; the cluster does not know these credentials, log in again"),
-        403 => format!("{message}; ask for this right, or see `kubectl auth can-i --list`"),
+        401 => format!("{message}; the cluster rejected the credentials, log in again"),
+        403 => format!("{message}; request this permission, or see `kubectl auth can-i --list`"),
         404 if message.starts_with("namespaces ") => {
-            format!("{message}; `kubectl create namespace` makes it")
+            format!("{message}; create it with `kubectl create namespace`")
         }
         404 if is_unknown_kind(error) => format!("{message}; is OLM installed in this cluster?"),
         _ => message,
@@ -229,7 +227,7 @@ where
             Err(error) => {
                 let (kind, cause) = (K::kind(&()).into_owned(), without_value(&error));
                 unreadable.push(Unreadable {
-                    text: format!("{kind} {namespace}/{name} cannot be read: {cause}"),
+                    text: format!("cannot read {kind} {namespace}/{name}: {cause}"),
                     kind,
                     namespace,
                     name,
@@ -256,7 +254,7 @@ fn without_value(error: &serde_json::Error) -> String {
         (Some(start), Some(expected)) => format!("{start}, expected {expected}"),
         // The text names a field of our types.
         _ if text.starts_with("missing field `") => text,
-        _ => "it is not what its kind should be".to_owned(),
+        _ => "it does not match its kind's schema".to_owned(),
     }
 }
 
@@ -285,7 +283,7 @@ where
             None => return Ok(found),
         }
     }
-    Err(anyhow!("cannot {}: the list has no end", what()))
+    Err(anyhow!("cannot {}: the list does not end", what()))
 }
 
 /// Returns an object if it exists. Invalid names are not requested, because they would change the path of the request.

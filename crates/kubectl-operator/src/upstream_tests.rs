@@ -56,7 +56,7 @@ const MOMENTS: [(&str, &str, &str, &str); 16] = [
         "01-requires-approval",
         "demo",
         "RequiresApproval",
-        "waits for approval",
+        "waiting for approval",
     ),
     ("02-succeeded", "demo", "Ready", "1.0.0 installed"),
     (
@@ -84,7 +84,7 @@ const MOMENTS: [(&str, &str, &str, &str); 16] = [
         "10-apiservice",
         "hatter",
         "Installing",
-        "hatter.v1.0.0 has succeeded; OLM has yet to note it",
+        "hatter.v1.0.0 has succeeded; OLM has not yet recorded it",
     ),
     (
         "11-crd-upgrade-refused",
@@ -102,7 +102,7 @@ const MOMENTS: [(&str, &str, &str, &str); 16] = [
         "12-scoped-with-rights",
         "forward",
         "Installing",
-        "forward.v1.0.0 has succeeded; OLM has yet to note it",
+        "forward.v1.0.0 has succeeded; OLM has not yet recorded it",
     ),
     (
         "13-scoped-account-missing",

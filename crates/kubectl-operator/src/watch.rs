@@ -175,7 +175,7 @@ pub(crate) async fn until<W: Write>(
                 let Some(mut seen) = last.clone().filter(|_| failures < MAX_FAILURES) else {
                     return Err(error);
                 };
-                let text = format!("trying again: {}", plain(&format!("{error:#}")));
+                let text = format!("retrying: {}", plain(&format!("{error:#}")));
                 seen.tree.push(text.clone());
                 seen.flat.push(text);
                 let _ = screen.show(&seen);
@@ -276,7 +276,7 @@ mod tests {
         ];
         let (text, result) = watched(None, None, looks).await;
         assert_eq!(result.unwrap(), Outcome::Done);
-        assert_eq!(text, "flat a\nflat below\ntrying again: no \\u{1b}route\n");
+        assert_eq!(text, "flat a\nflat below\nretrying: no \\u{1b}route\n");
 
         let (_, result) = watched(None, None, vec![failed()]).await;
         result.unwrap_err();

@@ -93,7 +93,7 @@ where
     .await?;
     if is_other {
         bail!(
-            "{} was made anew since it was shown, and is not deleted; look at it again",
+            "{} was recreated since it was shown, so it was not deleted; review it again",
             subject(object)
         );
     }

@@ -45,7 +45,12 @@ fn a_cluster_that_cannot_be_found_is_told_by_its_file() {
 /// the proxy.
 #[test]
 fn a_cluster_is_reached_through_the_proxy_of_the_environment() {
-    for no_proxy in ["localhost,", "127.0.0.0/8", ".example.org,,10.0.0.0/8"] {
+    for (scheme, no_proxy) in [
+        ("http://", "localhost,"),
+        ("http://", "127.0.0.0/8"),
+        ("", ".example.org,,10.0.0.0/8"),
+        ("", "localhost 127.0.0.1"),
+    ] {
         let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = proxy.local_addr().unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -66,7 +71,7 @@ fn a_cluster_is_reached_through_the_proxy_of_the_environment() {
         let output = Command::new(env!("CARGO_BIN_EXE_kubectl-operator"))
             .args(["list", "--kubeconfig"])
             .arg(&kubeconfig)
-            .env("HTTPS_PROXY", format!("http://{address}"))
+            .env("HTTPS_PROXY", format!("{scheme}{address}"))
             .env("NO_PROXY", no_proxy)
             .output()
             .unwrap();

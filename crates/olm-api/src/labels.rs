@@ -86,7 +86,7 @@ pub const UPGRADE_WAITS: &str = "operatorframework.io/upgrade-waits";
 pub const COMPONENT_PREFIX: &str = "operators.coreos.com/";
 /// Label of an operator's Deployment: hash of the wanted Deployment spec.
 pub const DEPLOYMENT_SPEC_HASH: &str = "olm.deployment-spec-hash";
-/// Annotation (ours) of an operator's Deployment: the last change of its spec by somebody else that was undone, as a mark of the fields.
+/// Annotation (ours) of an operator's Deployment: fingerprint of the fields that were last restored after a change by others.
 pub const UNDONE_CHANGE: &str = "operatorframework.io/undone-change";
 /// Label of a catalog pod: hash of the wanted pod spec.
 pub const POD_SPEC_HASH: &str = "olm.pod-spec-hash";

@@ -1,7 +1,7 @@
 //! Preview of the changes of an InstallPlan that waits for approval.
 //!
-//! It stands in the annotation [`crate::labels::PLAN_PREVIEW`] as JSON, written once, as soon as the plan is made. It holds names
-//! of objects and of fields, and rules; no values.
+//! The annotation [`crate::labels::PLAN_PREVIEW`] holds it as JSON, written once, right after the plan. It has names of objects and
+//! fields, and rules, but no values.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ const UNKNOWN_BYTES: usize = 256;
 pub struct PlanPreview {
     /// Format version, [`VERSION`].
     pub version: u32,
-    /// When the cluster was read for it, in RFC 3339: what changed since is not told. Empty for previews that do not say.
+    /// Time at which the cluster was read, in RFC 3339; later changes are not in it. Empty in previews of older versions.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub made_at: String,
     /// The operators it installs, in the order of its steps.

@@ -80,7 +80,7 @@ pub fn read_file(name: &str, bytes: &[u8]) -> Result<ReadFile, Skipped> {
 
 /// Two files whose objects have the same name and different content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file} and {other} both hold {kind} {name}, each with another content")]
+#[error("{file} and {other} both contain {kind} {name} with different content")]
 pub struct Contradiction {
     /// File of the first object.
     pub file: String,

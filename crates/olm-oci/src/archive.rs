@@ -130,7 +130,11 @@ impl ImageArchive {
         let malformed = |error: WriteError| failed(PullErrorClass::Malformed, error.to_string());
         let manifest = self.parsed_manifest().map_err(malformed)?;
         if manifest.layers.len() > limits.layers {
-            let detail = format!("{} layers, {} are allowed", manifest.layers.len(), limits.layers);
+            let detail = format!(
+                "{} layers exceed the limit of {}",
+                manifest.layers.len(),
+                limits.layers
+            );
             return Err(failed(PullErrorClass::TooLarge, detail));
         }
         let mut flattened = Flattened::new(folders, limits);
@@ -163,7 +167,7 @@ impl ImageArchive {
     fn parsed_manifest(&self) -> Result<ImageManifest, WriteError> {
         match parse_manifest(&self.manifest).map_err(WriteError::Encode)? {
             Manifest::Image(manifest) => Ok(*manifest),
-            Manifest::Index(_) => Err(WriteError::Encode("an index of several images".into())),
+            Manifest::Index(_) => Err(WriteError::Encode("it is an index of several images".into())),
         }
     }
 
@@ -282,12 +286,12 @@ impl ImageArchive {
         }
         let index = files.get(INDEX_FILE).ok_or_else(|| {
             wrong(format!(
-                "no `{INDEX_FILE}` inside: not an OCI layout (`skopeo copy` can convert it)"
+                "it has no `{INDEX_FILE}`, so it is not an OCI layout; `skopeo copy` can convert it"
             ))
         })?;
         let (digest, manifest) = follow_index(index, &files).map_err(wrong)?;
         let Manifest::Image(parsed) = parse_manifest(&manifest).map_err(wrong)? else {
-            return Err(wrong("several images inside".to_owned()));
+            return Err(wrong("it contains several images".to_owned()));
         };
         let mut blobs = BTreeMap::new();
         for descriptor in std::iter::once(&parsed.config).chain(&parsed.layers) {
@@ -324,7 +328,7 @@ fn follow_index(index: &[u8], files: &BTreeMap<String, Bytes>) -> Result<(Digest
         }
         at = blob.to_vec();
     }
-    Err("no image inside".to_owned())
+    Err("it contains no image".to_owned())
 }
 
 fn find_blob(digest: &str, files: &BTreeMap<String, Bytes>) -> Result<(Digest, Bytes), String> {

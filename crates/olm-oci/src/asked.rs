@@ -27,8 +27,8 @@ impl Asked {
             .answers
             .iter()
             .filter_map(|(file, said)| Some(format!("{file}: {}", said.get(registry)?)));
-        let missing = (!self.missing.is_empty()).then(|| format!("not there: {}", self.missing.join(", ")));
+        let missing = (!self.missing.is_empty()).then(|| format!("not found: {}", self.missing.join(", ")));
         let texts: Vec<String> = answers.chain(missing).collect();
-        (!texts.is_empty()).then(|| format!("asked for credentials for {registry}: {}", texts.join("; ")))
+        (!texts.is_empty()).then(|| format!("credentials looked up for {registry}: {}", texts.join("; ")))
     }
 }

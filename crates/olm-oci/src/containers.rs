@@ -155,7 +155,7 @@ impl ContainerTools {
             match ending {
                 Some("crt") => found.authorities.push(file),
                 Some("cert") if !key.is_file() => {
-                    return Err(lacks(&key, "its key (certificates of authorities end in .crt)"));
+                    return Err(lacks(&key, "its key (CA certificates end in .crt)"));
                 }
                 Some("cert") => found.client.push((certificate, Some(key))),
                 Some("key") if !certificate.is_file() => {
@@ -374,7 +374,10 @@ impl Entry {
             return Err(format!("{} has no location", self.prefix));
         }
         if is_pattern && self.prefix.contains(['/', '@', ':']) {
-            return Err(format!("prefix {} must be like *.example.com", self.prefix));
+            return Err(format!(
+                "invalid prefix {}: expected for example *.example.com",
+                self.prefix
+            ));
         }
         for mirror in &mut self.mirror {
             mirror.location = location(&mirror.location)?;
@@ -411,7 +414,7 @@ impl Entry {
 fn location(text: &str) -> Result<String, String> {
     let trimmed = text.trim_end_matches('/');
     if trimmed.starts_with("http://") || trimmed.starts_with("https://") {
-        return Err(format!("{text} must have no scheme"));
+        return Err(format!("{text} must not have a scheme"));
     }
     Ok(trimmed.to_owned())
 }

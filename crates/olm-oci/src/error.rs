@@ -151,7 +151,7 @@ pub enum WriteError {
         source: std::io::Error,
     },
     /// A path inside the image is empty, has `..` or is given twice in one layer.
-    #[error("path `{0}` cannot be put into an image layer")]
+    #[error("invalid path `{0}` for an image layer")]
     Path(String),
     /// The archive is not an OCI layout with one image.
     #[error("{}: {detail}", path.display())]
@@ -162,7 +162,7 @@ pub enum WriteError {
         detail: String,
     },
     /// The parts of an image do not fit together.
-    #[error("cannot put the image together: {0}")]
+    #[error("cannot assemble the image: {0}")]
     Encode(String),
 }
 

@@ -88,7 +88,7 @@ fn keys(registry: &str) -> impl Iterator<Item = &str> {
 fn run(name: &str, key: &str, limit: Duration) -> Answer {
     // The name becomes part of a program's name, and must not become a path.
     if name.contains(['/', '\\']) {
-        return Err("its name is a path".to_owned());
+        return Err("the name of the helper is a path".to_owned());
     }
     let mut child = Command::new(program(name))
         .arg("get")
@@ -110,14 +110,14 @@ fn run(name: &str, key: &str, limit: Duration) -> Answer {
     };
     let Some(status) = ended(&mut child) else {
         end(&mut child);
-        return Err("it does not end after its answer".to_owned());
+        return Err("the helper did not exit after its response".to_owned());
     };
     if !status.success() {
         let errors = errors.recv_timeout(AFTER).unwrap_or_default();
         return refusal(status, &answer, &errors);
     }
     let output: HelperOutput =
-        serde_json::from_slice(&answer).map_err(|_| "its answer is not JSON".to_owned())?;
+        serde_json::from_slice(&answer).map_err(|_| "the response of the helper is not JSON".to_owned())?;
     if output.secret.is_empty() {
         return Ok(None);
     }
@@ -195,6 +195,9 @@ mod tests {
     #[test]
     fn a_helper_that_cannot_be_run_says_so() {
         assert!(ask("that-is-not-there", "a.io").is_err());
-        assert_eq!(ask("../x", "a.io"), Err("its name is a path".to_owned()));
+        assert_eq!(
+            ask("../x", "a.io"),
+            Err("the name of the helper is a path".to_owned())
+        );
     }
 }

@@ -185,15 +185,15 @@ impl Flattened {
 
     fn read_file(&mut self, entry: &mut impl Read, path: &str, size: u64) -> Result<Stored, LayerError> {
         if size > self.limits.file {
-            let text = format!("file `{path}` has {size} bytes, {} are allowed", self.limits.file);
+            let text = format!(
+                "file `{path}` has {size} bytes, the limit is {}",
+                self.limits.file
+            );
             return Err(LayerError::TooLarge(text));
         }
         self.content = self.content.saturating_add(size);
         if self.content > self.limits.content {
-            let text = format!(
-                "the files that are needed have more than {} bytes",
-                self.limits.content
-            );
+            let text = format!("the required files exceed {} bytes", self.limits.content);
             return Err(LayerError::TooLarge(text));
         }
         let file = self.store.add(entry).map_err(|error| match error {
@@ -202,7 +202,7 @@ impl Flattened {
         })?;
         if file.length() != size {
             return Err(LayerError::Malformed(format!(
-                "file `{path}` ends after {} of {size} bytes",
+                "file `{path}` is truncated: {} of {size} bytes",
                 file.length()
             )));
         }
@@ -314,7 +314,7 @@ impl Flattened {
                     copies = copies.saturating_add(file.length());
                     if copies > self.limits.content {
                         return Err(LayerError::TooLarge(format!(
-                            "links stand for more than {} bytes of files",
+                            "links refer to more than {} bytes of files",
                             self.limits.content
                         )));
                     }
@@ -322,7 +322,7 @@ impl Flattened {
                 files.push((path.as_str(), file));
             } else {
                 return Err(LayerError::Malformed(format!(
-                    "folder `{path}` is a link, which is not supported"
+                    "folder `{path}` is a link; links to folders are not supported"
                 )));
             }
         }
@@ -338,12 +338,12 @@ impl Flattened {
                 Some(Node::Link(target)) => at = target,
                 None => {
                     let text =
-                        format!("link `{path}` leads to `{at}`, which is not among the files that are read");
+                        format!("link `{path}` points to `{at}`, which is not one of the extracted files");
                     return Err(LayerError::Malformed(text));
                 }
             }
         }
-        Err(LayerError::Malformed(format!("link `{path}` leads in a circle")))
+        Err(LayerError::Malformed(format!("link `{path}` is part of a loop")))
     }
 }
 
@@ -373,7 +373,7 @@ fn clean_path(raw: &[u8]) -> Result<String, LayerError> {
     })?;
     resolve("", text)
         .filter(|_| !text.split('/').any(|part| part == ".."))
-        .ok_or_else(|| LayerError::Malformed(format!("path `{text}` leaves the image's file system")))
+        .ok_or_else(|| LayerError::Malformed(format!("path `{text}` points outside the image")))
 }
 
 fn link_target<R: Read>(
@@ -392,9 +392,7 @@ fn link_target<R: Read>(
     };
     resolve(base, text)
         .filter(|target| !target.is_empty())
-        .ok_or_else(|| {
-            LayerError::Malformed(format!("link `{path}` leads to `{text}`, outside of the image"))
-        })
+        .ok_or_else(|| LayerError::Malformed(format!("link `{path}` points to `{text}`, outside the image")))
 }
 
 /// Returns a path from the root without `.` and `..`; `None` if it would leave the root.
@@ -462,7 +460,7 @@ impl<R: Read> Read for Bounded<R> {
                 "an entry's headers are"
             };
             return Err(io::Error::other(BoundExceeded(format!(
-                "{what} larger than allowed"
+                "{what} larger than the limit"
             ))));
         }
         let length = usize::try_from(allowed).unwrap_or(usize::MAX).min(buffer.len());
@@ -484,7 +482,7 @@ fn broken(error: &io::Error) -> LayerError {
     }
     if error.to_string().contains(WINDOW_TOO_LARGE) {
         return LayerError::TooLarge(format!(
-            "compressed by zstd with a window above {} MiB; compress it without --long and below level 21",
+            "zstd window exceeds {} MiB; compress it without --long and below level 21",
             1_u64 << (ZSTD_WINDOW_LOG - 20)
         ));
     }

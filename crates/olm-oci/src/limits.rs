@@ -103,14 +103,10 @@ impl Limits {
     /// `None` if none is.
     pub(crate) fn excess(&self, size: u64, transfer: u64) -> Option<String> {
         if size > self.layer {
-            return Some(format!("larger than the allowed {} bytes", self.layer));
+            return Some(format!("larger than the limit of {} bytes", self.layer));
         }
-        (transfer > self.transfer).then(|| {
-            format!(
-                "all layers together are larger than the allowed {} bytes",
-                self.transfer
-            )
-        })
+        (transfer > self.transfer)
+            .then(|| format!("all layers together exceed the limit of {} bytes", self.transfer))
     }
 
     /// Returns the time in which `bytes` must have been sent.

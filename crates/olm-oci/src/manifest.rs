@@ -60,7 +60,7 @@ pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, String> {
         #[serde(default)]
         config: Option<serde::de::IgnoredAny>,
     }
-    let unreadable = |error: serde_json::Error| format!("the manifest is not readable: {error}");
+    let unreadable = |error: serde_json::Error| format!("cannot read the manifest: {error}");
     let shape: Shape = serde_json::from_slice(bytes).map_err(unreadable)?;
     match shape {
         Shape {
@@ -79,7 +79,7 @@ pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, String> {
         ))),
         Shape {
             schema_version: 2, ..
-        } => Err("the manifest is neither of an image (`config`) nor an index (`manifests`)".to_owned()),
+        } => Err("the manifest is neither an image (`config`) nor an index (`manifests`)".to_owned()),
         Shape { schema_version, .. } => Err(format!(
             "manifests of schema version {schema_version} are not supported, only 2"
         )),
@@ -149,17 +149,14 @@ mod tests {
     #[test]
     fn what_is_no_manifest_is_told() {
         for (text, expected) in [
-            ("<html>", "the manifest is not readable"),
+            ("<html>", "cannot read the manifest"),
             ("{}", "schema version 0 are not supported"),
             (
                 r#"{"schemaVersion":1,"fsLayers":[]}"#,
                 "schema version 1 are not supported",
             ),
-            (r#"{"schemaVersion":2}"#, "neither of an image"),
-            (
-                r#"{"schemaVersion":2,"config":{}}"#,
-                "the manifest is not readable",
-            ),
+            (r#"{"schemaVersion":2}"#, "neither an image"),
+            (r#"{"schemaVersion":2,"config":{}}"#, "cannot read the manifest"),
         ] {
             let error = parse_manifest(text.as_bytes()).err().expect(text);
             assert!(error.contains(expected), "{text}: {error}");

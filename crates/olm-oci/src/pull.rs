@@ -143,13 +143,13 @@ impl Puller {
                     .await?;
                 match parse_manifest(&bytes).map_err(malformed)? {
                     Manifest::Image(manifest) => *manifest,
-                    Manifest::Index(_) => return Err(malformed("the index leads to another index".into())),
+                    Manifest::Index(_) => return Err(malformed("the index refers to another index".into())),
                 }
             }
         };
         if manifest.layers.len() > self.limits.layers {
             let detail = format!(
-                "{} layers, {} are allowed",
+                "{} layers exceed the limit of {}",
                 manifest.layers.len(),
                 self.limits.layers
             );
@@ -245,7 +245,7 @@ impl End {
         work: impl Future<Output = Result<T, PullError>>,
     ) -> Result<T, PullError> {
         timeout_at(self.at, work).await.unwrap_or_else(|_| {
-            let detail = format!("it was not over within {} s", self.time.as_secs_f32());
+            let detail = format!("timed out after {} s", self.time.as_secs_f32());
             Err(PullError::of_content(image, PullErrorClass::Unreachable, detail))
         })
     }
@@ -348,6 +348,5 @@ fn check_config(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn parse_config(bytes: &[u8]) -> Result<ImageConfig, String> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| format!("the image's configuration is not readable: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| format!("cannot read the image configuration: {error}"))
 }

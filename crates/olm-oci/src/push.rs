@@ -37,17 +37,12 @@ impl Pusher {
             |class, detail: &dyn std::fmt::Display| PullError::of_content(name, class, detail).pushing();
         let tag = name
             .tag()
-            .ok_or_else(|| of_content(PullErrorClass::Malformed, &"a tag is needed to push to"))?;
+            .ok_or_else(|| of_content(PullErrorClass::Malformed, &"a push requires a tag"))?;
         let host = self
             .config
             .push_host(name)
             .map_err(|error| of_content(PullErrorClass::Malformed, &error))?
-            .ok_or_else(|| {
-                of_content(
-                    PullErrorClass::Unreachable,
-                    &"no configured host may be pushed to",
-                )
-            })?;
+            .ok_or_else(|| of_content(PullErrorClass::Unreachable, &"no configured host allows push"))?;
         let mut session = Session::new(
             host,
             name.clone(),

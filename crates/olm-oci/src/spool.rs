@@ -55,7 +55,7 @@ impl Spool {
         }
         if bytes > self.max_bytes {
             return Err(format!(
-                "a layer of {bytes} bytes does not fit into {}, which may hold {} bytes of layers",
+                "a layer of {bytes} bytes does not fit into {}, which is limited to {} bytes",
                 self.folder.display(),
                 self.max_bytes
             ));
@@ -74,7 +74,7 @@ impl Spool {
     /// Error text for a layer that cannot be kept.
     pub(crate) fn unusable(&self, error: &io::Error) -> String {
         format!(
-            "a layer above {} KiB needs a writable folder with room, and {} is none: {error}",
+            "cannot store a layer larger than {} KiB in {}: {error}",
             LAYER_IN_MEMORY >> 10,
             self.folder.display()
         )
@@ -187,7 +187,7 @@ mod tests {
             .expect_err("no room");
         assert_eq!(
             error,
-            "a layer of 3145728 bytes does not fit into /spool, which may hold 2097152 bytes of layers"
+            "a layer of 3145728 bytes does not fit into /spool, which is limited to 2097152 bytes"
         );
         let dir = tempfile::tempdir().expect("folder");
         let file = dir.path().join("file");
@@ -197,6 +197,6 @@ mod tests {
             .await
             .expect_err("no folder");
         assert!(error.contains(&file.display().to_string()), "{error}");
-        assert!(error.contains("needs a writable folder"), "{error}");
+        assert!(error.contains("cannot store a layer larger than"), "{error}");
     }
 }

@@ -172,7 +172,7 @@ impl Source {
 
     fn exhausted(&self, mut attempts: Vec<Attempt>) -> PullError {
         if attempts.is_empty() {
-            let detail = "no configured host may be used for pulling it".to_owned();
+            let detail = "no configured host allows pull".to_owned();
             attempts.push(Attempt {
                 host: String::new(),
                 class: PullErrorClass::Unreachable,
@@ -185,7 +185,7 @@ impl Source {
 
 fn note(image: &Reference, session: &Session, failure: Failure) -> Attempt {
     let attempt = session.attempt(failure);
-    tracing::debug!(%image, host = %attempt.host, detail = %attempt.detail, "trying next host");
+    tracing::debug!(%image, host = %attempt.host, detail = %attempt.detail, "pull from host failed, trying the next one");
     attempt
 }
 
@@ -463,7 +463,7 @@ impl Session {
         let location = begun
             .headers()
             .get(http::header::LOCATION)
-            .ok_or_else(|| malformed("the answer does not say where to upload to".to_owned()))?;
+            .ok_or_else(|| malformed("the response has no Location to upload to".to_owned()))?;
         let mut url = wire::join(begun.url(), location)?;
         url.query_pairs_mut().append_pair("digest", digest.as_str());
         self.send_whole(&Request::sending(Method::PUT, url, blob.clone(), kind))
@@ -479,7 +479,7 @@ impl Session {
     ) -> Result<(), Failure> {
         self.settle().await?;
         let kind = HeaderValue::from_str(media_type)
-            .map_err(|_| malformed("the manifest's media type is no header value".to_owned()))?;
+            .map_err(|_| malformed("the manifest's media type is not a valid header value".to_owned()))?;
         let url = self.url(&format!("manifests/{tag}"))?;
         self.send_whole(&Request::sending(Method::PUT, url, manifest.clone(), kind))
             .await

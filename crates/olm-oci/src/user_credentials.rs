@@ -131,7 +131,7 @@ fn of_file(file: &AuthFile, registries: &[String], asked: &mut Asked) -> Credent
     let mut said = BTreeMap::new();
     for registry in registries {
         let has_entry = match found.for_registry(registry).is_empty() {
-            true => "has none for it",
+            true => "has no credentials for it",
             false => "has credentials",
         };
         said.insert(registry.clone(), has_entry.to_owned());
@@ -162,13 +162,13 @@ fn of_helper(
     said: &mut BTreeMap<String, String>,
 ) -> Credentials {
     let program = helper::program(name);
-    let named = file.map_or_else(String::new, |file| format!(", named in {}", file.display()));
+    let named = file.map_or_else(String::new, |file| format!(", configured in {}", file.display()));
     let (text, credentials) = match helper::ask(name, registry) {
         Ok(Some(credential)) => (
             "has credentials".to_owned(),
             Credentials::of_registry(registry, credential),
         ),
-        Ok(None) => ("knows nothing of it".to_owned(), Credentials::anonymous()),
+        Ok(None) => ("has no credentials for it".to_owned(), Credentials::anonymous()),
         Err(reason) => (reason, Credentials::anonymous()),
     };
     said.insert(

@@ -116,19 +116,19 @@ async fn each_failure_has_its_class_and_names_image_and_host() {
             "418",
             at_manifest(Answer::status(418)),
             PullErrorClass::Malformed,
-            "unexpected answer (HTTP 418)",
+            "unexpected response (HTTP 418)",
         ),
         (
             "html",
             at_manifest(Answer::ok("<html>")),
             PullErrorClass::Malformed,
-            "the manifest is not readable",
+            "cannot read the manifest",
         ),
         (
             "huge manifest",
             at_manifest(Answer::ok(vec![b' '; 5 << 20])),
             PullErrorClass::TooLarge,
-            "larger than the allowed 4194304 bytes",
+            "larger than the limit of 4194304 bytes",
         ),
         (
             "no layer",
@@ -218,11 +218,8 @@ async fn a_layer_has_the_size_that_its_manifest_names() {
     let mut manifest: serde_json::Value = serde_json::from_slice(image.manifest()).expect("manifest");
     let size = manifest["layers"][0]["size"].as_u64().expect("size");
     for (told, text) in [
-        (
-            size + 1,
-            format!("has {size} bytes, the manifest names {}", size + 1),
-        ),
-        (size - 1, format!("is longer than the {} bytes", size - 1)),
+        (size + 1, format!("has {size} bytes, expected {}", size + 1)),
+        (size - 1, format!("exceeds the {} bytes", size - 1)),
     ] {
         manifest["layers"][0]["size"] = told.into();
         let body = manifest.to_string();
@@ -282,7 +279,7 @@ async fn an_image_that_is_a_bomb_is_too_large() {
         .await
         .expect_err("large layer");
     assert!(
-        error.to_string().contains("larger than the allowed 100 bytes"),
+        error.to_string().contains("larger than the limit of 100 bytes"),
         "{error}"
     );
 }
@@ -490,7 +487,7 @@ async fn an_identity_token_is_shown_to_no_registry() {
         .await
         .expect_err("refused");
     assert_eq!(error.class(), PullErrorClass::Unauthorized, "{error}");
-    assert!(error.to_string().contains("names no token service"), "{error}");
+    assert!(error.to_string().contains("has no token service"), "{error}");
     let shown: Vec<String> = server.seen().into_iter().map(|seen| seen.authorization).collect();
     assert!(
         !shown.is_empty() && shown.iter().all(String::is_empty),
@@ -543,7 +540,7 @@ async fn an_index_leads_to_an_image_and_to_no_other_index() {
         .expect_err("two indexes");
     assert_eq!(error.class(), PullErrorClass::Malformed, "{error}");
     assert!(
-        error.to_string().contains("the index leads to another index"),
+        error.to_string().contains("the index refers to another index"),
         "{error}"
     );
 }

@@ -72,7 +72,7 @@ impl Args {
             .any(|namespace| namespace.trim().is_empty());
         (!all).then(|| {
             format!(
-                "--watchedNamespaces={} is not supported: this operator watches all namespaces; leave the flag empty",
+                "unsupported --watchedNamespaces={}: this operator watches all namespaces; remove the flag",
                 self.watched_namespaces
             )
         })

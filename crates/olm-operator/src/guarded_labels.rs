@@ -18,8 +18,8 @@ pub(crate) async fn report(client: Client) {
         Ok(Some(_)) => {}
         Ok(None) => tracing::warn!(
             policy = GUARD_POLICY,
-            "labels on Roles are not guarded: users who may write Roles in one namespace can have them carried to others"
+            "admission policy for labels on Roles is missing: users who can write Roles in one namespace can make OLM copy them to others"
         ),
-        Err(error) => tracing::info!(%error, "cannot tell whether labels on Roles are guarded"),
+        Err(error) => tracing::info!(%error, "cannot check the admission policy for labels on Roles"),
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn register(metrics: &Metrics, csvs: &Store<ClusterServiceVersion>) {
     let all = csvs.clone();
     metrics.gauges(
         "olm_csv_certificate_days_left",
-        "Days until the first serving certificate of a CSV ends",
+        "Days until the first serving certificate of a CSV expires",
         ["namespace", "name"],
         move || {
             let now = clock::now();

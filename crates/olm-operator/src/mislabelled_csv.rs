@@ -94,7 +94,7 @@ pub(crate) fn decide(found: &Sketch) -> Plan {
     }
     // Informs the user who wrote the label.
     let message = format!(
-        "The label {} marks copies of operators of other namespaces. This is none, so the label was removed.",
+        "The label {} marks copies of operators from other namespaces. This object is not a copy, so the label was removed.",
         labels::COPIED_FROM
     );
     let event = EventDraft::warning(about(found), reason::LABEL_REMOVED, message);

@@ -155,7 +155,7 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
     } else if let Some(delay) = left {
         plan.requeue = Requeue::After {
             delay,
-            reason: "an Operator that nothing holds goes",
+            reason: "deletion of an unused Operator is due",
         };
     }
     let known = Known {

@@ -132,7 +132,7 @@ pub(crate) fn status(
             } else {
                 TAKEN_DEBOUNCE
             },
-            reason: "what others made under these names is not watched",
+            reason: "foreign objects with these names are not watched",
         },
         memory: Some(TakenNames {
             names,
@@ -152,8 +152,7 @@ fn message(names: &BTreeSet<String>) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "ClusterRoles for users cannot be made, as somebody else has their names: {}{more}. Users have no rights through them until what \
-         is there is deleted or renamed.",
+        "Cannot create ClusterRoles for users because other objects have their names: {}{more}. Users have no rights through them until those objects are deleted or renamed.",
         shown.join(", ")
     )
 }

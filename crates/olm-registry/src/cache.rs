@@ -98,7 +98,7 @@ pub fn open_temporary_near(catalog: &Path, cache_dir: &Path) -> Result<Index, Ca
 fn open_in_file(catalog: &Path, file: io::Result<File>) -> Result<Index, CacheError> {
     match build_temporary(catalog, file.map_err(CacheError::Temporary)?) {
         Err(CacheError::Build(BuildError::Write(error))) => {
-            tracing::warn!(%error, "the index cannot be written to a temporary file; keeping it in memory");
+            tracing::warn!(%error, "cannot write the index to a temporary file, keeping it in memory");
             let file = temp_file::in_memory().map_err(CacheError::Temporary)?;
             build_temporary(catalog, file)
         }
@@ -158,7 +158,7 @@ pub fn open_checked(catalog: &Path, cache_dir: &Path) -> Result<Index, CacheErro
 pub fn open_or_build(catalog: &Path, cache_dir: &Path) -> Result<Index, CacheError> {
     match open_checked(catalog, cache_dir) {
         Ok(index) => return Ok(index),
-        Err(error) => tracing::debug!(%error, "building the catalog index anew"),
+        Err(error) => tracing::debug!(%error, "rebuilding the catalog index"),
     }
     std::fs::create_dir_all(cache_dir).map_err(|source| CacheError::Directory {
         path: cache_dir.to_owned(),

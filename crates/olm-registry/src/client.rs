@@ -179,7 +179,7 @@ impl Client {
             bytes = bytes.saturating_add(name.len());
             if bytes > PACKAGE_NAME_BYTES {
                 return Err(Status::out_of_range(format!(
-                    "names of packages with more than {PACKAGE_NAME_BYTES} bytes"
+                    "package names exceed {PACKAGE_NAME_BYTES} bytes"
                 )));
             }
             out.push(name);
@@ -249,7 +249,7 @@ impl Client {
                 return None;
             }
             let item =
-                item.unwrap_or_else(|_| Err(Status::deadline_exceeded("the registry stopped sending")));
+                item.unwrap_or_else(|_| Err(Status::deadline_exceeded("the registry stopped sending data")));
             failed = item.is_err();
             Some(item)
         });

@@ -73,7 +73,7 @@ where
     // Called once. A second call would be another connection, which is left to the caller.
     let connector = tower::service_fn(move |_: Uri| {
         let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
-        async move { stream.ok_or_else(|| io::Error::other("connection to the registry was lost")) }
+        async move { stream.ok_or_else(|| io::Error::other("connection to the registry lost")) }
     });
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?
         .initial_connection_window_size(WINDOW)

@@ -64,7 +64,7 @@ pub enum IndexError {
         path: PathBuf,
     },
     /// The file was written by another version.
-    #[error("index {path} has format {found}, this program needs {VERSION}")]
+    #[error("index {path} has format {found}, expected {VERSION}")]
     Version {
         /// The file.
         path: PathBuf,
@@ -153,7 +153,7 @@ impl Index {
             length: word(56),
         };
         if span.offset.checked_add(span.length) != Some(length) {
-            return Err(damaged("its length is not what its header says"));
+            return Err(damaged("its length does not match its header"));
         }
         let encoded = read_span(&file, span).map_err(read_error)?;
         if blake3::hash(&encoded).as_bytes()[..] != bytes[64..96] {
@@ -162,7 +162,7 @@ impl Index {
         let directory =
             Directory::decode(encoded.as_slice()).map_err(|_| damaged("its directory cannot be decoded"))?;
         if !directory.is_consistent(span.offset) {
-            return Err(damaged("its directory points outside of the file"));
+            return Err(damaged("its directory points outside the file"));
         }
         Ok(Self {
             file: Arc::new(file),

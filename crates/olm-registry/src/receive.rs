@@ -56,7 +56,7 @@ impl<U: Message + Default> Decoder for BoundedDecoder<U> {
         let broken = |error: prost::DecodeError| Status::internal(error.to_string());
         if !has_few_fields(&bytes).map_err(broken)? {
             return Err(Status::out_of_range(format!(
-                "a message has more than {MESSAGE_FIELDS} fields, which is the limit"
+                "a message has more than {MESSAGE_FIELDS} fields, the limit"
             )));
         }
         let length = bytes.len();

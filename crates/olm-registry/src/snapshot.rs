@@ -42,8 +42,7 @@ pub enum SnapshotError {
     Stream(#[source] Status),
     /// The catalog exceeds a limit.
     #[error(
-        "the catalog has more than {allowed} {of}, which is the limit `{limit}` of one catalog; leave out packages or old versions, or \
-         serve them as several catalogs"
+        "the catalog has more than {allowed} {of}, the limit `{limit}` of one catalog; remove packages or old versions, or split it into several catalogs"
     )]
     TooLarge {
         /// Field of [`ReadLimits`] that is exceeded.
@@ -55,7 +54,7 @@ pub enum SnapshotError {
     },
     /// Reading takes too long.
     #[error(
-        "the catalog was not read within {} s, the limit `time` of one catalog; look why its server is slow, or leave out packages",
+        "reading the catalog timed out after {} s, the limit `time` of one catalog; check why its server is slow, or remove packages",
         .0.as_secs_f32()
     )]
     TooSlow(Duration),
@@ -158,7 +157,7 @@ impl Counted<'_> {
     }
 
     fn check_kept(&self, builder: &Builder) -> Result<(), SnapshotError> {
-        let of = "bytes that must be kept in memory";
+        let of = "bytes to keep in memory";
         within("kept", builder.kept() as u64, self.limits.kept as u64, of)
     }
 
@@ -314,7 +313,7 @@ impl Builder {
         if !range.is_empty() && self.pool.range(range).is_none() {
             let shown: String = range.chars().take(SHOWN_CHARS).collect();
             self.skip(format!(
-                "skipRange {shown:?} of bundle {:?} of package {:?}, channel {:?}: it cannot be read, so no version is upgraded by it",
+                "invalid skipRange {shown:?} of bundle {:?} of package {:?}, channel {:?}: no version is upgraded by it",
                 bundle.csv_name, bundle.package_name, bundle.channel_name
             ));
         }
@@ -481,7 +480,7 @@ fn api_value(kind: &str, group: &str, api_kind: &str, version: &str) -> String {
 /// Returns a dependency as the equivalent requirement property; `None` for unknown types.
 fn requirement(dependency: &proto::Dependency) -> Result<Option<(String, String)>, String> {
     if dependency.value.len() > DEPENDENCY_BYTES {
-        return Err(format!("a dependency has more than {DEPENDENCY_BYTES} bytes"));
+        return Err(format!("a dependency exceeds {DEPENDENCY_BYTES} bytes"));
     }
     let parse = |what: &str| -> Result<Typed, String> {
         let wrap = |reason: String| format!("failed to unmarshal legacy '{what}' dependency: {reason}");

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Containers may have a read-only root and no volume.
 pub(crate) fn create() -> io::Result<File> {
     tempfile::tempfile().or_else(|error| {
-        tracing::debug!(%error, folder = %std::env::temp_dir().display(), "no temporary file can be made; using memory");
+        tracing::debug!(%error, folder = %std::env::temp_dir().display(), "cannot create a temporary file, using memory");
         in_memory()
     })
 }

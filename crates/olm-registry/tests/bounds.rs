@@ -235,7 +235,7 @@ async fn endless_bundles_are_counted() {
     let result = read(SMALL, || endless(bundle), package).await;
     refused(
         result,
-        "more than 1000 bundles, which is the limit `bundles` of one catalog",
+        "more than 1000 bundles, the limit `bundles` of one catalog",
     );
 }
 
@@ -247,7 +247,7 @@ async fn endless_bytes_are_counted() {
         ..bundle(number)
     };
     let result = read(SMALL, move || endless(large), package).await;
-    refused(result, "more than 8388608 bytes, which is the limit `bytes`");
+    refused(result, "more than 8388608 bytes, the limit `bytes`");
 }
 
 #[tokio::test]
@@ -257,10 +257,7 @@ async fn what_is_kept_of_bundles_is_counted() {
         ..bundle(number)
     };
     let result = read(SMALL, move || endless(named), package).await;
-    refused(
-        result,
-        "bytes that must be kept in memory, which is the limit `kept`",
-    );
+    refused(result, "bytes to keep in memory, the limit `kept`");
     // Only a hash of inline manifests is kept.
     let inline = |number| proto::Bundle {
         bundle_path: String::new(),
@@ -268,7 +265,7 @@ async fn what_is_kept_of_bundles_is_counted() {
         ..bundle(number)
     };
     let result = read(SMALL, move || endless(inline), package).await;
-    refused(result, "which is the limit `bytes`");
+    refused(result, ", the limit `bytes`");
     // Reports about skipped bundles count too.
     let unusable = |number| proto::Bundle {
         dependencies: vec![proto::Dependency {
@@ -364,14 +361,14 @@ async fn bundles_that_say_too_much_are_left_out_by_name() {
         (some(BUNDLE_PROPERTIES, property("olm.label", label(20))), ""),
         (
             some(1, property("olm.label", label(DEPENDENCY_BYTES + 1))),
-            "a property olm.label has more than 262144 bytes",
+            "a property olm.label exceeds 262144 bytes",
         ),
         (
             some(
                 1,
                 property("olm.package", format!("[{}0]", "0,".repeat(DEPENDENCY_BYTES))),
             ),
-            "a property olm.package has more than 262144 bytes",
+            "a property olm.package exceeds 262144 bytes",
         ),
         (
             some(BUNDLE_PROPERTIES + 1, property("olm.label", label(20))),
@@ -379,7 +376,7 @@ async fn bundles_that_say_too_much_are_left_out_by_name() {
         ),
         (
             some(5, property("color", label(1 << 20))),
-            "properties of more than 4194304 bytes",
+            "properties exceed 4194304 bytes",
         ),
     ];
     for (properties, reason) in cases {
@@ -452,7 +449,7 @@ async fn names_of_packages_are_bounded() {
     let listed = Client::connect(&address).expect("address").list_packages().await;
     task.abort();
     let error = listed.expect_err("they have no end");
-    assert!(error.message().contains("names of packages"), "{error}");
+    assert!(error.message().contains("package names"), "{error}");
 }
 
 /// tonic panics at such details, in the task that asked.
@@ -513,7 +510,7 @@ async fn a_message_of_empty_fields_is_not_decoded() {
     };
     assert!(hollow().encoded_len() < 1 << 20);
     let bundles = move || endless(move |_| hollow());
-    refused(read(SMALL, bundles, package).await, "fields, which is the limit");
+    refused(read(SMALL, bundles, package).await, "fields, the limit");
 }
 
 #[tokio::test]
@@ -528,6 +525,6 @@ async fn a_catalog_that_drips_is_given_up() {
     };
     refused(
         read(limits, bundles, package).await,
-        "not read within 1 s, the limit `time`",
+        "timed out after 1 s, the limit `time`",
     );
 }

@@ -1,4 +1,4 @@
-//! Whether a cluster will run a bundle. Resolution does not ask, as in upstream; who plans tells it all the same.
+//! Checks whether a cluster will run a bundle. Resolution does not check it, as in upstream; plans report it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -81,9 +81,8 @@ pub fn unsupported_targets(
     ))
 }
 
-/// Returns that Services of the bundle `name` would have names that Kubernetes refuses, one line each. `csv` is its
-/// ClusterServiceVersion.
-pub fn long_service_names(name: &str, csv: &Value) -> Vec<String> {
+/// Returns that a Service of the bundle `name` would have a name that Kubernetes rejects. `csv` is its ClusterServiceVersion.
+pub fn long_service_name(name: &str, csv: &Value) -> Option<String> {
     let described = |pointer: &str| {
         csv.pointer(pointer)
             .and_then(Value::as_array)
@@ -93,19 +92,18 @@ pub fn long_service_names(name: &str, csv: &Value) -> Vec<String> {
     let deployments: BTreeSet<&str> = described("/spec/webhookdefinitions")
         .chain(described("/spec/apiservicedefinitions/owned"))
         .filter_map(|description| description["deploymentName"].as_str())
+        .filter(|deployment| service_name(deployment).len() > MAX_SERVICE_NAME)
         .collect();
-    let services = deployments
-        .into_iter()
-        .map(|deployment| (deployment, service_name(deployment)));
-    services
-        .filter(|(_, service)| service.len() > MAX_SERVICE_NAME)
-        .map(|(deployment, service)| {
-            format!(
-                "bundle {name} has webhooks or APIs in Deployment {deployment}, whose Service {service} has a name of more than \
-                 {MAX_SERVICE_NAME} characters: its ClusterServiceVersion will fail; ask its author for a shorter name"
-            )
-        })
-        .collect()
+    let deployment = deployments.first()?;
+    let others = match deployments.len() - 1 {
+        0 => String::new(),
+        others => format!(" (and {others} more)"),
+    };
+    Some(format!(
+        "bundle {name} has webhooks or APIs in Deployment {deployment}{others}, whose Service {} has a name of more than \
+         {MAX_SERVICE_NAME} characters: its ClusterServiceVersion will fail; ask its author for a shorter name",
+        service_name(deployment)
+    ))
 }
 
 fn numbers(text: &str) -> Option<(u64, u64, u64)> {
@@ -165,19 +163,27 @@ mod tests {
         let told = |deployment: &str| {
             let bound = json!([{"deploymentName": deployment}]);
             let spec = json!({"webhookdefinitions": bound, "apiservicedefinitions": {"owned": bound}});
-            long_service_names("a.v1", &json!({"spec": spec}))
+            long_service_name("a.v1", &json!({"spec": spec}))
         };
-        assert!(told(&"d".repeat(55)).is_empty());
+        assert_eq!(told(&"d".repeat(55)), None);
         let long = "d".repeat(56);
         assert_eq!(
             told(&long),
-            [format!(
+            Some(format!(
                 "bundle a.v1 has webhooks or APIs in Deployment {long}, whose Service {long}-service has a name of more than 63 \
                  characters: its ClusterServiceVersion will fail; ask its author for a shorter name"
-            )]
+            ))
+        );
+        let many: Vec<_> = (0..3)
+            .map(|number| json!({"deploymentName": format!("{number}{long}")}))
+            .collect();
+        let text = long_service_name("a.v1", &json!({"spec": {"webhookdefinitions": many}})).unwrap();
+        assert!(
+            text.contains(&format!("Deployment 0{long} (and 2 more), whose")),
+            "{text}"
         );
         let unserved = json!({"spec": {"install": {"spec": {"deployments": [{"name": long}]}}}});
-        assert!(long_service_names("a.v1", &unserved).is_empty());
+        assert_eq!(long_service_name("a.v1", &unserved), None);
     }
 
     #[test]

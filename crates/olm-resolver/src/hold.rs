@@ -21,7 +21,7 @@ const SHOWN: usize = 80;
 /// Describes the fault to users.
 pub fn parse_range(text: &str) -> Result<Range, String> {
     if text.len() > MAX_RANGE {
-        return Err(format!("it is longer than {MAX_RANGE} bytes"));
+        return Err(format!("longer than {MAX_RANGE} bytes"));
     }
     if text.trim().is_empty() {
         return Err("it is empty".to_owned());

@@ -103,7 +103,7 @@ impl Admin {
         let answer = if self.is_secured && path(&line) == METRICS {
             Answer::text(
                 "404 Not Found",
-                "metrics are served over TLS alone: ask the port of --metrics-addr\n",
+                "metrics are only served over TLS, on the port of --metrics-addr\n",
             )
         } else {
             self.content(&line)
@@ -130,7 +130,7 @@ where
         let (stream, peer) = match accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection for health or metrics could not be taken");
+                tracing::warn!(%error, "cannot accept a connection for health or metrics");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -175,8 +175,7 @@ const METRICS: &str = "/metrics";
 /// Path of the profiles in Go programs.
 const PROFILES: &str = "/debug/pprof";
 /// Body of the answer to requests for profiles.
-pub const NO_PROFILES: &str = "this program is not written in Go and has no profiles; /metrics has process_resident_memory_bytes, process_cpu_seconds_total, \
-     process_threads and olm_store_objects, and traces tell where time goes (OTEL_EXPORTER_OTLP_ENDPOINT)\n";
+pub const NO_PROFILES: &str = "this program is not written in Go and has no profiles; /metrics has process_resident_memory_bytes, process_cpu_seconds_total, process_threads and olm_store_objects; traces show where time is spent (OTEL_EXPORTER_OTLP_ENDPOINT)\n";
 
 /// Returns the path of a request line, without the query.
 fn path(request_line: &str) -> &str {
@@ -195,7 +194,10 @@ fn readiness(
         return Err(format!("waiting for the first list of: {}\n", missing.join(", ")));
     }
     if !unlisted.is_empty() {
-        return Err(format!("leads, waiting for a list of: {}\n", unlisted.join(", ")));
+        return Err(format!(
+            "leader, waiting for a new list of: {}\n",
+            unlisted.join(", ")
+        ));
     }
     match election {
         Ok(None) => Ok("ok\n".to_owned()),

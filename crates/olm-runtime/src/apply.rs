@@ -112,7 +112,7 @@ impl Executor {
         if !self.gate.admits() {
             self.metrics().held_back(action.verb());
             // Nothing was sent, so there is nothing to read back.
-            let message = "writes are held back at present".to_owned();
+            let message = "writes are suspended".to_owned();
             return (failed(action, FailureClass::Retry, 0, message), Server::Answers);
         }
         let outcome = match request_of(action) {
@@ -361,7 +361,7 @@ fn name_of(target: &Target) -> Result<&str, String> {
     if is_path_segment(&target.name) {
         Ok(&target.name)
     } else {
-        Err(format!("{:?} cannot be the name of an object", target.name))
+        Err(format!("{:?} is not a valid object name", target.name))
     }
 }
 

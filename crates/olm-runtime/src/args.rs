@@ -45,7 +45,7 @@ impl Serving {
         let given = !self.client_ca.is_empty() && self.tls_cert.is_empty();
         given
             .then_some(
-                "--client-ca (it needs --tls-cert and --tls-key: clients show certificates over TLS alone)",
+                "--client-ca (requires --tls-cert and --tls-key: client certificates only exist over TLS)",
             )
             .into_iter()
             .collect()
@@ -119,7 +119,7 @@ impl LeaderElection {
             ),
         ] {
             if !name.is_empty() && !is_path_segment(name) {
-                return Some(format!("{flag}={name:?} cannot be the name of an object"));
+                return Some(format!("{flag}={name:?} is not a valid object name"));
             }
         }
         self.times().err()
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn a_client_ca_without_a_certificate_has_no_effect() {
         let told = serving(&["--client-ca=/a"]).without_effect().concat();
-        assert!(told.starts_with("--client-ca (it needs --tls-cert"), "{told}");
+        assert!(told.starts_with("--client-ca (requires --tls-cert"), "{told}");
         let given = serving(&["--client-ca=/a", "--tls-cert=/c", "--tls-key=/k"]);
         assert!(given.without_effect().is_empty());
     }
@@ -334,11 +334,11 @@ mod tests {
         for (flag, text) in [
             (
                 "--leader-elect-retry-period=9s",
-                "--leader-elect-retry-period=9s: there have to be two tries",
+                "invalid --leader-elect-retry-period=9s: two attempts must fit",
             ),
             (
                 "--leader-elect-resource-name=a/b",
-                "--leader-elect-resource-name=\"a/b\" cannot be the name",
+                "--leader-elect-resource-name=\"a/b\" is not a valid object name",
             ),
             (
                 "--leader-elect-resource-namespace=..",

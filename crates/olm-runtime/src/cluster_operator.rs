@@ -74,7 +74,7 @@ impl Stored {
             Self::Unread => Plan {
                 requeue: Requeue::After {
                     delay: READ_INTERVAL,
-                    reason: "whether the ClusterOperator will be read at all is not told",
+                    reason: "ClusterOperator not read yet",
                 },
                 ..Plan::default()
             },

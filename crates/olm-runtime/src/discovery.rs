@@ -291,7 +291,7 @@ struct Trouble {
 fn lasting_words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("the API server answers {}", status.code),
-        kube::Error::SerdeError(_) => "the answer is no list of kinds".to_owned(),
+        kube::Error::SerdeError(_) => "the answer is not a list of kinds".to_owned(),
         _ => "the API server cannot be reached".to_owned(),
     }
 }

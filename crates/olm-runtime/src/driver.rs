@@ -346,7 +346,7 @@ impl<R: Reconciler> Worker<R> {
                 return Next::Settled(Requeue::AwaitChange);
             }
             Err(error) => {
-                tracing::warn!(controller = R::NAME, %key, %error, "could not observe, trying again");
+                tracing::warn!(controller = R::NAME, %key, %error, "cannot read the state of the object, retrying");
                 let requeue = self.tell_unobserved(key, &error, started, written).await;
                 return Next::Failed(requeue, Why::word("observe"));
             }
@@ -398,7 +398,7 @@ impl<R: Reconciler> Worker<R> {
             writes = plan.actions.len() + update.patches.len(),
             failed = failed.map(|why| why.word).unwrap_or_default(),
             elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            "round ended"
+            "reconcile finished"
         );
         let requeue = plan.requeue.sooner(update.requeue);
         match failed {
@@ -423,7 +423,7 @@ impl<R: Reconciler> Worker<R> {
         if !left.is_zero() {
             return Requeue::After {
                 delay: left,
-                reason: "reads that fail are told",
+                reason: "report of failed reads is due",
             };
         }
         if let Some(patch) = self.reconciler.unobserved(key, error) {
@@ -435,20 +435,20 @@ impl<R: Reconciler> Worker<R> {
 
     fn panicked(&self, key: &R::Key, message: &str) {
         self.runner.metrics.round_panicked(R::NAME);
-        tracing::error!(controller = R::NAME, %key, message, "the round panicked: a bug, please report it");
-        let message =
-            format!("The controller failed at this object and will try again. This is a bug: {message}");
+        tracing::error!(controller = R::NAME, %key, message, "reconcile panicked; this is a bug, please report it");
+        let message = format!(
+            "The controller panicked while reconciling this object and will retry. This is a bug: {message}"
+        );
         self.tell(key, reason::PANICKED, message);
     }
 
     fn slowed_down(&self, key: &R::Key, pause: Pause) {
         self.runner.metrics.key_paused(R::NAME);
-        tracing::debug!(controller = R::NAME, %key, pause = ?pause.length, "held back after writing again");
+        tracing::debug!(controller = R::NAME, %key, pause = ?pause.length, "reconcile delayed after repeated writes");
         if pause.is_to_be_told {
-            tracing::warn!(controller = R::NAME, %key, "keeps writing with nobody asking for it, slowed down");
+            tracing::warn!(controller = R::NAME, %key, "repeated writes without a change to react to, rate limited");
             let message = format!(
-                "The controller {} keeps writing to the cluster without anybody having asked for a change. \
-                 It goes on, with pauses of up to {} s.",
+                "The controller {} keeps writing this object's state although nothing it reacts to has changed. It continues, with pauses of up to {} s.",
                 R::NAME,
                 CEILING.as_secs()
             );

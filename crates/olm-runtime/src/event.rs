@@ -66,7 +66,7 @@ impl Recorder {
             while let Some(draft) = receiver.recv().await {
                 if !gate.admits() {
                     metrics.held_back("event");
-                    tracing::debug!(reason = %draft.reason, "event dropped: writes are held back");
+                    tracing::debug!(reason = %draft.reason, "event dropped: writes are suspended");
                     continue;
                 }
                 if known == REMEMBERED_EVENTS {
@@ -81,7 +81,7 @@ impl Recorder {
                 match sent.await {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => tracing::debug!(%error, reason = %event.reason, "event not sent"),
-                    Err(_) => tracing::debug!(reason = %event.reason, "event given up: no answer in time"),
+                    Err(_) => tracing::debug!(reason = %event.reason, "event not sent: request timed out"),
                 }
             }
         };
@@ -91,7 +91,7 @@ impl Recorder {
     /// Queues `draft` to be sent.
     pub fn publish(&self, draft: EventDraft) {
         if self.sender.try_send(draft).is_err() {
-            tracing::debug!("event dropped: too many are waiting");
+            tracing::debug!("event dropped: queue is full");
         }
     }
 }

@@ -148,17 +148,17 @@ impl Leadership {
         let lease = &election.lease;
         let error = progress.error.as_deref();
         if !progress.has_seen {
-            let error = error.unwrap_or("not asked for yet");
-            return Err(format!("waiting for a first look at the Lease {lease}: {error}"));
+            let error = error.unwrap_or("not requested yet");
+            return Err(format!("waiting to read lease {lease}: {error}"));
         }
         let mut text = match progress.holder.as_str() {
-            _ if progress.leads && election.gate.is_open() => format!("leads by the Lease {lease}"),
-            _ if progress.leads => format!("waiting to renew the Lease {lease}"),
-            "" => format!("standing by: nobody has the Lease {lease}"),
-            holder => format!("standing by: {holder} has the Lease {lease}"),
+            _ if progress.leads && election.gate.is_open() => format!("leader by lease {lease}"),
+            _ if progress.leads => format!("waiting to renew lease {lease}"),
+            "" => format!("standby: lease {lease} has no holder"),
+            holder => format!("standby: {holder} holds lease {lease}"),
         };
         if let Some(error) = error {
-            text += &format!("; the last try failed: {error}");
+            text += &format!("; last attempt failed: {error}");
         }
         Ok(Some(text))
     }
@@ -228,7 +228,7 @@ impl Elector {
             self.step().await?;
         }
         let follows = !self.candidate.took_what_was_free();
-        tracing::info!(lease = %self.lease, identity = self.candidate.identity(), follows, "leads");
+        tracing::info!(lease = %self.lease, identity = self.candidate.identity(), follows, "became leader");
         Ok(follows)
     }
 
@@ -264,7 +264,7 @@ impl Elector {
         let patience = Instant::now() + SETTLING;
         while !self.gate.is_settled() {
             if Instant::now() >= patience {
-                tracing::warn!(lease = %self.lease, "writes without an answer are on their way: the Lease is left to run out");
+                tracing::warn!(lease = %self.lease, "writes still in flight, leaving the lease to expire");
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -278,7 +278,7 @@ impl Elector {
             false
         };
         if !matches!(tokio::time::timeout(SETTLING, releasing).await, Ok(true)) {
-            tracing::warn!(lease = %self.lease, "the Lease could not be given back: it is left to run out");
+            tracing::warn!(lease = %self.lease, "cannot release the lease, leaving it to expire");
         }
     }
 
@@ -294,7 +294,7 @@ impl Elector {
                 .replace(&self.lease.name, &PostParams::default(), &lease)
                 .await;
             if answer.is_ok() {
-                tracing::info!(lease = %self.lease, "the Lease is given back");
+                tracing::info!(lease = %self.lease, "lease released");
                 return true;
             }
         }
@@ -374,14 +374,14 @@ impl Elector {
 
     fn failed(&mut self, what: &str, error: &str, sent: Instant, now: Instant) {
         self.candidate.got_no_answer(sent, now);
-        let text = format!("it cannot be {what}: {error}");
+        let text = format!("cannot be {what}: {error}");
         let mut is_news = false;
         self.note(|progress| {
             is_news = progress.error.as_ref() != Some(&text);
             progress.error = Some(text.clone());
         });
         if is_news {
-            tracing::warn!(lease = %self.lease, error, "the Lease cannot be {what}, trying again");
+            tracing::warn!(lease = %self.lease, error, "lease cannot be {what}, retrying");
         }
     }
 
@@ -397,7 +397,7 @@ impl Elector {
         if progress.holder != holder {
             holder.clone_into(&mut progress.holder);
             if !progress.leads {
-                tracing::info!(lease = %self.lease, holder, "standing by");
+                tracing::info!(lease = %self.lease, holder, "standby");
             }
         }
     }

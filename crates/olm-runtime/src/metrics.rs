@@ -109,40 +109,40 @@ impl Metrics {
         };
         let seconds = HistogramOpts::new(
             "controller_runtime_reconcile_time_seconds",
-            "Duration of rounds, by controller",
+            "Duration of reconciles, by controller",
         );
         let round_seconds = HistogramVec::new(seconds.buckets(ROUND_SECONDS.to_vec()), &["controller"])?;
         registry.register(Box::new(round_seconds.clone()))?;
         let registered = Registered {
             rounds: counters(
                 "controller_runtime_reconcile_total",
-                "Rounds that ended, by controller and result",
+                "Finished reconciles, by controller and result",
                 &["controller", "result"],
             )?,
             errors: counters(
                 "controller_runtime_reconcile_errors_total",
-                "Rounds that could not observe, whose write failed, or that panicked, by controller",
+                "Reconciles in which a read or write failed or that panicked, by controller",
                 &["controller"],
             )?,
             panics: counters(
                 "controller_runtime_reconcile_panics_total",
-                "Rounds that panicked, by controller",
+                "Reconciles that panicked, by controller",
                 &["controller"],
             )?,
             failures: counters(
                 "olm_reconcile_failures_total",
-                "Rounds that failed, by controller and by what first went wrong",
+                "Failed reconciles, by controller and first cause",
                 &["controller", "reason"],
             )?,
             round_seconds,
             pauses: counters(
                 "olm_reconcile_pauses_total",
-                "Rounds after which their key had to pause, as it keeps writing unasked, by controller",
+                "Reconciles after which the key was rate limited because of repeated writes, by controller",
                 &["controller"],
             )?,
             queue_depth: samples(
                 "workqueue_depth",
-                "Keys that wait for a worker, delayed ones left out, by queue",
+                "Keys waiting for a worker, without delayed ones, by queue",
                 "name",
             )?,
             requests: counters(
@@ -157,7 +157,7 @@ impl Metrics {
             )?,
             watch_restarts: counters(
                 "olm_watch_restarts_total",
-                "Watches that were interrupted and began anew, by resource",
+                "Watches that were interrupted and restarted, by resource",
                 &["resource"],
             )?,
             objects: samples("olm_store_objects", "Objects in stores, by resource", "resource")?,

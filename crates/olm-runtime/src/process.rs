@@ -87,7 +87,7 @@ where
         tracing::warn!("{error}");
     }
     for flag in BTreeSet::from_iter(start.without_effect) {
-        tracing::warn!(flag, "this flag does nothing; leave it out");
+        tracing::warn!(flag, "flag has no effect; remove it");
     }
     let ended = runtime.block_on(work());
     if let Err(error) = &ended {
@@ -125,7 +125,7 @@ pub enum RunError {
     },
     /// Leadership was lost, so another process may write now.
     #[error(
-        "leads no more by the Lease {lease}: {loss}. The process ends, so that the next one knows nothing that is not so"
+        "lost leader election on lease {lease}: {loss}; exiting so that the new leader starts from fresh state"
     )]
     LeadershipLost {
         /// Name of the Lease.
@@ -135,7 +135,7 @@ pub enum RunError {
     },
     /// The new leader cannot list its stores.
     #[error(
-        "leads by the Lease {lease}, and had no new list of {stores}, nor any more of it within {} s: the log says what the API server answers. The process gives the Lease back and ends, so that another may try",
+        "cannot start as leader by lease {lease}: no new list of {stores} and no progress within {} s; releasing the lease and exiting so that another process can try; the log has the API server's errors",
         LISTING.as_secs()
     )]
     NotListed {
@@ -201,7 +201,7 @@ pub async fn run(
 async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Guard) -> Result<(), RunError> {
     let Some(SecureEndpoint { address, files }) = endpoint else {
         tracing::info!(
-            "metrics are served to whoever asks; --tls-cert and --tls-key have it asked who that is"
+            "metrics are served without authentication; set --tls-cert and --tls-key to require it"
         );
         return std::future::pending().await;
     };
@@ -228,7 +228,7 @@ async fn usable(
             Err(error) => {
                 let error = with_causes(&error);
                 if error != told {
-                    tracing::error!(error, "metrics are not served: there is no usable certificate");
+                    tracing::error!(error, "metrics are not served: no usable certificate");
                     told = error;
                 }
             }
@@ -267,7 +267,7 @@ pub async fn controllers(
         () = &mut stop => return Ok(()),
         Some(_) = watches.join_next() => return ended("a watch"),
     }
-    tracing::info!("all stores are ready");
+    tracing::info!("initial lists complete");
     if let Some(elector) = &mut elector {
         let acquired = tokio::select! {
             acquired = elector.acquire() => acquired,
@@ -276,7 +276,7 @@ pub async fn controllers(
                 return Ok(());
             }
             () = much_added(&stores) => {
-                tracing::info!("much waits that this standby heard of: it ends and begins anew");
+                tracing::info!("standby queue exceeded 100000 keys; restarting");
                 elector.release().await;
                 return Ok(());
             }
@@ -293,7 +293,7 @@ pub async fn controllers(
                         let lease = elector.lease().clone();
                         return Err(RunError::NotListed { lease, stores });
                     }
-                    tracing::info!("all stores have what the one before wrote");
+                    tracing::info!("all stores listed again after the change of leader");
                 }
                 loss = elector.renew() => return Err(lost(elector, loss)),
                 () = &mut stop => {
@@ -314,13 +314,13 @@ pub async fn controllers(
             Some(_) = watches.join_next() => return ended("a watch"),
             Some(_) = workers.join_next() => return ended("a worker"),
         }
-        tracing::info!("stopping, rounds in hand are finished");
+        tracing::info!("stopping, waiting for reconciles in progress");
         let _ = stopping.send(true);
         let finished = async { while workers.join_next().await.is_some() {} };
         let finished = tokio::time::timeout(LAST_ROUNDS, finished);
         tokio::select! {
             in_time = finished => if in_time.is_err() {
-                tracing::warn!("rounds in hand took too long, stopping anyway");
+                tracing::warn!("shutdown grace period exceeded; stopping with reconciles in progress");
             },
             error = &mut losing => return Err(error),
         }
@@ -374,7 +374,7 @@ pub async fn stop_signal() {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
-        tracing::warn!("signals cannot be caught; the process stops only when killed");
+        tracing::warn!("cannot install signal handlers; the process only stops when killed");
         return std::future::pending().await;
     };
     tokio::select! {

@@ -399,13 +399,13 @@ fn listener_failed(
     panicked: &Panicked,
 ) {
     let key = object.as_ref().map(|object| tracing::field::display(&object.key));
-    tracing::error!(kind = kind.kind, object = key, %panicked, "a listener of a store failed");
+    tracing::error!(kind = kind.kind, object = key, %panicked, "store subscriber panicked");
     let (Some(events), Some(object)) = (events, object) else {
         return;
     };
     // Events beyond the queue limit are dropped; the log has them.
     let message = format!(
-        "A change of this object was not told to all controllers. This is a bug: {}",
+        "A change of this object did not reach all controllers. This is a bug: {}",
         panicked.message
     );
     let regarding = reference_of_kind(kind, &object.key, object.uid.map(|uid| uid.to_string()));

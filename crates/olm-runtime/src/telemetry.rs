@@ -48,7 +48,7 @@ pub fn start(debug: bool, program: &'static str, runtime: &Handle) -> (Telemetry
     });
     let (export, refused) = match settings {
         Ok(export) => (export, None),
-        Err(error) => (None, Some(format!("{error}; no spans are exported"))),
+        Err(error) => (None, Some(format!("{error}; spans are not exported"))),
     };
     // A second start, as in tests, keeps the first subscriber.
     let _ = match &export {
@@ -94,7 +94,7 @@ fn format(wanted: Option<&str>) -> (Format, Option<String>) {
         None | Some("" | "text") => (Format::Text, None),
         Some("json") => (Format::Json, None),
         Some(other) => {
-            let text = format!("OLM_LOG_FORMAT is {other:?}, which is neither text nor json; using text");
+            let text = format!("invalid OLM_LOG_FORMAT {other:?}: expected text or json; using text");
             (Format::Text, Some(text))
         }
     }
@@ -165,7 +165,7 @@ fn filter(debug: bool, wanted: Option<&str>) -> (Targets, Option<String>) {
         Some(Ok(filter)) => (filter, None),
         Some(Err(error)) => (
             default(),
-            Some(format!("OLM_LOG is not a filter ({error}), using the default")),
+            Some(format!("invalid OLM_LOG: {error}; using the default")),
         ),
         None => (default(), None),
     };
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(format(Some("json")), (Format::Json, None));
         let (taken, unknown) = format(Some("xml"));
         assert_eq!(taken, Format::Text);
-        assert!(unknown.unwrap().starts_with("OLM_LOG_FORMAT is \"xml\""));
+        assert!(unknown.unwrap().starts_with("invalid OLM_LOG_FORMAT \"xml\""));
         let of = |format| {
             let written = Written::default();
             let lines = lines(format, written.clone(), false);
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn an_unusable_filter_is_told_and_the_default_taken() {
         let (filter, unusable) = filter(false, Some("nonsense=nonsense"));
-        assert!(unusable.unwrap().starts_with("OLM_LOG is not a filter"));
+        assert!(unusable.unwrap().starts_with("invalid OLM_LOG: "));
         assert!(filter.would_enable("olm_runtime", &tracing::Level::INFO));
         assert!(!filter.would_enable("olm_runtime", &tracing::Level::DEBUG));
     }

@@ -47,10 +47,10 @@ pub enum TlsError {
         what: &'static str,
     },
     /// Certificate and key do not match, or cannot be used.
-    #[error("the certificate cannot be used: {0}")]
+    #[error("unusable certificate: {0}")]
     Unusable(#[from] rustls::Error),
     /// The client authorities cannot be used.
-    #[error("certificates of clients cannot be verified: {0}")]
+    #[error("cannot verify client certificates: {0}")]
     Authorities(#[from] rustls::server::VerifierBuilderError),
 }
 
@@ -198,11 +198,11 @@ impl TlsFiles {
                         last = read;
                         told.clear();
                         sender.send_replace(Arc::new(config));
-                        tracing::info!(certificate = ?self.certificate, "serving with files that have changed");
+                        tracing::info!(certificate = ?self.certificate, "certificate files reloaded");
                     }
                     Err(error) if error.to_string() == told => {}
                     Err(error) => {
-                        tracing::error!(%error, "going on with the certificate that was used before");
+                        tracing::error!(%error, "cannot reload certificate files, keeping the previous certificate");
                         told = error.to_string();
                     }
                 }
@@ -256,7 +256,7 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
         let mut content = Vec::new();
         File::open(path)?.take(FILE_BYTES + 1).read_to_end(&mut content)?;
         if content.len() as u64 > FILE_BYTES {
-            return Err(io::Error::other("larger than 1 MiB, which no Secret is"));
+            return Err(io::Error::other("larger than 1 MiB, the limit of a Secret"));
         }
         Ok(content)
     };

@@ -62,6 +62,17 @@ pub(crate) struct Args {
     pub command: Command,
 }
 
+impl Args {
+    /// With what the letters mean that flags of every command have in one alone.
+    fn with_short_flags(mut self) -> Self {
+        if let Command::Alpha(AlphaCommand::Bundle(BundleCommand::Unpack(unpack))) = &self.command {
+            self.global.debug |= unpack.short_debug;
+            self.global.skip_tls |= unpack.short_skip_tls;
+        }
+        self
+    }
+}
+
 /// Flags of every command.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct GlobalArgs {

@@ -289,7 +289,7 @@ fn passwords_come_from_files_and_helpers() {
     let (found, error) = render(&format!(r#"{{"credHelpers": {{"{address}": "removed"}}}}"#));
     assert_eq!(found, None);
     assert!(
-        error.contains("credential helper docker-credential-removed, named in")
+        error.contains("credential helper docker-credential-removed, configured in")
             && error.contains("config.json"),
         "{error}"
     );
@@ -399,11 +399,11 @@ fn a_refusal_names_files_and_helpers() {
     let error = bastion.render(&format!("{address}/x/y:v1"), &[]).fails();
     for said in [
         "unauthorised (HTTP 401)",
-        &format!("asked for credentials for {address}: "),
-        ".docker/config.json: credential helper docker-credential-gone, named in ",
+        &format!("credentials looked up for {address}: "),
+        ".docker/config.json: credential helper docker-credential-gone, configured in ",
         "No such file or directory",
-        "run/containers/auth.json: has none for it",
-        "not there: ",
+        "run/containers/auth.json: has no credentials for it",
+        "not found: ",
     ] {
         assert!(error.contains(said), "{said}: {error}");
     }

@@ -45,7 +45,7 @@ const SVG: &str = "image/svg+xml";
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 /// Log text for reviews that the API server does not answer.
-const UNANSWERED: &str = "the API server does not answer for callers";
+const UNANSWERED: &str = "cannot authorize requests";
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Api {
             documents: Documents::new(),
             requests: metrics.counters(
                 "olm_package_server_requests_total",
-                "Requests, by what they asked for and status code",
+                "Requests, by resource and status code",
                 ["resource", "code"],
             ),
             metrics: metrics.clone(),
@@ -186,7 +186,7 @@ impl Api {
                 ApiStatus::forbidden(&user, attributes, &reason)
             }
             (Refusal::Unanswered(question), _) => ApiStatus::unavailable(format!(
-                "it cannot be found out {question}: the API server does not answer"
+                "cannot determine {question}: the API server does not answer"
             )),
             (Refusal::Unauthenticated | Refusal::Forbidden { .. }, _) => ApiStatus::unauthorized(),
         })
@@ -354,7 +354,7 @@ async fn bounded<T>(work: impl Future<Output = T>) -> Result<T, ApiStatus> {
     match timeout(ANSWER_TIME, isolated(work)).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(panicked)) => {
-            tracing::error!(%panicked, "a fault in answering a request");
+            tracing::error!(%panicked, "request handler panicked");
             Err(ApiStatus::internal())
         }
         Err(_) => Err(ApiStatus::timeout()),
@@ -397,8 +397,9 @@ fn rendering(asked: &RequestInfo, accept: Option<&str>) -> Result<(Rendering, &'
     let (syntax, shape) = media_type::of_objects(accept).map_err(not_acceptable)?;
     let include = asked.parameter("includeObject").unwrap_or_default();
     let include = match shape {
-        Shape::Table => Include::parse(include)
-            .ok_or_else(|| ApiStatus::bad_request("includeObject is None, Metadata or Object"))?,
+        Shape::Table => Include::parse(include).ok_or_else(|| {
+            ApiStatus::bad_request("invalid includeObject: expected None, Metadata or Object")
+        })?,
         Shape::Object | Shape::Metadata => Include::None,
     };
     let now: Timestamp = clock::now();
@@ -496,7 +497,7 @@ fn streamed(media_type: &str, pieces: impl Iterator<Item = Bytes> + Send + 'stat
         Ok(piece) => Some(Ok(Frame::data(piece?))),
         Err(panicked) => {
             pieces = None;
-            tracing::error!(%panicked, "a fault in writing an answer");
+            tracing::error!(%panicked, "cannot encode the response");
             Some(Err(panicked))
         }
     });

@@ -122,7 +122,7 @@ impl ApiStatus {
     pub fn timeout() -> Self {
         Self {
             retry_after: Some(1),
-            ..Self::new(504, "Timeout", "the answer took too long")
+            ..Self::new(504, "Timeout", "the request timed out")
         }
     }
 
@@ -131,7 +131,7 @@ impl ApiStatus {
         Self::new(
             500,
             "InternalError",
-            "Internal error occurred; the log of the server tells more",
+            "Internal error occurred; see the server's log",
         )
     }
 

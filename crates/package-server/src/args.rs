@@ -136,7 +136,7 @@ impl Args {
     /// Returns the fault of flags that are valid individually but not together.
     pub fn usage_error(&self) -> Option<String> {
         (self.tls_cert_file.is_some() != self.tls_private_key_file.is_some())
-            .then(|| "--tls-cert-file and --tls-private-key-file go together".to_owned())
+            .then(|| "--tls-cert-file and --tls-private-key-file must be set together".to_owned())
     }
 
     /// Returns the given flags that have no effect in this build.
@@ -182,13 +182,13 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
         Ok(Signed::Forward(Duration::ZERO) | Signed::Backward(_)) => Ok(DEFAULT),
         Ok(Signed::Forward(interval)) => Ok(interval),
         Err(_) => Err(format!(
-            "`{text}` is not a duration; write for example `90s`, `5m` or `1h30m`"
+            "invalid duration `{text}`: expected for example `90s`, `5m` or `1h30m`"
         )),
     }
 }
 
 fn parse_delay(text: &str) -> Result<Duration, String> {
-    duration::parse(text).map_err(|_| format!("`{text}` is not a duration; write for example `5s`"))
+    duration::parse(text).map_err(|_| format!("invalid duration `{text}`: expected for example `5s`"))
 }
 
 fn parse_tls_version(text: &str) -> Result<TlsVersion, String> {
@@ -197,7 +197,7 @@ fn parse_tls_version(text: &str) -> Result<TlsVersion, String> {
         "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => Ok(TlsVersion::Tls12),
         "VersionTLS13" => Ok(TlsVersion::Tls13),
         _ => Err(format!(
-            "`{text}` is not a version; write VersionTLS12 or VersionTLS13"
+            "invalid version `{text}`: expected VersionTLS12 or VersionTLS13"
         )),
     }
 }

@@ -298,11 +298,11 @@ impl Shared {
     fn evict(&self, entries: &mut BTreeMap<NamespacedName, Entry>) {
         let global = Arc::clone(&self.index.borrow().global_namespace);
         for key in memory_quota::over_quota(kept(entries), &global, self.bounds) {
-            tracing::warn!(catalog = %key, "no longer served: other namespaces need the room");
+            tracing::warn!(catalog = %key, "catalog evicted from memory: per-namespace share exceeded");
             if let Some(entry) = entries.get_mut(&key) {
                 entry.state = CatalogState {
                     was_tried: true,
-                    failure: Some("other namespaces need the room".to_owned()),
+                    failure: Some("evicted from memory because other namespaces need it".to_owned()),
                     has_no_room: true,
                     ..CatalogState::default()
                 };
@@ -429,7 +429,7 @@ impl CatalogTask {
 
     fn failed(&self, failure: ReadFailure, pause: Duration) {
         let retry_s = pause.as_secs();
-        tracing::warn!(catalog = %self.key, error = failure.text, retry_s, "catalog not read, what was read before is served");
+        tracing::warn!(catalog = %self.key, error = failure.text, retry_s, "cannot read catalog, serving its previous content");
         if let Some(shared) = self.shared.upgrade() {
             shared.note_failure(&self.key, self.uid.as_deref(), failure);
         }
@@ -453,12 +453,12 @@ impl CatalogTask {
             // A panic while one catalog is read must not end the process, nor block that catalog forever.
             let reading = isolated(reader::read(&dialled.channel, room, &shared.parsing));
             let read = unless_lost(&mut dialled.lost, reading).await;
-            let read = read.ok_or_else(|| "the connection to the registry was lost".to_owned())?;
+            let read = read.ok_or_else(|| "connection to the registry lost".to_owned())?;
             let read = read.map_err(|panicked| panicked.to_string())??;
             Ok::<_, ReadFailure>((dialled, read))
         };
         let late = |_| {
-            let text = format!("the catalog was not read within {} s", READ_TIME.as_secs());
+            let text = format!("reading the catalog timed out after {} s", READ_TIME.as_secs());
             Err(text.into())
         };
         let read = timeout(READ_TIME, read).await.unwrap_or_else(late);
@@ -480,7 +480,7 @@ impl CatalogTask {
             let look = Instant::now() + READ_AGAIN_WHEN_FULL;
             tokio::select! {
                 _ = &mut dialled.lost => {
-                    tracing::info!(catalog = %self.key, "connection to registry lost");
+                    tracing::info!(catalog = %self.key, "connection to the registry lost");
                     return Wake::Lost;
                 }
                 () = sleep_until(due.min(look)) => {

@@ -19,7 +19,7 @@ pub enum CertificateError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// A self-signed certificate could not be created.
-    #[error("cannot make a certificate: {0}")]
+    #[error("cannot create a certificate: {0}")]
     Made(#[from] rcgen::Error),
 }
 
@@ -65,7 +65,7 @@ impl Certificates {
                 KeyPair::read(certificate, key)?
             }
             Source::FilesOrSelfSigned { certificate, key } => {
-                tracing::warn!("there are no certificate files; serving with a certificate for localhost");
+                tracing::warn!("no certificate files found; using a self-signed certificate for localhost");
                 self_signed(certificate, key)?
             }
         };
@@ -142,7 +142,7 @@ impl Certificates {
                     }
                     Err(error) => {
                         if error.to_string() != told {
-                            tracing::error!(%error, "going on with the certificate that was used before");
+                            tracing::error!(%error, "cannot reload certificate files, keeping the previous certificate");
                             told = error.to_string();
                         }
                         if !are_others_known {
@@ -154,11 +154,11 @@ impl Certificates {
                 match config {
                     Ok(config) => {
                         sender.send_replace(Arc::new(config));
-                        tracing::info!(
-                            "serving with a changed certificate, or changed authorities of the API server"
-                        );
+                        tracing::info!("certificate or front proxy CA reloaded");
                     }
-                    Err(error) => tracing::error!(%error, "going on with what was used before"),
+                    Err(error) => {
+                        tracing::error!(%error, "cannot apply changed certificates, keeping the previous ones")
+                    }
                 }
             }
         };

@@ -33,7 +33,7 @@ pub struct FrontProxy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// A value is not a list.
-    #[error("{0} is no JSON list of texts")]
+    #[error("{0} is not a JSON list of strings")]
     List(&'static str),
     /// The certificates cannot be read.
     #[error("requestheader-client-ca-file has no readable certificate")]

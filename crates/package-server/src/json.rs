@@ -12,7 +12,7 @@ pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let start = out.len();
     if let Err(error) = serde_json::to_writer(&mut *out, value) {
         // No type here has keys that are not texts. If that changes, the output is still JSON.
-        tracing::error!("a value that is no JSON, which is a bug: {error}");
+        tracing::error!("cannot encode JSON; this is a bug: {error}");
         out.truncate(start);
         text(out, "null");
     }

@@ -20,7 +20,7 @@ pub(crate) fn register(metrics: &Metrics, catalogs: &Catalogs) {
     let labels = ["namespace", "catalog_source"];
     metrics.gauges(
         "olm_package_server_catalog_age_seconds",
-        "Time since a catalog was last read whole, by CatalogSource",
+        "Seconds since the catalog was last read completely, by CatalogSource",
         labels,
         told(|state| {
             let age = clock::now().duration_since(state.read_at?);
@@ -29,25 +29,25 @@ pub(crate) fn register(metrics: &Metrics, catalogs: &Catalogs) {
     );
     metrics.gauges(
         "olm_package_server_catalog_failing",
-        "1 while a catalog cannot be read, so that what was read before is served; else 0",
+        "1 while a catalog cannot be read and its previous content is served; else 0",
         labels,
         told(|state| state.was_tried.then(|| i64::from(state.failure.is_some()))),
     );
     metrics.gauges(
         "olm_package_server_catalog_without_room",
-        "1 while a catalog is not served, or not served anew, because there is no memory for it; else 0",
+        "1 while a catalog, or its new content, is not served because of the memory limit; else 0",
         labels,
         told(|state| state.was_tried.then(|| i64::from(state.has_no_room))),
     );
     metrics.gauges(
         "olm_package_server_catalog_bytes",
-        "Memory that what is served of a catalog takes, about, in bytes",
+        "Estimated memory of a catalog's served content in bytes",
         labels,
         told(|state| state.read_at.map(|_| number(state.bytes))),
     );
     metrics.gauges(
         "olm_package_server_left_out",
-        "Packages and channels of a catalog that cannot be read",
+        "Skipped packages and channels of a catalog, because they cannot be read",
         labels,
         told(|state| state.read_at.map(|_| number(state.left_out))),
     );

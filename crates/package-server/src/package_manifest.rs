@@ -66,10 +66,10 @@ pub enum Excluded {
     #[error("packagemanifest has no valid channels")]
     NoChannels,
     /// Its data exceeds the limit of one response.
-    #[error("its PackageManifest has {0} bytes, and may have {PACKAGE_MANIFEST_BYTES}")]
+    #[error("its PackageManifest has {0} bytes, the limit is {PACKAGE_MANIFEST_BYTES}")]
     TooLarge(usize),
     /// Its labels exceed the limit, because each response repeats them.
-    #[error("its name and labels have {0} bytes, and may have {PACKAGE_LABEL_BYTES}")]
+    #[error("its name and labels have {0} bytes, the limit is {PACKAGE_LABEL_BYTES}")]
     TooManyLabels(usize),
 }
 

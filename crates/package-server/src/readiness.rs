@@ -38,9 +38,9 @@ impl Readiness {
         if is(&self.shared.is_stopping) {
             Some("stopping")
         } else if !is(&self.shared.knows_front_proxy) {
-            Some("waiting for the settings by which the API server is recognised")
+            Some("waiting for the front proxy settings of the API server")
         } else if !is(&self.shared.has_read_catalogs) {
-            Some("waiting for the first read of catalogs")
+            Some("waiting for catalogs to be read")
         } else {
             None
         }

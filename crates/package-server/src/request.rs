@@ -151,9 +151,9 @@ impl RequestInfo {
         let limit = match text("limit") {
             "" => None,
             number => {
-                let number: i64 = number
-                    .parse()
-                    .map_err(|_| ApiStatus::bad_request(&format!("limit: {number:?} is no number")))?;
+                let number: i64 = number.parse().map_err(|_| {
+                    ApiStatus::bad_request(&format!("invalid limit {number:?}: expected a number"))
+                })?;
                 usize::try_from(number).ok().filter(|limit| *limit > 0)
             }
         };

@@ -69,13 +69,13 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tracing::info!(port = args.secure_port, "serving");
     let stop = async {
         stop_signal().await;
-        tracing::info!("stopping, requests are taken until nobody sends any");
+        tracing::info!("stopping, still accepting requests during --shutdown-delay");
         readiness.stops();
         sleep(args.shutdown_delay).await;
     };
     let ended = tokio::select! {
         () = serving::serve(listener, config, Arc::new(api), stop) => Ok(()),
-        Some(_) = tasks.join_next() => Err(anyhow::anyhow!("a watch ended by itself")),
+        Some(_) = tasks.join_next() => Err(anyhow::anyhow!("a watch ended unexpectedly")),
     };
     first_reads.abort();
     ended
@@ -93,7 +93,7 @@ async fn first_reads(sources: Store<CatalogSource>, catalogs: Catalogs, readines
         }
     };
     if timeout(FIRST_READS, all).await.is_err() {
-        tracing::warn!("some catalogs were not read in time; serving the others");
+        tracing::warn!("some catalogs were not read in time, serving the others");
     }
     readiness.has_read_catalogs();
 }
@@ -103,7 +103,7 @@ fn interval_of(text: Option<&str>, default: Duration) -> Duration {
     match text.map(duration::parse) {
         Some(Ok(interval)) if !interval.is_zero() => interval,
         Some(Err(error)) => {
-            tracing::warn!(%error, "packageServerSyncInterval of the OLMConfig is not used");
+            tracing::warn!(%error, "ignoring invalid packageServerSyncInterval of the OLMConfig");
             default
         }
         _ => default,

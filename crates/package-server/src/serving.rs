@@ -70,7 +70,7 @@ pub async fn serve(
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -90,7 +90,7 @@ pub async fn serve(
     stopping.send_replace(true);
     let finished = async { while connections.join_next().await.is_some() {} };
     if timeout(LAST_REQUESTS, finished).await.is_err() {
-        tracing::warn!("requests in hand took too long, stopping anyway");
+        tracing::warn!("shutdown grace period exceeded; stopping with requests in progress");
     }
 }
 
@@ -142,7 +142,7 @@ impl<F: Future + Send + 'static> Executor<F> for DeadlineExecutor {
     fn execute(&self, request: F) {
         tokio::spawn(async move {
             if timeout(REQUEST_TIME, request).await.is_err() {
-                tracing::debug!("an answer was not taken in time");
+                tracing::debug!("connection closed: client too slow");
             }
         });
     }
@@ -166,7 +166,7 @@ impl Connection {
         let tls = match timeout(HANDSHAKE_TIME, handshake).await {
             Ok(Ok(tls)) => tls,
             Ok(Err(error)) => {
-                tracing::debug!(%error, "a handshake failed");
+                tracing::debug!(%error, "TLS handshake failed");
                 return;
             }
             Err(_) => return,
@@ -177,7 +177,7 @@ impl Connection {
             self.pools.trust(self.id);
         }
         if let Err(error) = self.answer(tls, peer, is_trusted).await {
-            tracing::debug!(%error, "a connection ended early");
+            tracing::debug!(%error, "connection ended early");
         }
     }
 

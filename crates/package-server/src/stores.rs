@@ -86,9 +86,7 @@ pub(crate) fn front_proxy(
     let watches: OnDemand<Settings> = set.on_demand(client);
     watches.on_change(move |_, change: &Change<Projected<Settings>>| {
         let Change::Applied { new, .. } = change else {
-            tracing::warn!(
-                "the settings by which the API server is recognised are gone; going on with those known"
-            );
+            tracing::warn!("front proxy settings of the API server were deleted, keeping the last ones");
             return;
         };
         match &new.0 {
@@ -100,7 +98,7 @@ pub(crate) fn front_proxy(
                 });
                 readiness.knows_front_proxy();
             }
-            Err(error) => tracing::error!(%error, "the API server cannot be recognised"),
+            Err(error) => tracing::error!(%error, "invalid front proxy settings of the API server"),
         }
     });
     let scope = Scope {

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::{interrupt, process};
 
-/// Polling interval.
+/// Polling interval of a wait that has just begun.
 const POLL: Duration = Duration::from_millis(500);
+/// Polling interval of a long wait. Each kubectl costs a fifth of a second of processor time.
+const MAX_POLL: Duration = Duration::from_secs(1);
 
 /// Time for which kubectl may keep failing during a wait. A busy API server may respond late or restart.
 const HICCUP: Duration = Duration::from_secs(30);
@@ -124,7 +126,7 @@ impl Destination {
             if began.elapsed() > patience {
                 bail!("waited {} s for {what}; last seen: {seen}", patience.as_secs());
             }
-            thread::sleep(POLL);
+            thread::sleep((began.elapsed() / 10).clamp(POLL, MAX_POLL));
         }
     }
 

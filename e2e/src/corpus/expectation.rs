@@ -212,7 +212,7 @@ fn refused(bundle: &Bundle) -> Option<Expectation> {
                 ));
             }
             let known = BUILT_IN.contains(&kind.as_str()) || OPTIONAL.contains(&kind.as_str());
-            (!known).then(|| format!("operators may not bring objects of kind {kind}"))
+            (!known).then(|| format!("OLM does not support objects of kind {kind}"))
         })
         .collect();
     (!says.is_empty()).then_some(Expectation::Subscription {
@@ -398,7 +398,7 @@ mod tests {
             &[pod],
             Targets::Own,
             expected,
-            &["operators may not bring objects of kind Pod"],
+            &["OLM does not support objects of kind Pod"],
         );
     }
 

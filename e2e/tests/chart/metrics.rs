@@ -84,7 +84,7 @@ pub fn metrics_are_served_to_whom_the_cluster_lets_read_them(
         let plain = format!("http://{address}:8080/metrics");
         let mut curl = release.helm.cluster.command("curl");
         let plain = output(curl.args(["--silent", "--max-time", "20", &plain]))?;
-        ensure!(plain.starts_with("metrics are served over TLS alone"), "{plain}");
+        ensure!(plain.starts_with("metrics are only served over TLS"), "{plain}");
         is_as_prometheus_likes_it(&page)?;
     }
     Ok(())

@@ -31,6 +31,8 @@ const SAMPLE_PATIENCE: Duration = Duration::from_secs(1200);
 const AT_ONCE: usize = 5;
 /// Share of samples that the short form installs: one in this number.
 const SHARE: usize = 9;
+/// Time for which the API server may fail to answer an observation.
+const LOOK_PATIENCE: Duration = Duration::from_secs(60);
 /// Time between two observations of the cluster.
 const POLL: Duration = Duration::from_millis(1000);
 
@@ -372,10 +374,14 @@ fn approval(choice: &Choice) -> &'static str {
 /// Returns all observed objects by namespace, for namespaces whose names begin with `prefix`.
 fn look(lab: &Lab, prefix: &str) -> anyhow::Result<BTreeMap<String, Look>> {
     let kinds = "csv,subscriptions.operators.coreos.com,installplans";
+    // Among hundreds of definitions the API server is silent now and then.
     let found = lab
         .kubectl()
-        .get(&[kinds, "--all-namespaces", "-l", "!olm.copiedFrom"])?
-        .unwrap_or_default();
+        .wait("a list of OLM's objects", LOOK_PATIENCE, |kubectl| {
+            let found = kubectl.get(&[kinds, "--all-namespaces", "-l", "!olm.copiedFrom"])?;
+            Ok(Ok(found))
+        })?;
+    let found = found.unwrap_or_default();
     let mut looks: BTreeMap<String, Look> = BTreeMap::new();
     for object in list(&found["items"]) {
         let namespace = text(object, "/metadata/namespace");

@@ -38,7 +38,7 @@ impl BundleCache {
             shrinking: Mutex::default(),
         };
         if let Err(error) = cache.remove_unfinished() {
-            tracing::warn!(%error, "what a former process left in the cache of bundles stays there");
+            tracing::warn!(%error, "cannot clean up the bundle cache of a previous process");
         }
         cache
     }

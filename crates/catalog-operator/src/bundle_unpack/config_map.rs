@@ -50,7 +50,7 @@ fn entries<'a>(config_map: &'a Value, field: &str) -> impl Iterator<Item = (&'a 
 
 fn too_large() -> UnpackError {
     let limit = BUNDLE_BYTES >> 20;
-    let cause = format!("its entries have more than {limit} MiB (limit BUNDLE_BYTES)");
+    let cause = format!("its entries exceed {limit} MiB (limit BUNDLE_BYTES)");
     UnpackError::new(UnpackClass::TooLarge, cause)
 }
 

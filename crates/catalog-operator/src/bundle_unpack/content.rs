@@ -90,13 +90,13 @@ pub fn read_files<'a>(
         let mut object = match read_file(name, bytes) {
             Ok(read) => {
                 if read.has_more {
-                    further.push(format!("file `{name}`: only its first document is used"));
+                    further.push(format!("file `{name}`: only the first document is used"));
                 }
                 read.object
             }
             Err(reason) => {
                 is_one_broken |= reason.is_broken_manifest(name);
-                left_out.push(format!("file `{name}` is skipped: {reason}"));
+                left_out.push(format!("file `{name}` skipped: {reason}"));
                 continue;
             }
         };
@@ -114,7 +114,7 @@ pub fn read_files<'a>(
         .partition(|file| object::kind(&file.object) == labels::OWNER_KIND_CSV);
     if let [first, second, ..] = csvs.as_slice() {
         return Err(invalid(format!(
-            "files `{}` and `{}` both hold a ClusterServiceVersion, a bundle has one",
+            "files `{}` and `{}` both contain a ClusterServiceVersion, only one is allowed",
             first.name, second.name
         )));
     }
@@ -124,11 +124,11 @@ pub fn read_files<'a>(
     };
     let csv = csvs
         .pop()
-        .ok_or_else(|| lacking("no file holds a ClusterServiceVersion".to_owned()))?;
+        .ok_or_else(|| lacking("no file contains a ClusterServiceVersion".to_owned()))?;
     // The unreadable file was probably this one, and the operator would wait for it forever.
     if is_one_broken && let Some(name) = missing_definition(&csv.object, &objects) {
         return Err(lacking(format!(
-            "no file holds CustomResourceDefinition {name}, which the ClusterServiceVersion owns"
+            "no file contains CustomResourceDefinition {name}, which the ClusterServiceVersion owns"
         )));
     }
     Ok(UnpackedBundle {
@@ -142,7 +142,7 @@ pub fn read_files<'a>(
 /// The first few of these texts, and the number of the others.
 fn first(texts: &[String]) -> Vec<String> {
     let more = texts.len().saturating_sub(MOST_TOLD);
-    let rest = (more > 0).then(|| format!("{more} more are skipped"));
+    let rest = (more > 0).then(|| format!("{more} more skipped"));
     texts.iter().take(MOST_TOLD).cloned().chain(rest).collect()
 }
 
@@ -212,7 +212,7 @@ fn check_object(file: &str, object: &Value) -> Result<(), String> {
         };
         if map.is_some_and(|map| !map.is_null() && !is_text_map(map)) {
             return Err(format!(
-                "file `{file}`: `metadata.{field}` is not a map of texts; put quotes around values"
+                "file `{file}`: `metadata.{field}` is not a map of strings; quote its values"
             ));
         }
     }
@@ -360,17 +360,17 @@ mod tests {
         assert_eq!(
             left_out(&files).unwrap(),
             [
-                "file `README.md` is skipped: it holds no object with a kind",
-                "file `s.yaml`: only its first document is used"
+                "file `README.md` skipped: it holds no object with a kind",
+                "file `s.yaml`: only the first document is used"
             ]
         );
         files.extend((0..9).map(|number| (format!("manifests/{number}.txt"), "# Demo")));
         let many = left_out(&files).unwrap();
-        assert_eq!((many.len(), many[5].as_str()), (6, "6 more are skipped"));
+        assert_eq!((many.len(), many[5].as_str()), (6, "6 more skipped"));
         files.remove(0);
         let error = left_out(&files).unwrap_err().cause;
         let told = error.matches(" is skipped: ").count();
-        assert!(told == 5 && error.ends_with("; 5 more are skipped"), "{error}");
+        assert!(told == 5 && error.ends_with("; 5 more skipped"), "{error}");
     }
 
     /// The operator would wait for it for good.
@@ -385,8 +385,7 @@ mod tests {
         let error = with("kind: [").unwrap_err();
         assert!(
             error.starts_with(
-                "InvalidManifest: image `r/b@sha256:00`: no file holds CustomResourceDefinition as.example.com, which the \
-                 ClusterServiceVersion owns; file `crd.yaml` is skipped: invalid YAML: line 1"
+                "InvalidManifest: image `r/b@sha256:00`: no file contains CustomResourceDefinition as.example.com, which the ClusterServiceVersion owns; file `crd.yaml` skipped: invalid YAML: line 1"
             ),
             "{error}"
         );
@@ -419,15 +418,15 @@ mod tests {
             ),
             (
                 vec![("manifests/a.yaml", SERVICE)],
-                "InvalidManifest: image `r/b@sha256:00`: no file holds a ClusterServiceVersion",
+                "InvalidManifest: image `r/b@sha256:00`: no file contains a ClusterServiceVersion",
             ),
             (
                 vec![("manifests/a.yaml", CSV), ("manifests/b.yaml", &other_csv)],
-                "InvalidManifest: image `r/b@sha256:00`: files `a.yaml` and `b.yaml` both hold a ClusterServiceVersion, a bundle has one",
+                "InvalidManifest: image `r/b@sha256:00`: files `a.yaml` and `b.yaml` both contain a ClusterServiceVersion, only one is allowed",
             ),
             (
                 vec![("manifests/a.yaml", "- 1")],
-                "InvalidManifest: image `r/b@sha256:00`: no file holds a ClusterServiceVersion; file `a.yaml` is skipped: it holds no object with a kind",
+                "InvalidManifest: image `r/b@sha256:00`: no file contains a ClusterServiceVersion; file `a.yaml` skipped: it holds no object with a kind",
             ),
             (
                 vec![("manifests/a.yaml", "kind: X")],
@@ -449,7 +448,7 @@ mod tests {
                     "manifests/a.yaml",
                     "{apiVersion: v1, kind: X, metadata: {name: x1, labels: {a: 1}}}",
                 )],
-                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: `metadata.labels` is not a map of texts; put quotes around values",
+                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: `metadata.labels` is not a map of strings; quote its values",
             ),
         ];
         for (files, expected) in rows {
@@ -457,7 +456,7 @@ mod tests {
         }
         let broken = read(&[], &[("manifests/a.yaml", "a: [1\nb: 2")]).unwrap_err();
         assert!(
-            broken.starts_with("InvalidManifest: image `r/b@sha256:00`: no file holds a ClusterServiceVersion; file `a.yaml` is skipped: invalid YAML: line "),
+            broken.starts_with("InvalidManifest: image `r/b@sha256:00`: no file contains a ClusterServiceVersion; file `a.yaml` skipped: invalid YAML: line "),
             "{broken}"
         );
     }

@@ -101,27 +101,27 @@ impl UnpackClass {
     pub fn way_out(self) -> &'static str {
         match self {
             Self::Unreachable | Self::UnknownHost => {
-                "it is tried again until the registry answers; check the registry, the network and mirrors"
+                "OLM retries until the registry answers; check the registry, the network and mirrors"
             }
             Self::Untrusted => {
-                "tell the catalog operator who signed the registry's certificate: --registry-ca, or ca in the registry's hosts.toml (catalog.registryCA of the chart)"
+                "configure the CA of the registry's certificate: --registry-ca of catalog-operator, or ca in the registry's hosts.toml (catalog.registryCA of the chart)"
             }
             Self::NotFound => {
                 "check the image name in the catalog, push the image, or configure a mirror that has it"
             }
             Self::Unauthorized => {
-                "name a pull secret for the registry in spec.secrets of the CatalogSource or in imagePullSecrets of its ServiceAccount"
+                "add a pull secret for the registry to spec.secrets of the CatalogSource or to imagePullSecrets of its ServiceAccount"
             }
             Self::DigestMismatch => {
-                "the registry or mirror is damaged or dishonest: push the image again or use another mirror"
+                "the registry or mirror serves wrong content; push the image again or use another mirror"
             }
             Self::Storage => {
-                "no registry is at fault: give the catalog operator's pod a writable volume with room, and name a folder in it with --unpack-spool or --unpack-cache"
+                "give the pod of catalog-operator a writable volume with free space, and set a folder in it with --unpack-spool or --unpack-cache"
             }
             Self::NoRoom => {
-                "it is tried again; fewer operators installed at a time, or smaller bundles, need less memory"
+                "OLM retries; installing fewer operators at a time, or smaller bundles, needs less memory"
             }
-            Self::TooLarge => "a bundle image holds manifests only: build it without anything else",
+            Self::TooLarge => "build the bundle image with manifests only",
             Self::Malformed => "build and push the bundle image again",
             Self::NoManifests => {
                 "put the manifests under /manifests, or under the folder named in metadata/annotations.yaml, and build the bundle image again"
@@ -129,13 +129,13 @@ impl UnpackClass {
             Self::InvalidManifest => "correct the file and build the bundle image again",
             Self::Unsupported => "a newer version of the operator is needed",
             Self::JobIncomplete => {
-                "a node pulls it until the Job's deadline; check the credentials and mirrors of the nodes, or name a pull secret in spec.secrets of the CatalogSource"
+                "a node keeps trying to pull it until the Job's deadline; check the credentials and mirrors of the nodes, or add a pull secret to spec.secrets of the CatalogSource"
             }
             Self::JobHeldUp => {
-                "it goes on by itself once that is over; `kubectl describe jobs,pods` in the CatalogSource's namespace shows more"
+                "OLM continues once this is resolved; see `kubectl describe jobs,pods` in the CatalogSource's namespace"
             }
             Self::DeadlineExceeded | Self::BackoffLimitExceeded | Self::JobFailed => {
-                "it is tried again; `kubectl describe jobs,pods` in the CatalogSource's namespace shows the Job for some minutes"
+                "OLM retries; see `kubectl describe jobs,pods` in the CatalogSource's namespace within some minutes"
             }
         }
     }
@@ -247,6 +247,6 @@ mod tests {
             "cannot pull image `quay.io/a/b:v1`: https://quay.io: 401",
         )
         .of_bundle("a.v1");
-        insta::assert_snapshot!(error, @"bundle a.v1: cannot pull image `quay.io/a/b:v1`: https://quay.io: 401; name a pull secret for the registry in spec.secrets of the CatalogSource or in imagePullSecrets of its ServiceAccount");
+        insta::assert_snapshot!(error, @"bundle a.v1: cannot pull image `quay.io/a/b:v1`: https://quay.io: 401; add a pull secret for the registry to spec.secrets of the CatalogSource or to imagePullSecrets of its ServiceAccount");
     }
 }

@@ -172,10 +172,7 @@ impl ImageBundleSource {
         let (namespace, digest) = (namespace.to_owned(), digest.clone());
         let read = isolation::blocking(move || cache.get(&namespace, &digest, VIEW)).await;
         read.unwrap_or_else(|panicked| {
-            tracing::error!(
-                message = panicked.message,
-                "reading the cache of bundles panicked"
-            );
+            tracing::error!(message = panicked.message, "reading the bundle cache panicked");
             None
         })
     }
@@ -191,7 +188,7 @@ impl ImageBundleSource {
             Ok(Err(error)) => error.to_string(),
             Err(panicked) => panicked.message,
         };
-        tracing::warn!(%image, error = trouble, "pulled content is not cached");
+        tracing::warn!(%image, error = trouble, "cannot cache pulled content");
     }
 }
 
@@ -208,7 +205,7 @@ impl BundleSource for ImageBundleSource {
         read.await.map_err(|error| {
             UnpackError::new(
                 UnpackClass::InvalidManifest,
-                format!("image `{image}`: reading ended early: {error}"),
+                format!("image `{image}`: reading was interrupted: {error}"),
             )
         })?
     }

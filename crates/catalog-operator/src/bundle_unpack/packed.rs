@@ -44,14 +44,14 @@ impl PackedBundle {
         let mut bytes = 0_usize;
         for (name, object) in whole {
             if !fits(object, LEVELS) {
-                let cause = format!("`{name}` has more than {LEVELS} levels of maps and lists");
+                let cause = format!("`{name}` is nested deeper than {LEVELS} levels");
                 return Err(refused(UnpackClass::InvalidManifest, cause));
             }
             let text = object.to_string().into_boxed_str();
             bytes = bytes.saturating_add(text.len());
             if bytes > BUNDLE_BYTES {
                 let limit = BUNDLE_BYTES >> 20;
-                let cause = format!("its objects have more than {limit} MiB as JSON (limit BUNDLE_BYTES)");
+                let cause = format!("its objects exceed {limit} MiB as JSON (limit BUNDLE_BYTES)");
                 return Err(refused(UnpackClass::TooLarge, cause));
             }
             texts.push((Box::from(name), text));
@@ -74,7 +74,7 @@ impl PackedBundle {
     pub fn unpack(&self) -> Result<UnpackedBundle, UnpackError> {
         let read = |text: &str| {
             serde_json::from_str::<Value>(text).map_err(|error| {
-                let cause = format!("image `{}`: cannot be read again: {error}", self.image);
+                let cause = format!("image `{}`: cannot decode the stored bundle: {error}", self.image);
                 UnpackError::new(UnpackClass::InvalidManifest, cause)
             })
         };
@@ -200,7 +200,7 @@ mod tests {
             }
         }
         let error = PackedBundle::new(&bundle(nested(128))).unwrap_err();
-        insta::assert_snapshot!(error.cause, @"image `r/b@sha256:00`: `ClusterServiceVersion` has more than 127 levels of maps and lists");
+        insta::assert_snapshot!(error.cause, @"image `r/b@sha256:00`: `ClusterServiceVersion` is nested deeper than 127 levels");
     }
 
     #[test]

@@ -58,12 +58,12 @@ impl fmt::Display for Problem {
             Self::OtherCsv { found, expected } => {
                 write!(
                     f,
-                    "it holds ClusterServiceVersion {found}, the catalog says {expected}"
+                    "it contains ClusterServiceVersion {found}, the catalog names {expected}"
                 )
             }
             Self::LongName { name } => write!(
                 f,
-                "the name of ClusterServiceVersion {name} has {} characters; every object of the operator is labelled with it, and a label takes {MAX_LABEL_BYTES}",
+                "the name of ClusterServiceVersion {name} has {} characters; it becomes a label value, which is limited to {MAX_LABEL_BYTES}",
                 name.len()
             ),
             Self::CrdNotServed {
@@ -72,14 +72,14 @@ impl fmt::Display for Problem {
                 api_version,
             } => write!(
                 f,
-                "{file}: CustomResourceDefinition {name} has apiVersion {api_version}, which Kubernetes 1.22 and later do not serve; only {} works",
+                "{file}: CustomResourceDefinition {name} has apiVersion {api_version}, which Kubernetes 1.22 and later do not serve; use {}",
                 crd::API_VERSION
             ),
             Self::Twins(twins) => twins.fmt(f),
             Self::UnsupportedKind { file, kind, name } => {
                 write!(
                     f,
-                    "{file}: {kind} {name} cannot be part of a bundle: operators may not bring objects of kind {kind}"
+                    "{file}: {kind} {name} cannot be part of a bundle: OLM does not support objects of kind {kind}"
                 )
             }
             Self::OtherGroup {
@@ -89,7 +89,7 @@ impl fmt::Display for Problem {
                 group,
             } => write!(
                 f,
-                "{file}: {kind}.{group} {name} cannot be part of a bundle: operators may not bring objects of kind {kind} of group {group}; samples of custom resources do not belong in the manifests folder"
+                "{file}: {kind}.{group} {name} cannot be part of a bundle: OLM does not support objects of kind {kind} of group {group}; remove samples of custom resources from the manifests folder"
             ),
         }
     }

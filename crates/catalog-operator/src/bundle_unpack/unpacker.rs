@@ -35,7 +35,7 @@ pub trait BundleSource: Send + Sync + 'static {
         _bundle: &InlineBundle,
         catalog: &NamespacedName,
     ) -> Result<UnpackedBundle, UnpackError> {
-        let cause = format!("catalog {catalog} carries no manifests");
+        let cause = format!("catalog {catalog} contains no manifests");
         Err(UnpackError::new(UnpackClass::NotFound, cause))
     }
 }

@@ -238,16 +238,16 @@ impl ConnectionTask {
         match result {
             Ok(Ok(dialled)) => dialled,
             Ok(Err(panicked)) => {
-                tracing::error!(catalog = %self.key, %panicked, "a fault in connecting to a registry");
+                tracing::error!(catalog = %self.key, %panicked, "connecting to a registry panicked");
                 Err(format!(
-                    "cannot connect to {}: its answer cannot be read",
+                    "cannot connect to {}: invalid response",
                     endpoint.address
                 ))
             }
             Err(_) => {
                 let limit = ATTEMPT_DEADLINE.as_secs();
                 Err(format!(
-                    "cannot connect to {}: no answer within {limit} s",
+                    "cannot connect to {}: timed out after {limit} s",
                     endpoint.address
                 ))
             }
@@ -281,7 +281,7 @@ impl ConnectionTask {
                         _ = lost => {}
                         ended = moved(&mut self.target) => return ended,
                     }
-                    tracing::info!(catalog = %self.key, address = %endpoint.address, "connection to registry lost");
+                    tracing::info!(catalog = %self.key, address = %endpoint.address, "connection to the registry lost");
                     // The dead channel must not be returned any more; the reconciler is triggered by the next
                     // state.
                     self.note(endpoint, ConnectionState::Connecting);

@@ -112,7 +112,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             ConfigMapState::Asked | ConfigMapState::Unread(_) | ConfigMapState::TooMany => {
                 draft.requeue = Requeue::After {
                     delay: CONFIG_MAP_PAUSE,
-                    reason: "ConfigMap of the catalog cannot be read",
+                    reason: "cannot read the catalog's ConfigMap",
                 };
             }
         },
@@ -286,7 +286,7 @@ impl Draft {
             }
             match pod_state::end_of(pod, now) {
                 End::ByItself { within } => {
-                    let reason = "a pod is ending";
+                    let reason = "a pod is terminating";
                     ending = ending.sooner(Requeue::After {
                         delay: within,
                         reason,
@@ -375,14 +375,14 @@ impl Draft {
             }
             Successor::Later { after, pause, left } => {
                 self.trouble = Some(format!(
-                    "pod {} ended: {}; the next one is made {} s after it",
+                    "pod {} terminated: {}; it is replaced {} s later",
                     pod_state::name(after),
                     pod_state::last_words(after),
                     pause.as_secs()
                 ));
                 self.requeue = Requeue::After {
                     delay: *left,
-                    reason: "pause after pods that died young",
+                    reason: "backoff after pods that terminated early",
                 };
             }
         }
@@ -406,7 +406,7 @@ impl Draft {
             }
             _ => {
                 let name = pod_state::name(pod);
-                self.trouble = Some(format!("pod {name} is not ready since {since:.0}"));
+                self.trouble = Some(format!("pod {name} has not been ready since {since:.0}"));
             }
         }
     }

@@ -114,7 +114,7 @@ impl ImagePolls {
         drop(permit);
         let digest = answer.unwrap_or_else(|_| Err(format!("no answer within {} s", DEADLINE.as_secs())));
         if let Err(error) = &digest {
-            tracing::debug!(catalog = %key, image, error, "the registry does not tell the digest of a catalog's image");
+            tracing::debug!(catalog = %key, image, error, "cannot read the digest of the catalog image");
         }
         let check = Check {
             at: whole_seconds(clock::now()),

@@ -110,7 +110,7 @@ pub(crate) fn last_words(pod: &Pod) -> String {
     let message = status.and_then(|status| status.message.as_deref());
     let words: Vec<&str> = reason.into_iter().chain(message).collect();
     if words.is_empty() {
-        return "no reason told".to_owned();
+        return "no reason given".to_owned();
     }
     words.join(": ")
 }
@@ -174,7 +174,7 @@ fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
         let told = ended.message.as_deref().map(str::trim).unwrap_or_default();
         let code = ended.exit_code;
         return Some(format!(
-            "{place} keeps ending (exit code {code}): {}",
+            "{place} keeps terminating (exit code {code}): {}",
             last_line(told)
         ));
     }

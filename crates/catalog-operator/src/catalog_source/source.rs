@@ -89,9 +89,7 @@ fn parse_config_map(source: &CatalogSource) -> Source {
     };
     if !is_dns1123_subdomain(&name) {
         // The name becomes part of a request path, which other characters would change.
-        return Source::Invalid(format!(
-            "configmap name invalid: {name:?} is no name of a ConfigMap"
-        ));
+        return Source::Invalid(format!("configmap name invalid: {name:?}"));
     }
     match spec.grpc_pod_config.as_ref().map(parse_pod_config).transpose() {
         Ok(config) => Source::ConfigMap {

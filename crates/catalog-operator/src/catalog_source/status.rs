@@ -172,10 +172,10 @@ fn config_map_trouble(name: &str, state: &ConfigMapState) -> Option<String> {
     match state {
         ConfigMapState::Found(_) | ConfigMapState::NotNamed | ConfigMapState::Asked => None,
         ConfigMapState::Missing => Some(format!("configmaps \"{name}\" not found")),
-        ConfigMapState::Unread(None) => Some("the API server has not told it yet".to_owned()),
+        ConfigMapState::Unread(None) => Some("not yet read from the API server".to_owned()),
         ConfigMapState::Unread(Some(cause)) => Some(cause.clone()),
         ConfigMapState::TooMany => Some(format!(
-            "the namespace has more than {MAX_WATCHED} ConfigMaps that are catalogs"
+            "the namespace has more than {MAX_WATCHED} catalog ConfigMaps"
         )),
     }
 }

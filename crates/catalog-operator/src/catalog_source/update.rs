@@ -97,7 +97,9 @@ fn wait(pod: &Pod, now: Timestamp) -> Option<Step> {
         Some(left) => Some(Step::Wait(left)),
         None => {
             let name = pod_state::name(pod);
-            Some(Step::Trouble(format!("pod {name} is not ready since {since:.0}")))
+            Some(Step::Trouble(format!(
+                "pod {name} has not been ready since {since:.0}"
+            )))
         }
     }
 }

@@ -196,7 +196,7 @@ async fn manifests_in_the_catalog_are_fetched_when_they_are_needed() {
         .await
         .unwrap_err();
     assert!(
-        error.starts_with("catalog ns/cat does not give demo.v2.0.0: "),
+        error.starts_with("cannot read demo.v2.0.0 from catalog ns/cat: "),
         "{error}"
     );
 }

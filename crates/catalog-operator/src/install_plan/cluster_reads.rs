@@ -75,7 +75,7 @@ impl Reads for ClusterReads {
             // The plan's author cannot make use of another tenant's pull secrets.
             let catalog = &reference.catalog_source_name;
             return BundleContent::Failed {
-                message: format!("catalogsource {from}/{catalog} is out of reach of namespace {namespace}"),
+                message: format!("catalogsource {from}/{catalog} cannot be used from namespace {namespace}"),
                 lasting: true,
             };
         }

@@ -28,8 +28,8 @@ pub enum CrdUpgradeError {
     },
     /// Another operator of the cluster may use a version that the new form does not know.
     #[error(
-        "not allowing CRD ({crd}) update with multiple owners: new CRD removes version {version} that is served by the existing CRD, \
-         and {owners} other ClusterServiceVersion(s) of the cluster own it"
+        "not allowing CRD ({crd}) update with multiple owners: new CRD removes version {version} that is \
+         served by the existing CRD, and {owners} other ClusterServiceVersion(s) own it"
     )]
     ServedVersionRemoved {
         /// The CustomResourceDefinition.
@@ -146,7 +146,7 @@ fn pruning_of_stored_versions(current: &Value, wanted: &Value) -> String {
         .chain(version_names(wanted))
         .find(|version| defined.contains(version));
     let (Some(kept), crd) = (kept, object::name(wanted)) else {
-        return "no version of the new CRD exists yet; the operator needs a release in between that has both"
+        return "the existing CRD defines no version of the new one; the operator needs an intermediate release that has both"
             .to_owned();
     };
     let storage = versions(current).find(is_storage).and_then(version_name);
@@ -163,8 +163,8 @@ fn pruning_of_stored_versions(current: &Value, wanted: &Value) -> String {
     };
     let stored = json!({"status": {"storedVersions": [kept]}});
     format!(
-        "the plan goes on once all objects are stored in {kept}: {switch}kubectl get {crd} -A -o yaml | kubectl replace -f -; \
-         kubectl patch crd {crd} --subresource status --type merge -p '{stored}'"
+        "to continue, store all objects in {kept}: {switch}kubectl get {crd} -A -o yaml | kubectl replace \
+         -f -; kubectl patch crd {crd} --subresource status --type merge -p '{stored}'"
     )
 }
 

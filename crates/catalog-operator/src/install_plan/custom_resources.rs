@@ -276,10 +276,10 @@ impl Shared {
         let answer = match tokio::time::timeout(CHECK_TIME, work).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(panicked)) => {
-                tracing::error!(crd = %request.crd, %panicked, "a fault in checking custom resources");
-                CheckState::Unread("a fault of the catalog operator".to_owned())
+                tracing::error!(crd = %request.crd, %panicked, "checking custom resources panicked");
+                CheckState::Unread("catalog-operator panicked; this is a bug".to_owned())
             }
-            Err(_) => CheckState::Unread(format!("not done within {} s", CHECK_TIME.as_secs())),
+            Err(_) => CheckState::Unread(format!("timed out after {} s", CHECK_TIME.as_secs())),
         };
         drop(permit);
         let last = Last {
@@ -304,7 +304,7 @@ impl Shared {
     async fn look(&self, key: &Key, request: &CheckRequest, suspect: Option<Misfit>) -> CheckState {
         let unread = |version: &str, error: &ReadError| {
             let (crd, group) = (&request.crd, &request.group);
-            tracing::info!(%crd, version, %error, "custom resources not read");
+            tracing::info!(%crd, version, %error, "cannot list custom resources");
             CheckState::Unread(format!(
                 "error listing {group}/{version}, Resource={}: {}",
                 request.plural,
@@ -337,7 +337,7 @@ impl Shared {
                         fields,
                         ..
                     } = &misfit;
-                    tracing::info!(crd = %request.crd, version, namespace, name, fields, "a custom resource does not fit");
+                    tracing::info!(crd = %request.crd, version, namespace, name, fields, "custom resource does not match the new schema");
                     return CheckState::Misfit(misfit);
                 }
                 Err(error) => return unread(version, &error),

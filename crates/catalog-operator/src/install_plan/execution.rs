@@ -33,7 +33,7 @@ const POLL: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// A kind that plans may not contain.
-    #[error("the InstallPlan contains invalid data: no plan may contain {kind} {name}")]
+    #[error("the InstallPlan contains invalid data: {kind} {name} is not allowed")]
     UnsupportedKind {
         /// The kind.
         kind: String,

@@ -91,7 +91,7 @@ fn why_none(groups: &[Arc<OperatorGroup>]) -> String {
 fn why_idle(group: &OperatorGroup) -> String {
     let status = group.status.as_ref();
     if status.is_none_or(|status| status.last_updated.is_none()) {
-        return "has not been looked at yet (that is done by olm-operator)".to_owned();
+        return "has not been processed by olm-operator yet".to_owned();
     }
     format!("selects no namespace{}", shown_selector(group))
 }
@@ -101,7 +101,7 @@ fn shown_selector(group: &OperatorGroup) -> String {
         return String::new();
     };
     Selector::try_from(wanted).map_or_else(
-        |error| format!(" (spec.selector makes no sense: {error})"),
+        |error| format!(" (invalid spec.selector: {error})"),
         |selector| format!(" (spec.selector {selector})"),
     )
 }
@@ -169,12 +169,12 @@ mod tests {
         );
         check(
             &[("sel", nobody.clone(), Value::Null)],
-            ": OperatorGroup ns/sel has not been looked at yet (that is done by olm-operator)",
+            ": OperatorGroup ns/sel has not been processed by olm-operator yet",
         );
         let slip =
             json!({"selector": {"matchExpressions": [{"key": "team", "operator": "Inn", "values": ["a"]}]}});
         let error = find_service_account(&groups(&[("sel", slip, looked_at.clone())])).unwrap_err();
-        let told = ": OperatorGroup ns/sel selects no namespace (spec.selector makes no sense: ";
+        let told = ": OperatorGroup ns/sel selects no namespace (invalid spec.selector: ";
         assert!(error.to_string().contains(told), "{error}");
         check(
             &[

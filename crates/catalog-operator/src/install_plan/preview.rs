@@ -1,10 +1,10 @@
-//! What a plan that waits for approval will change, for whoever is to approve it: read once, after the plan is made.
+//! Preview of the changes of a plan that waits for approval, read once, after the plan is made.
 //!
 //! # Guarantees
-//! - Names of objects and fields and rules of RBAC are told, never values. Of a Secret, of what is not OLM's, and of everything where
-//!   the OperatorGroup names a ServiceAccount, not even whether a value is another one: OLM may read it, who makes plans may not,
-//!   and could guess.
-//! - What cannot be found out in [`TIME`] is told as unknown, and no plan waits for its preview.
+//! - It has names of objects and fields, and rules of RBAC, but no values.
+//! - For Secrets, for objects that are not OLM's, and for everything if the OperatorGroup names a ServiceAccount, it does not even say
+//!   whether a value changes. OLM may read these values; users who make plans may not, and could guess them.
+//! - Facts that take longer than [`TIME`] to read are listed as unknown. No plan waits for its preview.
 
 pub(crate) mod reconciler;
 mod rights;
@@ -42,14 +42,14 @@ const DEPTH: usize = 3;
 /// Fields of one object that are told.
 const FIELDS: usize = 200;
 
-/// What else is in the namespace of a plan.
+/// The other objects in the namespace of a plan.
 struct NamespaceObjects {
     csvs: Vec<Arc<ClusterServiceVersion>>,
     plans: Vec<Arc<InstallPlan>>,
     groups: Vec<Arc<OperatorGroup>>,
 }
 
-/// The preview of a plan that waits, as its annotation has it; none while one of its bundles is fetched.
+/// Returns the text of the annotation; `None` while a bundle of the plan is being fetched.
 async fn preview(
     reads: &impl Reads,
     plan: Arc<InstallPlan>,
@@ -83,7 +83,7 @@ async fn preview(
         }
         Ok(Err(error)) => (observed, Vec::new(), vec![error.to_string()]),
         Err(_) => {
-            let text = format!("the cluster was not read within {} s", TIME.as_secs());
+            let text = format!("reading the cluster timed out after {} s", TIME.as_secs());
             (observed, Vec::new(), vec![text])
         }
     };
@@ -144,7 +144,7 @@ async fn rbac_of_installed(
         .get(&target)
         .await
         .map_err(|error| unknown(&error.to_string()))?;
-    let found = found.ok_or_else(|| unknown("it is gone"))?;
+    let found = found.ok_or_else(|| unknown("it was deleted"))?;
     rbac_objects(&found, &namespace).map_err(|error| unknown(&error.to_string()))
 }
 
@@ -184,7 +184,7 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
                 preview.unknown.push(format!("{resource}: {message}"));
             }
             Some(StepState::NotServed(_)) => {
-                preview.unknown.push(format!("{resource}: its API is not served"));
+                preview.unknown.push(format!("{resource}: API not served"));
             }
             Some(StepState::Done | StepState::OwnerPending | StepState::Fetching { .. }) | None => {}
         }

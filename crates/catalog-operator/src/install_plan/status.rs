@@ -95,7 +95,7 @@ pub fn status(
             if let Some(delay) = too_early_to_tell(&round) {
                 let requeue = Requeue::After {
                     delay,
-                    reason: "tell what is being fetched",
+                    reason: "report the image being fetched",
                 };
                 return StatusUpdate {
                     requeue,
@@ -132,7 +132,7 @@ const HASH_LENGTH: usize = 64;
 fn other_steps(plan: &InstallPlan, approved: &str, found: &str) -> String {
     let approved: String = approved.chars().take(HASH_LENGTH).collect();
     format!(
-        "other steps were approved (hash {approved:?}) than the plan has ({found:?}); look at them and approve them: kubectl operator approve {} -n {}",
+        "steps of the plan differ from the approved ones: approved hash {approved:?}, current hash {found:?}; review and approve them: kubectl operator approve {} -n {}",
         plan.name_any(),
         plan.namespace().unwrap_or_default()
     )
@@ -206,7 +206,7 @@ fn restoring(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> St
     let requeue = match &round.waiting {
         Some(wait) if error.is_none() => Requeue::After {
             delay: wait.look_again.unwrap_or(RETRY_PAUSE),
-            reason: "an object is on its way out",
+            reason: "an object is being deleted",
         },
         _ => Requeue::AwaitChange,
     };
@@ -330,7 +330,7 @@ fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
     match wait.and_then(|wait| wait.look_again) {
         Some(delay) => Requeue::After {
             delay,
-            reason: "look at what no watch tells",
+            reason: "poll unwatched objects",
         },
         None => Requeue::AwaitChange,
     }
@@ -406,9 +406,7 @@ fn taken_name(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> O
         && StepKind::of(&resource.kind) == Some(StepKind::ClusterServiceVersion);
     is_taken.then(|| {
         format!(
-            "waiting for the name of ClusterServiceVersion {}: the copy of an operator that is installed in another namespace and \
-             works in this one has it (label {} says where). If that operator is meant, delete this Subscription, else the operator \
-             there",
+            "waiting for the name of ClusterServiceVersion {}: a copy of an operator from another namespace has it (see its label {}); delete this Subscription to use that operator, or uninstall that operator",
             resource.name,
             labels::COPIED_FROM
         )

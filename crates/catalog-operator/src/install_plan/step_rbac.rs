@@ -18,7 +18,7 @@ const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RbacError {
     /// A list of permissions has another shape than the API wants.
-    #[error("spec.install.spec.{field} of ClusterServiceVersion {csv} cannot be read: {cause}")]
+    #[error("cannot read spec.install.spec.{field} of ClusterServiceVersion {csv}: {cause}")]
     Permissions {
         /// `permissions` or `clusterPermissions`.
         field: &'static str,
@@ -245,6 +245,6 @@ mod tests {
     #[test]
     fn unreadable_permissions_name_field_and_csv() {
         let error = rbac_objects(&csv(&json!([{"rules": []}]), &Value::Null), "ns").unwrap_err();
-        insta::assert_snapshot!(error, @"spec.install.spec.permissions of ClusterServiceVersion demo.v1.0.0 cannot be read: missing field `serviceAccountName`");
+        insta::assert_snapshot!(error, @"cannot read spec.install.spec.permissions of ClusterServiceVersion demo.v1.0.0: missing field `serviceAccountName`");
     }
 }

@@ -130,7 +130,7 @@ impl StructuralSchema {
         // Nobody knows whether it fits, and the author of the schema must not get by with that.
         vec![Misfit {
             field: "the object".to_owned(),
-            wanted: "takes too much work to be held against the schema".to_owned(),
+            wanted: "is too complex to be validated".to_owned(),
         }]
     }
 
@@ -167,7 +167,7 @@ impl StructuralSchema {
             && walk.work.take(known.len())
             && !known.iter().any(|known| is_equal(known, value))
         {
-            walk.misfit("must be one of the values that are listed");
+            walk.misfit("must be one of the values in enum");
         }
         match value {
             Value::String(text) => self.check_text(schema, text, walk),
@@ -235,7 +235,7 @@ impl StructuralSchema {
         if let Some(forms) = list("anyOf")
             && !forms.iter().any(|form| self.fits(form, value, walk.work))
         {
-            walk.misfit("must have one of the forms in anyOf");
+            walk.misfit("must match a schema in anyOf");
         }
         if let Some(forms) = list("oneOf")
             && forms
@@ -244,12 +244,12 @@ impl StructuralSchema {
                 .count()
                 != 1
         {
-            walk.misfit("must have exactly one of the forms in oneOf");
+            walk.misfit("must match exactly one schema in oneOf");
         }
         if let Some(form) = schema.get("not")
             && self.fits(form, value, walk.work)
         {
-            walk.misfit("must not have the form in not");
+            walk.misfit("must not match the schema in not");
         }
     }
 }

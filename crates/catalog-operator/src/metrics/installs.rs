@@ -19,7 +19,7 @@ const SECONDS: [f64; 9] = [1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 3600.0
 pub(super) fn register(metrics: &Metrics, stores: &Stores) {
     let durations = metrics.durations(
         "olm_subscription_succeeded_seconds",
-        "Seconds to the first Succeeded of a CSV: of an install from its Subscription on, of an upgrade from the CSV on",
+        "Seconds until a CSV first succeeded: since creation of the Subscription for an install, of the CSV for an upgrade",
         ["kind"],
         &SECONDS,
     );

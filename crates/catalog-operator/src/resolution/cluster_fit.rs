@@ -3,7 +3,7 @@
 //!
 //! The plan is made all the same, as upstream's: the cluster may be upgraded before it is approved.
 
-use olm_resolver::cluster_fit::{GroupTargets, KubernetesVersion, long_service_names, unsupported_targets};
+use olm_resolver::cluster_fit::{GroupTargets, KubernetesVersion, long_service_name, unsupported_targets};
 
 use crate::bundle_unpack::UnpackedBundle;
 
@@ -22,7 +22,7 @@ pub fn obstacles(name: &str, bundle: &UnpackedBundle, namespace: &str, cluster: 
     let too_old = kubernetes.and_then(|here: KubernetesVersion| here.too_old_for(name, &bundle.csv));
     let targets = cluster.targets.as_ref();
     let unsupported = targets.and_then(|targets| unsupported_targets(name, &bundle.csv, namespace, targets));
-    let long = long_service_names(name, &bundle.csv);
+    let long = long_service_name(name, &bundle.csv);
     too_old.into_iter().chain(unsupported).chain(long).collect()
 }
 

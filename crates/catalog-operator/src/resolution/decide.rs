@@ -268,8 +268,7 @@ impl Draft<'_> {
         let outcome = ResolutionOutcome::UnpackFailed {
             reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
             message: format!(
-                "error ensuring InstallPlan: {plan} has no owner references and cannot be carried out: a webhook took them, or it was \
-                 restored from a backup; exempt InstallPlans from such a webhook, then delete this one"
+                "error ensuring InstallPlan: {plan} cannot be executed without owner references, which a webhook or a restored backup has removed; exempt InstallPlans from such a webhook, then delete this one"
             ),
         };
         let outcomes = &mut self.verdict.outcomes_by_subscription;
@@ -496,7 +495,7 @@ fn drawn_along(observed: &Observed, component: &ComponentProgress) -> Vec<Subscr
     updates.collect()
 }
 
-/// Warnings about bundles, told with the creation of their plan.
+/// Returns warning events about bundles, sent when their plan is created.
 fn warnings<'a>(
     subscription: &Subscription,
     reason: &str,

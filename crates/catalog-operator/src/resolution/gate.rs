@@ -78,7 +78,7 @@ impl Gate {
             .iter()
             .partition(|wait| wait.subscription == subscription);
         let mut waits = own.into_iter().chain(others).map(|wait| &wait.text).peekable();
-        let mut told = format!("waits by policy: {}", waits.next()?);
+        let mut told = format!("waiting by policy: {}", waits.next()?);
         while let Some(text) = waits.next_if(|text| told.len() + text.len() <= TOLD) {
             told.push_str("; ");
             told.push_str(text);

@@ -118,9 +118,9 @@ impl Terms {
     /// What comes of it, for people.
     pub(crate) fn meaning(&self) -> &'static str {
         if self.approved {
-            "begin at once"
+            "start immediately"
         } else if self.mark.is_some() {
-            "wait by policy"
+            "wait for its policy"
         } else {
             "wait for a user's approval"
         }
@@ -198,7 +198,7 @@ impl WantedPlan {
     /// Text about [`WantedPlan::obstacles`], which Subscriptions repeat while the plan waits. It is not written again when the cluster
     /// changes, so it says when it was true.
     fn message(&self) -> Option<String> {
-        let text = format!("when this plan was made: {}", self.obstacles.join("; "));
+        let text = format!("when this plan was created: {}", self.obstacles.join("; "));
         (!self.obstacles.is_empty()).then(|| cut(&text, EVENT_LIMIT))
     }
 

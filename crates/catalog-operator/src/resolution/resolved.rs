@@ -134,7 +134,7 @@ fn beside_last_contents(
             names[OFFERED - 1] = "...";
         }
         let text = format!(
-            "- what is known of catalogs that are not READY offers {}: it is installed when they are",
+            "- catalogs that are not READY offered {}: it is installed once they are READY",
             names.join(", ")
         );
         failure.message = format!("{}\n{text}", failure.message);

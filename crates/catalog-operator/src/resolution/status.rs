@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// When a plan is approved again whose approval was taken back as it was written.
 const APPROVAL_UNDONE: Requeue = Requeue::After {
     delay: Duration::from_secs(600),
-    reason: "an approval that does not stay",
+    reason: "approval was removed",
 };
 
 /// Plans of a namespace of which it is remembered that they were discarded.
@@ -181,7 +181,7 @@ fn tell_approvals(
                 FailureClass::Retry | FailureClass::Conflict | FailureClass::NotFound
             );
             told = (!passes || is_overdue(since, now)).then(|| {
-                let text = format!("InstallPlan {plan} cannot be approved: {}", failure.message);
+                let text = format!("cannot approve InstallPlan {plan}: {}", failure.message);
                 cut(&text, EVENT_LIMIT)
             });
             failing.insert(plan, since.unwrap_or(now));
@@ -191,7 +191,7 @@ fn tell_approvals(
             // Nothing tells when that is over.
             *requeue = requeue.sooner(APPROVAL_UNDONE);
             told = Some(format!(
-                "InstallPlan {plan} cannot be approved: it is stored without its approval, as a webhook has it"
+                "cannot approve InstallPlan {plan}: the approval was removed, probably by a webhook"
             ));
         }
         match told {

@@ -100,7 +100,7 @@ fn ask(
     let operators = component.operators.iter().zip(requests).zip(known);
     let asked = operators.map(|((operator, request), known)| match request {
         None => {
-            let cause = "the catalog names no image of it and carries no manifests";
+            let cause = "the catalog has neither an image nor manifests of it";
             let error = UnpackError::new(UnpackClass::NoManifests, cause);
             Err(failed(&error.of_bundle(&operator.entry.name)))
         }
@@ -164,7 +164,7 @@ fn read(component: &Component, bundles: &[Arc<PackedBundle>], namespace: &str, c
     combine(component, namespace, results, noticed)
 }
 
-/// What is told of bundles that can be installed.
+/// Remarks about bundles that can be installed.
 #[derive(Default)]
 struct Noticed {
     obstacles: Vec<String>,
@@ -210,7 +210,7 @@ fn find_twins(brought: &[Brought]) -> Option<String> {
         let (_, kind, name) = &object.group_kind_name;
         (first.content != object.content).then(|| {
             format!(
-                "bundles {} and {} both hold {kind} {name}, each with another content",
+                "bundles {} and {} both contain {kind} {name} with different content",
                 first.bundle, object.bundle
             )
         })
@@ -245,7 +245,7 @@ fn image_steps(operator: &Operator, bundle: &UnpackedBundle, namespace: &str) ->
     let Some(lookup) = lookup(operator) else {
         return BundleResult::Failed {
             content: true,
-            text: format!("bundle {}: has no image", operator.entry.name),
+            text: format!("bundle {} has no image", operator.entry.name),
         };
     };
     match plan_steps(bundle, &lookup, namespace) {

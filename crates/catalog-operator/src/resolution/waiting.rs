@@ -113,7 +113,7 @@ impl WaitingPlan {
             more => format!(" (and {more} more)"),
         };
         let told = format!(
-            "InstallPlan {name} contains {first}{more}: delete InstallPlan {name} to have another one made"
+            "InstallPlan {name} contains {first}{more}; delete InstallPlan {name} and OLM creates a new one"
         );
         let texts: Vec<String> = [told].into_iter().chain(waits).collect();
         Some(cut(&texts.join("; "), EVENT_LIMIT))
@@ -288,16 +288,16 @@ impl Waiting<'_> {
         });
         if let Some((other, _)) = other {
             let other = other.name_any();
-            let text = format!("{csv} as a dependency, for which there is Subscription {other} now");
+            let text = format!("{csv} as a dependency, which Subscription {other} provides now");
             return Finding::Unwanted(text);
         }
         let mut waiting = self.subscriptions.iter();
         if is_there || choices.has(csv) {
             Finding::Wanted
         } else if let Some(name) = waiting.find(|name| choices.choice(name, csv) == Choice::Unknown) {
-            Finding::Unresolved(format!("Subscription {name} cannot be resolved now"))
+            Finding::Unresolved(format!("Subscription {name} cannot be resolved at present"))
         } else {
-            Finding::Unwanted(format!("{csv} as a dependency, which nobody is to have now"))
+            Finding::Unwanted(format!("{csv} as a dependency, which no Subscription needs now"))
         }
     }
 }
@@ -316,20 +316,20 @@ enum Finding {
 fn of_taken(csv: &str, is_there: bool, settled: &SettledIndex<'_>, choices: &Choices) -> Finding {
     let takers: Vec<String> = settled.of_csv(csv).map(|(object, _)| object.name_any()).collect();
     let Some(first) = takers.first() else {
-        return Finding::Unwanted(format!("{csv}, which no Subscription is to have now"));
+        return Finding::Unwanted(format!("{csv}, which no Subscription requests now"));
     };
     let has = |wanted: Choice| takers.iter().find(|name| choices.choice(name, csv) == wanted);
     if is_there || has(Choice::Same).is_some() {
         Finding::Wanted
     } else if let Some(name) = has(Choice::Unknown) {
-        Finding::Unresolved(format!("Subscription {name} cannot be resolved now"))
+        Finding::Unresolved(format!("Subscription {name} cannot be resolved at present"))
     } else if let Some(name) = has(Choice::Other) {
         Finding::Unresolved(format!(
-            "Subscription {name} is to have another version than {csv}"
+            "Subscription {name} now resolves to another version than {csv}"
         ))
     } else {
         Finding::Unwanted(format!(
-            "{csv}, which is not what the catalog has for Subscription {first} now"
+            "{csv}, which the catalog no longer offers to Subscription {first}"
         ))
     }
 }

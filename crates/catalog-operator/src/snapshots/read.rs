@@ -59,7 +59,7 @@ impl Read {
         match read {
             Ok(()) => {}
             Err(miss) => {
-                tracing::warn!(catalog = %self.key, error = %miss.text, "catalog not read");
+                tracing::warn!(catalog = %self.key, error = %miss.text, "cannot read catalog");
                 if let Some(pause) = self.note_failure(miss) {
                     sleep(pause).await;
                     let users = self.shared.lock().get(&self.key).map(|entry| entry.users.clone());
@@ -78,12 +78,12 @@ impl Read {
         let listed = match timeout(READ_DEADLINE, reading).await {
             Ok(Ok(listed)) => listed?,
             Ok(Err(panicked)) => {
-                tracing::error!(catalog = %self.key, %panicked, "a fault in reading a catalog");
-                return Err("failed to list bundles: a fault of the catalog operator".to_owned());
+                tracing::error!(catalog = %self.key, %panicked, "reading a catalog panicked");
+                return Err("failed to list bundles: catalog-operator panicked; this is a bug".to_owned());
             }
             Err(_) => {
                 let limit = READ_DEADLINE.as_secs();
-                return Err(format!("failed to list bundles: no end within {limit} s"));
+                return Err(format!("failed to list bundles: timed out after {limit} s"));
             }
         };
         let index = move || {
@@ -206,12 +206,11 @@ impl Shared {
         let reading = entry.loading.take().map(|loading| loading.generation);
         let generation = reading.max(entry.read.take()).unwrap_or_default();
         let text = format!(
-            "failed to list bundles: this catalog takes {} MiB of memory, which another namespace needs; all catalogs that are in use \
-             may take {} MiB together, and those of this namespace take more than their part",
+            "failed to list bundles: evicted from memory because another namespace needs it: this catalog uses {} MiB, the limit of all catalogs is {} MiB, and those of this namespace exceed its share",
             entry.bytes >> 20,
             self.bounds.total >> 20
         );
-        tracing::warn!(catalog = %key, error = %text, "content of a catalog dropped");
+        tracing::warn!(catalog = %key, error = %text, "catalog evicted from memory: per-namespace share exceeded");
         (entry.id, entry.content, entry.bytes) = (None, None, 0);
         entry.failure = Some(Failure {
             generation,

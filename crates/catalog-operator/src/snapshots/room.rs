@@ -71,8 +71,7 @@ pub(super) fn admit<'a>(
     let beside = with_new.saturating_sub(new.bytes);
     if with_new > bounds.namespace {
         return Admission::Refused(format!(
-            "this catalog takes {} MiB of memory, those of its namespace that are in use take {} MiB already, and may take {} MiB \
-             together",
+            "out of memory for catalogs: this one needs {} MiB, others of its namespace use {} MiB, the limit of a namespace is {} MiB",
             new.bytes >> 20,
             beside >> 20,
             bounds.namespace >> 20
@@ -89,8 +88,7 @@ pub(super) fn admit<'a>(
     let part = (bounds.total / parts).saturating_mul(own_parts);
     if with_new > part {
         return Admission::Refused(format!(
-            "this catalog takes {} MiB of memory, all that are in use may take {} MiB together, and those of its namespace would \
-             take more than their part of {} MiB",
+            "out of memory for catalogs: this one needs {} MiB, the limit of all catalogs is {} MiB, and those of its namespace would exceed its share of {} MiB",
             new.bytes >> 20,
             bounds.total >> 20,
             part >> 20
@@ -183,7 +181,7 @@ mod tests {
     #[test]
     fn a_namespace_has_a_bound_of_its_own() {
         let text = admitted(&[("a/one", 40)], "a/two", 21).unwrap_err();
-        insta::assert_snapshot!(text, @"this catalog takes 21 MiB of memory, those of its namespace that are in use take 40 MiB already, and may take 60 MiB together");
+        insta::assert_snapshot!(text, @"out of memory for catalogs: this one needs 21 MiB, others of its namespace use 40 MiB, the limit of a namespace is 60 MiB");
     }
 
     /// Two tenants use all the memory. The third gets its share, and the one with the most loses it.
@@ -193,7 +191,7 @@ mod tests {
         assert_eq!(admitted(&kept, "c/one", 30), Ok("a/large".to_owned()));
         let kept = [("a/one", 50), ("b/one", 50)];
         let text = admitted(&kept, "c/one", 34).unwrap_err();
-        insta::assert_snapshot!(text, @"this catalog takes 34 MiB of memory, all that are in use may take 100 MiB together, and those of its namespace would take more than their part of 33 MiB");
+        insta::assert_snapshot!(text, @"out of memory for catalogs: this one needs 34 MiB, the limit of all catalogs is 100 MiB, and those of its namespace would exceed its share of 33 MiB");
     }
 
     /// Four tenants with a catalog each displace nothing from the catalogs that all of them use.
@@ -219,6 +217,6 @@ mod tests {
             "it has most for its users"
         );
         let text = admitted_to(&kept, &("olm/two", 21, everybody)).unwrap_err();
-        insta::assert_snapshot!(text, @"this catalog takes 21 MiB of memory, all that are in use may take 100 MiB together, and those of its namespace would take more than their part of 50 MiB");
+        insta::assert_snapshot!(text, @"out of memory for catalogs: this one needs 21 MiB, the limit of all catalogs is 100 MiB, and those of its namespace would exceed its share of 50 MiB");
     }
 }

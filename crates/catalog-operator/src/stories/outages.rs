@@ -51,9 +51,7 @@ fn hlt_002_from_a_catalog_that_is_not_ready_nothing_is_installed_and_its_last_co
     let told = condition(&env, "other", "ResolutionFailed").unwrap();
     assert!(told.contains("error using catalogsource ns/cat"), "{told}");
     assert!(
-        told.ends_with(
-            "what is known of catalogs that are not READY offers other.v1: it is installed when they are"
-        ),
+        told.ends_with("catalogs that are not READY offered other.v1: it is installed once they are READY"),
         "{told}"
     );
     // What fails anyway is told with its own reason.
@@ -99,11 +97,15 @@ fn a_catalog_that_has_moved_is_not_resolved_from_what_was_at_the_former_address(
         env.settle_for(60);
         assert!(!is_installed(&env, "other.v1"));
         let told = condition(&env, "other", "ResolutionFailed").unwrap();
-        assert_eq!(told.contains("offers other.v1"), !moved, "moved: {moved}: {told}");
+        assert_eq!(
+            told.contains("offered other.v1"),
+            !moved,
+            "moved: {moved}: {told}"
+        );
     }
 }
 
-/// Contents go with the process: the next one reads the catalog when its server answers. Until then nothing that was reported is taken back.
+/// Contents are lost with the process. The next one reads the catalog when its server answers, and keeps reported states until then.
 #[test]
 fn the_next_process_reads_a_catalog_again_once_its_server_answers() {
     let mut env = outage(vec![

@@ -42,7 +42,7 @@ fn no_plan_waits_for_its_preview() {
     wait(&mut env);
     env.settle_for(10);
     let told = preview(&env.only("InstallPlan")).unwrap();
-    assert_eq!(told.unknown, ["the cluster was not read within 5 s"]);
+    assert_eq!(told.unknown, ["reading the cluster timed out after 5 s"]);
     assert_eq!(told.operators[0].name, "demo.v1");
 }
 
@@ -82,7 +82,7 @@ fn a_preview_that_is_taken_away_is_not_written_again_and_again() {
     assert!((1..=3).contains(&tried), "{tried}");
 }
 
-/// Who is the next process has the bundle fetched first.
+/// The next process fetches the bundle first.
 #[test]
 fn a_plan_that_another_process_made_has_its_preview_from_this_one() {
     let mut env = TestEnv::new();

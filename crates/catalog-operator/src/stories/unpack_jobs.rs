@@ -55,7 +55,7 @@ fn a_bundle_that_only_a_node_can_pull_is_installed_and_leaves_nothing() {
     assert_eq!(reason, "UnpackingInProgress");
     assert!(
         message.contains(
-            "unpack job not completed; this process: Unauthorized: https://reg: 401; name a pull secret"
+            "unpack job not completed; this process: Unauthorized: https://reg: 401; add a pull secret"
         ),
         "{message}"
     );
@@ -156,7 +156,7 @@ fn a_config_map_that_is_changed_before_it_is_read_is_told() {
     let (reason, message) = condition(&env, "BundleUnpackFailed").unwrap();
     assert_eq!(reason, "BundleUnpackFailed");
     assert!(
-        message.contains("was changed by somebody else than its Job"),
+        message.contains("was changed by another client than the Job"),
         "{message}"
     );
 }
@@ -169,7 +169,7 @@ fn another_operator_than_the_catalog_names_is_not_installed() {
     env.settle_for(3);
     let (_, message) = condition(&env, "BundleUnpackFailed").unwrap();
     assert!(
-        message.contains("it holds ClusterServiceVersion other.v1, the catalog says demo.v1"),
+        message.contains("it contains ClusterServiceVersion other.v1, the catalog names demo.v1"),
         "{message}"
     );
     assert!(env.all("InstallPlan").is_empty());
@@ -239,7 +239,7 @@ fn a_bundle_that_no_config_map_holds_is_told() {
     let (reason, message) = condition(&env, "BundleUnpackFailed").unwrap();
     assert_eq!(reason, "ErrorPreventedUnpacking");
     assert!(
-        message.contains("TooLarge") && message.contains("room for one MiB"),
+        message.contains("TooLarge") && message.contains("at most 1 MiB"),
         "{message}"
     );
 }

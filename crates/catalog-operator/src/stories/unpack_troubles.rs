@@ -140,7 +140,7 @@ fn jobs_of_one_namespace_do_not_hold_up_those_of_another() {
         let told = told(subscription);
         told.iter().any(|(type_, message)| {
             type_ == "BundleUnpacking"
-                && message.contains("it waits for its turn, as others go on: 8 at a time for one namespace")
+                && message.contains("waiting for other unpack Jobs, which run 8 at a time for one namespace")
         })
     };
     let waiting = env.all("Subscription").into_iter().filter(waits).count();
@@ -209,8 +209,9 @@ fn a_job_without_a_pod_says_what_may_refuse_it() {
     env.settle_for(25);
     let text = message(&env, "BundleUnpacking");
     assert!(
-        text.contains("it has made no pod; quotas, pod security or webhooks of namespace ns may refuse it")
-            && text.contains("kubectl describe jobs,pods")
+        text.contains(
+            "it has created no pod; quotas, pod security or webhooks of namespace ns may reject it"
+        ) && text.contains("kubectl describe jobs,pods")
             && !text.contains("credentials and mirrors of the nodes"),
         "{text}"
     );
@@ -243,10 +244,10 @@ fn a_job_that_a_webhook_rewrites_is_told() {
     env.settle_for(25);
     let text = message(&env, "BundleUnpacking");
     assert!(
-        text.contains("does not run what one of OLM's runs: where a webhook changes Jobs on their way in"),
+        text.contains("differs from the one that OLM created; exempt Jobs with label"),
         "{text}"
     );
-    assert!(!text.contains("there is no unpack Job"), "{text}");
+    assert!(!text.contains("does not exist"), "{text}");
     assert_eq!(made(&env, "Job"), 1, "{:?}", env.writes);
     let writes = env.own_writes();
     env.settle_for(60);
@@ -362,7 +363,7 @@ fn a_changed_result_is_not_read_again_and_again() {
     env.settle_for(3);
     let text = message(&env, "BundleUnpackFailed");
     assert!(
-        text.contains("was changed by somebody else than its Job"),
+        text.contains("was changed by another client than the Job"),
         "{text}"
     );
     env.settle_for(61);
@@ -389,7 +390,10 @@ fn a_bundle_that_fails_does_not_have_the_other_pulled_again_and_again() {
         env.expire_jobs();
     }
     let text = message(&env, "BundleUnpackFailed");
-    assert!(text.contains("it holds ClusterServiceVersion dep.v2"), "{text}");
+    assert!(
+        text.contains("it contains ClusterServiceVersion dep.v2"),
+        "{text}"
+    );
     assert!((1..=2).contains(&made(&env, "Job")), "{:?}", env.writes);
     // Once it is right both are there.
     env.outside.serve([

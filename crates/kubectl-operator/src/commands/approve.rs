@@ -30,11 +30,11 @@ use crate::{Verdict, printer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
-/// How long the preview of a plan that was just made is waited for: OLM reads the cluster for at most 5 s.
+/// Wait for the preview of a new plan. OLM reads the cluster for at most 5 s.
 const PREVIEW_TIME: Duration = Duration::from_secs(6);
-/// Between two looks at such a plan.
+/// Polling interval of that wait.
 const PREVIEW_PAUSE: Duration = Duration::from_millis(200);
-/// How often a plan is looked at again that changed between the look and the approval, and was the same all the same.
+/// Attempts to approve a plan whose object changes meanwhile while its steps stay the same.
 const TRIES: usize = 3;
 
 /// Shows the plan and approves it if the user confirms.
@@ -117,7 +117,7 @@ pub(super) async fn approve(
         return Ok(shown);
     }
     for _ in 0..TRIES {
-        // The answer may take long. Objects of the preview may change without a change to the plan.
+        // The answer may take long.
         plan = read().await?;
         let now = look(&plan).await?;
         // Another user approved the plan first, so nothing is left to do.
@@ -130,7 +130,7 @@ pub(super) async fn approve(
         if now.hash != shown.hash {
             break;
         }
-        // The steps are the same, but the objects they affect changed: show that first.
+        // The steps are the same, but what is known of them is not, such as a preview that came meanwhile: show that first.
         if now.seen() != shown.seen() {
             shown = now;
             if !answer(&shown)? {
@@ -145,11 +145,11 @@ pub(super) async fn approve(
         }
     }
     bail!(
-        "InstallPlan {plan_name}, or what it is about, changed since it was shown, and is not approved; look at it again"
+        "InstallPlan {plan_name} or its objects changed since it was shown, so it was not approved; review it again"
     );
 }
 
-/// Whether OLM, which writes the preview right after the plan, is likely to be about to.
+/// Returns true if OLM probably writes the preview soon: it does so right after the plan.
 #[expect(
     clippy::disallowed_methods,
     reason = "no operator: somebody asks once, by their clock"
@@ -178,7 +178,7 @@ async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     let reference = subscription.status.and_then(|status| status.install_plan_ref);
     reference.and_then(|plan| plan.name).with_context(|| {
         let explain = cluster.commands.told("explain {}", &[name], Some(namespace));
-        format!("Subscription {name} has no InstallPlan; `{explain}` tells why")
+        format!("Subscription {name} has no InstallPlan; see `{explain}`")
     })
 }
 
@@ -201,7 +201,7 @@ async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<St
         let mut channels = packages.iter().flat_map(|package| &package.channels);
         let channel = channels.find(|channel| channel.head == *name)?;
         let text = group.misfit(name, &channel.install_modes, namespace)?;
-        Some(format!("{text}: it will fail until the OperatorGroup is another"))
+        Some(format!("{text}: it will fail until the OperatorGroup is changed"))
     });
     misfits.collect()
 }

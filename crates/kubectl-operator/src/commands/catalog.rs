@@ -75,14 +75,14 @@ async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &s
     let (name, namespace) = (args.name.as_str(), cluster.namespace.as_str());
     let seconds = wait.timeout().as_secs();
     let told = format!(
-        "CatalogSource {name} is not {} within {seconds} s: {waits}",
+        "CatalogSource {name} not {} after {seconds} s: {waits}",
         condition::READY
     );
     let remove = cluster
         .commands
         .told("catalog remove {}", &[name], Some(namespace));
     if args.keep {
-        return anyhow!("{told}; the CatalogSource stays, `{remove}` removes it");
+        return anyhow!("{told}; the CatalogSource was kept, remove it with `{remove}`");
     }
     let ended = tokio::time::timeout(args.cleanup_timeout, async {
         let found = get::<CatalogSource>(&cluster.client, namespace, name).await?;
@@ -93,10 +93,10 @@ async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &s
     });
     match ended.await {
         Ok(Ok(())) => anyhow!(
-            "{told}; the CatalogSource was deleted again, --keep leaves it and --timeout waits longer"
+            "{told}; the CatalogSource was deleted; use --keep to keep it or --timeout to wait longer"
         ),
-        Ok(Err(error)) => anyhow!("{told}; it could not be deleted again, `{remove}` removes it: {error:#}"),
-        Err(_) => anyhow!("{told}; it could not be deleted again in time, `{remove}` removes it"),
+        Ok(Err(error)) => anyhow!("{told}; cannot delete it, remove it with `{remove}`: {error:#}"),
+        Err(_) => anyhow!("{told}; deleting it timed out, remove it with `{remove}`"),
     }
 }
 
@@ -139,7 +139,7 @@ async fn create(cluster: &Cluster, source: &CatalogSource) -> anyhow::Result<()>
     let there = get::<CatalogSource>(client, &namespace, &name).await?;
     let image = there.and_then(|there| there.spec.image).unwrap_or_default();
     bail!(
-        "namespace {namespace} has a CatalogSource {name} already, of image {image:?}: choose another name, or `{}`",
+        "CatalogSource {name} already exists in namespace {namespace}, with image {image:?}; choose another name, or `{}`",
         cluster
             .commands
             .told("catalog remove {}", &[&name], Some(&namespace))
@@ -160,7 +160,7 @@ async fn follow<W: Write>(
         let found = get::<CatalogSource>(client, &namespace, &name).await?;
         let found = found.ok_or_else(|| {
             anyhow!(
-                "CatalogSource {} in namespace {namespace} is gone: somebody deleted it",
+                "CatalogSource {} in namespace {namespace} was deleted meanwhile",
                 name
             )
         })?;
@@ -184,8 +184,12 @@ async fn follow<W: Write>(
         Ok(look)
     })
     .await?;
-    Ok((outcome != Outcome::Done)
-        .then(|| node.map_or_else(|| "no answer of the cluster".to_owned(), |node| node.waits_for())))
+    Ok((outcome != Outcome::Done).then(|| {
+        node.map_or_else(
+            || "no answer from the cluster".to_owned(),
+            |node| node.waits_for(),
+        )
+    }))
 }
 
 /// Returns the tree of a catalog and its pods; `pods` is `None` if they may not be read.
@@ -201,8 +205,8 @@ fn tree(source: &CatalogSource, pods: Option<&[Pod]>) -> Node {
     node.namespace = row.namespace;
     if !is_ready {
         node.message = match row.message.as_str() {
-            "" if pods.is_some_and(<[Pod]>::is_empty) => "waits for OLM to make its pod".to_owned(),
-            "" => "waits for its server".to_owned(),
+            "" if pods.is_some_and(<[Pod]>::is_empty) => "waiting for OLM to create its pod".to_owned(),
+            "" => "waiting for its server".to_owned(),
             message => message.to_owned(),
         };
         node.objects = pods.into_iter().flatten().map(pod_node).collect();
@@ -276,7 +280,7 @@ async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let (sources, unreadable) = list_readable::<CatalogSource>(&cluster.client, namespace, "").await?;
     for object in &unreadable {
-        printer::warning(&format!("{}, and is left out", object.text));
+        printer::warning(&format!("{}; skipped", object.text));
     }
     let rows: Vec<Row> = sources.iter().map(row).collect();
     match args.output.and_then(Format::document) {
@@ -284,7 +288,7 @@ async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
         None if rows.is_empty() => {
             let more = match namespace {
                 Some(_) => format!(
-                    "; `{}` lists those of all namespaces",
+                    "; use `{}` for all namespaces",
                     cluster.commands.told("catalog list", &[], None)
                 ),
                 None => String::new(),
@@ -363,12 +367,15 @@ async fn gone(cluster: &Cluster, source: &CatalogSource, wait: &WaitArgs) -> any
     let outcome = until(&mut screen, wait.limit(), async || {
         let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &source.name_any()).await?;
         let is_there = found.is_some_and(|found| found.metadata.uid == source.metadata.uid);
-        let left = is_there.then(|| format!("{subject}: waits for its end"));
+        let left = is_there.then(|| format!("{subject}: waiting for deletion"));
         Ok(Look::at_left(left.into_iter().collect()))
     });
     match outcome.await? {
         Outcome::Done => Ok(()),
-        _ => bail!("{subject} is not gone within {} s", wait.timeout().as_secs()),
+        _ => bail!(
+            "deletion of {subject} timed out after {} s",
+            wait.timeout().as_secs()
+        ),
     }
 }
 
@@ -383,13 +390,13 @@ async fn remove_one(
         let names = list_names::<CatalogSource>(client, namespace).await?;
         let known = match names.is_empty() {
             true => format!(
-                "none; `{}` shows all",
+                "none; list all with `{}`",
                 cluster.commands.told("catalog list", &[], None)
             ),
             false => names.join(", "),
         };
         bail!(
-            "namespace {namespace} has no CatalogSource {}: it has {known}",
+            "namespace {namespace} has no CatalogSource {}; it has {known}",
             name
         );
     };
@@ -397,13 +404,15 @@ async fn remove_one(
     let (subscriptions, unreadable) = match list_readable::<Subscription>(client, None, "").await {
         Ok(found) => found,
         Err(error) => {
-            doubts.push(format!("those of other namespaces are not known: {error:#}"));
+            doubts.push(format!(
+                "Subscriptions of other namespaces are unknown: {error:#}"
+            ));
             list_readable(client, Some(namespace), "").await?
         }
     };
     let unread = unreadable
         .iter()
-        .map(|object| format!("{}, and may use it", object.text));
+        .map(|object| format!("{}; it may use the catalog", object.text));
     doubts.extend(unread);
     let users = users(&subscriptions, namespace, name);
     if !answer(&users_text(&source, &users, &doubts), name)? {
@@ -435,9 +444,9 @@ fn users(subscriptions: &[Subscription], namespace: &str, name: &str) -> Vec<Str
 fn users_text(source: &CatalogSource, users: &[String], doubts: &[String]) -> String {
     let what = writer::subject(source);
     let mut text = match users.len() {
-        0 if doubts.is_empty() => format!("{what} is used by no Subscription\n"),
-        0 => format!("{what} is used by no Subscription that could be read\n"),
-        _ => format!("{what} is used by these, which stay installed but get nothing newer:\n"),
+        0 if doubts.is_empty() => format!("no Subscription uses {what}\n"),
+        0 => format!("no readable Subscription uses {what}\n"),
+        _ => format!("{what} is in use; these operators stay installed but get no upgrades:\n"),
     };
     for user in users.iter().take(MAX_USERS) {
         text.push_str(&format!("  {}\n", plain(user)));

@@ -1,7 +1,7 @@
 //! `kubectl operator completion`: prints a completion script, and answers kubectl's requests for choices. kubectl completes a
 //! plugin by calling `kubectl_complete-NAME` with the words so far.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::builder::PossibleValue;
@@ -15,6 +15,8 @@ use crate::{Verdict, printer};
 const PROGRAM: &str = "kubectl-operator";
 /// Name under which kubectl calls the program for completion.
 const ASKED: &str = "kubectl_complete-operator";
+/// Hidden commands by which Cobra's scripts ask for choices, with and without descriptions.
+const COMMANDS: [&str; 2] = ["__complete", "__completeNoDesc"];
 
 /// Instruction to the shell in the last line of an answer, with the numbers of Cobra, kubectl's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +40,18 @@ pub(crate) fn run(shell: Shell) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Returns true if kubectl called the program for completion.
-pub(crate) fn is_asked_for(program: &OsStr) -> bool {
-    Path::new(program).file_stem() == Some(OsStr::new(ASKED))
+/// Returns the words to complete if the program is called for completion: under kubectl's name for it, or with the hidden commands of
+/// Cobra, which scripts of upstream's plugin use.
+pub(crate) fn asked_for(mut call: impl Iterator<Item = OsString>) -> Option<Vec<String>> {
+    let program = call.next()?;
+    let mut words: Vec<String> = call.map(|word| word.to_string_lossy().into_owned()).collect();
+    if Path::new(&program).file_stem() == Some(OsStr::new(ASKED)) {
+        return Some(words);
+    }
+    let is_command = words
+        .first()
+        .is_some_and(|word| COMMANDS.contains(&word.as_str()));
+    is_command.then(|| words.split_off(1))
 }
 
 /// Returns the choices for the last of the words after `kubectl operator`, in kubectl's format. Each line is a choice and its
@@ -223,7 +234,18 @@ mod tests {
             ("kubectl-operator", false),
             ("", false),
         ] {
-            assert_eq!(is_asked_for(OsStr::new(program)), expected, "{program}");
+            let call = [program, "pl"].map(OsString::from);
+            let words = asked_for(call.into_iter());
+            assert_eq!(words, expected.then(|| vec!["pl".to_owned()]), "{program}");
         }
+        let asked = |words: &[&str]| {
+            let words = ["kubectl-operator"].iter().chain(words).map(OsString::from);
+            asked_for(words)
+        };
+        for command in ["__complete", "__completeNoDesc"] {
+            assert_eq!(asked(&[command, "pl"]), Some(vec!["pl".to_owned()]));
+        }
+        assert_eq!(asked(&["plan", "__complete"]), None);
+        assert_eq!(asked(&[]), None);
     }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
 async fn subscriptions(cluster: &Cluster) -> Vec<Subscription> {
     let read = list_readable(&cluster.client, Some(&cluster.namespace), "").await;
     let (found, _) = read.unwrap_or_else(|error| {
-        printer::warning(&format!("what of it is installed is not known: {error:#}"));
+        printer::warning(&format!("cannot read what is installed: {error:#}"));
         (Vec::new(), Vec::new())
     });
     found
@@ -155,7 +155,7 @@ fn text(
         let more = description.len().saturating_sub(limit);
         if more > 0 {
             lines.push(format!(
-                "  and {more} lines more; --with-long-description shows all"
+                "  and {more} more lines; show all with --with-long-description"
             ));
         }
     }
@@ -219,10 +219,10 @@ mod tests {
         ] {
             assert!(beta.contains(part), "{part}: {beta}");
         }
-        assert!(!beta.contains("lines more"), "{beta}");
+        assert!(!beta.contains("more lines"), "{beta}");
         let default = of(None, false);
         assert!(
-            default.contains("Version:         1.1.0") && default.contains("and 60 lines more"),
+            default.contains("Version:         1.1.0") && default.contains("and 60 more lines"),
             "{default}"
         );
     }
@@ -307,7 +307,7 @@ mod tests {
         let told = text(&endless, SHOP, &CommandLine::default(), &[]);
         assert!(told.lines().count() < 100, "{}", told.lines().count());
         assert!(
-            told.contains("and 9990 more") && told.contains("and 9960 lines more"),
+            told.contains("and 9990 more") && told.contains("and 9960 more lines"),
             "{told}"
         );
     }

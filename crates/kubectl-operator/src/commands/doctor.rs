@@ -55,13 +55,13 @@ const CHECKS: [(&str, Check); 18] = [
         "Subscriptions name a catalog that exists",
         subscriptions::catalogs,
     ),
-    ("what Subscriptions installed is there", subscriptions::installed),
+    (
+        "ClusterServiceVersions of Subscriptions exist",
+        subscriptions::installed,
+    ),
     ("operators are ready", operators::ready),
     ("no ClusterServiceVersion is held by finalizers", csvs::deleted),
-    (
-        "copies of ClusterServiceVersions have their originals",
-        csvs::copies,
-    ),
+    ("copied ClusterServiceVersions have an original", csvs::copies),
     ("webhooks reach a service that they trust", serving::webhooks),
     (
         "APIServices reach a service that they trust",
@@ -77,10 +77,10 @@ const CHECKS: [(&str, Check); 18] = [
     ),
     ("bundles were unpacked", cluster_parts::unpacking),
     (
-        "versions in which objects are stored are served",
+        "stored versions of objects are served",
         cluster_parts::stored_versions,
     ),
-    ("objects are what their kinds should be", cluster_parts::readable),
+    ("objects match their kind's schema", cluster_parts::readable),
 ];
 
 /// Prints the findings.
@@ -114,7 +114,7 @@ fn told(
     verdict: Option<&str>,
 ) -> anyhow::Result<Verdict> {
     if let Some(cause) = diagnosis.no_answer() {
-        bail!("nothing could be checked: {cause}");
+        bail!("cannot check anything: {cause}");
     }
     match args.output.and_then(Format::document) {
         Some(format) => printer::document(diagnosis, format)?,
@@ -139,7 +139,7 @@ pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
     let guard = observed.guard.as_ref();
     let of_cluster = guard.map(|guard| {
         (
-            "labels that OLM trusts are guarded",
+            "labels that OLM trusts are protected",
             cluster_parts::guarded(guard),
         )
     });

@@ -89,13 +89,13 @@ fn drawn(
     let known: Vec<&str> = channels.iter().take(MAX_NAMED).map(String::as_str).collect();
     match (&args.channel, known.is_empty()) {
         (Some(channel), false) => bail!(
-            "package {} of catalog {catalog} has no channel {}: it has {}",
+            "package {} of catalog {catalog} has no channel {}; it has {}",
             plain(package),
             plain(channel),
             known.join(", ")
         ),
         _ => bail!(
-            "catalog {catalog} has no package {}: `{}` lists what there is",
+            "catalog {catalog} has no package {}; list all with `{}`",
             plain(package),
             cluster
                 .commands
@@ -107,7 +107,7 @@ fn drawn(
 async fn of_package(client: &Client, namespace: &str, package: &str) -> anyhow::Result<Vec<Subscription>> {
     let (all, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
     for object in &unreadable {
-        printer::warning(&format!("{}, and is left out", object.text));
+        printer::warning(&format!("{}; skipped", object.text));
     }
     Ok(all
         .into_iter()
@@ -158,7 +158,7 @@ async fn catalog(
             }
         }
         bail!(
-            "there is no catalog {} in namespaces {namespace} and {global} (see {}): see `{}`, or say NAMESPACE/NAME",
+            "catalog {} not found in namespaces {namespace} and {global} (see {}); list catalogs with `{}`, or use NAMESPACE/NAME",
             plain(catalog),
             global::FLAG,
             cluster.commands.told("catalog list", &[], None)
@@ -175,7 +175,7 @@ async fn catalog(
                 named(packages, &args.package, None, namespace, &cluster.commands)?
             }
             Offered::NotServed(cause) => {
-                bail!("say --catalog: which catalogs offer the package cannot be asked, as {cause}")
+                bail!("cannot find the catalogs of the package: {cause}; use --catalog")
             }
         };
         choices = packages
@@ -187,9 +187,9 @@ async fn catalog(
     match choices.len() {
         0 | 1 => choices
             .pop()
-            .ok_or_else(|| anyhow!("no catalog in {} offers it", place(Some(namespace)))),
+            .ok_or_else(|| anyhow!("no catalog in {} has the package", place(Some(namespace)))),
         _ => bail!(
-            "package {} is offered by several catalogs, say which with --catalog: {}",
+            "several catalogs have package {}; choose one with --catalog: {}",
             plain(&args.package),
             names.join(", ")
         ),

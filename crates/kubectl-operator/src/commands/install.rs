@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     .await?;
     if args.no_wait {
         printer::progress(&format!(
-            "OLM goes on by itself; `{}` shows how",
+            "OLM continues in the background; see `{}`",
             cluster
                 .commands
                 .told("status {} --watch", &[&name], Some(namespace))
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     .await?
     else {
         printer::progress(&format!(
-            "{} is not installed; its plan waits, `{}` approves it",
+            "{} is not installed; approve its InstallPlan with `{}`",
             args.package,
             cluster.commands.told("approve {}", &[&name], Some(namespace))
         ));
@@ -140,7 +140,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     let mut wanted = decide(args, there)?;
     let notes = unreadable
         .iter()
-        .map(|found| format!("{}, and may be of this package, too", found.text));
+        .map(|found| format!("{}; it may have this package", found.text));
     wanted.notes.extend(notes);
     let doubts = targets_in_doubt(client, namespace, wanted.group.as_ref()).await;
     wanted.notes.extend(doubts);
@@ -157,10 +157,10 @@ async fn targets_in_doubt(client: &Client, namespace: &str, group: Option<&Opera
         match has_namespace(client, target).await {
             Ok(true) => {}
             Ok(false) => doubts.push(format!(
-                "namespace {target} does not exist, and the operator works for nobody until it does"
+                "namespace {target} does not exist; the operator has nothing to watch until it is created"
             )),
             Err(cause) => doubts.push(format!(
-                "whether namespace {target} exists is not known: {cause:#}"
+                "cannot check whether namespace {target} exists: {cause:#}"
             )),
         }
     }
@@ -186,7 +186,7 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
     }
     if keys.is_empty() {
         bail!(
-            "there is no catalog{} in namespaces {namespace} and {global} (see {}): `{}` shows all",
+            "no catalog{} in namespaces {namespace} and {global} (see {}); list all with `{}`",
             args.catalog
                 .as_ref()
                 .map(|name| format!(" {name}"))
@@ -196,7 +196,7 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
         );
     }
     printer::progress(&format!(
-        "reading {}, as no package-server tells of the package",
+        "reading {} because package-server does not list the package",
         count(keys.len(), "catalog")
     ));
     let mut packages = Vec::new();
@@ -205,11 +205,10 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
             Ok(snapshot) => packages.extend(of_snapshot(&key, &snapshot)),
             // An unreadable catalog may have a package of this name, too, so the choice would be a guess.
             Err(cause) if keys.len() > 1 => bail!(
-                "catalog {key} cannot be read, so it is not known whether it has package {}, too: {cause}; choose one that can with \
-                 --catalog NAMESPACE/NAME",
+                "cannot read catalog {key}, which may also have package {}: {cause}; choose another catalog with --catalog NAMESPACE/NAME",
                 args.package
             ),
-            Err(cause) => bail!("catalog {key} cannot be read: {cause}"),
+            Err(cause) => bail!("cannot read catalog {key}: {cause}"),
         }
     }
     Ok(packages)
@@ -281,7 +280,7 @@ async fn write(
         };
         match writer::create(&Api::all(client.clone()), &object).await? {
             Some(_) => tell(&format!("Namespace {namespace} created")),
-            None => tell(&format!("Namespace {namespace} is there already")),
+            None => tell(&format!("Namespace {namespace} already exists")),
         }
     }
     if let Some(group) = &wanted.group {
@@ -291,7 +290,7 @@ async fn write(
             .is_none()
         {
             bail!(
-                "OperatorGroup {name} in namespace {namespace} was made meanwhile, and nothing is installed; try again"
+                "OperatorGroup {name} in namespace {namespace} was created meanwhile, so nothing was installed; try again"
             );
         }
         let of = match group.spec.target_namespaces.is_empty() {
@@ -307,7 +306,7 @@ async fn write(
         // The response to our own request may have been lost.
         if there.is_none_or(|there| there.spec != wanted.subscription.spec) {
             bail!(
-                "Subscription {} in namespace {namespace} was made meanwhile, of something else",
+                "Subscription {} in namespace {namespace} was created meanwhile for another package",
                 name
             );
         }

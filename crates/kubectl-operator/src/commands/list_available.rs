@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
         }
         None if packages.is_empty() => {
             printer::progress(&format!(
-                "No packages for namespace {namespace}; `{}` shows the catalogs and their states.",
+                "No packages for namespace {namespace}; see the catalogs with `{}`.",
                 commands.told("catalog list", &[], None)
             ));
         }

@@ -98,7 +98,7 @@ async fn made<W: Write>(
             .commands
             .told("explain {}", &[subscription], Some(namespace));
         anyhow!(
-            "no InstallPlan within {} s: {waits}; OLM goes on, `{explain}` tells more",
+            "no InstallPlan within {} s: {waits}; OLM continues in the background, see `{explain}`",
             wait.timeout().as_secs()
         )
     })
@@ -118,7 +118,7 @@ async fn carried_out_on<W: Write>(
     let outcome = until(screen, wait.limit(), async || {
         let found = get::<InstallPlan>(client, namespace, plan).await?;
         let found =
-            found.ok_or_else(|| anyhow!("namespace {namespace} has no InstallPlan {plan} any more"))?;
+            found.ok_or_else(|| anyhow!("InstallPlan {plan} no longer exists in namespace {namespace}"))?;
         let outcome = match found.phase() {
             InstallPlanPhase::Complete => Outcome::Done,
             InstallPlanPhase::Failed => Outcome::Over,
@@ -136,7 +136,7 @@ async fn carried_out_on<W: Write>(
     });
     let outcome = outcome.await?;
     let Some(last) = last else {
-        bail!("no answer of the cluster within {} s", wait.timeout().as_secs());
+        bail!("no answer from the cluster within {} s", wait.timeout().as_secs());
     };
     match outcome {
         Outcome::Done => Ok(installed(cluster, subscription, &last).await),
@@ -145,7 +145,7 @@ async fn carried_out_on<W: Write>(
             bail!("InstallPlan {plan} failed: {message}")
         }
         Outcome::Waits => bail!(
-            "InstallPlan {plan} is not carried out within {} s: {waits}; OLM goes on, `{}` shows how",
+            "InstallPlan {plan} did not complete within {} s: {waits}; OLM continues in the background, see `{}`",
             wait.timeout().as_secs(),
             cluster
                 .commands

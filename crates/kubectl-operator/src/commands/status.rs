@@ -76,14 +76,11 @@ impl Watched {
     /// stopped responding.
     fn shortfall(&self, wait: &WaitArgs) -> Option<String> {
         let waits = self.nodes.iter().find(|node| !node.is_fine());
-        let waits = waits.map_or_else(|| "no answer of the cluster".to_owned(), Node::waits_for);
+        let waits = waits.map_or_else(|| "no answer from the cluster".to_owned(), Node::waits_for);
         match self.outcome {
             Outcome::Done => None,
-            Outcome::Waits => Some(format!(
-                "not ready within {} s: {waits}",
-                wait.timeout().as_secs()
-            )),
-            Outcome::Over => Some(format!("waiting does not help: {waits}")),
+            Outcome::Waits => Some(format!("not ready after {} s: {waits}", wait.timeout().as_secs())),
+            Outcome::Over => Some(format!("stopped waiting: {waits}")),
         }
     }
 

@@ -38,13 +38,13 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     ))
     .await;
     if let Some(cause) = archive.no_answer() {
-        bail!("nothing could be read: {cause}");
+        bail!("cannot read anything: {cause}");
     }
     let summary = archive.finish()?;
     archive.write(&args.output, args.force)?;
     summary.lines().for_each(printer::progress);
     printer::progress(redact::NOTE);
-    printer::progress("Look through the file before you share it.");
+    printer::progress("Review the file before you share it.");
     printer::data(&format!("{}\n", args.output.display()))?;
     Ok(Verdict::when(archive.is_whole()))
 }

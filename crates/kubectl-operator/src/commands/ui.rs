@@ -69,7 +69,7 @@ async fn serve(args: &UiArgs) -> anyhow::Result<Verdict> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .with_context(|| format!("cannot listen on port {} of 127.0.0.1", args.port))?;
-    let port = listener.local_addr().context("cannot tell the port")?.port();
+    let port = listener.local_addr().context("cannot read the port")?.port();
     let gate = Gate::new(
         port,
         gate::random()?,
@@ -81,14 +81,13 @@ async fn serve(args: &UiArgs) -> anyhow::Result<Verdict> {
     printer::data(&format!("{}\n", gate.link()))?;
     let hours = IDLE.as_secs() / 3600;
     printer::progress(&format!(
-        "Open this link in a browser of this machine; it can be used once, and whoever opens it has your rights. Ctrl-C ends, and so do \
-         {hours} hours in which nobody looks."
+        "Open this link in a browser on this machine. It works once and grants your permissions. Stop with Ctrl-C; the command also stops after {hours} hours without requests."
     ));
     let app = Rc::new(App::new(cluster, args, gate));
     let stop = async {
         tokio::select! {
             () = ctrl_c => {}
-            () = forgotten(&app) => printer::progress(&format!("Nobody has looked for {hours} hours.")),
+            () = forgotten(&app) => printer::progress(&format!("No requests for {hours} hours.")),
         }
     };
     LocalSet::new()

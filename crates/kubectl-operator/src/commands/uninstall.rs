@@ -47,11 +47,11 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let question = question(&removal, args, is_asked)?;
     if removal.has_cleanup() && !removal.deletes_operands {
         printer::warning(
-            "OLM deletes custom resources of this operator with it, as its ClusterServiceVersion says (spec.cleanup)",
+            "OLM also deletes the custom resources of this operator, as its ClusterServiceVersion requests (spec.cleanup)",
         );
     }
     if !unless_refused(&question, args.yes)? {
-        printer::progress(&format!("{} is not uninstalled", args.name));
+        printer::progress(&format!("{} was not uninstalled", args.name));
         return Ok(Verdict::Unresolved);
     }
     let mut tell = |text: &str| printer::progress(text);
@@ -136,7 +136,7 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
         Err(error) => {
             removal
                 .notes
-                .push(format!("where the operator works is not known: {error:#}"));
+                .push(format!("cannot read the operator's target namespaces: {error:#}"));
             None
         }
     };
@@ -145,7 +145,7 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
         (Ok(found), ..) => found,
         // The user is asked, and sees the note above.
         (Err(_), None, false) => Vec::new(),
-        (Err(error), ..) => return Err(error.context("operands are not known, see --operand-strategy")),
+        (Err(error), ..) => return Err(error.context("operands are unknown; see --operand-strategy")),
     };
     let goes = |name: &str| {
         let mut all = removal.definitions.iter();
@@ -183,7 +183,7 @@ async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()
     .await;
     match found {
         // Otherwise the definition would stay without the operator that removes finalizers of its objects.
-        Err(error) if definition.is_deleted => bail!("{error:#}; nothing is uninstalled"),
+        Err(error) if definition.is_deleted => bail!("{error:#}; nothing was uninstalled"),
         Err(error) => definition.objects = Objects::Unknown(format!("{error:#}")),
         Ok(None) => definition.objects = Objects::NoDefinition,
         Ok(Some(crd)) => {
@@ -242,7 +242,7 @@ async fn remove<W: Write>(
 ) -> anyhow::Result<bool> {
     let namespace = removal.namespace.as_str();
     // The error of a step alone does not include how to continue.
-    let go_on = |error: anyhow::Error| anyhow!("{error:#}; to go on: `{}`", removal.again());
+    let go_on = |error: anyhow::Error| anyhow!("{error:#}; to continue: `{}`", removal.again());
     if let Some(subscription) = &removal.subscription {
         writer::delete(&api(client, Some(namespace)), subscription).await?;
         tell(&format!("{} deleted", writer::subject(subscription)));
@@ -267,8 +267,7 @@ async fn remove<W: Write>(
     }
     if !gone_crds(&crds, &going, wait, screen).await.map_err(go_on)? {
         bail!(
-            "CustomResourceDefinitions are not gone within {} s, and the operator still runs, so that it can end what it has to: look at the \
-             finalizers of their objects; to go on: `{}`",
+            "deletion of CustomResourceDefinitions timed out after {} s; the operator still runs so that it can finish; check the finalizers of their objects; to continue: `{}`",
             wait.timeout().as_secs(),
             removal.again()
         );
@@ -282,7 +281,7 @@ async fn remove<W: Write>(
     }
     let Some(came) = gone(client, removal, wait, screen).await.map_err(go_on)? else {
         bail!(
-            "OLM has not ended it within {} s; it goes on, see `kubectl operator status {}`",
+            "OLM has not finished the cleanup within {} s; it continues in the background, see `kubectl operator status {}`",
             wait.timeout().as_secs(),
             removal.flags
         );
@@ -292,7 +291,7 @@ async fn remove<W: Write>(
     }
     for subject in &came {
         printer::warning(&format!(
-            "{subject} came meanwhile, and is not deleted as it was not shown; see `kubectl operator list {}`",
+            "{subject} was created meanwhile and was not deleted; see `kubectl operator list {}`",
             removal.flags
         ));
     }
@@ -311,7 +310,7 @@ async fn remove<W: Write>(
             }
         } else {
             tell(&format!(
-                "OperatorGroups stay: namespace {namespace} has Subscriptions {}",
+                "OperatorGroups were kept: namespace {namespace} has Subscriptions {}",
                 left.join(", ")
             ));
         }
@@ -337,7 +336,7 @@ async fn end_operands<W: Write>(
             let found = answer(what, operand.api(client).get_metadata_opt(&name)).await?;
             if found.is_some_and(|found| found.uid() == operand.object.uid()) {
                 left.push(format!(
-                    "{} {}: waits for its end",
+                    "{} {}: waiting for deletion",
                     operand.resource.kind,
                     operand.name()
                 ));
@@ -347,7 +346,7 @@ async fn end_operands<W: Write>(
     });
     if outcome.await? != Outcome::Done {
         bail!(
-            "operands are not gone within {} s, and the operator still runs, so that it can end what it has to: look at their finalizers",
+            "deletion of operands timed out after {} s; the operator still runs so that it can finish; check their finalizers",
             wait.timeout().as_secs()
         );
     }
@@ -367,7 +366,7 @@ async fn gone_crds<W: Write>(
             let found = answer(what, crds.get_metadata_opt(&crd.name_any())).await?;
             if found.is_some_and(|found| found.uid() == crd.uid()) {
                 left.push(format!(
-                    "{}: waits for the end of its objects",
+                    "{}: waiting for deletion of its objects",
                     writer::subject(*crd)
                 ));
             }
@@ -405,14 +404,14 @@ async fn gone<W: Write>(
                 .replaces()
                 .is_some_and(|name| removal.names.contains(name));
             if is_going(csv.uid()) {
-                left.push(format!("{}: waits for OLM to end it", writer::subject(csv)));
+                left.push(format!("{}: waiting for OLM to clean up", writer::subject(csv)));
             } else if replaces || removal.coming.contains(&csv.name_any()) {
                 came.push(writer::subject(csv));
             }
         }
         let is_known = |plan: &InstallPlan| is_going(plan.uid()) || removal.shared.contains(&plan.name_any());
         for plan in plans.iter().filter(|plan| is_going(plan.uid())) {
-            left.push(format!("{}: waits for its end", writer::subject(plan)));
+            left.push(format!("{}: waiting for deletion", writer::subject(plan)));
         }
         let open = open_plans(&plans, &[], None, &removal.names);
         let new = open.iter().filter(|open| !is_known(&open.plan));

@@ -50,7 +50,9 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
             (shown.plan, shown.subscriptions)
         }
         Step::Follow(plan) => {
-            printer::progress(&format!("{name} is on its way already and needs no approval"));
+            printer::progress(&format!(
+                "{name} is already being installed and needs no approval"
+            ));
             (plan, vec![name.clone()])
         }
         Step::Nothing(text) => bail!("{text}"),
@@ -82,7 +84,7 @@ fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Optio
     let followed = all.find(is_meant)?.spec.channel().unwrap_or_default();
     (followed != wanted).then(|| {
         format!(
-            "--channel changes nothing: Subscription {name} follows channel {followed:?}; spec.channel of the Subscription says which"
+            "--channel has no effect: Subscription {name} follows channel {followed:?}; change spec.channel of the Subscription"
         )
     })
 }
@@ -126,12 +128,12 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
     match verdict.state {
         State::Ready => match operator.unhealthy_catalog() {
             Some(catalog) => Step::Nothing(format!(
-                "{name} has {}, and whether there is anything newer is not known: {catalog}; `{}` shows all catalogs",
+                "cannot check for versions newer than {name}'s {}: {catalog}; list catalogs with `{}`",
                 row.installed_csv,
                 commands.told("catalog list", &[], None)
             )),
             None => Step::Nothing(format!(
-                "operator is already at latest version: {name} has {}, and its channel offers nothing newer for it; `{}` tells why",
+                "operator is already at latest version: {name} has {}, the newest in its channel; see `{}`",
                 row.installed_csv,
                 explain()
             )),
@@ -139,14 +141,13 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         State::RequiresApproval | State::Installing | State::Upgrading | State::Pending => match plan {
             Some(plan) => Step::Follow(plan),
             None => Step::Nothing(format!(
-                "subscription does not reference an install plan: {name}: {message}; `{}` tells more",
+                "subscription does not reference an install plan: {name}: {message}; see `{}`",
                 explain()
             )),
         },
-        State::Unresolved | State::Failed => Step::Nothing(format!(
-            "{name} cannot be upgraded as it is: {message}; `{}` tells more",
-            explain()
-        )),
+        State::Unresolved | State::Failed => {
+            Step::Nothing(format!("cannot upgrade {name}: {message}; see `{}`", explain()))
+        }
     }
 }
 
@@ -222,7 +223,7 @@ mod tests {
                     ];
                     assert!(
                         told.iter()
-                            .any(|told| text.contains(&format!("not known: {told}; "))),
+                            .any(|told| text.contains(&format!("unknown: {told}; "))),
                         "{text}"
                     );
                 }

@@ -88,13 +88,13 @@ impl Operator<'_> {
             }
         }
         let Some(csv) = self.current else {
-            return Verdict::new(State::Pending, "waits for OLM to look at it");
+            return Verdict::new(State::Pending, "waiting for OLM to process it");
         };
         let name = csv.name_any();
         let message = csv.status.as_ref().and_then(|status| status.message.as_deref());
         let message = format!(
             "ClusterServiceVersion {name}: {}",
-            message.unwrap_or("waits for OLM to look at it")
+            message.unwrap_or("waiting for OLM to process it")
         );
         let is_installed = self
             .installed
@@ -104,7 +104,9 @@ impl Operator<'_> {
             Phase::Succeeded if is_installed => Verdict::new(State::Ready, self.deprecation()),
             Phase::Succeeded => Verdict::new(
                 on_its_way,
-                format!("ClusterServiceVersion {name} has succeeded; OLM has yet to note it as installed"),
+                format!(
+                    "ClusterServiceVersion {name} has succeeded; OLM has not yet recorded it as installed"
+                ),
             ),
             _ => Verdict::new(on_its_way, message),
         }
@@ -186,7 +188,7 @@ fn of_plan(plan: &InstallPlan, on_its_way: State) -> Option<Verdict> {
     match plan.phase() {
         InstallPlanPhase::Complete => None,
         InstallPlanPhase::Failed => {
-            let message = message.unwrap_or("it does not say why");
+            let message = message.unwrap_or("no reason given");
             Some(Verdict::new(
                 State::Failed,
                 format!("InstallPlan {name}: {message}"),
@@ -194,11 +196,11 @@ fn of_plan(plan: &InstallPlan, on_its_way: State) -> Option<Verdict> {
         }
         InstallPlanPhase::RequiresApproval if !plan.spec.approved => Some(Verdict::new(
             State::RequiresApproval,
-            format!("waits for approval of InstallPlan {name}"),
+            format!("waiting for approval of InstallPlan {name}"),
         )),
         _ => {
             let text = message.map_or_else(
-                || format!("waits for InstallPlan {name} to be carried out"),
+                || format!("waiting for InstallPlan {name} to complete"),
                 |message| format!("InstallPlan {name}: {message}"),
             );
             Some(Verdict::new(on_its_way, text))
@@ -217,7 +219,7 @@ fn waiting(
     }
     let status = subscription.status.as_ref();
     if let Some(name) = status.and_then(|status| status.current_csv.as_deref()) {
-        let text = format!("waits for ClusterServiceVersion {name} to be there");
+        let text = format!("waiting for ClusterServiceVersion {name} to be created");
         return Some(Verdict::new(on_its_way, text));
     }
     let types = [
@@ -232,8 +234,8 @@ fn waiting(
         }
     }
     let text = match status.and_then(plan_name) {
-        Some(plan) => format!("waits for InstallPlan {plan}"),
-        None => "waits for OLM to resolve it".to_owned(),
+        Some(plan) => format!("waiting for InstallPlan {plan}"),
+        None => "waiting for OLM to resolve it".to_owned(),
     };
     Some(Verdict::new(State::Pending, text))
 }

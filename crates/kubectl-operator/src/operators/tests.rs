@@ -166,9 +166,9 @@ fn a_tree_tells_what_each_object_waits_for() {
     ├─ InstallPlan install-1: Complete
     ├─ ClusterServiceVersion etcd.v1.0.0: Replacing, being replaced by csv: etcd.v2.0.0
     └─ ClusterServiceVersion etcd.v2.0.0: Installing, waiting for deployment etcd to become ready
-       └─ Deployment etcd: 1 of 2 available, waits for its pods
+       └─ Deployment etcd: 1 of 2 available, waiting for its pods
           ├─ Pod etcd-1: Pending, container etcd: ImagePullBackOff (no such image)
-          ├─ Pod etcd-2: Pending, waits for a node: 0/1 nodes are available
+          ├─ Pod etcd-2: Pending, waiting for a node: 0/1 nodes are available
           └─ Pod etcd-3: Ready
     ");
 }
@@ -352,9 +352,9 @@ fn a_plan_that_waits_shows_what_it_changes_and_no_other() {
         gathered.tree(&gathered.operators()[0], &CommandLine::default())
     };
     insta::assert_snapshot!(lines(&[tree(false)], Colours(false)).join("\n"), @r#"
-    Subscription shop/db: RequiresApproval (1.0.0 installed), waits for approval of InstallPlan install-1
+    Subscription shop/db: RequiresApproval (1.0.0 installed), waiting for approval of InstallPlan install-1
     │  channel stable: [1.0.0] -> 2.0.0 (next)
-    ├─ InstallPlan install-1: RequiresApproval, waits for approval, see kubectl operator approve install-1 -n shop
+    ├─ InstallPlan install-1: RequiresApproval, waiting for approval, see kubectl operator approve install-1 -n shop
     │     - ServiceAccount etcd in the whole cluster: get pods
     │     + Role shop/"r\n├─ Pod x"
     └─ ClusterServiceVersion etcd.v1.0.0: Succeeded

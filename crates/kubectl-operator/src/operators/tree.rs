@@ -213,7 +213,7 @@ impl Gathered {
                 Some(plan) => plan_node(plan, &operator.namespace(), commands),
                 None if self.unasked.contains(&(operator.namespace(), name.to_owned())) => {
                     Node::new("InstallPlan", name, Mark::Waits, "Unknown")
-                        .with("not looked at, as there are too many")
+                        .with("skipped because there are too many")
                 }
                 // A completed plan may have been deleted.
                 None => Node::new("InstallPlan", name, Mark::Fine, "Gone"),
@@ -227,8 +227,8 @@ impl Gathered {
             let see = commands.told("catalog list", &[], Some(&namespace));
             let (mark, why) = match verdict_state {
                 // The operator runs despite it.
-                State::Ready => (Mark::Fine, "so there is nothing newer"),
-                _ => (Mark::Waits, "waits for its server"),
+                State::Ready => (Mark::Fine, "so there are no upgrades"),
+                _ => (Mark::Waits, "waiting for its server"),
             };
             let mut catalog =
                 Node::new("CatalogSource", &name, mark, "Unhealthy").with(format!("{why}; see {see}"));
@@ -271,10 +271,10 @@ impl Gathered {
         let message = match mark {
             Mark::Fine => String::new(),
             _ => match unmet(csv) {
-                Some(unmet) => format!("waits for {unmet}"),
+                Some(unmet) => format!("waiting for {unmet}"),
                 None => {
                     let message = status.and_then(|status| status.message.clone());
-                    message.unwrap_or_else(|| "waits for OLM to look at it".to_owned())
+                    message.unwrap_or_else(|| "waiting for OLM to process it".to_owned())
                 }
             },
         };
@@ -359,13 +359,13 @@ fn plan_node(plan: &InstallPlan, namespace: &str, commands: &CommandLine) -> Nod
         Mark::Fine => String::new(),
         _ if waits_for_somebody => {
             let approve = commands.told("approve {}", &[&plan.name_any()], Some(namespace));
-            format!("waits for approval, see {approve}")
+            format!("waiting for approval, see {approve}")
         }
         _ => {
             let told = status.and_then(|status| status.message.clone());
             let told = told.into_iter().chain(unpacking).collect::<Vec<_>>();
             match told.is_empty() {
-                true => "waits for its steps".to_owned(),
+                true => "waiting for its steps".to_owned(),
                 false => told.join("; "),
             }
         }
@@ -383,7 +383,7 @@ fn workload_node(name: &str, workload: &Workload) -> Node {
     let mut node = match (&workload.deployment, &workload.unread) {
         (Some(deployment), _) => deployment_node(name, deployment),
         (None, None) => {
-            Node::new("Deployment", name, Mark::Waits, "Missing").with("waits for OLM to make it")
+            Node::new("Deployment", name, Mark::Waits, "Missing").with("waiting for OLM to create it")
         }
         // A Deployment that may not be read does not block.
         (None, Some(_)) => Node::new("Deployment", name, Mark::Fine, "Unknown"),
@@ -432,9 +432,9 @@ fn deployment_node(name: &str, deployment: &Deployment) -> Node {
         return Node::new("Deployment", name, Mark::Bad, &state).with(message.unwrap_or_default());
     }
     let message = match is_seen {
-        false => "waits for Kubernetes to look at it",
-        true if available >= wanted => "waits for new pods to take the place of old ones",
-        true => "waits for its pods",
+        false => "waiting for Kubernetes to process it",
+        true if available >= wanted => "waiting for new pods to replace the old ones",
+        true => "waiting for its pods",
     };
     Node::new("Deployment", name, Mark::Waits, &state).with(message)
 }
@@ -467,8 +467,8 @@ pub(crate) fn pod_node(pod: &Pod) -> Node {
         return Node::new("Pod", &name, mark, phase).with(text);
     }
     let message = why_unscheduled(pod).map_or_else(
-        || "waits for its readiness".to_owned(),
-        |text| format!("waits for a node: {text}"),
+        || "waiting for readiness".to_owned(),
+        |text| format!("waiting for a node: {text}"),
     );
     Node::new("Pod", &name, Mark::Waits, phase).with(message)
 }

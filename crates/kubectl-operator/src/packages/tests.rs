@@ -130,13 +130,17 @@ fn a_package_that_is_not_there_is_told_with_those_like_it() {
         (
             "vault",
             Some("other"),
-            "catalog other has no package vault: olm/cat has",
+            "catalog other has no package vault, but olm/cat has",
         ),
-        ("ETC", None, "no catalog in reach has a package ETC: is it etcd?"),
+        (
+            "ETC",
+            None,
+            "no catalog for this namespace has a package ETC; did you mean etcd?",
+        ),
         (
             "nope",
             None,
-            "no catalog in reach has a package nope: `kubectl operator list-available -n shop` lists the 3 there are",
+            "no catalog for this namespace has a package nope; list all 3 packages with `kubectl operator list-available -n shop`",
         ),
     ] {
         let error = named(packages(), name, catalog).unwrap_err();
@@ -212,7 +216,7 @@ async fn where_one_stands_is_asked_of_one_package() {
     );
     assert_eq!(
         told(&subscribed("etcd.v0.9.0")).await.as_deref(),
-        Some("channel stable: 1.0.0 -> 1.1.0 (head); etcd.v0.9.0 is installed, and not in it")
+        Some("channel stable: 1.0.0 -> 1.1.0 (head); the installed etcd.v0.9.0 is not in it")
     );
     let mut elsewhere = subscribed("etcd.v1.0.0");
     elsewhere.spec.source = "other".to_owned();

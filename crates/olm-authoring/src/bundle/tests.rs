@@ -238,7 +238,7 @@ fn broken_bundles_are_explained() {
                     "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: c}}",
                 ),
             ],
-            "manifests/x.yaml and manifests/y.yaml both hold ConfigMap x, each with another content",
+            "manifests/x.yaml and manifests/y.yaml both contain ConfigMap x with different content",
         ),
         (
             vec![("manifests/demo.crd.yaml", "kind: Service")],

@@ -286,11 +286,11 @@ fn faults_name_the_file() {
         ("[[registry]]\nprefix = \"a.io\"", "a.io has no location"),
         (
             "[[registry]]\nlocation = \"https://a.io\"",
-            "https://a.io must have no scheme",
+            "https://a.io must not have a scheme",
         ),
         (
             "[[registry]]\nprefix = \"*.a.io/x\"",
-            "prefix *.a.io/x must be like *.example.com",
+            "invalid prefix *.a.io/x: expected for example *.example.com",
         ),
         (
             "[[registry]]\nlocation = \"a.io\"\n[[registry.mirror]]\nlocation = \"b.io\"\npull-from-mirror = \"never\"",

@@ -129,36 +129,36 @@ fn links_and_paths_that_lead_away_are_refused() {
     let cases: &[(&[E], &str)] = &[
         (
             &[File("../etc/passwd", b"x")],
-            "path `../etc/passwd` leaves the image's file system",
+            "path `../etc/passwd` points outside the image",
         ),
         (
             &[File("m/../../x", b"x")],
-            "path `m/../../x` leaves the image's file system",
+            "path `m/../../x` points outside the image",
         ),
         // The meaning depends on whether `x` is a folder or a link in a layer below.
         (
             &[File("m/x/../a", b"x")],
-            "path `m/x/../a` leaves the image's file system",
+            "path `m/x/../a` points outside the image",
         ),
         (
             &[Symlink("m/a", "../../../etc/passwd")],
-            "link `m/a` leads to `../../../etc/passwd`, outside of the image",
+            "link `m/a` points to `../../../etc/passwd`, outside the image",
         ),
         (
             &[Symlink("m/a", "/etc/passwd")],
-            "link `m/a` leads to `etc/passwd`, which is not among the files that are read",
+            "link `m/a` points to `etc/passwd`, which is not one of the extracted files",
         ),
         (
             &[Hardlink("m/a", "bin/sh")],
-            "link `m/a` leads to `bin/sh`, which is not among the files that are read",
+            "link `m/a` points to `bin/sh`, which is not one of the extracted files",
         ),
         (
             &[Symlink("m/a", "b"), Symlink("m/b", "a")],
-            "link `m/a` leads in a circle",
+            "link `m/a` is part of a loop",
         ),
         (
             &[Symlink("m", "other"), File("other/x", b"1")],
-            "link `m` leads to `other`, which is not among the files that are read",
+            "link `m` points to `other`, which is not one of the extracted files",
         ),
     ];
     for (layer, expected) in cases {
@@ -166,7 +166,10 @@ fn links_and_paths_that_lead_away_are_refused() {
         assert_eq!(error, LayerError::Malformed((*expected).to_owned()));
     }
     let error = flatten(&["m/n"], &[&[Symlink("m", "o")]]).expect_err("parent is a link");
-    assert_eq!(error.to_string(), "folder `m` is a link, which is not supported");
+    assert_eq!(
+        error.to_string(),
+        "folder `m` is a link; links to folders are not supported"
+    );
 }
 
 #[test]
@@ -180,7 +183,7 @@ fn links_one_after_the_other_have_a_bound() {
     };
     assert_eq!(chain(LINKS).expect("files").len(), LINKS + 1);
     let error = chain(LINKS + 1).expect_err("too many");
-    assert_eq!(error.to_string(), "link `m/0000` leads in a circle");
+    assert_eq!(error.to_string(), "link `m/0000` is part of a loop");
 }
 
 #[test]
@@ -223,7 +226,10 @@ fn windows_of_zstd_are_bounded() {
     for log in [ZSTD_WINDOW_LOG + 1, 27] {
         let error = read(with_window(log)).expect_err("refused");
         assert_eq!(error.class(), PullErrorClass::TooLarge, "{error}");
-        assert!(error.to_string().contains("window above 32 MiB"), "{error}");
+        assert!(
+            error.to_string().contains("zstd window exceeds 32 MiB"),
+            "{error}"
+        );
     }
 }
 
@@ -258,7 +264,7 @@ fn bombs_hit_the_bounds() {
     let error = flatten_with(limits, &["m"], std::slice::from_ref(&bomb)).expect_err("bomb");
     assert_eq!(
         error,
-        LayerError::TooLarge("unpacked layers are larger than allowed".into())
+        LayerError::TooLarge("unpacked layers are larger than the limit".into())
     );
     let limits = Limits {
         file: 1 << 20,
@@ -267,7 +273,7 @@ fn bombs_hit_the_bounds() {
     let error = flatten_with(limits, &["other"], std::slice::from_ref(&bomb)).expect_err("file");
     assert_eq!(
         error,
-        LayerError::TooLarge("file `other/zeros` has 4194304 bytes, 1048576 are allowed".into())
+        LayerError::TooLarge("file `other/zeros` has 4194304 bytes, the limit is 1048576".into())
     );
     let limits = Limits {
         content: 1 << 20,
@@ -292,7 +298,7 @@ fn links_count_as_the_copies_they_become() {
     let error = flatten_with(limits(3999), &["m"], &[layer]).expect_err("too many");
     assert_eq!(
         error,
-        LayerError::TooLarge("links stand for more than 3999 bytes of files".into())
+        LayerError::TooLarge("links refer to more than 3999 bytes of files".into())
     );
 }
 
@@ -327,7 +333,7 @@ fn an_endless_name_is_no_way_around_the_bounds() {
     let error = flatten_with(Limits::BUNDLE, &["m"], &[builder.into_inner().expect("archive")]);
     assert_eq!(
         error.expect_err("name"),
-        LayerError::TooLarge("an entry's headers are larger than allowed".into())
+        LayerError::TooLarge("an entry's headers are larger than the limit".into())
     );
 }
 
@@ -389,7 +395,7 @@ fn truncated_archives_are_malformed() {
     let error = flatten_with(Limits::BUNDLE, &["m"], &[layer[..2000].to_vec()]).expect_err("truncated");
     assert_eq!(
         error,
-        LayerError::Malformed("file `m/a` ends after 1488 of 4096 bytes".into())
+        LayerError::Malformed("file `m/a` is truncated: 1488 of 4096 bytes".into())
     );
 }
 

@@ -82,7 +82,7 @@ pub(super) fn configured_headers(host: &Host) -> Result<HeaderMap, Failure> {
         let unusable = || {
             Failure::new(
                 PullErrorClass::Malformed,
-                format!("configured header `{name}` is invalid"),
+                format!("invalid configured header `{name}`"),
             )
         };
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable())?;
@@ -106,11 +106,7 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 fn unusable_pem(path: &Path, error: &reqwest::Error) -> Failure {
-    let detail = format!(
-        "certificate {} cannot be used: {}",
-        path.display(),
-        error_chain(error)
-    );
+    let detail = format!("unusable certificate {}: {}", path.display(), error_chain(error));
     Failure::new(PullErrorClass::Malformed, detail)
 }
 

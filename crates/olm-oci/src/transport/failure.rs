@@ -39,7 +39,7 @@ impl Failure {
 pub(super) fn too_large(limit: u64) -> Failure {
     Failure::new(
         PullErrorClass::TooLarge,
-        format!("larger than the allowed {limit} bytes"),
+        format!("larger than the limit of {limit} bytes"),
     )
 }
 
@@ -59,7 +59,7 @@ pub(super) fn mismatch(expected: &Digest, actual: &Digest) -> Failure {
 pub(super) fn longer(expected: &Digest, size: u64) -> Failure {
     Failure::new(
         PullErrorClass::DigestMismatch,
-        format!("content of {expected} is longer than the {size} bytes that the manifest names"),
+        format!("content of {expected} exceeds the {size} bytes in the manifest"),
     )
 }
 
@@ -67,7 +67,7 @@ pub(super) fn longer(expected: &Digest, size: u64) -> Failure {
 pub(super) fn shorter(expected: &Digest, received: u64, size: u64) -> Failure {
     Failure::new(
         PullErrorClass::DigestMismatch,
-        format!("content of {expected} has {received} bytes, the manifest names {size}"),
+        format!("content of {expected} has {received} bytes, expected {size}"),
     )
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn accept(response: Response) -> Result<Response, Failure> {
         StatusCode::FORBIDDEN => (PullErrorClass::Unauthorized, "access denied"),
         StatusCode::TOO_MANY_REQUESTS => (PullErrorClass::Unreachable, "too many requests"),
         status if status.is_server_error() => (PullErrorClass::Unreachable, "server error"),
-        _ => (PullErrorClass::Malformed, "unexpected answer"),
+        _ => (PullErrorClass::Malformed, "unexpected response"),
     };
     let mut detail = format!("{word} (HTTP {})", status.as_u16());
     if let Some(text) = error_text(response).await {

@@ -102,7 +102,7 @@ pub(super) async fn authorization(
         }
         (None, Some(Credential::Basic { username, password })) => basic(username, password).map(Some),
         (None, Some(Credential::Identity(_))) => Err(refused(
-            "the registry names no token service that takes the identity token",
+            "the registry has no token service that accepts the identity token",
         )),
         (None, Some(Credential::Bearer(_)) | None) => Ok(None),
     }
@@ -117,7 +117,7 @@ async fn fetch(
     // An eavesdropper could use the credential permanently.
     if credential.is_some() && service.realm.scheme() != "https" && !scope.host.plain_http {
         return Err(refused(
-            "the token service is not https; the credentials were not sent",
+            "the token service does not use https, so the credentials were not sent",
         ));
     }
     let wanted = scope.text();
@@ -151,9 +151,9 @@ async fn fetch(
     let status = answer.status();
     if !status.is_success() {
         let (class, what) = match status {
-            StatusCode::TOO_MANY_REQUESTS => (PullErrorClass::Unreachable, "asks for patience"),
+            StatusCode::TOO_MANY_REQUESTS => (PullErrorClass::Unreachable, "is rate limiting"),
             status if status.is_server_error() => (PullErrorClass::Unreachable, "failed"),
-            _ => (PullErrorClass::Unauthorized, "refused the credentials"),
+            _ => (PullErrorClass::Unauthorized, "rejected the credentials"),
         };
         let detail = format!("the registry's token service {what} (HTTP {})", status.as_u16());
         return Err(Failure::new(class, detail));
@@ -163,11 +163,11 @@ async fn fetch(
         ..failure
     })?;
     let answer: TokenResponse = serde_json::from_slice(&body)
-        .map_err(|_| malformed("the token service's answer is not JSON".to_owned()))?;
+        .map_err(|_| malformed("the response of the token service is not JSON".to_owned()))?;
     [answer.access_token, answer.token]
         .into_iter()
         .find(|token| !token.is_empty())
-        .ok_or_else(|| malformed("the token service's answer has no token".to_owned()))
+        .ok_or_else(|| malformed("the response of the token service has no token".to_owned()))
 }
 
 fn basic(username: &str, password: &str) -> Result<HeaderValue, Failure> {

@@ -159,12 +159,12 @@ fn redirect(request: &Request, from: &Url, response: &reqwest::Response) -> Resu
     };
     if request.method != Method::GET && request.method != Method::HEAD {
         return Err(malformed(
-            "the answer redirects what was sent, which is not sent again".to_owned(),
+            "the response redirects an upload, which is not supported".to_owned(),
         ));
     }
     let next = join(from, location)?;
     if from.scheme() == "https" && next.scheme() != "https" && !request.is_verified {
-        return Err(malformed("the answer redirects from https to http".to_owned()));
+        return Err(malformed("the response redirects from https to http".to_owned()));
     }
     Ok(Some(next))
 }
@@ -176,12 +176,16 @@ pub(crate) fn join(from: &Url, location: &HeaderValue) -> Result<Url, Failure> {
         .ok()
         .and_then(|location| from.join(location).ok())
         .filter(|url| matches!(url.scheme(), "http" | "https"))
-        .ok_or_else(|| malformed("the answer redirects to what is no http or https URL".to_owned()))
+        .ok_or_else(|| malformed("the response redirects to a URL that is not http or https".to_owned()))
 }
 
 pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
-    Url::parse(text)
-        .map_err(|error| Failure::new(PullErrorClass::Malformed, format!("`{text}` is no URL: {error}")))
+    Url::parse(text).map_err(|error| {
+        Failure::new(
+            PullErrorClass::Malformed,
+            format!("invalid URL `{text}`: {error}"),
+        )
+    })
 }
 
 /// An answer without its body, which is read later.
@@ -228,7 +232,7 @@ impl Response {
         let chunk = chunk
             .map_err(|_| {
                 too_slow(if idle < end {
-                    format!("nothing came for {} s", self.limits.idle.as_secs_f32())
+                    format!("no data received for {} s", self.limits.idle.as_secs_f32())
                 } else {
                     slow(self.received)
                 })
@@ -248,7 +252,7 @@ impl Response {
         let end = limits::end(self.asked, time);
         while let Some(chunk) = self
             .next(end, |_| {
-                format!("the answer did not end within {} s", time.as_secs_f32())
+                format!("the response took longer than {} s", time.as_secs_f32())
             })
             .await?
         {
@@ -281,7 +285,7 @@ impl Response {
         let floor = self.limits.floor;
         let slow = |received| {
             format!(
-                "too slow: {received} bytes in {} s, where {floor} bytes a second are expected",
+                "too slow: {received} bytes in {} s, the minimum is {floor} bytes per second",
                 Duration::as_secs_f32(&time)
             )
         };

@@ -122,11 +122,11 @@ fn what_cannot_be_read_is_noted_and_stops_nobody() {
     );
     let asked = credentials.asked("quay.io").expect("asked");
     for said in [
-        "asked for credentials for quay.io: ",
+        "credentials looked up for quay.io: ",
         ".docker/config.json: is not a valid config.json: line 1, column 1",
         "run/containers/auth.json: has credentials",
         ".config/containers/auth.json: `auth` of `quay.io` is not base64 of user:password",
-        "not there: ",
+        "not found: ",
         ".dockercfg",
     ] {
         assert!(asked.contains(said), "{said}: {asked}");
@@ -142,7 +142,7 @@ fn helpers_that_fail_are_named_with_their_file() {
     assert_eq!(users(&credentials, "a"), ["user"]);
     let asked = credentials.asked("quay.io").expect("asked");
     assert!(
-        asked.contains("config.json: credential helper docker-credential-that-is-not-there, named in ")
+        asked.contains("config.json: credential helper docker-credential-that-is-not-there, configured in ")
             && asked.contains("No such file"),
         "{asked}"
     );

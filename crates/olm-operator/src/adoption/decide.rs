@@ -52,7 +52,7 @@ pub(crate) fn decide(observed: &Observed, last: Option<&String>) -> (Plan, Optio
     let requeue = if is_cut {
         Requeue::After {
             delay: GATHER,
-            reason: "a round labels so many objects",
+            reason: "limit of labelled objects per reconcile",
         }
     } else {
         Requeue::AwaitChange

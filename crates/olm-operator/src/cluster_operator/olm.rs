@@ -61,7 +61,7 @@ pub(super) fn requeue(inputs: &Inputs) -> Requeue {
         } else {
             left.min(INTERVAL)
         },
-        reason: "a process that gets nothing done is degraded after a while, and none where nothing is left to do",
+        reason: "progress check",
     }
 }
 

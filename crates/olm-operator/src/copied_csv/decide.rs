@@ -58,7 +58,7 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
         (_, _, Some(delay)) => {
             plan.requeue = Requeue::After {
                 delay,
-                reason: "the original should soon be in another phase",
+                reason: "phase change of the original expected",
             };
         }
         (deed, there, None) => {

@@ -35,8 +35,7 @@ fn refused(observed: &Observed, failure: &Failure) -> EventDraft {
     let uid = observed.original.as_ref().and_then(|original| original.uid());
     let regarding = reference::<ClusterServiceVersion>(&key.original(), uid);
     let message = format!(
-        "The copy in namespace {} could not be written: {}. Look at the quotas of that namespace and at the admission webhooks that \
-         judge ClusterServiceVersions; it is tried again.",
+        "Cannot write the copy in namespace {}: {}. Check the quotas of that namespace and the admission webhooks for ClusterServiceVersions; OLM retries.",
         key.to, failure.message
     );
     EventDraft::warning(regarding, reason::COPY_REFUSED, message)

@@ -75,13 +75,12 @@ impl Changeover<'_> {
     /// Message for users about the current step.
     pub(crate) fn message(&self) -> String {
         let pods = if self.recreates() {
-            "the old pods stop first, as its strategy is Recreate"
+            "the old pods stop first because its strategy is Recreate"
         } else {
             "the old pods run until the new ones are available"
         };
         format!(
-            "installing: deployment {} is replaced, because its selector changes from {} to {} and Kubernetes changes none in \
-             place; {pods}",
+            "installing: replacing deployment {} because its selector changes from {} to {} and selectors are immutable; {pods}",
             self.old.name_any(),
             printed(selector(self.old)),
             printed(selector(&self.new.deployment)),
@@ -162,10 +161,7 @@ fn is_same_selector(a: Option<&LabelSelector>, b: Option<&LabelSelector>) -> boo
 
 fn printed(selector: Option<&LabelSelector>) -> String {
     let parsed = Selector::try_from(selector.cloned().unwrap_or_default());
-    parsed.map_or_else(
-        |_| "one that makes no sense".to_owned(),
-        |parsed| parsed.to_string(),
-    )
+    parsed.map_or_else(|_| "an invalid one".to_owned(), |parsed| parsed.to_string())
 }
 
 /// True when OLM demonstrably created a Deployment for this ClusterServiceVersion or for one that it

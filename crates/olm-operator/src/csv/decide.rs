@@ -62,7 +62,7 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             if observed.proxy.are_awaited {
                 plan.requeue = plan.requeue.sooner(Requeue::After {
                     delay: PROXY_INTERVAL,
-                    reason: "whether the cluster's proxy will be read at all is not told",
+                    reason: "cluster Proxy not read yet",
                 });
             }
             (plan, verdict)
@@ -90,7 +90,7 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
                 Withdrawal::In(delay) => {
                     plan.requeue = plan.requeue.sooner(Requeue::After {
                         delay,
-                        reason: "rights beyond the namespace go when the gate stays closed",
+                        reason: "withdrawal of rights outside the namespace is due",
                     });
                 }
                 Withdrawal::Now(actions) => return withdraw(observed, actions),
@@ -149,7 +149,7 @@ fn withdrawal(
 /// Plans the withdrawal. The phase already contains the reason and does not change.
 fn withdraw(observed: &Observed, actions: Vec<Action>) -> (Plan, Verdict) {
     let message = format!(
-        "No OperatorGroup sends this operator beyond its namespace any more ({}): its rights there were taken back, and its webhooks and APIs.",
+        "No OperatorGroup lets this operator work outside its namespace any longer ({}): its rights in other namespaces were revoked, and its webhooks and APIs removed.",
         observed.csv.reason()
     );
     let event = EventDraft::warning(observed.csv.object_ref(&()), reason::RIGHTS_WITHDRAWN, message);

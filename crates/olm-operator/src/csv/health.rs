@@ -92,7 +92,7 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
     };
     if !is_as_wanted && !keeps {
         if *found == wanted.hash {
-            return Some(format!("deployment {name} is not what its hash says, update it"));
+            return Some(format!("deployment {name} does not match its hash, update it"));
         }
         return Some(format!(
             "deployment changed old hash={found}, new hash={}",

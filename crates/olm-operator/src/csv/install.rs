@@ -80,7 +80,7 @@ pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProb
     let orphan = orphans(observed).next().map(|orphan| FoundProblem {
         deployment: orphan.name_any(),
         problem: DeploymentProblem::Outdated(format!(
-            "deployment {} is not part of the install strategy any more",
+            "deployment {} is no longer part of the install strategy",
             orphan.name_any()
         )),
     });

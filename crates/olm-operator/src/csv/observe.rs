@@ -128,7 +128,7 @@ impl Reader {
             // Only an explanation: without it the phase is still correct.
             match pods::read(&self.client, observed).await {
                 Ok(troubles) => observed.pod_troubles = Some(troubles),
-                Err(error) => tracing::debug!(%error, "why pods do not run could not be read"),
+                Err(error) => tracing::debug!(%error, "cannot read why pods do not run"),
             }
         }
         serving::find_strangers(observed, &self.client, now).await?;
@@ -153,7 +153,7 @@ impl Reader {
                     .await
             } else {
                 Served {
-                    trouble: Some("others take too long".to_owned()),
+                    trouble: Some("discovery of other APIs took too long".to_owned()),
                     ..Served::default()
                 }
             };

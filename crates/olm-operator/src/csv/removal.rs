@@ -25,7 +25,7 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     if observed.leftovers.iter().any(grants_on) {
         plan.requeue = Requeue::After {
             delay: KEPT_INTERVAL,
-            reason: "finalizers of others are on cluster-wide rights",
+            reason: "foreign finalizers block deletion of cluster-wide rights",
         };
     }
     plan

@@ -90,7 +90,7 @@ pub(crate) fn status(
             Telling::Later(delay) => {
                 requeue = Requeue::After {
                     delay,
-                    reason: "what is refused is told in time",
+                    reason: "report of refused writes is due",
                 };
                 let wrote = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Done(_)));
                 if matches!(stage, Stage::Install | Stage::Grants) && !wrote {
@@ -110,7 +110,7 @@ pub(crate) fn status(
         transitions.push(undone);
         requeue = Requeue::After {
             delay: POLICY_INTERVAL,
-            reason: "what changes a Deployment on its way in is not watched",
+            reason: "webhooks that change Deployments are not watched",
         };
     } else {
         transitions.extend(then);
@@ -133,7 +133,7 @@ pub(crate) fn status(
         WriteTime::In(delay) => StatusUpdate {
             requeue: requeue.sooner(Requeue::After {
                 delay,
-                reason: "requirements and messages settle first",
+                reason: "debounce of requirements and messages",
             }),
             memory,
             ..StatusUpdate::default()
@@ -195,7 +195,7 @@ fn undone(observed: &Observed, stage: Stage, applied: &[usize], outcomes: &Outco
         health::drift(&built.wanted, &live)
     })?;
     let message = format!(
-        "install strategy failed: {drift}, although it was just applied; a policy or a webhook of the cluster changes it"
+        "install strategy failed: {drift} right after it was applied, probably by a policy or a webhook of the cluster"
     );
     Some(Transition::new(
         Phase::Failed,

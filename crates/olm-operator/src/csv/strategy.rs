@@ -108,8 +108,7 @@ fn check_size<'a>(permissions: impl Iterator<Item = &'a Permission>) -> Result<(
     let combinations = rules.map(coverage::combinations).fold(0, usize::saturating_add);
     if combinations > MAX_COMBINATIONS {
         return Err(format!(
-            "permissions ask for {combinations} combinations of verbs, groups, resources and names; at most {MAX_COMBINATIONS} are \
-             compared with what is granted"
+            "permissions have {combinations} combinations of verbs, groups, resources and names; the limit is {MAX_COMBINATIONS}"
         ));
     }
     Ok(())
@@ -201,8 +200,7 @@ mod tests {
         assert!(asking(&["get", "get", "get"], MAX_COMBINATIONS / 2).is_ok());
         assert_eq!(
             asking(&["get", "list"], MAX_COMBINATIONS / 4 + 1).unwrap_err(),
-            "permissions ask for 200004 combinations of verbs, groups, resources and names; at most 200000 are compared with what is \
-             granted"
+            "permissions have 200004 combinations of verbs, groups, resources and names; the limit is 200000"
         );
     }
 }

@@ -39,8 +39,7 @@ pub(crate) fn check(previous: Option<&OperatorCondition>) -> Result<(), String> 
     }
     if found.status == condition::FALSE {
         return Err(format!(
-            "OperatorCondition {name} reports {UPGRADEABLE}=False: {} (to upgrade all the same: {UPGRADEABLE}=True in its \
-             spec.overrides)",
+            "OperatorCondition {name} reports {UPGRADEABLE}=False: {} (to upgrade anyway, set {UPGRADEABLE}=True in its spec.overrides)",
             found.message
         ));
     }
@@ -88,7 +87,7 @@ mod tests {
             json!([]),
             reported("Upgradeable", "False", 3),
             Err(
-                "OperatorCondition a reports Upgradeable=False: busy (to upgrade all the same: Upgradeable=True in its spec.overrides)",
+                "OperatorCondition a reports Upgradeable=False: busy (to upgrade anyway, set Upgradeable=True in its spec.overrides)",
             ),
         );
         let outdated =

@@ -52,7 +52,7 @@ pub(crate) fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp)
         let (mut plan, verdict) = none();
         plan.requeue = Requeue::After {
             delay,
-            reason: "a first operator of the group",
+            reason: "first operator of the group",
         };
         return (plan, verdict);
     }
@@ -106,8 +106,7 @@ pub(crate) fn is_too_long(observed: &Observed) -> bool {
 
 fn too_many(group: &OperatorGroup, left_out: usize) -> EventDraft {
     let message = format!(
-        "The ClusterRoles of this group give rights on {} APIs and leave out {left_out}: those that no operator of the group that runs \
-         provides come last. Spread its operators over several groups, or take away what claims so many.",
+        "The ClusterRoles of this group are limited to {} APIs and exclude {left_out}; APIs that no running operator of the group provides are excluded first. Use several groups for its operators, or remove the operators that provide so many.",
         share::MAX_APIS
     );
     EventDraft::warning(group.object_ref(&()), TOO_MANY_APIS, message)
@@ -115,8 +114,7 @@ fn too_many(group: &OperatorGroup, left_out: usize) -> EventDraft {
 
 fn too_long(group: &OperatorGroup) -> EventDraft {
     let message = format!(
-        "The ClusterRoles of this group are not made: its name has {} characters, and they would bear it in a label, which takes {}. \
-         Give the group a shorter name.",
+        "Cannot create the ClusterRoles of this group: its name has {} characters, but a label value is limited to {}. Use a shorter name.",
         group.name_any().len(),
         owner::MAX_LABEL_BYTES
     );

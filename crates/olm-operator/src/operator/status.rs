@@ -62,7 +62,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
             patches.push(action);
             written = true;
         } else {
-            let reason = "more of its components may be changing";
+            let reason = "debounce of component changes";
             requeue = Requeue::After { delay, reason };
         }
     }
@@ -146,8 +146,7 @@ fn too_many(observed: &Observed, operator: &OperatorSketch, listed: usize) -> Ev
     let key = NamespacedName::cluster(&observed.name);
     let regarding = reference::<Operator>(&key, operator.uid());
     let message = format!(
-        "{} objects bear the label {}, more than a status takes: it lists {listed} of them, those without namespace and of the \
-         operator's own first. Remove the label from what does not belong to the operator.",
+        "{} objects have the label {}, more than the status can list. It lists {listed}, cluster-scoped objects and the operator's own first. Remove the label from objects that do not belong to the operator.",
         observed.found.total, observed.label
     );
     EventDraft::warning(regarding, TOO_MANY_COMPONENTS, message)

@@ -53,7 +53,7 @@ pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
             // in the other owner's Role.
             requeue = Requeue::After {
                 delay: TAKEN_INTERVAL,
-                reason: "what others made under our names is not watched",
+                reason: "foreign objects with our names are not watched",
             };
         } else {
             actions.extend(role(observed, condition));

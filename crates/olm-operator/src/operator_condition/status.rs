@@ -48,8 +48,7 @@ fn name_taken(observed: &Observed, condition: &OperatorCondition, taken: &str) -
     let csv = observed.csv.as_ref();
     let regarding = csv.map_or_else(|| condition.object_ref(&()), |csv| csv.object_ref(&()));
     let message = format!(
-        "{taken} is somebody else's and has the name that is needed for the rights of the operator on its \
-         OperatorCondition. The operator cannot report conditions until it is renamed or deleted."
+        "{taken} does not belong to OLM, but has the name that the operator's rights on its OperatorCondition need. The operator cannot report conditions until that object is renamed or deleted."
     );
     EventDraft::warning(regarding, NAME_TAKEN, message)
 }

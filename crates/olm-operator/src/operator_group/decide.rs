@@ -35,7 +35,7 @@ pub(crate) fn decide(observed: &Observed, told: Option<&str>) -> (Plan, Verdict)
     let mistake = selected.as_ref().err().map(ToString::to_string);
     let news = mistake.as_deref().filter(|mistake| told != Some(*mistake));
     let event = news.map(|mistake| {
-        let message = format!("{mistake}; the namespaces that the group had stay its targets");
+        let message = format!("{mistake}; the group keeps its previous target namespaces");
         EventDraft::warning(observed.group.object_ref(&()), reason::INVALID_SELECTOR, message)
     });
     let verdict = Verdict {

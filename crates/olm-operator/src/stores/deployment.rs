@@ -1,8 +1,8 @@
-//! A Deployment without its pods, and whether somebody else changed what we set in its spec.
+//! Deployments as the store keeps them: without pods, but with the fields of the spec that others changed.
 //!
-//! The spec itself is not kept: what was applied is known by the hash label, and whether it is still so by the `managedFields` of the API
-//! server: a field that somebody else removes or gives another value is no longer among those that we set (`owned_fields`). What others
-//! add, as platforms and their admission do, is theirs; it stays until the Deployment is applied for another reason.
+//! The spec itself is not kept. The hash label says what was applied, and the `managedFields` of the API server say whether that is still
+//! so: a field that another manager removes or changes is no longer ours (`owned_fields`). Additions of others, such as a platform's
+//! admission, are theirs; they stay until the Deployment is applied for another reason.
 
 pub(crate) mod adoption;
 mod agreement;
@@ -18,9 +18,11 @@ use kube::ResourceExt;
 use olm_api::labels;
 use serde_json::Value;
 
-/// Stands in the annotations of a pruned Deployment alone, and is a key that no annotation can have: a sketch of the fields that are ours. Not there where the API server says
-/// nothing of fields.
+/// Annotation of a pruned Deployment with the summary of our fields, under a key that the API server does not allow. Absent without
+/// `managedFields`.
 const OWNED: &str = "//owned";
+/// Annotation of a pruned Deployment with the summary of other managers' fields. Absent if they set none in the spec.
+const OTHERS: &str = "//others";
 
 /// Fields that others may set without being reverted, as paths from the spec. Replicas belong to an
 /// autoscaler, and `kubectl rollout restart` sets the annotation to restart the pods.
@@ -35,7 +37,7 @@ const OF_OTHERS: [&[&str]; 3] = [
     ],
 ];
 
-/// Of the spec only the annotations of the pods and the selector are read; what the rest should be is in the hash.
+/// Keeps the annotations of the pods and the selector; the hash covers the rest of the spec.
 pub(crate) fn prune(deployment: &mut Deployment) {
     let undone = deployment.annotations().get(labels::UNDONE_CHANGE).cloned();
     let notes: BTreeMap<String, String> = adoption::notes(deployment).collect();
@@ -44,6 +46,11 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     if entries(&deployment.metadata).next().is_some() {
         let own = entries(&deployment.metadata).find(|entry| is_own_apply(entry));
         let own = own.and_then(spec_of);
+        let foreign = entries(&deployment.metadata).filter(|entry| own.is_some() && is_foreign(entry));
+        let others = owned_fields::sketch_of_others(foreign.filter_map(spec_of));
+        if !others.is_empty() {
+            kept.insert(OTHERS.to_owned(), others);
+        }
         // Fields that upstream set count as ours before their adoption.
         let made = adoption.as_ref().filter(|_| own.is_none());
         let spec = made.and_then(|adoption| adoption.own_fields());
@@ -65,8 +72,8 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     }
 }
 
-/// The first field of the applied `spec` that others took away or made theirs, as a path; `None` also when applying it again was
-/// tried and nothing came of it.
+/// Returns the path of the first field of the applied `spec` that others removed or changed; `None` also if applying it again had no
+/// effect.
 ///
 /// Some writers remove a field each time it is set, such as a webhook or an API server that does not know the
 /// field. They leave the generation unchanged, so only one attempt is made. An edit causes another attempt,
@@ -80,16 +87,16 @@ pub(crate) fn lost_field(deployment: &Deployment, spec: &Value) -> Option<String
     Some(lost.swap_remove(0))
 }
 
-/// What the annotation about undone changes is to say once `spec`, which was applied before, is applied again; `None` when nothing is
-/// lost.
+/// Returns the value of [`labels::UNDONE_CHANGE`] for applying `spec` again; `None` if no field is lost.
 pub(crate) fn undone_change(deployment: &Deployment, spec: &Value) -> Option<String> {
     let lost = lost_fields(deployment, spec);
     (!lost.is_empty()).then(|| lost_mark(deployment, &lost))
 }
 
 fn lost_fields(deployment: &Deployment, spec: &Value) -> Vec<String> {
-    let owned = deployment.annotations().get(OWNED);
-    owned.map_or_else(Vec::new, |owned| owned_fields::lost(spec, owned))
+    let kept = |name: &str| deployment.annotations().get(name).map(String::as_str);
+    let others = kept(OTHERS).unwrap_or_default();
+    kept(OWNED).map_or_else(Vec::new, |owned| owned_fields::lost(spec, owned, others))
 }
 
 /// Hash of these fields, with the generation of the spec that lacks them.

@@ -135,9 +135,9 @@ impl ClusterProxy {
         {
             let are_awaited = since.elapsed() < HOLD;
             if are_awaited {
-                tracing::debug!("the cluster's Proxy cannot be read yet; operators keep what they have");
+                tracing::debug!("cannot read the cluster Proxy yet; operators keep their proxy settings");
             } else {
-                tracing::warn!("the cluster's Proxy cannot be read; operators go without");
+                tracing::warn!("cannot read the cluster Proxy; operators run without proxy settings");
             }
             return ProxyVariables {
                 are_awaited,

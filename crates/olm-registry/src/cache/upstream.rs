@@ -45,7 +45,7 @@ pub enum UpstreamError {
     #[error("read catalog index")]
     Index(#[source] io::Error),
     /// A name cannot be a file name in the layout.
-    #[error("{name:?} cannot be a file name, which this layout needs")]
+    #[error("{name:?} is not a valid file name, which this layout needs")]
     Name {
         /// The name, from the catalog or derived from it.
         name: String,

@@ -116,7 +116,7 @@ fn hash_all(root: &Path, chunks: &[Chunk<'_>]) -> Result<Vec<[u8; 32]>, DigestEr
                 Err(read_error(
                     root,
                     Path::new(""),
-                    io::Error::other("a hashing thread died"),
+                    io::Error::other("a hashing thread panicked"),
                 ))
             });
             digests.extend(result?);

@@ -65,8 +65,8 @@ fn what_is_no_index_is_refused() {
     assert!(open(&[b'x'; 200]).ends_with("is not a catalog index"));
     let mut other = good.clone();
     other[8] = 9;
-    assert!(open(&other).ends_with(&format!("has format 9, this program needs {VERSION}")));
-    assert!(open(&good[..good.len() - 1]).ends_with("its length is not what its header says"));
+    assert!(open(&other).ends_with(&format!("has format 9, expected {VERSION}")));
+    assert!(open(&good[..good.len() - 1]).ends_with("its length does not match its header"));
     let mut altered = good.clone();
     *altered.last_mut().expect("byte") ^= 1;
     assert!(open(&altered).ends_with("its directory does not match its checksum"));

@@ -251,8 +251,7 @@ fn an_unreadable_skip_range_is_named() {
     assert_eq!(
         fetched.skipped,
         [
-            "skipRange \"<v2.9.0\" of bundle \"p.v2\" of package \"p\", channel \"stable\": it cannot be read, so no version is \
-          upgraded by it"
+            "invalid skipRange \"<v2.9.0\" of bundle \"p.v2\" of package \"p\", channel \"stable\": no version is upgraded by it"
         ]
     );
 }

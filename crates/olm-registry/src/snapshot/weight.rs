@@ -40,13 +40,11 @@ pub(super) fn check(bundle: &proto::Bundle) -> Result<(), String> {
         .find(|property| PARSED.contains(&&*property.r#type) && property.value.len() > DEPENDENCY_BYTES);
     if let Some(property) = large {
         let kind = &property.r#type;
-        return Err(format!(
-            "a property {kind} has more than {DEPENDENCY_BYTES} bytes"
-        ));
+        return Err(format!("a property {kind} exceeds {DEPENDENCY_BYTES} bytes"));
     }
     let bytes = bundle.properties.iter().map(|property| property.value.len());
     if bytes.fold(0, usize::saturating_add) > PROPERTIES_BYTES {
-        return Err(format!("properties of more than {PROPERTIES_BYTES} bytes"));
+        return Err(format!("properties exceed {PROPERTIES_BYTES} bytes"));
     }
     Ok(())
 }

@@ -178,7 +178,7 @@ impl<'a> TreeBuilder<'a> {
     fn installed_root(&self, installed: &'a BundleId) -> Draft<'a> {
         let csv = installed.csv();
         Draft::new(
-            format!("{csv} is installed and must stay, as no subscription answers for it"),
+            format!("{csv} is installed without a subscription, so OLM may not replace it"),
             self.why_not(installed, &BTreeSet::new()),
         )
     }

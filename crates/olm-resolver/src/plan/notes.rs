@@ -5,7 +5,7 @@ use olm_fbc::entry::Deprecation;
 use serde_json::Value;
 
 use super::{Install, Plan, Question};
-use crate::cluster_fit::{KubernetesVersion, long_service_names, unsupported_targets};
+use crate::cluster_fit::{KubernetesVersion, long_service_name, unsupported_targets};
 use crate::enumeration::list;
 use crate::problem::{Problem, Subscription};
 
@@ -81,7 +81,7 @@ impl Plan {
                 .as_ref()
                 .and_then(|targets| unsupported_targets(&install.name, &csv, &self.namespace, targets));
             notes.extend(unsupported);
-            notes.extend(long_service_names(&install.name, &csv));
+            notes.extend(long_service_name(&install.name, &csv));
         }
         self.notes.extend(notes);
     }

@@ -155,7 +155,7 @@ fn what_holds_an_upgrade_back_is_told() {
     nothing to install
 
     held back: subscription s stays at etcd.v1.1.0
-      - mine.v1.0.0 is installed and must stay, as no subscription answers for it
+      - mine.v1.0.0 is installed without a subscription, so OLM may not replace it
         - requires an operator with package: etcd and with version in range: <1.2.0
           - etcd.v1.1.0 (installed) and 4 more
             - is of package etcd, as is etcd.v1.2.0 (channel stable of catalog ns/cat); only one may be there

@@ -38,7 +38,7 @@ const HEADERS: usize = 64;
 /// [`REVIEW_TIME`](crate::review::limits::REVIEW_TIME).
 pub const PATIENCE: Duration = Duration::from_secs(15);
 /// Log message if the API server does not answer.
-const UNANSWERED: &str = "metrics are served to nobody whom the API server does not answer for";
+const UNANSWERED: &str = "cannot authorize requests for metrics: the API server does not answer";
 /// Minimum time between the starts of two handshakes.
 const HANDSHAKE_EVERY: Duration = Duration::from_millis(20);
 
@@ -46,7 +46,7 @@ const HANDSHAKE_EVERY: Duration = Duration::from_millis(20);
 pub fn refusals(metrics: &Metrics) -> Counters<1> {
     metrics.counters(
         "olm_metrics_refused_total",
-        "Requests for metrics that were refused, by status code",
+        "Rejected requests for metrics, by status code",
         ["code"],
     )
 }
@@ -71,7 +71,7 @@ impl Guard {
         if let Err(answer) = &admitted {
             let code = answer.code.split(' ').next().unwrap_or_default();
             self.refused.increment([code]);
-            tracing::debug!(code, "metrics were refused");
+            tracing::debug!(code, "request for metrics rejected");
         }
         admitted
     }
@@ -81,10 +81,7 @@ impl Guard {
         let mut request = httparse::Request::new(&mut headers);
         let is_read = request.parse(head).is_ok_and(|status| status.is_complete());
         if !is_read {
-            return Err(Answer::text(
-                "400 Bad Request",
-                "this is no request of HTTP/1.1\n",
-            ));
+            return Err(Answer::text("400 Bad Request", "not an HTTP/1.1 request\n"));
         }
         let mut given = request.headers.iter();
         let authorization = given.find(|header| header.name.eq_ignore_ascii_case("authorization"));

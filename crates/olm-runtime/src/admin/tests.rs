@@ -36,12 +36,15 @@ fn a_standby_is_ready_and_says_who_leads() {
         let told = content(line, readiness, &Metrics::default(), &Page::default());
         (told.code, told.body.to_string())
     };
-    let standby = || Ok(Some("standing by: a has the Lease".to_owned()));
-    let ready = ("200 OK", "ok, standing by: a has the Lease\n".to_owned());
+    let standby = || Ok(Some("standby: a holds lease olm/lease".to_owned()));
+    let ready = ("200 OK", "ok, standby: a holds lease olm/lease\n".to_owned());
     assert_eq!(of(&[], standby()), ready);
     assert!(of(&["pods."], standby()).1.contains("pods."));
-    let unseen = Err("waiting for a first look".to_owned());
-    let not_ready = ("503 Service Unavailable", "waiting for a first look\n".to_owned());
+    let unseen = Err("waiting to read lease olm/lease".to_owned());
+    let not_ready = (
+        "503 Service Unavailable",
+        "waiting to read lease olm/lease\n".to_owned(),
+    );
     assert_eq!(of(&[], unseen), not_ready);
 }
 
@@ -185,7 +188,7 @@ async fn who_leads_and_cannot_list_is_not_ready() {
     });
     let listing = tokio::spawn(async move { stores.list_again(Duration::from_secs(120)).await });
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let waiting = "leads, waiting for a list of: configmaps.\n";
+    let waiting = "leader, waiting for a new list of: configmaps.\n";
     assert_eq!(told(), ("503 Service Unavailable", waiting.to_owned()));
     cluster.clear_hooks();
     assert!(listing.await.unwrap());

@@ -303,7 +303,7 @@ fn what_cannot_be_a_name_is_not_asked_for() {
         let target = Target::of::<ConfigMap>("ns", name);
         let refusal = request_of(&Action::delete(target, None)).err();
         assert!(
-            refusal.is_some_and(|text| text.contains("cannot be the name")),
+            refusal.is_some_and(|text| text.contains("is not a valid object name")),
             "{name}"
         );
     }

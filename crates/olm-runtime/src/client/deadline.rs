@@ -112,7 +112,7 @@ where
         if !is_late {
             return Poll::Pending;
         }
-        let (what, path) = ("no more of its answer", self.path.clone());
+        let (what, path) = ("no further part of its answer", self.path.clone());
         Poll::Ready(Some(Err(TooLate { what, path }.into())))
     }
 
@@ -200,8 +200,8 @@ mod tests {
         for (path, head_after, pace, seconds, told) in [
             (list, None, None, 30, "no answer to /api/v1/pods"),
             (watch, None, None, 30, "no answer to /api/v1/pods"),
-            (list, Some(20), None, 50, "no more of its answer"),
-            (list, Some(20), Some(31), 50, "no more of its answer"),
+            (list, Some(20), None, 50, "no further part of its answer"),
+            (list, Some(20), Some(31), 50, "no further part of its answer"),
             (list, Some(20), Some(29), 1000, "goes on"),
             (watch, Some(20), None, 1000, "goes on"),
             (watch, Some(20), Some(31), 1000, "goes on"),

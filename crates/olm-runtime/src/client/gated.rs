@@ -18,12 +18,12 @@ use crate::gate::WriteGate;
 
 /// Error for a write that was not sent.
 #[derive(Debug, thiserror::Error)]
-#[error("writes are held back at present")]
+#[error("writes are suspended")]
 struct HeldBack;
 
 /// Error for a write that timed out.
 #[derive(Debug, thiserror::Error)]
-#[error("no answer in the time that there was for it")]
+#[error("no answer within the deadline")]
 struct NoAnswer;
 
 /// Wraps `client` so that each request that may change something passes `gate`, which tracks it until it is settled. With a write window,

@@ -53,7 +53,7 @@ impl LeaseTimes {
         let seconds = Duration::as_secs_f64;
         if lease_duration.subsec_nanos() != 0 || lease_duration.is_zero() || lease_duration > LONGEST_LEASE {
             return Err(format!(
-                "--leader-elect-lease-duration={}s: a Lease is had for whole seconds, from 1s to {}s",
+                "invalid --leader-elect-lease-duration={}s: expected whole seconds from 1s to {}s",
                 seconds(&lease_duration),
                 LONGEST_LEASE.as_secs()
             ));
@@ -61,8 +61,7 @@ impl LeaseTimes {
         let longest_deadline = lease_duration * 4 / 5;
         if renew_deadline > longest_deadline {
             return Err(format!(
-                "--leader-elect-renew-deadline={}s leaves no time for the last writes before another may take the Lease: \
-                 make it {}s or less, or --leader-elect-lease-duration longer",
+                "invalid --leader-elect-renew-deadline={}s: leaves no time for the last writes before another process may take the lease; use {}s or less, or a longer --leader-elect-lease-duration",
                 seconds(&renew_deadline),
                 seconds(&longest_deadline)
             ));
@@ -70,8 +69,7 @@ impl LeaseTimes {
         let longest_period = renew_deadline / 2;
         if retry_period.is_zero() || retry_period > longest_period {
             return Err(format!(
-                "--leader-elect-retry-period={}s: there have to be two tries within --leader-elect-renew-deadline: \
-                 make it more than 0s and at most {}s, or the deadline longer",
+                "invalid --leader-elect-retry-period={}s: two attempts must fit into --leader-elect-renew-deadline; use more than 0s and at most {}s, or a longer deadline",
                 seconds(&retry_period),
                 seconds(&longest_period)
             ));
@@ -114,10 +112,10 @@ pub(super) enum Step {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
     /// Another process holds the Lease.
-    #[error("{0} has it now")]
+    #[error("{0} holds it now")]
     Taken(String),
     /// The holder was removed from the Lease.
-    #[error("somebody has taken the holder out of it")]
+    #[error("its holder was removed")]
     TakenAway,
 }
 

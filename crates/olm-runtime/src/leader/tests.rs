@@ -393,8 +393,8 @@ async fn one_leads_and_the_other_stands_by_and_takes_over_when_that_is_killed() 
     let second = Process::start(&cluster, "second");
     seconds(60).await;
     assert!(first.gate.is_open() && !second.gate.is_open());
-    assert_eq!(first.text(), "leads by the Lease olm/lease");
-    assert_eq!(second.text(), "standing by: first has the Lease olm/lease");
+    assert_eq!(first.text(), "leader by lease olm/lease");
+    assert_eq!(second.text(), "standby: first holds lease olm/lease");
     assert_eq!(spec(&cluster)["leaseTransitions"], 0);
     assert_eq!(spec(&cluster)["leaseDurationSeconds"], 15);
     first.running.abort();
@@ -490,7 +490,7 @@ async fn a_lone_leader_survives_an_api_server_that_does_not_answer() {
     seconds(60).await;
     assert!(!lone.gate.is_open());
     assert!(
-        lone.text().starts_with("waiting to renew the Lease olm/lease"),
+        lone.text().starts_with("waiting to renew lease olm/lease"),
         "{}",
         lone.text()
     );
@@ -515,7 +515,7 @@ async fn a_renewal_without_an_answer_loses_nothing() {
         seconds(1).await;
         assert!(first.gate.is_open());
     }
-    assert!(first.text().starts_with("leads by"), "{}", first.text());
+    assert!(first.text().starts_with("leader by"), "{}", first.text());
 }
 
 #[tokio::test(start_paused = true)]

@@ -236,7 +236,7 @@ async fn a_process_that_leads_no_more_ends_with_an_error_and_without_its_rounds(
     let error = first.running.await.unwrap().unwrap_err();
     let text = error.to_string();
     assert!(
-        text.starts_with("leads no more by the Lease olm/lease: other has it now"),
+        text.starts_with("lost leader election on lease olm/lease: other holds it now"),
         "{text}"
     );
     seconds(60).await;
@@ -284,7 +284,7 @@ async fn who_follows_and_cannot_list_gives_the_lease_back_and_ends() {
     assert_eq!(holder(&cluster), "");
     let error = second.running.await.unwrap().unwrap_err().to_string();
     let wanted =
-        "leads by the Lease olm/lease, and had no new list of configmaps., nor any more of it within 120 s";
+        "cannot start as leader by lease olm/lease: no new list of configmaps. and no progress within 120 s";
     assert!(error.starts_with(wanted), "{error}");
     assert!(second.log.lock().unwrap().is_empty());
 }

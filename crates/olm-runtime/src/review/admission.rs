@@ -41,8 +41,8 @@ pub enum Question {
 impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Identity => "who this is",
-            Self::Permission => "whether this is allowed",
+            Self::Identity => "the identity of the client",
+            Self::Permission => "whether the request is allowed",
         })
     }
 }
@@ -60,7 +60,7 @@ impl Reviews {
         unanswered: &str,
     ) -> Result<(), Refusal> {
         let silent = |question: Question, error: &ReviewError| {
-            self.tell_unanswered(&format!("{unanswered}: it cannot be found out {question}"), error);
+            self.tell_unanswered(&format!("{unanswered}: cannot determine {question}"), error);
             Refusal::Unanswered(question)
         };
         let (user, token) = match caller {

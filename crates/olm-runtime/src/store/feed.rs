@@ -69,7 +69,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                 let event = tokio::select! {
                     event = events.next() => event,
                     () = self.store.shared.history_restarted.notified() => {
-                        tracing::warn!(kind = %self.name, "the server's history began anew, listing again");
+                        tracing::warn!(kind = %self.name, "resource versions of the API server were reset, listing again");
                         self.metrics.watch_restarted(&self.name);
                         None
                     }
@@ -91,7 +91,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                         self.store
                             .shared
                             .set_interruption(Some(interruption_text(&error)));
-                        tracing::warn!(kind = %self.name, error = with_causes(&error), "watch interrupted, trying again");
+                        tracing::warn!(kind = %self.name, error = with_causes(&error), "watch interrupted, retrying");
                         self.metrics.watch_restarted(&self.name);
                     }
                     None => break,
@@ -135,9 +135,9 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
         if !self.store.mark_unreadable(revision, is_listed, &error) {
             return;
         }
-        tracing::warn!(kind = %self.name, object = %revision.key, %error, "an object does not fit its type");
+        tracing::warn!(kind = %self.name, object = %revision.key, %error, "cannot decode object");
         let message =
-            format!("This object cannot be read; its last readable form, if any, stays in force: {error}");
+            format!("This object cannot be decoded; its last valid version, if any, stays in use: {error}");
         let regarding = reference_of_kind(
             &self.store.shared.kind,
             &revision.key,

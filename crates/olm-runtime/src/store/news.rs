@@ -93,7 +93,7 @@ impl<K: Stored> News<K> {
                 match event {
                     Ok(event) => self.take(event),
                     Err(error) => {
-                        tracing::warn!(kind = %K::kind(&()), error = with_causes(&error), "watch interrupted, trying again");
+                        tracing::warn!(kind = %K::kind(&()), error = with_causes(&error), "watch interrupted, retrying");
                         metrics.watch_restarted(&resource_name::<K>());
                     }
                 }

@@ -225,7 +225,7 @@ impl<P: Projection> Shared<P> {
             tracing::debug!(
                 kind = scope.api.kind,
                 namespace = scope.namespace,
-                "nobody needs this watch any more"
+                "watch stopped: no subscriber needs it"
             );
         }
     }
@@ -259,7 +259,7 @@ where
         tracing::debug!(
             kind = api.kind,
             namespace = scope.namespace,
-            "somebody needs this watch"
+            "watch started on demand"
         );
         let events = move || watcher(objects.clone(), config.clone());
         let task = tokio::spawn(feed.run(events, Item::projected));

@@ -100,7 +100,7 @@ impl StoreSet {
                 Some(object)
             }
             Err(error) => {
-                tracing::debug!(%error, "an object just written does not fit its type");
+                tracing::debug!(%error, "cannot decode an object that was just written");
                 None
             }
         };

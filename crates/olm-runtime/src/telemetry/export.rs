@@ -110,13 +110,13 @@ impl Settings {
             Some("none") => return Ok(None),
             Some(other) => {
                 return Err(format!(
-                    "OTEL_TRACES_EXPORTER is {other:?}: spans can be sent by otlp alone"
+                    "unsupported OTEL_TRACES_EXPORTER {other:?}: only otlp is supported"
                 ));
             }
         }
         if let Some((name, protocol)) = either("PROTOCOL").filter(|(_, value)| value != "http/protobuf") {
             return Err(format!(
-                "{name} is {protocol:?}: spans can be sent by http/protobuf alone, which collectors take at port 4318"
+                "unsupported {name} {protocol:?}: only http/protobuf is supported, which collectors accept on port 4318"
             ));
         }
         let whole = if name.contains("TRACES") {
@@ -129,13 +129,14 @@ impl Settings {
             matches!(uri.scheme_str(), Some("http" | "https"))
                 && uri.host().is_some_and(|host| !host.is_empty())
         });
-        let endpoint =
-            uri.ok_or_else(|| format!("{name} is no address such as http://collector.monitoring:4318"))?;
+        let endpoint = uri.ok_or_else(|| {
+            format!("invalid {name}: expected a URL such as http://collector.monitoring:4318")
+        })?;
         // The library reads the headers itself. It skips invalid ones, and an empty variable for traces overrides the general one.
         let (name, text) = either("HEADERS").unwrap_or_default();
         if let Some(number) = unusable_header(&text) {
             return Err(format!(
-                "{name}: entry {number} is no name=value such as authorization=Bearer%20TOKEN"
+                "invalid {name}: entry {number} is not name=value such as authorization=Bearer%20TOKEN"
             ));
         }
         let headers = text.split(',').filter_map(|entry| entry.split_once('='));
@@ -172,7 +173,7 @@ impl Export {
         config.root_cert = authorities(&settings.certificate)?;
         let https = config
             .rustls_https_connector()
-            .map_err(|error| format!("TLS with the collector cannot be set up: {error}"))?;
+            .map_err(|error| format!("cannot set up TLS to the collector: {error}"))?;
         let sender = Sender {
             runtime: runtime.clone(),
             client: Client::builder(TokioExecutor::new()).build(https),
@@ -264,7 +265,7 @@ fn authorities(path: &str) -> Result<Option<Vec<Vec<u8>>>, String> {
         return Ok(None);
     }
     let unusable = |error: &dyn std::fmt::Display| {
-        format!("the certificates in {path} (OTEL_EXPORTER_OTLP_CERTIFICATE) cannot be read: {error}")
+        format!("cannot read the certificates in {path} (OTEL_EXPORTER_OTLP_CERTIFICATE): {error}")
     };
     let found = CertificateDer::pem_file_iter(Path::new(path)).map_err(|error| unusable(&error))?;
     let found = found
@@ -272,7 +273,7 @@ fn authorities(path: &str) -> Result<Option<Vec<Vec<u8>>>, String> {
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unusable(&error))?;
     if found.is_empty() {
-        return Err(unusable(&"there are none"));
+        return Err(unusable(&"the file has none"));
     }
     Ok(Some(found))
 }
@@ -309,7 +310,7 @@ impl<C> Sender<C> {
             collector,
             left_out,
             error,
-            "the collector has something to say of a batch that it took"
+            "collector accepted a batch with a message"
         );
     }
 }
@@ -335,11 +336,11 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpClient for Sender<C> {
         let sent: Result<Response<Bytes>, HttpError> = match sent.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(format!("no answer within {} s", PATIENCE.as_secs()).into()),
-            Err(_) => Err("the process ends".into()),
+            Err(_) => Err("the process is stopping".into()),
         };
         let failure = match &sent {
             Ok(answer) if answer.status().is_success() => None,
-            Ok(answer) => Some(format!("it answers {}", answer.status())),
+            Ok(answer) => Some(format!("the collector answered {}", answer.status())),
             Err(error) => Some(error::with_causes(error.as_ref())),
         };
         match failure {
@@ -351,11 +352,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpClient for Sender<C> {
                 // The library does not log failures.
                 if !self.is_failing.swap(true, Ordering::Relaxed) {
                     let collector = &self.collector;
-                    tracing::warn!(
-                        collector,
-                        error,
-                        "spans are lost: the collector does not take them"
-                    );
+                    tracing::warn!(collector, error, "spans lost: cannot send them to the collector");
                 }
             }
         }

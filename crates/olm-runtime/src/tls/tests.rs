@@ -48,7 +48,7 @@ async fn a_fault_of_the_files_is_told_once_each_time_it_comes() {
     for times in 1..3 {
         fs::write(&files.key, "nothing").unwrap();
         tokio::time::sleep(5 * LOOK_EVERY).await;
-        let told = written.count("going on with the certificate that was used before");
+        let told = written.count("cannot reload certificate files, keeping the previous certificate");
         assert_eq!(told, times, "{}", written.text());
         fs::write(&files.key, &key).unwrap();
         tokio::time::sleep(2 * LOOK_EVERY).await;

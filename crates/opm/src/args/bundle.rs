@@ -118,4 +118,10 @@ pub(crate) struct BundleUnpackArgs {
     /// File path of a root CA to use when communicating with image registries
     #[arg(short = 'c', long, value_name = "FILE")]
     pub root_ca: Option<PathBuf>,
+    /// --debug by the letter that it has in this command of upstream alone
+    #[arg(short = 'd', hide = true)]
+    pub short_debug: bool,
+    /// --skip-tls, likewise
+    #[arg(short = 's', hide = true)]
+    pub short_skip_tls: bool,
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Command, CommandFactory as _, Error, FromArgMatches as _};
+use clap::{Arg, ArgAction, Command, CommandFactory as _, Error, FromArgMatches as _};
 
 use super::Args;
 
@@ -14,12 +14,13 @@ use super::Args;
 /// Clap's errors, preceded by upstream's text if there is one.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Args, Error> {
     let command = repeatable(Args::command());
-    let mut switches = Vec::new();
-    collect_switches(&command, &mut switches);
-    let arguments = rewrite(arguments, &switches);
+    let mut flags = Flags::default();
+    collect_flags(&command, &mut flags);
+    let arguments = rewrite(arguments, &flags);
     command
         .try_get_matches_from(arguments)
         .and_then(|matches| Args::from_arg_matches(&matches))
+        .map(Args::with_short_flags)
 }
 
 /// Makes the last value of a repeated flag win.
@@ -27,29 +28,62 @@ fn repeatable(command: Command) -> Command {
     command.args_override_self(true).mut_subcommands(repeatable)
 }
 
-fn collect_switches(command: &Command, switches: &mut Vec<String>) {
+/// Names of flags that clap reads differently from upstream, with their dashes.
+#[derive(Default)]
+struct Flags {
+    /// Flags without a value.
+    switches: Vec<String>,
+    /// Flags that may be missing: an empty value means their default.
+    optional: Vec<String>,
+    /// Other flags with a value, of any command.
+    others: Vec<String>,
+}
+
+fn is_optional(argument: &Arg) -> bool {
+    let has_default = !argument.get_default_values().is_empty();
+    // An empty word is not among the choices, as in upstream.
+    let is_choice = !argument.get_possible_values().is_empty();
+    !argument.is_required_set() && !argument.is_require_equals_set() && !has_default && !is_choice
+}
+
+fn collect_flags(command: &Command, flags: &mut Flags) {
     for argument in command.get_arguments() {
-        if let (ArgAction::SetTrue, Some(name)) = (argument.get_action(), argument.get_long()) {
-            switches.push(format!("--{name}"));
+        let long = argument.get_long().map(|name| format!("--{name}"));
+        let short = argument.get_short().map(|letter| format!("-{letter}"));
+        match argument.get_action() {
+            ArgAction::SetTrue => flags.switches.extend(long),
+            ArgAction::Set if is_optional(argument) => {
+                flags.optional.extend(long.into_iter().chain(short));
+            }
+            action if action.takes_values() => flags.others.extend(long.into_iter().chain(short)),
+            _ => {}
         }
     }
     for subcommand in command.get_subcommands() {
-        collect_switches(subcommand, switches);
+        collect_flags(subcommand, flags);
     }
 }
 
-/// Rewrites arguments: `--switch=true` sets the switch, `--switch=false` clears it, and the value of `-x=` is `=`.
-fn rewrite(arguments: impl Iterator<Item = OsString>, switches: &[String]) -> Vec<OsString> {
+/// Rewrites arguments: `--switch=true` sets the switch, `--switch=false` clears it, the value of `-x=` is `=`, and a flag with an empty
+/// value is dropped.
+fn rewrite(arguments: impl Iterator<Item = OsString>, flags: &Flags) -> Vec<OsString> {
     let mut out: Vec<OsString> = Vec::new();
     let mut flags_end = false;
-    for argument in arguments {
+    let is_in = |names: &[String], name: &str| names.iter().any(|flag| flag == name);
+    let is_optional = |name: &str| is_in(&flags.optional, name) && !is_in(&flags.others, name);
+    let mut arguments = arguments.peekable();
+    while let Some(argument) = arguments.next() {
         let text = argument.to_str().filter(|_| !flags_end);
+        if text.is_some_and(is_optional) && arguments.next_if(|value| value.is_empty()).is_some() {
+            continue;
+        }
         match text.and_then(|text| text.split_once('=')) {
-            Some((name, value)) if switches.iter().any(|switch| switch == name) => match truth(value) {
+            Some((name, value)) if flags.switches.iter().any(|switch| switch == name) => match truth(value) {
                 Some(true) => out.push(name.into()),
                 Some(false) => out.retain(|known| known != name),
                 None => out.push(argument),
             },
+            Some((name, "")) if name.starts_with("--") && is_optional(name) => {}
             Some((name, "")) if name.len() == 2 && name.starts_with('-') && name != "--" => {
                 out.extend([name.into(), "=".into()]);
             }
@@ -156,7 +190,10 @@ mod tests {
 
     #[test]
     fn switches_take_values() {
-        let switches = ["--migrate".to_owned(), "--use-http".to_owned()];
+        let flags = Flags {
+            switches: vec!["--migrate".to_owned(), "--use-http".to_owned()],
+            ..Flags::default()
+        };
         for (given, expected) in [
             ("opm render --migrate=true c", "opm render --migrate c"),
             ("opm render --migrate=F c --use-http=1", "opm render c --use-http"),
@@ -166,9 +203,9 @@ mod tests {
             ("opm -- --migrate=true -c=", "opm -- --migrate=true -c="),
         ] {
             let expected: Vec<OsString> = arguments(expected).collect();
-            assert_eq!(rewrite(arguments(given), &switches), expected, "{given}");
+            assert_eq!(rewrite(arguments(given), &flags), expected, "{given}");
         }
-        assert_eq!(rewrite(arguments("opm -c="), &switches), ["opm", "-c", "="]);
+        assert_eq!(rewrite(arguments("opm -c="), &flags), ["opm", "-c", "="]);
     }
 
     /// D17: the error for `-o xml` was printed twice, in upstream's words and in clap's.

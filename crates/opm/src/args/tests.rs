@@ -1,3 +1,5 @@
+use std::ffi::OsString;
+
 use clap::{Command as ClapCommand, CommandFactory as _};
 
 use super::*;
@@ -83,4 +85,41 @@ fn flags_are_upstreams() {
         }
     }
     assert!(count > 40, "only {count} flags were looked at");
+}
+
+fn read(line: &[&str]) -> Args {
+    pflag::parse(line.iter().map(OsString::from)).expect("a command line")
+}
+
+#[test]
+fn letters_that_one_command_of_upstream_has_mean_what_they_mean_there() {
+    let args = read(&["opm", "alpha", "bundle", "unpack", "-s", "-d", "-v", "image"]);
+    assert_eq!((args.global.debug, args.global.skip_tls), (true, true));
+    let args = read(&["opm", "alpha", "bundle", "unpack", "image"]);
+    assert_eq!((args.global.debug, args.global.skip_tls), (false, false));
+}
+
+/// Scripts pass variables that may be empty.
+#[test]
+fn an_empty_value_of_a_flag_is_its_default() {
+    for empty in [&["--cache-dir="][..], &["--cache-dir", ""]] {
+        let line = [&["opm", "serve"][..], empty, &["catalog"]].concat();
+        let Command::Serve(args) = read(&line).command else {
+            unreachable!()
+        };
+        assert_eq!(
+            (args.cache_dir, args.source_path),
+            (None, PathBuf::from("catalog"))
+        );
+    }
+    let line = ["opm", "serve", "catalog", "--cache-dir", "cache"];
+    let Command::Serve(args) = read(&line).command else {
+        unreachable!()
+    };
+    assert_eq!(args.cache_dir, Some(PathBuf::from("cache")));
+    let line = ["opm", "alpha", "bundle", "unpack", "--root-ca", "", "image"];
+    let Command::Alpha(AlphaCommand::Bundle(BundleCommand::Unpack(args))) = read(&line).command else {
+        unreachable!()
+    };
+    assert_eq!((args.root_ca, args.image.as_str()), (None, "image"));
 }

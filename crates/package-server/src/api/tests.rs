@@ -388,8 +388,11 @@ async fn while_the_api_server_cannot_be_asked_discovery_is_answered_and_nothing_
     let token = [("authorization", "Bearer ada-token")];
     let stranger = lab.send(&stranger(), "GET", BASE, &token).await;
     assert_eq!(stranger.code, 503);
-    for (answer, what) in [(list, "whether this is allowed"), (stranger, "who this is")] {
-        let told = format!("it cannot be found out {what}: the API server does not answer");
+    for (answer, what) in [
+        (list, "whether the request is allowed"),
+        (stranger, "the identity of the client"),
+    ] {
+        let told = format!("cannot determine {what}: the API server does not answer");
         assert_eq!(
             answer.json()["message"],
             told,

@@ -50,7 +50,7 @@ impl fmt::Display for MemoryQuota {
             [self.bytes, self.of_namespace, self.beside].map(|bytes| bytes >> 10);
         write!(
             out,
-            "{bytes} KiB are left for it: catalogs of its namespace may keep {of_namespace} KiB, and others of it keep {beside} KiB"
+            "{bytes} KiB are left: catalogs of its namespace may use {of_namespace} KiB, and the others use {beside} KiB"
         )
     }
 }
@@ -184,7 +184,7 @@ mod tests {
         let room = room([(&other, 48 << 20)], &key, "olm", bounds);
         assert_eq!(
             room.to_string(),
-            "16384 KiB are left for it: catalogs of its namespace may keep 65536 KiB, and others of it keep 49152 KiB"
+            "16384 KiB are left: catalogs of its namespace may use 65536 KiB, and the others use 49152 KiB"
         );
         assert_eq!(room.for_packages(), (16 << 20) - CATALOG_BYTES);
     }

@@ -51,7 +51,7 @@ pub enum ReadError {
         status: Box<Status>,
     },
     /// The catalog exceeds a limit.
-    #[error("the catalog has more than {allowed} {of}, which is the limit")]
+    #[error("the catalog has more than {allowed} {of}, the limit")]
     TooLarge {
         /// The counted items.
         of: &'static str,
@@ -59,7 +59,7 @@ pub enum ReadError {
         allowed: usize,
     },
     /// There is no memory for it.
-    #[error("the catalog takes more memory than there is: {0}")]
+    #[error("the catalog exceeds its memory limit: {0}")]
     NoRoom(MemoryQuota),
 }
 
@@ -69,7 +69,7 @@ impl Read {
         if self.left_out < TOLD_LEFT_OUT {
             // Catalogs can make each of these texts arbitrarily long.
             let (package, channel, error) = (short(package), channel.map(short), short(error));
-            tracing::warn!(package, channel, error, "left out");
+            tracing::warn!(package, channel, error, "package or channel skipped");
         }
         self.left_out += 1;
     }
@@ -111,7 +111,7 @@ pub(super) async fn read(
     for name in names {
         let package = match client.get_package(&name).await {
             Ok(package) if package.name != name => {
-                read.leave_out(&name, None, "another package is answered with");
+                read.leave_out(&name, None, "the registry returned a different package");
                 continue;
             }
             Ok(package) => package,
@@ -203,7 +203,7 @@ async fn channels(
             Some(head) => {
                 channels.insert(channel.name.clone(), Channel { head, entries });
             }
-            None => read.leave_out(&package.name, Some(&channel.name), "its head cannot be read"),
+            None => read.leave_out(&package.name, Some(&channel.name), "cannot read the channel head"),
         }
     }
     Ok(channels)

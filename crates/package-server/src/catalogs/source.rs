@@ -88,7 +88,7 @@ pub(super) fn facts(source: &CatalogSource) -> CatalogFacts {
         + publisher.map_or(0, String::len);
     let count = source.metadata.labels.as_ref().map_or(0, BTreeMap::len);
     if said > FACTS_BYTES || count > FACTS_LABELS {
-        tracing::warn!(catalog = %plain.key, bytes = said, labels = count, "the CatalogSource says more of itself than is repeated");
+        tracing::warn!(catalog = %plain.key, bytes = said, labels = count, "labels and display names of the CatalogSource are too large, omitting them");
         return plain;
     }
     CatalogFacts {

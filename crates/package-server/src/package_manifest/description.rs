@@ -37,7 +37,7 @@ pub enum HeadError {
     #[error("the ClusterServiceVersion has more than {CSV_BYTES} bytes")]
     TooLarge,
     /// The text is not JSON.
-    #[error("the ClusterServiceVersion is no JSON: {0}")]
+    #[error("the ClusterServiceVersion is not valid JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// A field does not fit.
     #[error("{0}")]

@@ -124,7 +124,7 @@ fn discard(key: &NamespacedName, metadata: &ObjectMeta) -> Plan {
         actions: delete.into_iter().collect(),
         requeue: Requeue::After {
             delay: if is_leaving { LEAVING } else { SOON },
-            reason: "the end of a ConfigMap that no Job can fill",
+            reason: "expiry of a ConfigMap that no Job can fill",
         },
         ..Plan::default()
     }
@@ -285,7 +285,7 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
         if let Some(left) = UNWANTED.checked_sub(elapsed).filter(|left| !left.is_zero()) {
             let requeue = Requeue::After {
                 delay: left,
-                reason: "nobody waits for the Job",
+                reason: "no subscriber needs the Job",
             };
             let plan = Plan {
                 requeue,

@@ -131,13 +131,12 @@ fn failed(job: &JobSketch, ending: &Ending, pods: &[&Arc<PodSketch>]) -> Progres
     let last = last_words(pods);
     if let Some(last) = last {
         let (container, said) = (&last.container, &last.said);
-        message = format!("{message}; its container {container} ended with: {said}");
+        message = format!("{message}; container {container} terminated: {said}");
         // Message of `opm` about a bundle that is too large.
         if last.is_too_large {
             class = UnpackClass::TooLarge;
-            message = format!(
-                "{message}; a ConfigMap, through which a Job hands a bundle over, has room for one MiB"
-            );
+            message =
+                format!("{message}; a bundle that a Job unpacks must fit into a ConfigMap, at most 1 MiB");
         }
     } else if let Some(waiting) = unschedulable(pods).or_else(|| waiting(pods)) {
         message = format!("{message}; {waiting}");
@@ -166,7 +165,7 @@ fn pending(pods: &[&Arc<PodSketch>]) -> Progress {
     let message = match (waiting(pods), last_words(pods)) {
         (Some(waiting), _) => format!("{INCOMPLETE}: {waiting}"),
         (None, Some(LastWords { container, said, .. })) => {
-            format!("{INCOMPLETE}: a pod ended, its container {container} with: {said}")
+            format!("{INCOMPLETE}: a pod terminated, container {container}: {said}")
         }
         (None, None) => INCOMPLETE.to_owned(),
     };

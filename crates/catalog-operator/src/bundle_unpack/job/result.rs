@@ -60,29 +60,28 @@ pub(crate) fn vouched_image(
     let key = evidence.key;
     let refused = |cause: &str| UnpackError::new(UnpackClass::JobFailed, format!("ConfigMap {key} {cause}"));
     if !is_of_source(config_map, evidence.source) {
-        return Err(refused("is not of the CatalogSource that asked for it"));
+        return Err(refused("does not belong to the CatalogSource that requested it"));
     }
     let uid = object::metadata_text(config_map, "uid");
     if uid.is_none() || uid != evidence.job.config_map.as_deref() {
-        return Err(refused("is not the one that its Job was made for"));
+        return Err(refused("is not the ConfigMap that the Job was created for"));
     }
     if !evidence.has_proof() {
         return Err(refused(
-            "is not vouched for: no pod of the Job says what it wrote; --opmImage has to be the opm of this version, and pods may \
-             not be changed on their way in",
+            "cannot be verified: no pod of the Job reports what it wrote; --opmImage must be the opm of this version, and webhooks must not change its pods",
         ));
     }
     let hash = evidence
         .hash
         .get_or_init(|| unpacked_bundle::content_hash(config_map));
     let Some(proof) = evidence.proofs().find(|proof| *proof.hash == **hash) else {
-        return Err(refused("was changed by somebody else than its Job"));
+        return Err(refused("was changed by another client than the Job"));
     };
     let image = config_map
         .pointer("/metadata/annotations")
         .and_then(|annotations| annotations.get(labels::SOURCE_IMAGE)?.as_str());
     if image != Some(&wish.image) {
-        return Err(refused("holds the content of another image"));
+        return Err(refused("has the content of a different image"));
     }
     pinned(&wish.image, proof.image_id.as_deref())
 }
@@ -136,9 +135,8 @@ fn pinned(image: &str, image_id: Option<&str>) -> Result<String, UnpackError> {
     let digest = told.and_then(|(_, digest)| digest.parse::<Digest>().ok());
     digest.map_or_else(
         || {
-            let cause = format!(
-                "image `{image}`: the node does not tell its digest; name the image by digest in the catalog"
-            );
+            let cause =
+                format!("image `{image}`: the node does not report its digest; use a digest in the catalog");
             Err(UnpackError::new(UnpackClass::JobFailed, cause))
         },
         |digest| Ok(reference.pinned(digest).to_string()),

@@ -242,7 +242,7 @@ fn what_a_job_left_is_read_and_the_tag_pinned() {
     assert_eq!(Left::of("r/b:v1").read(), Ok(format!("docker.io/{IMAGE_ID}")));
     let mut untold = Left::of("r/b:v1");
     untold.pods[0]["status"]["initContainerStatuses"] = json!([]);
-    assert!(untold.read().unwrap_err().contains("does not tell its digest"));
+    assert!(untold.read().unwrap_err().contains("does not report its digest"));
     let mut pinned = Left::of("r/b@sha256:3333333333333333333333333333333333333333333333333333333333333333");
     pinned.pods[0]["status"]["initContainerStatuses"] = json!([]);
     assert!(
@@ -258,28 +258,28 @@ fn what_a_job_left_is_read_and_the_tag_pinned() {
 fn what_cannot_be_proved_is_not_believed() {
     type Change = fn(&mut Left);
     let rows: [(&str, Change); 8] = [
-        ("is not of the CatalogSource", |left| {
+        ("does not belong to the CatalogSource", |left| {
             left.config_map["metadata"]["ownerReferences"][0]["uid"] = json!("another");
         }),
-        ("is not of the CatalogSource", |left| {
+        ("does not belong to the CatalogSource", |left| {
             left.config_map["metadata"]["ownerReferences"] = json!([]);
         }),
-        ("is not the one that its Job was made for", |left| {
+        ("is not the ConfigMap that the Job was created for", |left| {
             left.config_map["metadata"]["uid"] = json!("made since");
         }),
-        ("is not vouched for", |left| {
+        ("cannot be verified", |left| {
             left.pods[0]["metadata"]["ownerReferences"][0]["uid"] = json!("another");
         }),
-        ("is not vouched for", |left| {
+        ("cannot be verified", |left| {
             left.pods[0]["spec"]["containers"][0]["image"] = json!("forger");
         }),
-        ("is not vouched for", |left| {
+        ("cannot be verified", |left| {
             left.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = json!(1);
         }),
-        ("was changed by somebody else", |left| {
+        ("was changed by another client", |left| {
             left.config_map["data"]["role.yaml"] = json!("kind: ClusterRole");
         }),
-        ("holds the content of another image", |left| {
+        ("has the content of a different image", |left| {
             // The pod reports the hash of another bundle correctly.
             left.config_map["metadata"]["annotations"]["olm.sourceImage"] = json!("r/other:v1");
             let proof = format!("{PROOF}{}", content_hash(&left.config_map));
@@ -322,6 +322,6 @@ fn of_two_pods_the_one_that_wrote_last_counts() {
         forged
             .read()
             .unwrap_err()
-            .contains("was changed by somebody else")
+            .contains("was changed by another client")
     );
 }

@@ -126,8 +126,7 @@ impl UnpackJobs {
                 () = tokio::time::sleep(next) => {}
             }
             let text = format!(
-                "unpack job not yet started: it waits for its turn, as others go on: {JOBS_OF_A_NAMESPACE} at a time for one \
-                 namespace, {JOBS_OF_A_CATALOG_NAMESPACE} in one"
+                "unpack job not yet started: waiting for other unpack Jobs, which run {JOBS_OF_A_NAMESPACE} at a time for one namespace and {JOBS_OF_A_CATALOG_NAMESPACE} in one namespace"
             );
             if !pending(UnpackClass::JobHeldUp, &text) {
                 return None;
@@ -177,7 +176,7 @@ impl UnpackJobs {
                 }
                 let namespace = &key.namespace;
                 let text = format!(
-                    "{INCOMPLETE}: it has made no pod; quotas, pod security or webhooks of namespace {namespace} may refuse it"
+                    "{INCOMPLETE}: it has created no pod; quotas, pod security or webhooks of namespace {namespace} may reject it"
                 );
                 Ok(other(UnpackClass::JobHeldUp, text))
             }
@@ -227,20 +226,19 @@ impl UnpackJobs {
         let is_others = |found: &Value| source.as_ref().is_some_and(|source| !is_of_source(found, source));
         let cause = if found.as_ref().is_some_and(is_leaving) {
             format!(
-                "ConfigMap {key} is being deleted and does not go: see its metadata.finalizers; the Job is made once it is gone"
+                "ConfigMap {key} is stuck in deletion: see its metadata.finalizers; OLM creates the Job once it is gone"
             )
         } else if found.as_ref().is_some_and(is_others) {
-            let cause = format!("ConfigMap {key} belongs to somebody else than CatalogSource {catalog}");
+            let cause = format!("ConfigMap {key} does not belong to CatalogSource {catalog}");
             return Err(UnpackError::new(UnpackClass::JobFailed, cause));
         } else if let Some(job) = self.altered_job(waiting) {
             format!(
-                "unpack Job {job} does not run what one of OLM's runs: where a webhook changes Jobs on their way in, exempt those with \
-                 label {}={}",
+                "unpack Job {job} differs from the one that OLM created; exempt Jobs with label {}={} from webhooks that change them",
                 labels::MANAGED,
                 labels::TRUE
             )
         } else {
-            format!("there is no unpack Job {key}; events of CatalogSource {catalog} tell why")
+            format!("unpack Job {key} does not exist; see the events of CatalogSource {catalog}")
         };
         if elapsed < NO_JOB_FOR {
             return Ok(other(UnpackClass::JobHeldUp, cause));

@@ -215,7 +215,7 @@ impl UnpackJobs {
             }
             // A catalog that uses two names for one image: the requests run one after the other.
             Entry::Occupied(_) => {
-                let cause = format!("ConfigMap {key} is being filled for another request");
+                let cause = format!("ConfigMap {key} is in use by another request");
                 return Err(UnpackError::new(UnpackClass::Unreachable, cause));
             }
         }

@@ -135,8 +135,7 @@ pub(super) fn check<'a>(
         Err(UnpackError::new(
             UnpackClass::NoRoom,
             format!(
-                "image `{image}`: bundles that wait for each other have more than {limit} MiB (limit NEEDED_BYTES), those of \
-                 namespace {namespace} more than their part"
+                "image `{image}`: bundles that are needed together exceed {limit} MiB (limit NEEDED_BYTES), and those of namespace {namespace} exceed its share"
             ),
         ))
     })

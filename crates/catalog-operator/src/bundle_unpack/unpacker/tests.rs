@@ -280,5 +280,5 @@ async fn the_wrong_operator_in_an_image_is_refused() {
     let UnpackState::Failed { error } = rig.unpacker.request(&request) else {
         panic!("not failed")
     };
-    insta::assert_snapshot!(error, @"bundle b.v1: image `r/b@sha256:00`: it holds ClusterServiceVersion a.v1, the catalog says b.v1; correct the file and build the bundle image again");
+    insta::assert_snapshot!(error, @"bundle b.v1: image `r/b@sha256:00`: it contains ClusterServiceVersion a.v1, the catalog names b.v1; correct the file and build the bundle image again");
 }

@@ -93,7 +93,7 @@ impl Unpack {
             };
             let elapsed = || started.elapsed().saturating_sub(waited);
             let Some(result) = self.or_by_job(result, attempt, elapsed()).await else {
-                tracing::info!(image = %self.key.image, "nobody waits for the bundle any more");
+                tracing::info!(image = %self.key.image, "bundle request cancelled: no Subscription needs it");
                 return;
             };
             let error = match result.and_then(|bundle| self.admit(bundle)) {
@@ -104,12 +104,12 @@ impl Unpack {
                 Err(error) => error.of_bundle(&self.key.bundle),
             };
             self.shared.figures.unpack_failed(error.class.reason());
-            tracing::info!(image = %self.key.image, catalog = %self.key.catalog, attempt, %error, "bundle not unpacked");
+            tracing::info!(image = %self.key.image, catalog = %self.key.catalog, attempt, %error, "cannot unpack bundle");
             match retry::next(error.class, attempt, elapsed(), self.deadline()) {
                 Next::GoOn(pause) => {
                     self.note_trouble(error);
                     if !self.is_wanted() {
-                        tracing::info!(image = %self.key.image, "nobody waits for the bundle any more");
+                        tracing::info!(image = %self.key.image, "bundle request cancelled: no Subscription needs it");
                         return;
                     }
                     tokio::time::sleep(pause).await;
@@ -185,7 +185,7 @@ impl Unpack {
             if permit.is_wanted() {
                 let seconds = SLOW_AFTER.saturating_add(started.elapsed()).as_secs();
                 let cause = format!(
-                    "image `{}` was not fetched within {seconds} s, and other slow ones are being fetched",
+                    "image `{}`: pull timed out after {seconds} s because other slow pulls are in progress",
                     self.key.image
                 );
                 return UnpackError::new(UnpackClass::Unreachable, cause);
@@ -218,7 +218,7 @@ impl Unpack {
             Ok(Ok(result)) => result,
             Ok(Err(panicked)) => Err(self.fault(&panicked)),
             Err(_) => {
-                let cause = format!("image `{image}` was not fetched within {} s", left.as_secs());
+                let cause = format!("image `{image}`: pull timed out after {} s", left.as_secs());
                 Err(UnpackError::new(UnpackClass::Unreachable, cause))
             }
         }
@@ -303,8 +303,8 @@ impl Unpack {
     /// A panic in reading one bundle must not leave its subscribers without a response.
     fn fault(&self, panicked: &Panicked) -> UnpackError {
         let image = &self.key.image;
-        tracing::error!(%image, %panicked, "a fault in unpacking a bundle");
-        let cause = format!("image `{image}`: reading it ended by a fault of the catalog operator");
+        tracing::error!(%image, %panicked, "unpacking a bundle panicked");
+        let cause = format!("image `{image}`: catalog-operator panicked while reading it; this is a bug");
         UnpackError::new(UnpackClass::InvalidManifest, cause)
     }
 

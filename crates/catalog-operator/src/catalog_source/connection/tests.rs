@@ -176,5 +176,5 @@ async fn an_answer_that_cannot_be_read_is_a_failed_attempt() {
     let ConnectionState::Failing { error, .. } = state else {
         unreachable!()
     };
-    assert_eq!(error, "cannot connect to cat.ns.svc:1: its answer cannot be read");
+    assert_eq!(error, "cannot connect to cat.ns.svc:1: invalid response");
 }

@@ -261,14 +261,14 @@ fn what_the_status_says_of_a_version_is_said_once() {
 async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
     for (state, cause) in [
         (ConfigMapState::Missing, "configmaps \"content\" not found"),
-        (ConfigMapState::Unread(None), "the API server has not told it yet"),
+        (ConfigMapState::Unread(None), "not yet read from the API server"),
         (
             ConfigMapState::Unread(Some("the API server answers 403 Forbidden".to_owned())),
             "the API server answers 403 Forbidden",
         ),
         (
             ConfigMapState::TooMany,
-            "the namespace has more than 32 ConfigMaps that are catalogs",
+            "the namespace has more than 32 catalog ConfigMaps",
         ),
     ] {
         let mut observed = with(state.clone());

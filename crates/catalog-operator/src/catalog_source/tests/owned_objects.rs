@@ -235,7 +235,7 @@ fn what_differs_is_put_right() {
             // It is already being deleted.
             "pod ended because it was deleted",
             |o| o.pods = vec![Arc::new(ended_by_deletion(&o.pods[0], 0))],
-            "create Pod ns/cat.a-\nagain in 30s: a pod is ending\n",
+            "create Pod ns/cat.a-\nagain in 30s: a pod is terminating\n",
         ),
         (
             "pod ended because it was deleted, and does not go",

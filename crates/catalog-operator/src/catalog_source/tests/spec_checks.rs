@@ -24,11 +24,11 @@ fn a_wrong_spec_is_told_and_nothing_is_made() {
         ),
         (
             json!({"sourceType": "configmap", "configMap": "a,b"}),
-            "configmap name invalid: \"a,b\" is no name of a ConfigMap",
+            "configmap name invalid: \"a,b\"",
         ),
         (
             json!({"sourceType": "internal", "configMap": "a\\x"}),
-            "configmap name invalid: \"a\\\\x\" is no name of a ConfigMap",
+            "configmap name invalid: \"a\\\\x\"",
         ),
     ] {
         let observed = fresh(source(spec));

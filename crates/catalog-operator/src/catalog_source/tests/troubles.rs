@@ -59,7 +59,7 @@ fn other_troubles_name_pod_and_cause() {
         .map(|pod| told(pod).message.unwrap())
         .collect();
     insta::assert_snapshot!(texts.join("\n"), @r"
-    registry server is not ready - pod cat-1 container registry-server keeps ending (exit code 1): permission denied: /configs
+    registry server is not ready - pod cat-1 container registry-server keeps terminating (exit code 1): permission denied: /configs
     registry server is not ready - pod cat-1 cannot be scheduled: 0/1 nodes are available
     registry server is not ready - pod cat-1 cannot be scheduled: SchedulingGated
     registry server is not ready - pod cat-1 container registry-server is waiting: InvalidImageName: couldn't parse image
@@ -85,7 +85,7 @@ fn a_server_that_keeps_ending_is_told_once_whatever_the_kubelet_does() {
     assert_eq!(
         first.message.as_deref(),
         Some(
-            "registry server is not ready - pod cat-1 container registry-server keeps ending (exit code 1): no catalog"
+            "registry server is not ready - pod cat-1 container registry-server keeps terminating (exit code 1): no catalog"
         )
     );
     for (state, last) in [
@@ -124,7 +124,7 @@ fn a_slow_start_is_mentioned_only_when_it_is_slow() {
     observed.pods = vec![Arc::new(pod)];
     assert_eq!(
         status_of(&observed).message.as_deref(),
-        Some("registry server is not ready - pod cat-1 is not ready since 2026-11-20T21:28:12Z")
+        Some("registry server is not ready - pod cat-1 has not been ready since 2026-11-20T21:28:12Z")
     );
 }
 
@@ -229,10 +229,10 @@ fn pods_that_are_refused_one_after_the_other_come_ever_more_rarely() {
         plan.requeue,
         Requeue::After {
             delay: Duration::from_secs(6),
-            reason: "pause after pods that died young"
+            reason: "backoff after pods that terminated early"
         }
     );
-    insta::assert_snapshot!(status_of(&observed).message.unwrap(), @"registry server is not ready - pod cat-1 ended: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu; the next one is made 10 s after it");
+    insta::assert_snapshot!(status_of(&observed).message.unwrap(), @"registry server is not ready - pod cat-1 terminated: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu; it is replaced 10 s later");
 }
 
 /// With a living pod there is no pause, and dead ones are deleted.

@@ -272,7 +272,7 @@ fn a_pod_that_looks_for_long_is_told() {
     assert_eq!(
         status_of(&observed).message.as_deref(),
         Some(
-            "catalog polling: cat.a not ready for update: pod cat-2 is not ready since 2026-11-20T21:23:51Z"
+            "catalog polling: cat.a not ready for update: pod cat-2 has not been ready since 2026-11-20T21:23:51Z"
         )
     );
     assert_eq!(writes(&observed), "");

@@ -31,15 +31,15 @@ const NEW_BEGINNINGS: usize = 3;
 pub(super) enum ReadError {
     #[error("{0}")]
     Refused(kube::Error),
-    #[error("the answer broke off: {0}")]
+    #[error("the response ended early: {0}")]
     Broken(std::io::Error),
     #[error("no answer within {} s", .0.as_secs())]
     Deadline(Duration),
-    #[error("the answer is no list")]
+    #[error("the answer is not a list")]
     NoList(serde_json::Error),
-    #[error("an object has more than {PAGE_BOUND} bytes")]
+    #[error("an object exceeds {PAGE_BOUND} bytes")]
     TooLarge,
-    #[error("reading them took longer than the API server remembers, {NEW_BEGINNINGS} times")]
+    #[error("reading them took longer than the API server keeps the list, {NEW_BEGINNINGS} times")]
     Expired,
 }
 

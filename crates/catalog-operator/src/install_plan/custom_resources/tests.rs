@@ -52,7 +52,7 @@ async fn a_check_that_waits_long_for_its_turn_is_not_forgotten() {
     tokio::time::sleep(CHECK_TIME - Duration::from_secs(40)).await;
     assert!(woken.lock().unwrap().contains(&"a/third".to_owned()));
     let answer = checks.check(request("a", "third"));
-    assert_eq!(answer, CheckState::Unread("not done within 600 s".to_owned()));
+    assert_eq!(answer, CheckState::Unread("timed out after 600 s".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

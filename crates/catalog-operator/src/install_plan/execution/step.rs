@@ -107,10 +107,7 @@ impl<'a> StepDecider<'a> {
         let name = &step.resource.name;
         if current.is_some_and(|current| object::metadata_text(current, "deletionTimestamp").is_some()) {
             // A change would be lost in a moment.
-            let text = format!(
-                "waiting for {} {name}, which is being deleted, to be gone",
-                api.kind
-            );
+            let text = format!("waiting for deletion of {} {name}", api.kind);
             return Ok(Decision::Waits(Wait::polled(text)));
         }
         if kind == StepKind::CustomResourceDefinition {
@@ -147,7 +144,7 @@ impl<'a> StepDecider<'a> {
         Some(match csv.metadata.deletion_timestamp {
             None => Decision::Settled(StepStatus::Present),
             Some(_) => Decision::Blocks(Wait::watched(format!(
-                "waiting for ClusterServiceVersion {name}, which is being deleted, to be gone"
+                "waiting for deletion of ClusterServiceVersion {name}"
             ))),
         })
     }

@@ -121,7 +121,7 @@ fn misfit_error(observed: &Observed, crd: &str, definition: &Value, misfit: &Mis
         },
         fields: match told {
             Told::Fields => misfit.fields.clone(),
-            Told::Name | Told::Nothing => "which fields, the log of catalog-operator tells".to_owned(),
+            Told::Name | Told::Nothing => "see the log of catalog-operator for the fields".to_owned(),
         },
     }
 }

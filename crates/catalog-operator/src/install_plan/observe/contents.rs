@@ -63,7 +63,7 @@ impl Contents {
             ))))
         };
         if resource.name.is_empty() {
-            return unreadable("the step names no object");
+            return unreadable("the step has no object name");
         }
         let manifest = match Manifest::parse(text) {
             Err(error) => return unreadable(&error.to_string()),
@@ -126,7 +126,7 @@ async fn read_steps(
             if *from != namespace && *from != reads.global_namespace() {
                 // Who may write a plan, or had one made, does not have OLM read for them what they may not.
                 return Ok(Err(NoObject::lasting(format!(
-                    "configmap {from}/{name} is out of reach of namespace {namespace}"
+                    "configmap {from}/{name} cannot be used from namespace {namespace}"
                 ))));
             }
             let found = reads
@@ -155,7 +155,7 @@ async fn read_image_steps(
         .find(|lookup| lookup.identifier == reference.identifier)
     else {
         return Err(NoObject::lasting(format!(
-            "couldn't find the bundle lookup of {} in status.bundleLookups of the InstallPlan; delete the InstallPlan to have it made again",
+            "couldn't find the bundle lookup of {} in status.bundleLookups of the InstallPlan; delete the InstallPlan and OLM creates a new one",
             reference.identifier
         )));
     };

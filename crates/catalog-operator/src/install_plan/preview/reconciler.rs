@@ -1,7 +1,7 @@
 //! The controller that writes the preview of a plan that waits for approval, once.
 //!
-//! A plan is looked at when it has its steps, waits and has no preview yet, and again when a bundle that it needs has arrived. It costs one
-//! write; what the plan is about is not followed afterwards. Nothing waits for it: resolution makes plans without.
+//! It reconciles a plan that has its steps, waits and has no preview yet, and again when a missing bundle arrives. Each plan costs one
+//! write; later changes of the cluster are not followed. Resolution does not wait for previews.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) struct PreviewReconciler {
 }
 
 impl PreviewReconciler {
-    /// `reads` tells what the plans will find.
+    /// Creates the reconciler; `reads` reads the objects that the plans will change.
     pub(crate) fn new(stores: Stores, reads: ClusterReads) -> Self {
         Self { stores, reads }
     }
@@ -43,11 +43,11 @@ impl PreviewReconciler {
 /// A plan and its preview.
 pub(crate) struct Observed {
     install_plan: Arc<InstallPlan>,
-    /// As the annotation has it.
+    /// Text of the annotation.
     preview: String,
 }
 
-/// Whether it waits for approval and nobody has said yet what it will change.
+/// Returns true if the plan waits for approval and has no preview.
 fn lacks_preview(install_plan: &InstallPlan) -> bool {
     install_plan.phase() == InstallPlanPhase::RequiresApproval
         && !install_plan.spec.approved

@@ -87,10 +87,10 @@ impl Targets {
     fn note(&self, changes: &[PermissionChange]) -> Option<String> {
         match self {
             Self::Unknown if !changes.is_empty() => Some(format!(
-                "{PERMISSIONS} in other namespaces: the OperatorGroup does not say yet which it selects"
+                "{PERMISSIONS} in other namespaces: the status of the OperatorGroup does not list them yet"
             )),
             Self::Named(named) if named.len() > MAX_TARGETS && !changes.is_empty() => Some(format!(
-                "{PERMISSIONS} in {} more namespaces that the OperatorGroup selects: they change as in {}",
+                "{PERMISSIONS} in {} more namespaces of the OperatorGroup: same changes as in {}",
                 named.len() - MAX_TARGETS,
                 named.first().map_or("", String::as_str)
             )),
@@ -164,7 +164,7 @@ pub(super) fn changes(
     );
     let (Some(before), Some(after)) = sides else {
         let text = format!(
-            "{PERMISSIONS}: more than {COMPARED} verbs on resources, or {} MiB of their names, which are not compared",
+            "{PERMISSIONS}: not compared because there are more than {COMPARED} verbs on resources, or {} MiB of their names",
             NAMES >> 20
         );
         return (Vec::new(), Some(text));

@@ -115,7 +115,7 @@ fn objects_are_told_by_name_and_field() {
             "Change ConfigMap theirs foreign data.a",
         ]
     );
-    assert_eq!(preview.unknown, ["ServiceMonitor m: its API is not served"]);
+    assert_eq!(preview.unknown, ["ServiceMonitor m: API not served"]);
     assert!(!preview.to_annotation().contains("s3cret"));
 }
 

@@ -97,7 +97,7 @@ fn of_a_resource_that_the_plans_author_may_not_read_nothing_is_told() {
         group(json!({"serviceAccountName": "limited"}), of_account)
     };
     let fields = "spec.size: must be less than or equal to 3";
-    let hidden = "which fields, the log of catalog-operator tells";
+    let hidden = "see the log of catalog-operator for the fields";
     for (group, namespace, named, told) in [
         (targets("ns"), "ns", true, fields),
         (targets("tenant"), "tenant", true, fields),
@@ -125,8 +125,7 @@ fn crd_003_a_resource_that_stays_as_it_is_makes_the_plan_fail() {
     assert_eq!(env.object(CRD)["spec"], of_sizes(9)["spec"]);
 }
 
-/// Somebody has to migrate what is stored, and then the plan goes on; unless the next version may take its place: that needs a plan that
-/// has failed.
+/// After a migration of the stored objects the plan goes on. With fail forward it fails instead, so that the next version can replace it.
 #[test]
 fn a_stored_version_that_would_go_is_waited_for_and_fails_where_failing_forward_is_allowed() {
     let without_v1 = || defined(vec![version("v2", true, true, &sizes(9))]);

@@ -192,7 +192,7 @@ fn unsupported_kind_is_marked() {
     });
     env.converge();
     insta::assert_snapshot!(env.summary(PLAN), @r"
-    Installing retrying execution due to error: the InstallPlan contains invalid data: no plan may contain Pod pod
+    Installing retrying execution due to error: the InstallPlan contains invalid data: Pod pod is not allowed
     Failing=True LastingError -
     ClusterServiceVersion/demo.v1 Created
     Pod/pod UnsupportedResource
@@ -205,7 +205,7 @@ fn unsupported_kind_is_marked() {
     env.settle_for(60);
     env.assert_summary(
         PLAN,
-        "Failed the InstallPlan contains invalid data: no plan may contain Pod pod\nInstalled=False InstallComponentFailed",
+        "Failed the InstallPlan contains invalid data: Pod pod is not allowed\nInstalled=False InstallComponentFailed",
     );
 }
 

@@ -125,11 +125,11 @@ fn what_watches_or_the_unpacker_tell_has_no_timer() {
     going["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z".into();
     let tell = Requeue::After {
         delay: Duration::from_secs(2),
-        reason: "tell what is being fetched",
+        reason: "report the image being fetched",
     };
     let look = Requeue::After {
         delay: Duration::from_secs(5),
-        reason: "look at what no watch tells",
+        reason: "poll unwatched objects",
     };
     let rows = [
         (fetching(None), Requeue::AwaitChange, true),

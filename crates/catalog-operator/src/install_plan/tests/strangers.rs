@@ -150,7 +150,7 @@ fn a_config_map_of_another_namespace_is_never_read() {
             "catalogSourceName": "cat", "catalogSourceNamespace": NAMESPACE})
     };
     for (namespace, expected) in [
-        ("victim", "configmap victim/any is out of reach of namespace ns"),
+        ("victim", "configmap victim/any cannot be used from namespace ns"),
         (NAMESPACE, "configmaps \"any\" not found"),
         (GLOBAL, "configmaps \"any\" not found"),
     ] {

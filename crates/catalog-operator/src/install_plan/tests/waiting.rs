@@ -49,10 +49,7 @@ fn the_copy_of_an_operator_elsewhere_is_waited_for_and_told() {
     let mut env = TestEnv::with_plan(&[small()]);
     env.put(copy);
     env.settle_for(600);
-    env.assert_told(
-        PLAN,
-        "the copy of an operator that is installed in another namespace",
-    );
+    env.assert_told(PLAN, "a copy of an operator from another namespace");
     assert_eq!(env.plan(PLAN)["status"]["phase"], "Installing");
     env.delete("ClusterServiceVersion ns/demo.v1");
     env.settle_for(120);
@@ -75,7 +72,7 @@ fn og_013_ip_014_ip_015_ip_016_ip_017_groups_that_do_not_fit_stop_the_plan() {
         (vec![], "no operator group found that is managing this namespace"),
         (
             vec![group(json!({}), json!({}))],
-            "no operator group found that is managing this namespace: OperatorGroup ns/og has not been looked at yet (that is done by olm-operator)",
+            "no operator group found that is managing this namespace: OperatorGroup ns/og has not been processed by olm-operator yet",
         ),
         (
             two,
@@ -133,10 +130,7 @@ fn object_being_deleted_is_waited_out() {
         env.put(going);
         env.converge();
         let summary = env.summary(PLAN);
-        assert!(
-            summary.contains("which is being deleted, to be gone"),
-            "{summary}"
-        );
+        assert!(summary.contains("waiting for deletion of"), "{summary}");
         env.delete(name);
         env.converge();
         env.assert_summary(PLAN, "Complete");
@@ -223,7 +217,7 @@ fn csv_being_deleted_is_waited_out() {
     env.converge();
     env.assert_summary(
         PLAN,
-        "Installing waiting for ClusterServiceVersion demo.v1, which is being deleted",
+        "Installing waiting for deletion of ClusterServiceVersion demo.v1",
     );
     env.delete("ClusterServiceVersion ns/demo.v1");
     env.converge();

@@ -19,7 +19,7 @@ pub(super) fn rewriting(plan: &InstallPlan, rewritten: &BTreeMap<String, Terms>)
     let found = Terms::of(plan).meaning();
     (asked != found).then(|| {
         format!(
-            "InstallPlan {} was to {asked}, and was changed on its way in, as a webhook does: it is to {found}",
+            "InstallPlan {} was created to {asked}, but a webhook changed it to {found}",
             plan.name_any()
         )
     })

@@ -261,7 +261,7 @@ impl ResolutionReconciler {
 /// Why a catalog without connection and without content cannot be used: upstream's words, and the catalog's own.
 fn unreachable_text(source: &CatalogSource) -> String {
     let name = format!("{}/{}", source.namespace().unwrap_or_default(), source.name_any());
-    let unhealthy_reason = catalog_health::unhealthy_reason(source)
-        .unwrap_or_else(|| "its connection is not made yet".to_owned());
+    let unhealthy_reason =
+        catalog_health::unhealthy_reason(source).unwrap_or_else(|| "not connected yet".to_owned());
     format!("no registry client established for catalogsource {name}: {unhealthy_reason}")
 }

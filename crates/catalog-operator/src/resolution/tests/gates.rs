@@ -169,9 +169,9 @@ fn what_waits_by_policy_is_told_apart() {
     });
     insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
     s1 s4: None
-    s0: Some("waits by policy: the maintenance window opens at 2026-01-03T02:00:00+00:00: annotation operatorframework.io/upgrade-window: \"Sat 02:00 4h\" of Subscription s0")
-    s2: Some("waits by policy: the maintenance window opens at 2026-01-03T02:00:00+00:00: annotation operatorframework.io/upgrade-window: \"Sat 02:00 4h\" of Subscription s2")
-    s3: Some("waits by policy: s3.v2 is no patch release after s3.v1: annotation operatorframework.io/upgrade-approve: \"patch\" of Subscription s3")
+    s0: Some("waiting by policy: the maintenance window opens at 2026-01-03T02:00:00+00:00: annotation operatorframework.io/upgrade-window: \"Sat 02:00 4h\" of Subscription s0")
+    s2: Some("waiting by policy: the maintenance window opens at 2026-01-03T02:00:00+00:00: annotation operatorframework.io/upgrade-window: \"Sat 02:00 4h\" of Subscription s2")
+    s3: Some("waiting by policy: s3.v2 is not a patch release after s3.v1: annotation operatorframework.io/upgrade-approve: \"patch\" of Subscription s3")
     "#);
 }
 

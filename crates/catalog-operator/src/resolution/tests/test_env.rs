@@ -241,12 +241,12 @@ impl TestEnv {
         );
     }
 
-    /// What the spec of the ClusterServiceVersion of every image has beside its install strategy.
+    /// Fields in the spec of every image's ClusterServiceVersion beside its install strategy.
     pub fn set_csv_spec(&self, spec: &Value) {
         *self.images.spec.lock().unwrap() = spec.as_object().unwrap().clone();
     }
 
-    /// What is left out of the bundle of every image.
+    /// Files that are left out of the bundle of every image.
     pub fn set_left_out(&self, texts: &[&str]) {
         let texts = texts.iter().map(|text| (*text).to_owned());
         *self.images.left_out.lock().unwrap() = texts.collect();

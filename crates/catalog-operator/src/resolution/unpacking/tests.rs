@@ -67,11 +67,11 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
     let rows = [
         (
             vec![csv("b.v1")],
-            "ClusterServiceVersion b.v1, the catalog says a.v1",
+            "ClusterServiceVersion b.v1, the catalog names a.v1",
         ),
         (
             vec![csv("a.v1"), object("v1", "Pod")],
-            "operators may not bring objects of kind Pod",
+            "OLM does not support objects of kind Pod",
         ),
         (
             vec![csv("a.v1"), object("iam.services.k8s.aws/v1alpha1", "Role")],
@@ -79,7 +79,7 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
         ),
         (
             vec![csv(&"a".repeat(64))],
-            "has 64 characters; every object of the operator is labelled with it, and a label takes 63",
+            "has 64 characters; it becomes a label value, which is limited to 63",
         ),
         (
             vec![
@@ -90,15 +90,15 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
         ),
         (
             vec![csv("a.v1"), object("v1", "ConfigMap"), with_data("1")],
-            "object 0001.json and object 0002.json both hold ConfigMap x, each with another content",
+            "object 0001.json and object 0002.json both contain ConfigMap x with different content",
         ),
         (
             vec![object("v1", "ConfigMap")],
-            "no file holds a ClusterServiceVersion",
+            "no file contains a ClusterServiceVersion",
         ),
         (
             vec![csv("a.v1"), posing],
-            "ConfigMap x looks like a reference of an InstallPlan",
+            "ConfigMap x has the form of a reference that only an InstallPlan may contain",
         ),
     ];
     for (objects, expected) in rows {
@@ -187,7 +187,7 @@ fn two_bundles_that_bring_different_objects_of_one_name_are_refused() {
     assert_eq!(together(&[with_data("1")], &[secret]), None);
     assert_eq!(
         together(&[with_data("1")], &[with_data("2")]).as_deref(),
-        Some("bundles a.v1 and b.v1 both hold ConfigMap x, each with another content")
+        Some("bundles a.v1 and b.v1 both contain ConfigMap x with different content")
     );
 }
 

@@ -61,18 +61,17 @@ impl Served {
     /// Returns the reasons why the names may be incomplete.
     fn doubts(&self) -> impl Iterator<Item = String> {
         let of_nobody = self.names.is_empty() && self.owners > 0 && self.unread.is_empty();
-        let nobody = of_nobody
-            .then(|| "no Subscription refers to it, or none any more: nobody waits for it".to_owned());
+        let nobody = of_nobody.then(|| "no Subscription refers to it".to_owned());
         let more = self
             .unread
             .iter()
-            .map(|text| format!("it may be for more: {text}"));
+            .map(|text| format!("it may belong to more Subscriptions: {text}"));
         nobody.into_iter().chain(more)
     }
 }
 
 impl Shown {
-    /// What is known of a plan for these Subscriptions in a namespace with these ClusterServiceVersions.
+    /// Summarises a plan for these Subscriptions, in a namespace with these ClusterServiceVersions.
     pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
@@ -86,11 +85,11 @@ impl Shown {
         let of_preview = match (&preview, annotation) {
             (Some(preview), _) => doubts(preview, &operators, installed),
             (None, Some(_)) => vec![
-                "its preview is of another version of OLM and cannot be read: which objects and permissions it changes is not known"
+                "cannot read its preview, which another version of OLM wrote; its changes to objects and permissions are unknown"
                     .to_owned(),
             ],
             (None, None) => vec![
-                "it has no preview, as plans of upstream's OLM and those that need no approval: which objects and permissions it changes is not known"
+                "it has no preview, because upstream's OLM created it or it needs no approval; its changes to objects and permissions are unknown"
                     .to_owned(),
             ],
         };
@@ -109,7 +108,7 @@ impl Shown {
         }
     }
 
-    /// What is approved: the same as long as nothing changes.
+    /// Returns the part that the user approves; equal as long as nothing changes.
     pub(in crate::commands) fn seen(&self) -> Self {
         Self {
             approved: false,
@@ -123,7 +122,7 @@ impl Shown {
         let plan = name(&self.plan);
         match (self.approved, self.is_new) {
             (true, true) => format!("InstallPlan {plan} approved\n"),
-            (true, false) => format!("InstallPlan {plan} was approved before\n"),
+            (true, false) => format!("InstallPlan {plan} was already approved\n"),
             (false, _) => format!("InstallPlan {plan} not approved\n"),
         }
     }
@@ -134,34 +133,34 @@ fn doubts(preview: &PlanPreview, operators: &[String], installed: &[String]) -> 
     let mut doubts = Vec::new();
     let told: BTreeSet<&String> = preview.operators.iter().map(|operator| &operator.name).collect();
     if preview.omitted.operators == 0 && told != operators.iter().collect() {
-        doubts.push("its preview is outdated: it is of other operators than the plan".to_owned());
+        doubts.push("its preview is outdated: it lists other operators than the plan".to_owned());
     }
     for operator in &preview.operators {
         if installed.contains(&operator.name) {
             doubts.push(format!(
-                "its preview is outdated: {} is there already",
+                "its preview is outdated: {} already exists",
                 operator.name
             ));
         } else if !operator.replaces.is_empty() && !installed.contains(&operator.replaces) {
             let gone = &operator.replaces;
             doubts.push(format!(
-                "its preview is outdated: {gone}, which it compares with, is not installed any more"
+                "its preview is outdated: {gone}, which it is compared with, is no longer installed"
             ));
         }
     }
-    doubts.extend(preview.unknown.iter().map(|text| format!("not known: {text}")));
+    doubts.extend(preview.unknown.iter().map(|text| format!("unknown: {text}")));
     let omitted = preview.omitted;
     let counts = [
         (omitted.operators, "operators"),
         (omitted.objects, "objects"),
         (omitted.fields, "fields"),
         (omitted.definitions, "definitions"),
-        (omitted.gained, "rules that are gained"),
-        (omitted.lost, "rules that are lost"),
-        (omitted.unknown, "things that are not known"),
+        (omitted.gained, "gained rules"),
+        (omitted.lost, "lost rules"),
+        (omitted.unknown, "unknown items"),
     ];
     let left_out = counts.into_iter().filter(|(count, _)| *count > 0);
-    doubts.extend(left_out.map(|(count, what)| format!("left out of its preview: {count} {what}")));
+    doubts.extend(left_out.map(|(count, what)| format!("omitted from its preview: {count} {what}")));
     doubts
 }
 
@@ -229,7 +228,7 @@ fn named(f: &mut fmt::Formatter<'_>, word: &str, texts: impl Iterator<Item = Str
     }
     match left_out {
         0 => Ok(()),
-        count => line(f, &format!("{word}and {count} more; -o json names them")),
+        count => line(f, &format!("{word}and {count} more; list all with -o json")),
     }
 }
 

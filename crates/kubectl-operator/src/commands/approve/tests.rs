@@ -83,13 +83,13 @@ async fn what_a_plan_changes_is_shown_and_what_was_shown_is_approved() {
             for        db
             installs   etcd.v2, replaces etcd.v1
             creates    ServiceAccount shop/etcd
-            changes    ConfigMap shop/settings: data.a; 2 other keys go (whatever is there now) (stood before OLM)
+            changes    ConfigMap shop/settings: data.a; 2 other keys are removed (not compared with the cluster) (existed before OLM)
             definition etcds.example.com: serves v2; loses v1: spec.size
             gains      ServiceAccount etcd in namespace shop: get, list pods
             loses      ServiceAccount etcd in namespace shop: get deployments.apps x
-            gains      ServiceAccount etcd in the whole cluster: whatever ClusterRole view allows
+            gains      ServiceAccount etcd in the whole cluster: everything that ClusterRole view allows
             gains      ServiceAccount etcd in the whole cluster: get /metrics
-            note: left out of its preview: 2 fields
+            note: omitted from its preview: 2 fields
             ");
         }
     }
@@ -181,7 +181,7 @@ async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
         };
         let (plan, text, result) = approved(&cluster, "db", go).await;
         assert_eq!(asked, 2);
-        assert!(text.contains("is not installed any more"), "{text}");
+        assert!(text.contains("is no longer installed"), "{text}");
         assert_eq!(result.unwrap().approved, second);
         assert_eq!(plan["spec"]["approved"], second);
     }
@@ -222,7 +222,7 @@ async fn the_preview_of_a_plan_that_was_just_made_is_waited_for() {
     });
     let (_, text, _) = approved(&of_olm, "db", || false).await;
     assert!(text.contains("creates    ServiceAccount shop/etcd"), "{text}");
-    // Of upstream's OLM there is none, and old ones get none any more.
+    // Plans of upstream's OLM have no preview, and old plans get none later.
     for (made, waits) in [(new, true), (old, false)] {
         let begun = Instant::now();
         let (_, text, _) = approved(&without(made), "db", || false).await;
@@ -250,19 +250,19 @@ async fn a_preview_that_does_not_say_what_happens_is_told() {
         plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!("{\"version\": 2}");
     })
     .await;
-    assert!(newer.contains("of another version of OLM"), "{newer}");
+    assert!(newer.contains("which another version of OLM wrote"), "{newer}");
     let other = told(|plan| {
         plan["spec"]["clusterServiceVersionNames"] = json!(["etcd.v2", "more.v1"]);
     })
     .await;
-    assert!(other.contains("outdated: it is of other operators"), "{other}");
+    assert!(other.contains("outdated: it lists other operators"), "{other}");
     let replaced = told(|plan| {
         let text = preview().to_string().replace("etcd.v1", "etcd.v0");
         plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(text);
     });
     let replaced = replaced.await;
     assert!(
-        replaced.contains("outdated: etcd.v0, which it compares with"),
+        replaced.contains("outdated: etcd.v0, which it is compared with"),
         "{replaced}"
     );
     let unknown = told(|plan| {
@@ -272,7 +272,7 @@ async fn a_preview_that_does_not_say_what_happens_is_told() {
     });
     let unknown = unknown.await;
     assert!(
-        unknown.contains(r"not known: bundle a: \u{1b}[2J"),
+        unknown.contains(r"unknown: bundle a: \u{1b}[2J"),
         "no terminal obeys a plan: {unknown}"
     );
 }
@@ -386,7 +386,8 @@ async fn a_plan_is_for_those_who_refer_to_it() {
     let unread = unread.await;
     assert_eq!(unread.doubts.len(), 2, "{:?}", unread.doubts);
     assert!(
-        unread.doubts[0].starts_with("it may be for more: Subscription shop/odd cannot be read: "),
+        unread.doubts[0]
+            .starts_with("it may belong to more Subscriptions: cannot read Subscription shop/odd: "),
         "{:?}",
         unread.doubts
     );
@@ -421,7 +422,7 @@ async fn no_name_says_more_than_a_name() {
     let expected = "gains      User \"demo in namespace shop: get pods\" in the whole cluster: get, \"a, list b\" secrets \"\\u{202e}x\"\n";
     assert!(text.contains(expected), "{text}");
     assert!(
-        text.contains("definition etcds.example.com: serves v2 (whatever is there now)\n"),
+        text.contains("definition etcds.example.com: serves v2 (not compared with the cluster)\n"),
         "{text}"
     );
 }
@@ -444,8 +445,7 @@ async fn an_operator_that_cannot_work_with_the_group_is_told_before_it_is_approv
         (
             json!([""]),
             Some(
-                "etcd.v2 supports install modes OwnNamespace, and OperatorGroup og of namespace shop is for all namespaces: \
-                 it will fail until the OperatorGroup is another",
+                "etcd.v2 supports install modes OwnNamespace, but OperatorGroup og of namespace shop is for all namespaces: it will fail until the OperatorGroup is changed",
             ),
         ),
     ] {

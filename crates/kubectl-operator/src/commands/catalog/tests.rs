@@ -116,8 +116,8 @@ async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
     assert_eq!(waits.unwrap(), None);
     drop(screen);
     insta::assert_snapshot!(String::from_utf8(to).unwrap(), @r"
-    CatalogSource shop/cat: New, waits for OLM to make its pod
-    CatalogSource shop/cat: CONNECTING, waits for its server
+    CatalogSource shop/cat: New, waiting for OLM to create its pod
+    CatalogSource shop/cat: CONNECTING, waiting for its server
     shop/cat: Pod cat-1: Pending, container registry-server: ErrImagePull (no such host)
     CatalogSource shop/cat: READY
     ");
@@ -141,7 +141,7 @@ async fn a_catalog_that_does_not_get_ready_goes_again_unless_it_is_to_be_kept() 
         assert!(cluster.get("CatalogSource", "shop", "cat").is_some());
         let told = not_ready(&here, &args, &args.wait, &waits).await.to_string();
         assert!(
-            told.starts_with("CatalogSource cat is not READY within 30 s: "),
+            told.starts_with("CatalogSource cat not READY after 30 s: "),
             "{told}"
         );
         let found = cluster.get("CatalogSource", "shop", "cat");
@@ -159,7 +159,7 @@ async fn a_catalog_that_is_there_is_not_changed() {
     let error = create(&here, &source(&add_args(&[]), "shop")).await.unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("has a CatalogSource cat already") && text.contains("other/image"),
+        text.contains("CatalogSource cat already exists") && text.contains("other/image"),
         "{text}"
     );
     assert_eq!(cluster.get("CatalogSource", "shop", "cat"), before);
@@ -200,7 +200,7 @@ async fn who_uses_a_catalog_is_named_before_it_goes() {
     assert!(!result.unwrap());
     assert!(cluster.get("CatalogSource", "olm", "cat").is_some());
     insta::assert_snapshot!(told, @r"
-    CatalogSource cat in namespace olm is used by these, which stay installed but get nothing newer:
+    CatalogSource cat in namespace olm is in use; these operators stay installed but get no upgrades:
       Subscription shop/db, package etcd, etcd.v1.0.0 installed
     ");
     let (_, result) = removed(&cluster, true).await;
@@ -224,7 +224,7 @@ async fn users_that_may_not_be_seen_are_told_as_not_known() {
     });
     let (told, _) = removed(&cluster, false).await;
     assert!(
-        told.contains("note: those of other namespaces are not known: "),
+        told.contains("note: Subscriptions of other namespaces are unknown: "),
         "{told}"
     );
 }
@@ -241,13 +241,11 @@ async fn users_that_cannot_be_read_are_told() {
     let (told, result) = removed(&cluster, true).await;
     assert!(result.unwrap());
     assert!(
-        told.starts_with(
-            "CatalogSource cat in namespace olm is used by no Subscription that could be read\n"
-        ),
+        told.starts_with("no readable Subscription uses CatalogSource cat in namespace olm\n"),
         "{told}"
     );
     assert!(
-        told.contains("\nnote: Subscription shop/odd-00 cannot be read: "),
+        told.contains("\nnote: cannot read Subscription shop/odd-00: "),
         "{told}"
     );
     assert_eq!(told.matches("\nnote: Subscription").count(), MAX_USERS, "{told}");
@@ -279,7 +277,7 @@ async fn a_catalog_made_anew_is_not_removed() {
     let error = remove_one(&Cluster::of(client, "olm"), "cat", &mut asked)
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("made anew"), "{error}");
+    assert!(error.to_string().contains("was recreated"), "{error}");
     assert!(cluster.get("CatalogSource", "olm", "cat").is_some());
 }
 

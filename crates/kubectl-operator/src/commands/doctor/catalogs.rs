@@ -65,7 +65,7 @@ fn cause(catalog: &CatalogSource, pods: Option<&[Pod]>) -> String {
     let status = catalog.status.as_ref();
     let state = status.and_then(|status| status.connection_state.as_ref());
     let state = match state.map(|state| state.last_observed_state.as_str()) {
-        None | Some("") => "it has not been connected to".to_owned(),
+        None | Some("") => "it is not connected".to_owned(),
         Some(state) => format!("it is {state}, not {}", condition::READY),
     };
     let said = status.and_then(|status| status.message.clone().or_else(|| status.reason.clone()));

@@ -54,10 +54,10 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         let named: Vec<String> = others.iter().take(MAX_NAMED).map(|namespace| plain(namespace)).collect();
         let olm = plain(&observed.olm);
         let cause = match named.is_empty() {
-            true => format!("no Deployment with this label app was found in namespace {olm}: OLM is not installed, or runs elsewhere"),
+            true => format!("no Deployment with this app label in namespace {olm}: OLM is not installed, or runs in another namespace"),
             // Any user who may create Deployments can set this label.
             false => format!(
-                "no Deployment with this label app was found in namespace {olm}: OLM is not installed, or runs elsewhere, as the label says in {} other namespaces: {}",
+                "no Deployment with this app label in namespace {olm}: OLM is not installed, or runs in another namespace; {} other namespaces have this label: {}",
                 others.len(),
                 named.join(", ")
             ),
@@ -65,7 +65,7 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         Finding::warning(
             object("Deployment", "", name),
             cause,
-            format!("kubectl get deployments -A -l app={name}; with OLM in another namespace: --olm-namespace"),
+            format!("kubectl get deployments -A -l app={name}; if OLM is in another namespace, use --olm-namespace"),
         )
     });
     Ok(unwell.chain(missing).collect())
@@ -78,7 +78,7 @@ pub(super) fn guarded(guard: &Read<bool>) -> Result<Vec<Finding>, &Unread> {
     }
     Ok(vec![Finding::warning(
         object("ValidatingAdmissionPolicyBinding", "", labels::GUARD_POLICY),
-        "it is not there: users who may write Roles in one namespace can have OLM carry them to others"
+        "it does not exist: users who can write Roles in one namespace can make OLM copy them to others"
             .to_owned(),
         "helm upgrade with --set guardedLabels.enabled=true, on Kubernetes 1.30 or later".to_owned(),
     )])
@@ -128,7 +128,7 @@ pub(super) fn unreadable(unreadable: &[Unreadable]) -> Vec<Finding> {
         Finding::error(
             object(&found.kind, &found.namespace, &found.name),
             format!(
-                "it cannot be read, and nothing else of it is checked: {}",
+                "it cannot be read, so it was not checked further: {}",
                 found.cause
             ),
             format!(
@@ -154,12 +154,12 @@ pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             .message
             .as_deref()
             .or(failed.reason.as_deref())
-            .unwrap_or("it does not say why");
+            .unwrap_or("no reason given");
         findings.push(Finding::warning(
             object("Job", &namespace, &name),
             format!("it failed to unpack a bundle: {said}"),
             format!(
-                "kubectl logs job/{0} -n {1} --all-containers; then kubectl delete {2} {0} -n {1}, and it is unpacked anew",
+                "kubectl logs job/{0} -n {1} --all-containers; then kubectl delete {2} {0} -n {1}, and OLM unpacks it again",
                 word(&name),
                 word(&namespace),
                 // Users can give a Job any name, so the ConfigMap of that name may be unrelated.
@@ -173,7 +173,7 @@ pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
-/// Checks that versions in which objects are stored are served.
+/// Checks that stored versions of objects are served.
 pub(super) fn stored_versions(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for definition in observed.definitions.as_ref()? {
@@ -195,8 +195,9 @@ pub(super) fn stored_versions(observed: &Observed) -> Result<Vec<Finding>, &Unre
         let remedy = match is_storage {
             true => format!("serve it: kubectl edit crd {}", word(&definition.name)),
             false => format!(
-                "write all its objects anew (kubectl get {0} -A -o yaml | kubectl replace -f -); then kubectl patch crd {0} --subresource status \
-                 --type merge -p '{{\"status\":{{\"storedVersions\":[\"{1}\"]}}}}'",
+                "rewrite all its objects (kubectl get {0} -A -o yaml | kubectl replace -f -); then kubectl \
+                 patch crd {0} --subresource status --type merge -p \
+                 '{{\"status\":{{\"storedVersions\":[\"{1}\"]}}}}'",
                 word(&definition.name),
                 word(&definition.storage)
             ),
@@ -204,7 +205,7 @@ pub(super) fn stored_versions(observed: &Observed) -> Result<Vec<Finding>, &Unre
         findings.push(Finding::new(
             if is_lost { Severity::Error } else { Severity::Warning },
             object("CustomResourceDefinition", "", &definition.name),
-            format!("objects are stored in {}, which it does not serve any more; upgrades that drop it are refused", unserved.join(", ")),
+            format!("objects are stored in {}, which it no longer serves; the API server rejects upgrades that remove it", unserved.join(", ")),
             remedy,
         ));
     }

@@ -26,11 +26,11 @@ pub(super) fn deleted(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         findings.push(Finding::error(
             object(OWNER_KIND_CSV, &namespace, &name),
             format!(
-                "it is being deleted since {}, and finalizers hold it: {}",
+                "its deletion has been blocked by finalizers for {}: {}",
                 age(observed.now, since.0),
                 csv.finalizers().join(", ")
             ),
-            format!("have whoever set them finish, or as the last way out: kubectl patch csv {at} --type merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"),
+            format!("let the owners of the finalizers finish, or as a last resort: kubectl patch csv {at} --type merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"),
         ));
     }
     Ok(findings)
@@ -46,7 +46,7 @@ pub(super) fn copies(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             Ok(false) => findings.push(Finding::error(
                 about(),
                 format!(
-                    "it is a copy whose original in namespace {} is gone{}",
+                    "it is a copy whose original in namespace {} no longer exists{}",
                     plain(&copy.from),
                     match copy.is_going {
                         true => ", and it is being deleted",
@@ -85,7 +85,7 @@ pub(super) fn leftover(kind: &str, name: &str, (namespace, csv): &crate::operato
     Finding::error(
         object(kind, "", name),
         format!(
-            "it was left behind: its ClusterServiceVersion {}/{} is gone",
+            "it is orphaned: its ClusterServiceVersion {}/{} no longer exists",
             plain(namespace),
             plain(csv)
         ),

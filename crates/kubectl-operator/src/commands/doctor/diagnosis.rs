@@ -48,8 +48,8 @@ pub(super) fn assemble<'a>(
             found.push(Finding::new(
                 worst,
                 format!("{more} more"),
-                "there are more of these",
-                "look at one namespace at a time: -n NAMESPACE",
+                "there are more findings like these",
+                "check one namespace at a time: -n NAMESPACE",
             ));
         }
         found.iter_mut().for_each(|finding| finding.check = name);

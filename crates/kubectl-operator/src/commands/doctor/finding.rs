@@ -55,7 +55,7 @@ impl Finding {
     }
 
     pub(super) fn not_checked(object: String, cause: impl Into<String>) -> Self {
-        let remedy = "ask for the right to read it, or have somebody run this who has it";
+        let remedy = "request permission to read it, or let a user with that permission run this command";
         Self::new(Severity::NotChecked, object, cause, remedy)
     }
 

@@ -44,8 +44,8 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     {
         findings.push(Finding::error(
             object("Namespace", "", namespace),
-            "it has operators and no OperatorGroup, so nothing is installed or runs in it",
-            format!("make one in namespace {0}, with spec {{}} for operators of all namespaces, or spec.targetNamespaces: [{0}]; kubectl operator install has --create-operator-group", word(namespace)),
+            "it has operators but no OperatorGroup, so OLM installs nothing in it",
+            format!("create one in namespace {0}, with spec {{}} for all namespaces, or spec.targetNamespaces: [{0}]; or use --create-operator-group of kubectl operator install", word(namespace)),
         ));
     }
     for (namespace, names) in by_namespace.iter().filter(|(_, names)| names.len() > 1) {
@@ -53,12 +53,12 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         findings.push(Finding::error(
             object("Namespace", "", namespace),
             format!(
-                "it has {} OperatorGroups, so OLM does nothing in it: {}",
+                "it has {} OperatorGroups, so OLM installs nothing in it: {}",
                 names.len(),
                 listed(&named)
             ),
             format!(
-                "keep one: kubectl delete operatorgroup NAME -n {}",
+                "delete all but one: kubectl delete operatorgroup NAME -n {}",
                 word(namespace)
             ),
         ));
@@ -80,19 +80,19 @@ pub(super) fn select_something(observed: &Observed) -> Result<Vec<Finding>, &Unr
         let (namespace, name) = (group.namespace().unwrap_or_default(), group.name_any());
         let remedy = match group.spec.selector.is_some() {
             true => format!(
-                "label a namespace as spec.selector wants it, or correct it: kubectl edit operatorgroup {} -n {}",
+                "label a namespace to match spec.selector, or correct the selector: kubectl edit operatorgroup {} -n {}",
                 word(&name),
                 word(&namespace)
             ),
             false => format!(
-                "look whether OLM runs, and at its status: kubectl get operatorgroup {} -n {} -o yaml",
+                "check whether OLM runs, and the group's status: kubectl get operatorgroup {} -n {} -o yaml",
                 word(&name),
                 word(&namespace)
             ),
         };
         let cause = match is_seen {
             true => "it selects no namespace, so its operators do not run",
-            false => "OLM has not looked at it",
+            false => "OLM has not processed it",
         };
         findings.push(match is_seen {
             true => Finding::error(object(KIND, &namespace, &name), cause, remedy),
@@ -122,7 +122,7 @@ fn targets(observed: &Observed, group: &OperatorGroup) -> Vec<Finding> {
             about(),
             format!("it targets namespaces that do not exist: {}", listed(&missing)),
             format!(
-                "make them, or correct spec.targetNamespaces: kubectl edit operatorgroup {} -n {}",
+                "create them, or correct spec.targetNamespaces: kubectl edit operatorgroup {} -n {}",
                 word(&name),
                 word(&namespace)
             ),
@@ -150,7 +150,7 @@ pub(super) fn accounts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
                 findings.push(Finding::error(
                     about,
                     format!("its ServiceAccount {account_name} does not exist, so nothing is installed"),
-                    format!("kubectl create serviceaccount {account_word} -n {place}, and give it the rights that the operators bring"),
+                    format!("kubectl create serviceaccount {account_word} -n {place}, and grant it the permissions of the operators"),
                 ));
                 continue;
             }
@@ -226,7 +226,7 @@ pub(super) fn conflicts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         .map(|((one, other), apis)| rivals.finding(one, other, &apis))
         .collect();
     if left == 0 {
-        let cause = format!("there are more than {MAX_PAIRS} pairs of OperatorGroups with one API");
+        let cause = format!("there are more than {MAX_PAIRS} pairs of OperatorGroups with the same API");
         findings.push(Finding::not_checked("OperatorGroups".to_owned(), cause));
     }
     Ok(findings)

@@ -97,23 +97,26 @@ fn stored(definition: CustomResourceDefinition) -> Option<(String, Vec<String>)>
 /// Runs all checks for a move.
 pub(crate) fn diagnose(observed: &Migration) -> Diagnosis {
     assemble([
-        ("one OLM runs, and it is upstream's", programs(observed)),
+        ("exactly one OLM runs, and it is upstream's", programs(observed)),
         ("no flag is lost", flags(observed)),
-        ("ClusterServiceVersions have come to rest", csvs(observed)),
-        ("no InstallPlan is being carried out", plans(observed)),
-        ("catalogs are served as they are now", catalogs(observed)),
-        ("objects are stored in versions that go on", definitions(observed)),
+        ("no ClusterServiceVersion is changing phase", csvs(observed)),
+        ("no InstallPlan is in progress", plans(observed)),
+        ("catalogs are served the same way", catalogs(observed)),
+        ("stored versions of objects remain served", definitions(observed)),
         (
-            "operators run as their authors wrote them",
+            "Deployments match their ClusterServiceVersions",
             deployments::findings(&observed.edits),
         ),
         (
-            "accounts of OperatorGroups may do what this OLM does with them",
+            "ServiceAccounts of OperatorGroups have the permissions that this OLM needs",
             accounts::findings(&observed.accounts),
         ),
-        ("certificates are good for a day", certificates(observed)),
         (
-            "objects are what their kinds should be",
+            "certificates are valid for at least a day",
+            certificates(observed),
+        ),
+        (
+            "objects match their kind's schema",
             Ok(cluster_parts::unreadable(&observed.unreadable)),
         ),
     ])
@@ -128,11 +131,11 @@ pub(crate) fn verdict(diagnosis: &Diagnosis) -> &'static str {
             .any(|finding| finding.severity == severity)
     };
     if has(Severity::Error) {
-        "not yet: mend the errors first, then ask again"
+        "OLM cannot be replaced yet; fix the errors, then run this command again"
     } else if has(Severity::NotChecked) {
-        "not known: not all could be checked"
+        "unknown whether OLM can be replaced: some checks failed"
     } else if has(Severity::Warning) {
-        "OLM can be replaced; the warnings say what changes with it"
+        "OLM can be replaced; the warnings describe what changes"
     } else {
         "OLM can be replaced; no operator is restarted"
     }
@@ -199,8 +202,8 @@ fn programs(observed: &Migration) -> Found<'_> {
     let upstream: Vec<&&Deployment> = running.iter().filter(|program| is_upstream(program)).collect();
     if upstream.is_empty() {
         let cause =
-            "no Deployment with the label app=olm-operator or app=catalog-operator runs upstream's programs";
-        let remedy = "without any there is nothing to take over: docs/guides/install-olm.md; after the move: kubectl operator doctor -A";
+            "no Deployment with label app=olm-operator or app=catalog-operator runs upstream's programs";
+        let remedy = "without upstream's OLM, follow docs/guides/install-olm.md; after the move, use kubectl operator doctor -A";
         return Ok(vec![Finding::warning(
             object("Deployment", "", "olm-operator"),
             cause,
@@ -216,16 +219,15 @@ fn programs(observed: &Migration) -> Found<'_> {
     for program in &running {
         let (object, namespace, name) = named(program);
         if is_mixed && !is_upstream(program) {
-            let cause = "it runs beside upstream's: both write the same objects, each over the other's";
+            let cause = "it runs beside upstream's; both overwrite each other's changes";
             let remedy = format!(
                 "kubectl scale deployment {name} -n {namespace} --replicas 0, until upstream's are gone"
             );
             findings.push(Finding::error(object, cause, remedy));
         } else if namespaces.len() > 1 && !is_mixed {
             let cause = format!("OLM runs in {} namespaces at once", namespaces.len());
-            let remedy = format!(
-                "take away the one that is not used: kubectl delete deployment {name} -n {namespace}"
-            );
+            let remedy =
+                format!("delete the one that is not used: kubectl delete deployment {name} -n {namespace}");
             findings.push(Finding::error(object, cause, remedy));
         }
     }
@@ -249,8 +251,8 @@ fn flags(observed: &Migration) -> Found<'_> {
         return Ok(vec![Finding::new(
             Severity::NotChecked,
             "whether no flag is lost".to_owned(),
-            "no Deployment of upstream's was found, so there is none whose flags could be looked at",
-            "where it was taken away already, compare the file that it was installed by with the values of the chart",
+            "no Deployment of upstream's OLM was found, so its flags are unknown",
+            "if it was already deleted, compare its manifests with the values of the chart",
         )]);
     }
     let mut findings = Vec::new();
@@ -260,17 +262,21 @@ fn flags(observed: &Migration) -> Found<'_> {
         let mut warn =
             |cause: String, remedy: String| findings.push(Finding::warning(object.clone(), cause, remedy));
         if value(&words, "--watchedNamespaces").is_some_and(|list| !list.is_empty()) {
-            let remedy = "leave it out: OLM watches all namespaces; who may install where is said by OperatorGroups and RBAC";
-            findings.push(Finding::error(object, "--watchedNamespaces is refused", remedy));
+            let remedy = "remove it: OLM watches all namespaces; use OperatorGroups and RBAC to limit who may install where";
+            findings.push(Finding::error(
+                object,
+                "--watchedNamespaces is not supported",
+                remedy,
+            ));
             continue;
         }
         if namespace != DEFAULT_NAMESPACE {
             warn(
                 format!(
-                    "OLM runs in namespace {namespace}, and the chart has {DEFAULT_NAMESPACE} as its default"
+                    "OLM runs in namespace {namespace}, but the default of the chart is {DEFAULT_NAMESPACE}"
                 ),
                 format!(
-                    "helm install … --set namespace={namespace}, so that global catalogs and the ClusterServiceVersion packageserver stay where they are"
+                    "helm install … --set namespace={namespace}, so that global catalogs and the ClusterServiceVersion packageserver keep their namespace"
                 ),
             );
         }
@@ -278,7 +284,7 @@ fn flags(observed: &Migration) -> Found<'_> {
             warn(
                 format!("catalogs for all namespaces are in namespace {}", plain(global)),
                 format!(
-                    "helm install … --set catalog_namespace={}: otherwise those of {namespace} are, and Subscriptions elsewhere lose their catalog",
+                    "helm install … --set catalog_namespace={}: otherwise those of {namespace} become global, and Subscriptions in other namespaces lose their catalog",
                     word(global)
                 ),
             );
@@ -291,23 +297,23 @@ fn flags(observed: &Migration) -> Found<'_> {
         ] {
             if let Some(set) = value(&words, flag) {
                 warn(
-                    format!("{flag} is set, to {}", plain(set)),
-                    format!("say it again by the chart's value {value_of_chart}"),
+                    format!("{flag} is set to {}", plain(set)),
+                    format!("set it with the chart's value {value_of_chart}"),
                 );
             }
         }
         if let Some(set) = value(&words, "--writeStatusName").filter(|set| !set.is_empty() && *set != "\"\"")
         {
             warn(
-                format!("--writeStatusName is set, to {}", plain(set)),
-                "say it again by the chart's values writeStatusName and writeStatusNameCatalog".to_owned(),
+                format!("--writeStatusName is set to {}", plain(set)),
+                "set it with the chart's values writeStatusName and writeStatusNameCatalog".to_owned(),
             );
         }
         let of_packages = value(&words, "--writePackageServerStatusName");
         if let Some(set) = of_packages.filter(|set| !set.is_empty() && *set != "\"\"") {
             warn(
-                format!("--writePackageServerStatusName is set, to {}", plain(set)),
-                "say it again by the chart's value writePackageServerStatusName".to_owned(),
+                format!("--writePackageServerStatusName is set to {}", plain(set)),
+                "set it with the chart's value writePackageServerStatusName".to_owned(),
             );
         }
     }
@@ -328,12 +334,12 @@ fn csvs(observed: &Migration) -> Found<'_> {
             CsvPhase::Succeeded => None,
             CsvPhase::Failed => Some(Finding::warning(
                 object,
-                "it is Failed: nobody can tell afterwards whether the move did it",
-                format!("mend it first, or note it: {look}"),
+                "it is Failed: after the move the cause cannot be told apart",
+                format!("fix it first, or record it: {look}"),
             )),
             other => Some(Finding::error(
                 object,
-                format!("it is {}: something is on its way", plain(other.as_str())),
+                format!("it is {}: an operation is in progress", plain(other.as_str())),
                 format!("wait until it has succeeded: {look}"),
             )),
         }
@@ -353,7 +359,7 @@ fn plans(observed: &Migration) -> Found<'_> {
         match phase {
             InstallPlanPhase::Installing => Some(Finding::error(
                 object,
-                "it is being carried out",
+                "it is in progress",
                 format!(
                     "wait: kubectl get installplan {} -n {} -w",
                     word(&name),
@@ -362,9 +368,9 @@ fn plans(observed: &Migration) -> Found<'_> {
             )),
             InstallPlanPhase::None | InstallPlanPhase::Planning => Some(Finding::warning(
                 object,
-                "it has no phase: upstream's OLM lost its status and will never carry it out",
+                "it has no phase: upstream's OLM lost its status and never executes it",
                 format!(
-                    "kubectl delete installplan {} -n {}; another is made",
+                    "kubectl delete installplan {} -n {}; OLM creates a new one",
                     word(&name),
                     word(&namespace)
                 ),
@@ -383,14 +389,14 @@ fn catalogs(observed: &Migration) -> Found<'_> {
         if matches!(catalog.spec.source_type, SourceType::ConfigMap | SourceType::Internal) {
             return Some(Finding::warning(
                 object,
-                "it is made of a ConfigMap: its pod runs `opm serve-configmap` from then on, and its Role for reading the ConfigMap is left behind",
-                format!("afterwards: kubectl delete role,rolebinding {name}-configmap-reader -n {namespace}"),
+                "it is a ConfigMap catalog: its pod will run `opm serve-configmap`, and its Role for reading the ConfigMap is left over",
+                format!("after the move: kubectl delete role,rolebinding {name}-configmap-reader -n {namespace}"),
             ));
         }
         (!is_ready(catalog)).then(|| {
             Finding::warning(
                 object,
-                "it is not READY: nothing is installed from it before and after",
+                "it is not READY: OLM installs nothing from it, before and after the move",
                 format!("kubectl describe catalogsource {name} -n {namespace}"),
             )
         })
@@ -412,9 +418,9 @@ fn definitions(observed: &Migration) -> Found<'_> {
         (!lost.is_empty()).then(|| {
             Finding::error(
                 object("CustomResourceDefinition", "", name),
-                format!("objects are stored in {}, a version that is no more: the API server refuses the definition", lost.join(", ")),
+                format!("objects are stored in {}, a removed version: the API server rejects the new definition", lost.join(", ")),
                 format!(
-                    "write all objects anew (kubectl get {0} -A -o yaml | kubectl replace -f -), then take the version out of status.storedVersions",
+                    "rewrite all objects (kubectl get {0} -A -o yaml | kubectl replace -f -), then remove the version from status.storedVersions",
                     word(name)
                 ),
             )
@@ -430,8 +436,8 @@ fn certificates(observed: &Migration) -> Found<'_> {
         (renewed.duration_since(observed.now) < SOON).then(|| {
             Finding::warning(
                 object("ClusterServiceVersion", &namespace, &name),
-                format!("its certificates are renewed at {renewed}: its pods are replaced then, whichever OLM runs"),
-                "move before, or after",
+                format!("its certificates are renewed at {renewed}, which replaces its pods with either OLM"),
+                "move before or after that time",
             )
         })
     });

@@ -161,7 +161,7 @@ impl Observed {
         }
         match self.asked_again.get(key) {
             Some(read) => read.clone(),
-            None => Err("it was in no list, and was not asked for again".to_owned()),
+            None => Err("it was in no list and was not read again".to_owned()),
         }
     }
 

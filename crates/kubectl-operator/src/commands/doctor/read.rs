@@ -188,7 +188,7 @@ impl Reader<'_> {
             None => read.await,
             Some(deadline) => match tokio::time::timeout_at(deadline, read).await {
                 Ok(answer) => answer,
-                Err(_) => return Err("not read before --timeout was over".to_owned()),
+                Err(_) => return Err("not read before --timeout expired".to_owned()),
             },
         };
         answer.map_err(|error| format!("{error:#}"))
@@ -235,7 +235,7 @@ impl Reader<'_> {
                     None => return Ok(found),
                 }
             }
-            Err(anyhow!("cannot {}: the list has no end", what()))
+            Err(anyhow!("cannot {}: the list does not end", what()))
         })
         .await
     }
@@ -263,7 +263,7 @@ impl Reader<'_> {
                     None => return Ok(found),
                 }
             }
-            Err(anyhow!("cannot {}: the list has no end", what()))
+            Err(anyhow!("cannot {}: the list does not end", what()))
         })
         .await
     }
@@ -329,7 +329,7 @@ impl Reader<'_> {
                 && (namespace.is_none() || [namespace, Some(global)].contains(&Some(&key.0)));
             let read = match at {
                 _ if is_known || !is_name(&key.0) || !is_name(&key.1) => Ok(None),
-                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
                 _ => {
                     self.within(get::<CatalogSource>(self.client, &key.0, &key.1))
                         .await
@@ -370,7 +370,7 @@ impl Reader<'_> {
         for (at, key) in keys_in_turn(named).into_iter().enumerate() {
             let read = match at {
                 _ if !is_name(&key.1) => Ok(false),
-                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
                 _ => self
                     .within(get::<ServiceAccount>(self.client, &key.0, &key.1))
                     .await
@@ -392,7 +392,7 @@ impl Reader<'_> {
         let mut found = BTreeMap::new();
         for (at, key) in keys_in_turn(others).into_iter().enumerate() {
             let read = match at {
-                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
                 _ => self.within(has_namespace(self.client, &key.1)).await,
             };
             found.insert(key, read);
@@ -429,7 +429,7 @@ impl Reader<'_> {
         let mut found = BTreeMap::new();
         for (at, key) in keys_in_turn(open).into_iter().enumerate() {
             let read = match at {
-                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
                 _ => self.within(get(self.client, &key.0, &key.1)).await,
             };
             found.insert(key, read);

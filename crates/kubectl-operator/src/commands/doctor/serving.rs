@@ -61,7 +61,7 @@ fn of_caller(observed: &Observed, kind: &str, caller: &Caller) -> Vec<Finding> {
     targets.dedup();
     let effect = match kind {
         API_SERVICE => "so its API is not served",
-        _ => "so requests that it is asked about are refused",
+        _ => "so requests to it are rejected",
     };
     let mut findings: Vec<Finding> = targets
         .iter()
@@ -77,8 +77,8 @@ fn of_caller(observed: &Observed, kind: &str, caller: &Caller) -> Vec<Finding> {
         let at = format!("{} -n {}", word(&caller.owner.1), word(&caller.owner.0));
         findings.push(Finding::error(
             about(),
-            format!("the API server says that it is not available: {trouble}"),
-            format!("look at its operator: kubectl describe csv {at}"),
+            format!("the API server reports it as unavailable: {trouble}"),
+            format!("check its operator: kubectl describe csv {at}"),
         ));
     }
     findings
@@ -93,13 +93,13 @@ fn reach(observed: &Observed, about: String, target: &Target, effect: &str) -> O
         Some(Ok(ServiceState::Ready(1..))) => None,
         Some(Ok(ServiceState::Ready(0))) => Some(Finding::error(
             about,
-            format!("its service {service} has no endpoint that is ready, {effect}"),
-            format!("see why its pods are not ready: kubectl operator status -n {place}"),
+            format!("its service {service} has no ready endpoint, {effect}"),
+            format!("check why its pods are not ready: kubectl operator status -n {place}"),
         )),
         Some(Ok(ServiceState::Gone)) => Some(Finding::error(
             about,
-            format!("its service {service} is gone, {effect}"),
-            format!("install the operator in namespace {place} again, or delete this"),
+            format!("its service {service} does not exist, {effect}"),
+            format!("reinstall the operator in namespace {place}, or delete this object"),
         )),
         Some(Err(cause)) => Some(Finding::not_checked(about, cause)),
         None => Some(Finding::not_checked(about, "its service was not read")),
@@ -116,12 +116,12 @@ fn trust(observed: &Observed, about: String, target: &Target) -> Option<Finding>
     // Only for Services of OLM does the Secret of this name belong to OLM.
     let remedy = match observed.own_services.contains(&target.service) {
         true => format!(
-            "OLM renews it when its Secret is gone: kubectl delete secret {}-cert -n {}",
+            "OLM renews it when its Secret is deleted: kubectl delete secret {}-cert -n {}",
             word(name),
             word(namespace)
         ),
         false => format!(
-            "have whoever made its service renew it: kubectl describe service {} -n {}",
+            "let the owner of its service renew it: kubectl describe service {} -n {}",
             word(name),
             word(namespace)
         ),
@@ -129,7 +129,7 @@ fn trust(observed: &Observed, about: String, target: &Target) -> Option<Finding>
     let Some(end) = last_end(&target.ca) else {
         return Some(Finding::error(
             about,
-            "the CA that it trusts cannot be read",
+            "the CA that it trusts is not readable",
             remedy,
         ));
     };

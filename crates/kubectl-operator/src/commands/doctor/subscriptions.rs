@@ -44,13 +44,13 @@ pub(super) fn catalogs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             }
             Some(Ok(None)) | None => {
                 let cause = match is_unnamed {
-                    true => "it does not say which catalog it is of (spec.source, spec.sourceNamespace)"
-                        .to_owned(),
+                    true => "it names no catalog (spec.source, spec.sourceNamespace)".to_owned(),
                     false => format!("its catalog {}/{} does not exist", plain(&key.0), plain(&key.1)),
                 };
                 let remedy = format!(
-                    "kubectl patch subscription {} --type merge -p '{{\"spec\":{{\"source\":\"CATALOG\",\"sourceNamespace\":\"{}\"}}}}'; \
-                     kubectl operator catalog list -A has those there are",
+                    "kubectl patch subscription {} --type merge -p \
+                     '{{\"spec\":{{\"source\":\"CATALOG\",\"sourceNamespace\":\"{}\"}}}}'; list all with \
+                     kubectl operator catalog list -A",
                     named(subscription),
                     word(&observed.global)
                 );
@@ -91,11 +91,11 @@ pub(super) fn installed(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             findings.push(Finding::error(
                 about(subscription),
                 format!(
-                    "ClusterServiceVersion {} that it installed was deleted, and OLM does not bring it back",
+                    "its ClusterServiceVersion {} was deleted, and OLM does not restore it",
                     plain(&key.1)
                 ),
                 format!(
-                    "kubectl get subscription {} -o yaml, then delete it and make it again",
+                    "kubectl get subscription {} -o yaml, then delete and recreate it",
                     named(subscription)
                 ),
             ));

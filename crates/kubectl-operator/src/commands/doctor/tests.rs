@@ -192,7 +192,7 @@ async fn a_cluster_in_which_nothing_is_wrong_is_fine_and_nothing_is_written() {
 async fn labels_that_nobody_guards_are_told() {
     let name = "ValidatingAdmissionPolicyBinding olm-guarded-labels";
     let told = format!(
-        "warning: {name}: it is not there: users who may write Roles in one namespace can have OLM carry them to others"
+        "warning: {name}: it does not exist: users who can write Roles in one namespace can make OLM copy them to others"
     );
     let without = |cluster: &FakeCluster| {
         assert!(cluster.delete("ValidatingAdmissionPolicyBinding", "", labels::GUARD_POLICY));
@@ -224,7 +224,7 @@ async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
     insta::assert_snapshot!(text, @r"
     error        CatalogSource olm/cat: it is TRANSIENT_FAILURE, not READY; no such image\u{1b}[2J; pod cat-1 is Pending: container registry: ImagePullBackOff
                  → correct spec.image or spec.secrets: kubectl edit catalogsource cat -n olm; its pods: kubectl get pods -n olm -l olm.catalogSource=cat
-    warning      Subscription shop/db: RequiresApproval: waits for approval of InstallPlan install-1
+    warning      Subscription shop/db: RequiresApproval: waiting for approval of InstallPlan install-1
                  → kubectl operator approve db -n shop
     errors: 1, warnings: 1, not checked: 0, fine: 17
     ");
@@ -244,7 +244,7 @@ async fn a_catalog_that_does_not_exist_is_told() {
         ),
         (
             json!({"source": ""}),
-            "error: Subscription shop/db: it does not say which catalog it is of (spec.source, spec.sourceNamespace)",
+            "error: Subscription shop/db: it names no catalog (spec.source, spec.sourceNamespace)",
         ),
     ] {
         assert_eq!(found(wrong(spec)).await, [expected]);
@@ -256,7 +256,7 @@ async fn operator_groups_that_hold_everything_up_are_told() {
     let rows: [Row; 7] = [
         (
             |cluster| was(cluster.delete("OperatorGroup", "shop", "og")),
-            "error: Namespace shop: it has operators and no OperatorGroup, so nothing is installed or runs in it",
+            "error: Namespace shop: it has operators but no OperatorGroup, so OLM installs nothing in it",
         ),
         (
             |cluster| {
@@ -264,7 +264,7 @@ async fn operator_groups_that_hold_everything_up_are_told() {
                 second["metadata"]["name"] = json!("og2");
                 cluster.put(second);
             },
-            "error: Namespace shop: it has 2 OperatorGroups, so OLM does nothing in it: og, og2",
+            "error: Namespace shop: it has 2 OperatorGroups, so OLM installs nothing in it: og, og2",
         ),
         (
             |cluster| {
@@ -279,7 +279,7 @@ async fn operator_groups_that_hold_everything_up_are_told() {
         ),
         (
             |cluster| was(cluster.edit("OperatorGroup", "shop", "og", &json!({"status": null}))),
-            "warning: OperatorGroup shop/og: OLM has not looked at it",
+            "warning: OperatorGroup shop/og: OLM has not processed it",
         ),
         (
             |cluster| was(cluster.delete("ServiceAccount", "shop", "installer")),
@@ -351,7 +351,7 @@ async fn what_failed_or_waits_is_told_with_its_cause() {
                     &json!({"status": {"installedCSV": "etcd.v0.9.0"}}),
                 ));
             },
-            "error: Subscription shop/db: ClusterServiceVersion etcd.v0.9.0 that it installed was deleted, and OLM does not bring it back",
+            "error: Subscription shop/db: its ClusterServiceVersion etcd.v0.9.0 was deleted, and OLM does not restore it",
         ),
         (
             |cluster| {
@@ -599,7 +599,7 @@ async fn olm_may_run_elsewhere_than_where_the_global_catalogs_are() {
     for namespace in [None, Some("shop")] {
         let found = diagnosed_in(&cluster, namespace).await;
         let text = found.text(false, Colours(false));
-        assert!(text.contains("found in namespace olm"), "{text}");
+        assert!(text.contains("label in namespace olm"), "{text}");
         assert!(text.contains("--olm-namespace"), "{text}");
         let own = OlmNamespaces {
             olm: "system",

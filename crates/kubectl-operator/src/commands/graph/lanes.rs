@@ -144,13 +144,13 @@ impl PackageLanes {
     pub(super) fn notes(&self) -> Vec<String> {
         let elsewhere = self.elsewhere.iter().map(|found| {
             format!(
-                "{} is installed by {}, and none of these channels has it",
+                "{} is installed by {}, but is in none of these channels",
                 plain(&found.name),
                 plain(&found.by.join(", "))
             )
         });
         let cut = (self.left_out > 0)
-            .then(|| format!("the package has {} entries more than are drawn", self.left_out));
+            .then(|| format!("the package has {} more entries than are drawn", self.left_out));
         elsewhere.chain(cut).collect()
     }
 }

@@ -40,11 +40,11 @@ pub(super) fn svg(lanes: &PackageLanes) -> String {
     }
     let mut notes = vec![LEGEND.to_owned()];
     if older > 0 {
-        notes.push(format!("{older} older versions are left out"));
+        notes.push(format!("{older} older versions are not shown"));
     }
     if lanes.channels.len() > shown.len() {
         notes.push(format!(
-            "{} channels are left out",
+            "{} channels are not shown",
             lanes.channels.len() - shown.len()
         ));
     }

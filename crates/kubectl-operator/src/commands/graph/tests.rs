@@ -77,7 +77,7 @@ fn channels_are_lanes_with_what_is_installed_marked() {
     let elsewhere = lanes_of(&entries(), "etcd.v0.9.0");
     assert_eq!(
         elsewhere.notes(),
-        ["etcd.v0.9.0 is installed by shop/db, and none of these channels has it"]
+        ["etcd.v0.9.0 is installed by shop/db, but is in none of these channels"]
     );
 }
 
@@ -179,7 +179,7 @@ fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
     );
     let picture = svg::svg(&lanes);
     assert!(picture.len() < 2 << 20, "{}", picture.len());
-    assert!(picture.contains("9700 older versions are left out"));
+    assert!(picture.contains("9700 older versions are not shown"));
     let text = text::text(&lanes, Colours(false), None);
     assert!(text.lines().count() < 1100);
     assert!(text.contains("and 9000 older ones"));
@@ -225,7 +225,7 @@ async fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
     let error = drawn(&["etcd", "--channel", "no"]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "package etcd of catalog olm/cat has no channel no: it has beta, stable"
+        "package etcd of catalog olm/cat has no channel no; it has beta, stable"
     );
     let error = drawn(&["vault"]).unwrap_err().to_string();
     assert!(error.contains("olm/cat has no package vault"), "{error}");
@@ -263,7 +263,7 @@ async fn the_catalog_is_the_one_that_is_named_or_subscribed_to_or_the_only_one()
     let error = chosen(&client, &["etcd", "--catalog", "no"], &[])
         .await
         .unwrap_err();
-    assert!(error.contains("there is no catalog no"), "{error}");
+    assert!(error.contains("catalog no not found"), "{error}");
     let subscribed: Subscription = serde_json::from_value(subscription("db", &json!({}))).unwrap();
     assert_eq!(
         chosen(&client, &["etcd"], &[subscribed]).await,
@@ -273,7 +273,7 @@ async fn the_catalog_is_the_one_that_is_named_or_subscribed_to_or_the_only_one()
     assert_eq!(chosen(&client, &["etcd"], &[]).await, Ok("olm/other".to_owned()));
     cluster.put(manifest("more"));
     let error = chosen(&client, &["etcd"], &[]).await.unwrap_err();
-    assert!(error.contains("say which with --catalog"), "{error}");
+    assert!(error.contains("choose one with --catalog"), "{error}");
     assert!(cluster.log().writes.is_empty());
 }
 

@@ -83,7 +83,7 @@ fn of_lane(lane: &Lane, colours: Colours) -> Vec<String> {
     }
     let more = lane.entries.len().saturating_sub(MAX_STOPS);
     if more > 0 {
-        lines.push(format!("  … and {more} older ones; -o json has all"));
+        lines.push(format!("  … and {more} older ones; list all with -o json"));
     }
     lines
 }

@@ -64,8 +64,7 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
     let first = starting_csv.as_ref().unwrap_or(&channel.head);
     if first.len() > MAX_LABEL {
         bail!(
-            "{first} cannot be installed: the name of a ClusterServiceVersion is the value of labels, which hold {MAX_LABEL} letters, and this \
-             one has {}; ask its author for a shorter name",
+            "cannot install {first}: the name of a ClusterServiceVersion becomes a label value, which is limited to {MAX_LABEL} characters, but has {}; ask its author for a shorter name",
             first.len()
         );
     }
@@ -81,19 +80,16 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
     notes.extend(deprecated.map(|text| format!("the version is deprecated: {text}")));
     let suggested = channel.suggested_namespace.as_str();
     if !suggested.is_empty() && suggested != namespace {
-        notes.push(format!(
-            "{} suggests to be installed in namespace {suggested}",
-            channel.head
-        ));
+        notes.push(format!("{} suggests namespace {suggested}", channel.head));
     }
     if !channel.requires.is_empty() {
         notes.push(format!(
-            "it needs {}: OLM installs an operator that provides what is not there yet",
+            "it needs {}; OLM installs operators that provide the missing ones",
             channel.requires.join(", ")
         ));
     }
     if *first != channel.head && args.approval == WhoApproves::Automatic {
-        notes.push(format!("it goes on to {}, the head of its channel", channel.head));
+        notes.push(format!("it then upgrades to {}, the channel head", channel.head));
     }
     let group = group(args, there, channel, *first == channel.head, &mut notes)?;
     let spec = SubscriptionSpec {
@@ -128,12 +124,12 @@ fn package<'a>(args: &InstallArgs, there: There<'a>, notes: &mut Vec<String>) ->
     let is_preferred = |package: &&Package| Some(package.catalog_key().as_str()) == there.preferred;
     let Some(package) = there.packages.iter().find(is_preferred) else {
         bail!(
-            "several catalogs have package {}: choose with --catalog, of {catalogs}",
+            "several catalogs have package {}; choose one with --catalog: {catalogs}",
             args.package
         );
     };
     notes.push(format!(
-        "several catalogs have package {}: {catalogs}; it is taken from {}, --catalog chooses another",
+        "several catalogs have package {}: {catalogs}; using {}, choose another with --catalog",
         args.package,
         package.catalog_key()
     ));
@@ -165,7 +161,7 @@ fn not_subscribed(
     let commands = CommandLine::of(&args.connection);
     let told = |form: &str| commands.told(form, &[there], Some(namespace));
     bail!(
-        "namespace {namespace} has Subscription {there}{of} already: `{}` shows how it is doing, `{}` upgrades it",
+        "Subscription {there}{of} already exists in namespace {namespace}; see `{}`, or upgrade it with `{}`",
         told("status {}"),
         told("upgrade {}")
     )
@@ -183,7 +179,7 @@ fn channel<'a>(package: &'a Package, wanted: Option<&str>) -> anyhow::Result<&'a
             .collect();
         let (catalog, package) = (package.catalog_key(), &package.name);
         bail!(
-            "package {package} of catalog {catalog} has no channel {}: choose with --channel, of {}",
+            "package {package} of catalog {catalog} has no channel {}; choose one with --channel: {}",
             name,
             names.join(", ")
         );
@@ -205,7 +201,7 @@ fn starting_csv(channel: &Channel, wanted: &str) -> anyhow::Result<String> {
         names.push(format!("and {more} more"));
     }
     bail!(
-        "channel {} has no version {}: it has {}",
+        "channel {} has no version {}; it has {}",
         channel.name,
         wanted,
         names.join(", ")
@@ -231,7 +227,7 @@ fn group(
             bail!("{text}");
         }
         notes.push(format!(
-            "{text} (install modes are known of {} alone, the head of the channel)",
+            "{text} (install modes are only known for {}, the channel head)",
             channel.head
         ));
         Ok(())
@@ -242,11 +238,11 @@ fn group(
     // The package may still support the existing group.
     if mode.is_none() && (there.groups.is_empty() || !watched.is_empty()) {
         let asked = match watched.is_empty() {
-            true => "without --watch it would need",
-            false => "--watch asks for",
+            true => "without --watch it needs",
+            false => "--watch requires",
         };
         refuse(format!(
-            "{} supports install modes {}, and {asked} {}",
+            "{} supports install modes {}, but {asked} {}",
             channel.head,
             channel.install_modes.join(", "),
             words(&desired)
@@ -260,7 +256,7 @@ fn group(
             }
             if args.create_operator_group {
                 notes.push(format!(
-                    "OperatorGroup {} is there already and stays as it is",
+                    "OperatorGroup {} already exists and is not changed",
                     group.name
                 ));
             }
@@ -269,14 +265,14 @@ fn group(
         several => {
             let names: Vec<&str> = several.iter().map(|group| group.name.as_str()).collect();
             bail!(
-                "namespace {namespace} has more than one OperatorGroup ({}), so nothing can be installed there: delete all but one",
+                "cannot install in namespace {namespace}: it has more than one OperatorGroup ({}); delete all but one",
                 names.join(", ")
             )
         }
     }
     if !args.create_operator_group {
         bail!(
-            "namespace {namespace} has no OperatorGroup, so nothing can be installed there: --create-operator-group makes one"
+            "cannot install in namespace {namespace}: it has no OperatorGroup; create one with --create-operator-group"
         );
     }
     let targets = match mode.or(desired.first()) {
@@ -287,22 +283,21 @@ fn group(
     };
     if targets.is_empty() {
         let own = match supported.contains(Mode::OwnNamespace.as_str()) {
-            true => format!("; --watch {namespace} is for that one alone"),
+            true => format!("; use --watch {namespace} to watch only that namespace"),
             false => String::new(),
         };
         notes.push(format!(
-            "OperatorGroup {namespace}/{namespace} is made for all namespaces: whatever is installed in {namespace} works in the whole cluster{own}"
+            "OperatorGroup {namespace}/{namespace} selects all namespaces: all operators in {namespace} watch the whole cluster{own}"
         ));
     }
     if targets.len() > 1 {
         notes.push(format!(
-            "OperatorGroup {namespace}/{namespace} is made for several namespaces, which a later version of OLM may no longer have: \
-             install it in each of them, or for all namespaces, where that does as well"
+            "OperatorGroup {namespace}/{namespace} selects several namespaces, which a later version of OLM may not support; if possible, install it in each of them, or for all namespaces"
         ));
     }
     if !is_head && is_known {
         notes.push(format!(
-            "install modes were checked for {}, the head of the channel; the version that is asked for may differ",
+            "install modes were checked for {}, the channel head; the requested version may differ",
             channel.head
         ));
     }
@@ -344,7 +339,7 @@ fn misfit(
     let of_group = modes_of(group.targets.as_ref()?, namespace);
     if !args.watched().is_empty() && of_group.iter().all(|mode| !desired.contains(mode)) {
         return Some(format!(
-            "--watch asks for install mode {}, and OperatorGroup {} of namespace {namespace} is {}",
+            "--watch requires install mode {}, but OperatorGroup {} of namespace {namespace} is {}",
             words(desired),
             group.name,
             group.scope()
@@ -367,6 +362,6 @@ fn misfit(
         Some("NAMESPACE"),
     );
     Some(format!(
-        "{text}: install it in a namespace of its own (`{elsewhere}`), or change the OperatorGroup if nothing else is installed with it"
+        "{text}; install it in its own namespace (`{elsewhere}`), or change the OperatorGroup if no other operator uses it"
     ))
 }

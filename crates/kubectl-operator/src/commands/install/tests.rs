@@ -87,6 +87,7 @@ fn a_package_is_subscribed_to_as_asked() {
       }
     }
     "#);
+    assert_eq!(decided(&["-c", ""]).unwrap().subscription, wanted.subscription);
     let spec = decided(&["-c", "beta", "--name", "db", "-a", "automatic"]).unwrap();
     assert_eq!(spec.notes, ["the channel is deprecated: use stable"]);
     let (name, spec) = (spec.subscription.name_any(), spec.subscription.spec);
@@ -118,17 +119,17 @@ fn a_version_that_is_asked_for_is_begun_with() {
 fn what_cannot_be_installed_is_told_with_the_way_out() {
     assert_eq!(
         error(decided(&["--channel", "alpha"])),
-        "package etcd of catalog olm/cat has no channel alpha: choose with --channel, of beta, stable"
+        "package etcd of catalog olm/cat has no channel alpha; choose one with --channel: beta, stable"
     );
     assert_eq!(
         error(decided(&["--version", "3.0.0"])),
-        "channel stable has no version 3.0.0: it has 1.1.0, 1.0.0"
+        "channel stable has no version 3.0.0; it has 1.1.0, 1.0.0"
     );
     let two = [package("etcd", "cat"), package("etcd", "other")];
     let og = [group_for(&["shop"])];
     assert_eq!(
         error(decided_of(&[], &two, &og, &[])),
-        "several catalogs have package etcd: choose with --catalog, of olm/cat, olm/other"
+        "several catalogs have package etcd; choose one with --catalog: olm/cat, olm/other"
     );
     let there = [Subscribed {
         name: "db".to_owned(),
@@ -136,9 +137,9 @@ fn what_cannot_be_installed_is_told_with_the_way_out() {
     }];
     assert!(
         error(decided_of(&[], &two[..1], &og, &there))
-            .contains("has Subscription db of package etcd already")
+            .contains("Subscription db of package etcd already exists")
     );
-    assert!(error(decided_of(&[], &two[..1], &[], &[])).contains("--create-operator-group makes one"));
+    assert!(error(decided_of(&[], &two[..1], &[], &[])).contains("create one with --create-operator-group"));
     let many = [og[0].clone(), group_for(&[""])];
     let several = decided_of(&["-C"], &two[..1], &many, &[]);
     assert!(error(several).contains("more than one OperatorGroup (og, og)"));
@@ -157,11 +158,7 @@ fn of_several_catalogs_the_preferred_one_is_taken_and_that_is_said() {
     };
     let wanted = decide(&install_args(&[]), there).unwrap();
     assert_eq!(wanted.subscription.spec.source, "other");
-    assert!(
-        wanted.notes[0].contains("it is taken from olm/other"),
-        "{:?}",
-        wanted.notes
-    );
+    assert!(wanted.notes[0].contains("using olm/other"), "{:?}", wanted.notes);
 }
 
 /// Upstream's plugin creates the same groups for these flags.
@@ -199,11 +196,11 @@ fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
         (
             &["-C"][..],
             &["MultiNamespace"][..],
-            "supports install modes MultiNamespace, and without --watch it would need AllNamespaces or OwnNamespace",
+            "supports install modes MultiNamespace, but without --watch it needs AllNamespaces or OwnNamespace",
         ),
-        (&["-C", "-w", "a"], &own, "--watch asks for SingleNamespace"),
-        (&["-C", "-w", "a,b"], &own, "--watch asks for MultiNamespace"),
-        (&["-C=false"], &all, "--create-operator-group makes one"),
+        (&["-C", "-w", "a"], &own, "--watch requires SingleNamespace"),
+        (&["-C", "-w", "a,b"], &own, "--watch requires MultiNamespace"),
+        (&["-C=false"], &all, "create one with --create-operator-group"),
     ] {
         let error = targets(more, modes).unwrap_err();
         assert!(error.contains(part), "{more:?}: {error}");
@@ -213,7 +210,7 @@ fn an_operator_group_is_made_of_a_mode_that_the_package_supports() {
     assert_eq!(wanted.group, None);
     assert_eq!(
         wanted.notes,
-        ["OperatorGroup og is there already and stays as it is"]
+        ["OperatorGroup og already exists and is not changed"]
     );
 }
 
@@ -243,7 +240,7 @@ fn what_cannot_work_with_the_operator_group_is_not_installed() {
     }
     let of_own = error(decided(&[], &["AllNamespaces"], group_for(&["shop"])));
     for part in [
-        "etcd.v1.1.0 supports install modes AllNamespaces, and OperatorGroup og of namespace shop is for shop",
+        "etcd.v1.1.0 supports install modes AllNamespaces, but OperatorGroup og of namespace shop is for shop",
         "`kubectl operator install etcd --create-namespace --create-operator-group -n NAMESPACE`",
     ] {
         assert!(of_own.contains(part), "{of_own}");
@@ -259,7 +256,7 @@ fn what_cannot_work_with_the_operator_group_is_not_installed() {
         group_for(&["shop"]),
     ));
     assert!(
-        other.contains("--watch asks for install mode SingleNamespace"),
+        other.contains("--watch requires install mode SingleNamespace"),
         "{other}"
     );
     // The install modes of an older version are unknown.
@@ -285,8 +282,8 @@ fn what_else_will_be_met_is_said_before() {
     assert_eq!(
         notes,
         [
-            "etcd.v1.1.0 suggests to be installed in namespace etcd-system",
-            "it needs Disk (disks.example.com): OLM installs an operator that provides what is not there yet"
+            "etcd.v1.1.0 suggests namespace etcd-system",
+            "it needs Disk (disks.example.com); OLM installs operators that provide the missing ones"
         ]
     );
     long.channels[1].suggested_namespace = "shop".to_owned();
@@ -378,8 +375,8 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
         wanted
             .notes
             .iter()
-            .any(|note| note.starts_with("Subscription shop/odd cannot be read: ")
-                && note.ends_with("may be of this package, too")),
+            .any(|note| note.starts_with("cannot read Subscription shop/odd: ")
+                && note.ends_with("it may have this package")),
         "{:?}",
         wanted.notes
     );
@@ -391,17 +388,17 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
     let (_, result) = installed(&cluster, &[]).await;
     let error = result.unwrap_err().to_string();
     assert!(
-        error.contains("has Subscription db of package etcd already"),
+        error.contains("Subscription db of package etcd already exists"),
         "{error}"
     );
     assert!(cluster.delete("Subscription", "shop", "db"));
     let (_, result) = installed(&cluster, &["--name", "odd"]).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("has Subscription odd"), "{error}");
+    assert!(error.contains("Subscription odd"), "{error}");
     // The catalog is read even if its CatalogSource is malformed.
     let (_, result) = installed(&cluster, &["--catalog", "shop/odd"]).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.starts_with("catalog shop/odd cannot be read: "), "{error}");
+    assert!(error.starts_with("cannot read catalog shop/odd: "), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -428,7 +425,7 @@ async fn without_a_package_server_the_catalogs_are_asked() {
     let (_, result) = installed(&cluster, &[]).await;
     let error = result.unwrap_err().to_string();
     assert!(
-        error.contains("there is no catalog in namespaces shop and olm (see --global-catalog-namespace)"),
+        error.contains("no catalog in namespaces shop and olm (see --global-catalog-namespace)"),
         "{error}"
     );
     cluster.put(object(
@@ -438,16 +435,16 @@ async fn without_a_package_server_the_catalogs_are_asked() {
     ));
     let (_, result) = installed(&cluster, &["--catalog", "other"]).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("there is no catalog other"), "{error}");
+    assert!(error.contains("no catalog other"), "{error}");
     // A catalog that package-server has not read yet.
     let (_, result) = installed(&served(), &["--catalog", "other"]).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("there is no catalog other"), "{error}");
+    assert!(error.contains("no catalog other"), "{error}");
     let (_, result) = installed(&cluster, &["--catalog", "shop/cat"]).await;
     let error = result.unwrap_err().to_string();
     assert_eq!(
         error,
-        "catalog shop/cat cannot be read: no pod of the catalog is ready"
+        "cannot read catalog shop/cat: no pod of the catalog is ready"
     );
 }
 
@@ -462,9 +459,7 @@ async fn a_catalog_that_cannot_be_read_leaves_no_choice() {
     let (_, result) = installed(&cluster, &[]).await;
     let error = result.unwrap_err().to_string();
     assert!(
-        error.contains(
-            "catalog shop/cat cannot be read, so it is not known whether it has package etcd, too: no pod"
-        ),
+        error.contains("cannot read catalog shop/cat, which may also have package etcd: no pod"),
         "{error}"
     );
     assert!(cluster.log().writes.is_empty());
@@ -482,15 +477,14 @@ fn a_group_for_the_whole_cluster_is_told_before_it_is_made() {
             .unwrap()
             .notes
     };
-    let whole = "OperatorGroup shop/shop is made for all namespaces: whatever is installed in shop works in the whole cluster; \
-        --watch shop is for that one alone";
+    let whole = "OperatorGroup shop/shop selects all namespaces: all operators in shop watch the whole cluster; use --watch shop to watch only that namespace";
     assert_eq!(notes(&["-C", "-v", "1.1.0"]), [whole]);
     assert_eq!(
         notes(&["-C", "-v", "1.0.0"]),
         [
             "the version is deprecated: it loses keys",
             whole,
-            "install modes were checked for etcd.v1.1.0, the head of the channel; the version that is asked for may differ"
+            "install modes were checked for etcd.v1.1.0, the channel head; the requested version may differ"
         ]
     );
     assert!(notes(&["-C", "-w", "shop"]).is_empty());
@@ -559,7 +553,7 @@ async fn a_target_namespace_that_is_not_there_is_warned_of() {
         ("there", ""),
         (
             "nope",
-            "namespace nope does not exist, and the operator works for nobody until it does",
+            "namespace nope does not exist; the operator has nothing to watch until it is created",
         ),
     ] {
         let args = install_args(&["-C", "-w", target]);

@@ -68,7 +68,7 @@ async fn watching_ends_when_all_is_ready_and_tells_each_change() {
     assert_eq!(
         changes,
         [
-            "shop/db: Deployment etcd: 1 of 2 available, waits for its pods",
+            "shop/db: Deployment etcd: 1 of 2 available, waiting for its pods",
             "shop/db: Deployment etcd: 2 of 2 available"
         ]
     );
@@ -85,7 +85,7 @@ async fn what_does_not_get_ready_in_time_is_not_fine() {
     let (result, _) = watched(&client, 30).await;
     assert_eq!(
         result.unwrap().shortfall(&wait(30)).as_deref(),
-        Some("not ready within 30 s: no answer of the cluster")
+        Some("not ready after 30 s: no answer from the cluster")
     );
 }
 
@@ -102,7 +102,7 @@ async fn a_plan_that_needs_somebody_ends_the_watch() {
     assert_eq!(result.unwrap().outcome, Outcome::Over);
     assert!(start.elapsed() < Duration::from_secs(2));
     assert!(
-        text.contains("waits for approval, see kubectl operator approve"),
+        text.contains("waiting for approval, see kubectl operator approve"),
         "{text}"
     );
     // An approved plan is still running.
@@ -183,7 +183,7 @@ async fn pods_that_may_not_be_read_hold_nothing_up_and_operators_that_may_not_ar
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot list subscriptions in namespace shop: it is forbidden; ask for this right, or see `kubectl auth can-i --list`"
+        "cannot list subscriptions in namespace shop: it is forbidden; request this permission, or see `kubectl auth can-i --list`"
     );
 }
 

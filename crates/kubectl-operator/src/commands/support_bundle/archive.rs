@@ -64,7 +64,7 @@ impl Archive {
                 .and_then(|text| text.rfind('\n'))
                 .map_or(at, |end| end + 1);
             text.truncate(end);
-            self.unread(path, &format!("it has more than {MAX_LINES} bytes, and was cut"));
+            self.unread(path, &format!("truncated: more than {MAX_LINES} bytes"));
         }
         self.part(path, text);
     }
@@ -72,10 +72,7 @@ impl Archive {
     /// Adds a text unchanged.
     pub(super) fn part(&mut self, path: &str, text: String) {
         if self.bytes.saturating_add(text.len()) > MAX_BYTES {
-            return self.unread(
-                path,
-                &format!("the bundle would be larger than {MAX_BYTES} bytes"),
-            );
+            return self.unread(path, &format!("the bundle would exceed {MAX_BYTES} bytes"));
         }
         self.bytes += text.len();
         self.parts.push((safe(path), text.into_bytes()));
@@ -173,7 +170,7 @@ impl Archive {
 pub(super) fn is_free(path: &Path, force: bool) -> anyhow::Result<()> {
     if !force && path.symlink_metadata().is_ok() {
         bail!(
-            "{} is there already: choose another name with --output, or say --force",
+            "{} already exists; choose another name with --output, or use --force",
             path.display()
         );
     }

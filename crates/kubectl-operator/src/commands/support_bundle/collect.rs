@@ -168,7 +168,7 @@ where
         let names: Vec<&str> = dropped.keys().take(MAX_NAMED).map(String::as_str).collect();
         archive.unread(
             &format!("{count} {plural} of {} namespaces, of {} among them", dropped.len(), names.join(", ")),
-            &format!("no more than {share} bytes and {MAX_OBJECTS} objects of a kind are kept, in equal shares for namespaces"),
+            &format!("at most {share} bytes and {MAX_OBJECTS} objects of a kind are kept, in equal shares for namespaces"),
         );
     }
     shares.into_objects()
@@ -344,7 +344,7 @@ pub(super) async fn fill(
         tail.push(bytes);
         read += count;
         if read > most {
-            bail!("there are more than {most} bytes, and what follows was not read");
+            bail!("truncated: more than {most} bytes");
         }
     }
 }

@@ -6,8 +6,7 @@ use serde_json::{Map, Value};
 /// Text in place of each removed value.
 pub(super) const REDACTED: &str = "REDACTED";
 /// Summary of removed and kept values, for the output and the manifest.
-pub(super) const NOTE: &str = "removed: values below data, stringData, binaryData, env, httpHeaders, args and command; managedFields; \
-    last applied configurations. Secrets are not read. Everything else is as it stands in the cluster: names, specs, messages, events and logs";
+pub(super) const NOTE: &str = "removed: values below data, stringData, binaryData, env, httpHeaders, args and command; managedFields; last applied configurations. Secrets are not read. Everything else is unchanged: names, specs, messages, events and logs";
 /// Maximum depth of JSON texts within JSON texts; deeper ones are removed.
 const MAX_NESTED: usize = 3;
 

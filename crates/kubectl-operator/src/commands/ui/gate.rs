@@ -30,7 +30,7 @@ pub(super) fn random() -> anyhow::Result<Secret> {
     let source = rustls::crypto::ring::default_provider().secure_random;
     source
         .fill(&mut secret)
-        .map_err(|_| anyhow!("the system gives no random numbers"))?;
+        .map_err(|_| anyhow!("cannot get random numbers from the system"))?;
     Ok(secret)
 }
 
@@ -72,21 +72,21 @@ const fn refused(status: StatusCode, text: &'static str) -> Refusal {
 
 const OTHER_HOST: Refusal = refused(
     StatusCode::MISDIRECTED_REQUEST,
-    "This server answers to 127.0.0.1 and localhost with its port, and to no other name.",
+    "This server only answers to 127.0.0.1 and localhost with its port.",
 );
 const NO_SESSION: Refusal = refused(
     StatusCode::FORBIDDEN,
-    "Open the link that kubectl operator ui has printed. It can be used once; for another browser start the command again.",
+    "Open the link that kubectl operator ui printed. It works once; for another browser, start the command again.",
 );
-const OTHER_SITE: Refusal = refused(StatusCode::FORBIDDEN, "Another site has asked for this.");
+const OTHER_SITE: Refusal = refused(StatusCode::FORBIDDEN, "Request from another site rejected.");
 const NO_METHOD: Refusal = refused(
     StatusCode::METHOD_NOT_ALLOWED,
-    "There are only pages and forms here.",
+    "Only pages and forms are supported.",
 );
-const NO_FORM: Refusal = refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "This is no form.");
+const NO_FORM: Refusal = refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not a form.");
 pub(super) const FORGED: Refusal = refused(
     StatusCode::FORBIDDEN,
-    "This form is not of a page that was shown; open the page again.",
+    "This form is outdated; open the page again.",
 );
 
 /// Admits the user who has the link, and afterwards the session with the cookie. There is no `Debug`, which would print both.

@@ -120,7 +120,7 @@ pub(super) fn welcome(target: &str) -> String {
                 title { "kubectl operator ui" }
                 meta http-equiv="refresh" content=(format!("0;url={target}"));
             }
-            body { p { a href=(target) { "Go on" } } }
+            body { p { a href=(target) { "Continue" } } }
         }
     }
     .into_string()

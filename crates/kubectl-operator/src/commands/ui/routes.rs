@@ -185,7 +185,7 @@ impl App {
         let fields = Fields::of(query.as_bytes());
         let Some(namespace) = fields.namespace(self.namespace.as_deref()) else {
             let frame = self.frame("Namespace", self.namespace.as_deref());
-            let text = "There can be no namespace of this name.";
+            let text = "Invalid namespace name.";
             return Answer::html(pages::message(&frame, text)).with(StatusCode::BAD_REQUEST);
         };
         match page {
@@ -247,7 +247,7 @@ impl App {
 
     fn nothing(&self) -> Answer {
         let frame = self.frame("Not found", self.namespace.as_deref());
-        Answer::html(pages::message(&frame, "There is no such page.")).with(StatusCode::NOT_FOUND)
+        Answer::html(pages::message(&frame, "This page does not exist.")).with(StatusCode::NOT_FOUND)
     }
 
     /// Renders a page, or an error page if the read failed.
@@ -408,8 +408,9 @@ impl App {
         let catalogs = &outlook.question.problem.catalogs;
         let found = catalogs.iter().find(|found| found.key.to_string() == catalog);
         let content = found.map(|found| found.content.clone());
-        let content = content
-            .ok_or_else(|| format!("There is no catalog {catalog} that this namespace can use."))??;
+        let content = content.ok_or_else(|| {
+            format!("Catalog {catalog} does not exist or cannot be used from this namespace.")
+        })??;
         let (installed, path) = way(outlook, catalog, name);
         let of = (namespace.to_owned(), outlook.at);
         let package = name.to_owned();
@@ -483,7 +484,7 @@ impl App {
                 return Answer::elsewhere(format!("{}{page}", self.gate.base()));
             }
             Ok(_) => format!(
-                "InstallPlan {name} changed since it was shown, and is not approved. Look at it again."
+                "InstallPlan {name} changed since it was shown, so it was not approved. Review it again."
             ),
             Err(error) => format!("{error:#}"),
         };

@@ -132,7 +132,7 @@ async fn answer(app: &Rc<App>, head: &Parts, body: Incoming) -> Answer {
             _ => {
                 return Answer::refused(
                     StatusCode::PAYLOAD_TOO_LARGE,
-                    "The form is too large, or does not come.",
+                    "The form is too large or incomplete.",
                 );
             }
         },
@@ -145,7 +145,7 @@ async fn answer(app: &Rc<App>, head: &Parts, body: Incoming) -> Answer {
     answer.unwrap_or_else(|_| {
         Answer::refused(
             StatusCode::GATEWAY_TIMEOUT,
-            "The cluster gives no answer. Load the page again.",
+            "The cluster did not respond. Reload the page.",
         )
     })
 }

@@ -311,19 +311,19 @@ async fn operators_are_shown_with_what_they_wait_for() {
         let seen = browser.page("operators").await;
         insta::assert_snapshot!(text_of(&seen), @r"
         Operators
-        Plans that wait for approval
+        Plans waiting for approval
         install-1  of db in namespace shop
         Search Search
         1 of 1 operators in namespace shop
-        Operator State Installed Current Package Waits for
-        db RequiresApproval 1.0.0 etcd.v2.0.0 etcd, stable waits for approval of InstallPlan install-1
+        Operator State Installed Current Package Waiting for
+        db RequiresApproval 1.0.0 etcd.v2.0.0 etcd, stable waiting for approval of InstallPlan install-1
         The same in a terminal kubectl operator list -n shop
         ");
         let seen = browser.page("operator?namespace=shop&name=db").await;
         insta::assert_snapshot!(text_of(&seen), @r"
         db
-        RequiresApproval  waits for approval of InstallPlan install-1
-        Look at the plan that waits
+        RequiresApproval  waiting for approval of InstallPlan install-1
+        Review the pending plan
         Or kubectl operator approve db -n shop
         Namespace shop
         Installed etcd.v1.0.0
@@ -332,13 +332,13 @@ async fn operators_are_shown_with_what_they_wait_for() {
         Channel stable
         Approval Automatic
         Objects
-        Subscription  db  RequiresApproval (1.0.0 installed)  waits for approval of InstallPlan install-1
-        InstallPlan install-1 RequiresApproval  waits for approval, see kubectl operator approve install-1 -n shop
+        Subscription  db  RequiresApproval (1.0.0 installed)  waiting for approval of InstallPlan install-1
+        InstallPlan install-1 RequiresApproval  waiting for approval, see kubectl operator approve install-1 -n shop
         ClusterServiceVersion  etcd.v1.0.0  Succeeded
         Deployment  etcd  2 of 2 available
         Pod  etcd-1  Ready
         The same in a terminal kubectl operator status db -n shop
-        Why it is not further
+        Why is it stuck?
         Explain  asks the catalogs, which can take a while.
         Or kubectl operator explain db -n shop
         Conditions
@@ -366,7 +366,7 @@ async fn a_plan_is_shown_and_approved_as_it_was_shown() {
         let page = browser.page("plan?namespace=shop&name=install-1").await;
         insta::assert_snapshot!(text_of(&page), @r"
         install-1
-        This plan waits for approval. What is below was noted when it was made.
+        This plan is waiting for approval. The following was recorded when it was created.
         Namespace shop
         Made 2026-01-02T03:04:05Z
         For
@@ -381,8 +381,8 @@ async fn a_plan_is_shown_and_approved_as_it_was_shown() {
         etcds.example.com: serves v2; loses v1: spec.size
         Objects it creates (1)
         ServiceAccount shop/etcd
-        Approve what is shown
-        OLM carries out these steps and no others: if the plan changes, it has to be approved again.
+        Approve this plan
+        OLM executes only these steps. If the plan changes, it needs a new approval.
         Or kubectl operator approve installplan/install-1 -n shop
         ");
         assert!(cluster.log().writes.is_empty(), "it was only looked at");

@@ -68,7 +68,7 @@ impl<K: Ord + Clone, V: Send + 'static> Works<K, V> {
         let told = answer.wait_for(Option::is_some).await;
         match told.as_deref() {
             Ok(Some((_, read))) => read.clone(),
-            _ => Err("it came to no end".to_owned()),
+            _ => Err("it did not finish".to_owned()),
         }
     }
 
@@ -105,7 +105,7 @@ impl<K: Ord + Clone, V: Send + 'static> Works<K, V> {
             let oldest = done.min_by_key(|(_, kept)| kept.used);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
                 return Err(format!(
-                    "{MAX_KEPT} questions are being worked at; ask again later"
+                    "too many requests in progress ({MAX_KEPT}); try again later"
                 ));
             };
             kept.remove(&oldest);
@@ -132,14 +132,14 @@ async fn found<P: Send + 'static, V: Send + 'static>(
     work: impl FnOnce(P) -> anyhow::Result<V> + Send + 'static,
 ) -> anyhow::Result<V> {
     let prepared = timeout(PREPARE_TIME, prepare).await;
-    let prepared = prepared.map_err(|_| anyhow!("the cluster gives no answer"))??;
+    let prepared = prepared.map_err(|_| anyhow!("the cluster did not respond"))??;
     let place = Arc::clone(places).acquire_owned().await?;
     let done = spawn_blocking(move || {
         let done = work(prepared);
         drop(place);
         done
     });
-    done.await.context("it came to no end")?
+    done.await.context("it did not finish")?
 }
 
 #[cfg(test)]
@@ -282,11 +282,11 @@ mod tests {
             tokio::time::pause();
             let never = std::future::pending::<anyhow::Result<()>>();
             let silent = timeout(2 * PREPARE_TIME, works.get(&1, never, |()| Ok(1)));
-            assert_eq!(silent.await.unwrap().unwrap_err(), "the cluster gives no answer");
+            assert_eq!(silent.await.unwrap().unwrap_err(), "the cluster did not respond");
             let panicked = works.get(&2, ready(), |()| panic!("of a library")).await;
-            assert!(panicked.unwrap_err().starts_with("it came to no end"));
+            assert!(panicked.unwrap_err().starts_with("it did not finish"));
             let panicked = works.get(&3, broken(), |()| Ok(1)).await;
-            assert_eq!(panicked.unwrap_err(), "it came to no end");
+            assert_eq!(panicked.unwrap_err(), "it did not finish");
             let failed = works.get(&4, ready(), |()| Err(anyhow!("no route"))).await;
             assert_eq!(failed.unwrap_err(), "no route");
             assert_eq!(places.available_permits(), PLACES);

@@ -51,7 +51,7 @@ pub(super) async fn end<W: Write>(
     });
     if outcome.await? != Outcome::Done {
         bail!(
-            "Operator {name} still lists objects after {} s; they go on ending, see `kubectl get operator {name} -o yaml`",
+            "Operator {name} still lists objects after {} s; their deletion continues, see `kubectl get operator {name} -o yaml`",
             wait.timeout().as_secs()
         );
     }
@@ -110,7 +110,7 @@ fn is_path(name: &str) -> bool {
 fn text(reference: &RichReference) -> String {
     let word = |word: &Option<String>| word.clone().unwrap_or_default();
     format!(
-        "{} {}: waits for its end",
+        "{} {}: waiting for deletion",
         word(&reference.kind),
         word(&reference.name)
     )

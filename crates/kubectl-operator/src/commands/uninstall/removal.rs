@@ -159,24 +159,22 @@ pub(super) fn decide(
             (true, _) => own_plans.push(open),
             // Its objects are created after the deletion, and stopping it would affect other operators.
             (false, true) => bail!(
-                "InstallPlan {plan} is on its way for {name} and for {others}, so nothing is uninstalled: wait until it is carried \
-                 out (`kubectl operator status {} {flags} --watch`), or stop it for all of them (`kubectl delete installplan {} \
-                 {flags}`)",
+                "cannot uninstall {name}: InstallPlan {plan} is in progress, also for {others}; wait until it completes (`kubectl operator status {} {flags} --watch`), or delete it for all of them (`kubectl delete installplan {} {flags}`)",
                 quoted(name),
                 quoted(&open.plan.name_any())
             ),
             (false, false) => {
                 shared.insert(open.plan.name_any());
                 notes.push(format!(
-                    "InstallPlan {plan} waits for approval, for {others}, too, and stays: whoever approves it installs {name} again"
+                    "InstallPlan {plan} is kept because it is also for {others}; approving it installs {name} again"
                 ));
             }
         }
     }
     let definitions = definitions(gathered, namespace, &csvs, args, doubt.as_deref(), &mut notes)?;
-    notes.extend(
-        doubt.map(|doubt| format!("who needs these kinds in other namespaces is not known: {doubt}")),
-    );
+    notes.extend(doubt.map(|doubt| {
+        format!("cannot check whether operators in other namespaces need these kinds: {doubt}")
+    }));
     let of_plans = own_plans
         .iter()
         .flat_map(|open| open.plan.spec.cluster_service_version_names.iter());
@@ -238,9 +236,7 @@ fn definitions(
                 false => names.join(", "),
             };
             let name = &args.name;
-            bail!(
-                "{name} does not own CustomResourceDefinition {wanted}, so it is not deleted: it owns {owned}"
-            );
+            bail!("cannot delete CustomResourceDefinition {wanted}: {name} does not own it; it owns {owned}");
         }
     }
     let is_cleaned = csvs
@@ -256,18 +252,16 @@ fn definitions(
         if args.deletes_operator() && !is_deleted {
             let why = doubt.map_or_else(
                 || others.join(", "),
-                |doubt| format!("who needs it is not known: {doubt}"),
+                |doubt| format!("cannot check who needs it: {doubt}"),
             );
-            notes.push(format!("CustomResourceDefinition {crd} stays: {why}"));
+            notes.push(format!("CustomResourceDefinition {crd} is kept: {why}"));
         }
         if is_deleted && !others.is_empty() {
             let text = others.join(", ");
-            bail!("CustomResourceDefinition {crd} is not deleted: {text}");
+            bail!("cannot delete CustomResourceDefinition {crd}: {text}");
         }
         if is_deleted && let Some(doubt) = doubt {
-            bail!(
-                "CustomResourceDefinition {crd} is not deleted, as it is not known who else needs it: {doubt}"
-            );
+            bail!("cannot delete CustomResourceDefinition {crd}: cannot check who else needs it: {doubt}");
         }
         definitions.push(Definition {
             name: crd.to_owned(),
@@ -305,7 +299,7 @@ fn others(gathered: &Gathered, namespace: &str, going: &[ClusterServiceVersion],
     let is_told = |object: &Unreadable| mentions(&object.object["spec"]["customresourcedefinitions"], crd);
     for object in gathered.unreadable.iter().filter(|object| is_told(object)) {
         others.push(format!(
-            "{}/{}, which cannot be read, may own or need it",
+            "{}/{} cannot be read and may own or need it",
             object.namespace, object.name
         ));
     }
@@ -330,8 +324,8 @@ impl fmt::Display for Removal {
         for open in &self.plans {
             let installs = open.plan.spec.cluster_service_version_names.join(", ");
             let state = match open.is_approved() {
-                true => "is on its way",
-                false => "waits for approval",
+                true => "is in progress",
+                false => "is waiting for approval",
             };
             writeln!(
                 f,
@@ -367,7 +361,7 @@ impl fmt::Display for Removal {
         if let Some(operator) = &self.operator {
             writeln!(
                 f,
-                "deletes  {}, and what it lists that is still there then",
+                "deletes  {}, and the objects it still lists then",
                 subject(operator)
             )?;
         }
@@ -384,11 +378,11 @@ impl fmt::Display for Removal {
         if !lone.is_empty() {
             let what = match owned.is_empty() {
                 true => "what is left",
-                false => "what is left and nobody else owns",
+                false => "what is left and not owned by another operator",
             };
             writeln!(
                 f,
-                "note: {what} has nobody who looks after it; a later install takes it up again"
+                "note: no operator manages {what}; a later install adopts it again"
             )?;
         }
         for note in &self.notes {
@@ -412,10 +406,10 @@ impl fmt::Display for Definition {
         let (one_lost, lost) = match (self.is_deleted, self.is_cleaned) {
             (true, _) => ("which is lost", "which are lost"),
             (false, true) => (
-                "which is LOST all the same, as the operator has OLM clean up after it",
-                "which are LOST all the same, as the operator has OLM clean up after it",
+                "which is LOST anyway because the operator requests cleanup (spec.cleanup)",
+                "which are LOST anyway because the operator requests cleanup (spec.cleanup)",
             ),
-            (false, false) => ("which stays", "which stay"),
+            (false, false) => ("which is kept", "which are kept"),
         };
         let others = match self.others.is_empty() {
             true => String::new(),
@@ -424,17 +418,17 @@ impl fmt::Display for Definition {
         match &self.objects {
             Objects::NoDefinition => writeln!(
                 f,
-                "leaves   nothing of CustomResourceDefinition {name}: it is not there"
+                "leaves   nothing of CustomResourceDefinition {name}: it does not exist"
             )?,
             Objects::Unknown(cause) => writeln!(
                 f,
-                "{verb}  CustomResourceDefinition {name} with objects that are not known ({}), {lost}{others}",
+                "{verb}  CustomResourceDefinition {name} with unknown objects ({}), {lost}{others}",
                 plain(cause)
             )?,
             Objects::Known { count: 0, .. } => {
                 writeln!(
                     f,
-                    "{verb}  CustomResourceDefinition {name}, of which there are no objects{others}"
+                    "{verb}  CustomResourceDefinition {name}, which has no objects{others}"
                 )?;
             }
             Objects::Known {
@@ -450,10 +444,10 @@ impl fmt::Display for Definition {
                     1 => ("object", one_lost),
                     _ => ("objects", lost),
                 };
-                let of_operands = format!("of which {} go", self.deleted);
+                let of_operands = format!("of which {} are deleted", self.deleted);
                 let lost = match self.deleted {
                     0 => lost,
-                    deleted if deleted == *count => "all of which go",
+                    deleted if deleted == *count => "all of which are deleted",
                     _ => of_operands.as_str(),
                 };
                 writeln!(
@@ -464,7 +458,7 @@ impl fmt::Display for Definition {
                 if *with_finalizers > 0 && !self.is_deleted && self.deleted == 0 {
                     writeln!(
                         f,
-                        "note: {}; without the operator they cannot be deleted as they should be",
+                        "note: {}; without the operator they cannot be deleted properly",
                         match with_finalizers {
                             1 => "one has finalizers".to_owned(),
                             _ => format!("{with_finalizers} of them have finalizers"),

@@ -100,9 +100,9 @@ async fn what_is_left_is_shown_and_left() {
     insta::assert_snapshot!(removal.to_string(), @r"
     deletes  Subscription db in namespace shop
     deletes  ClusterServiceVersion etcd.v1.0.0 in namespace shop, with its Deployments, ServiceAccounts and permissions
-    leaves   CustomResourceDefinition etcds.example.com with 2 objects, which stay: shop/a, shop/b\u{1b}
-    note: 2 of them have finalizers; without the operator they cannot be deleted as they should be
-    note: what is left has nobody who looks after it; a later install takes it up again
+    leaves   CustomResourceDefinition etcds.example.com with 2 objects, which are kept: shop/a, shop/b\u{1b}
+    note: 2 of them have finalizers; without the operator they cannot be deleted properly
+    note: no operator manages what is left; a later install adopts it again
     ");
     assert!(cluster.log().writes.is_empty(), "looking changes nothing");
     let (is_gone, told) = removed(&cluster, &removal).await;
@@ -141,7 +141,7 @@ async fn a_definition_goes_only_by_its_name_and_before_the_operator() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "db does not own CustomResourceDefinition others.example.com, so it is not deleted: it owns etcds.example.com"
+        "cannot delete CustomResourceDefinition others.example.com: db does not own it; it owns etcds.example.com"
     );
 }
 
@@ -201,14 +201,14 @@ async fn what_cannot_be_read_stands_in_the_way_of_what_it_names_alone() {
     assert_eq!(gathered.operators().len(), 1);
     let text = &gathered.unreadable[0].text;
     assert!(
-        text.starts_with("ClusterServiceVersion other/etcd.v2.0.0 cannot be read: "),
+        text.starts_with("cannot read ClusterServiceVersion other/etcd.v2.0.0: "),
         "{text}"
     );
     broken["spec"]["customresourcedefinitions"] = json!({"required": [{"name": CRD}]});
     cluster.put(broken);
     let error = looked(&cluster, &[CRD]).await.unwrap_err().to_string();
     assert!(
-        error.contains("other/etcd.v2.0.0, which cannot be read, may own or need it"),
+        error.contains("other/etcd.v2.0.0 cannot be read and may own or need it"),
         "{error}"
     );
 }
@@ -222,15 +222,15 @@ async fn who_does_not_see_all_namespaces_deletes_no_definition() {
     });
     let told = looked(&cluster, &[]).await.unwrap().to_string();
     assert!(
-        told.contains("with objects that are not known (cannot list etcds.example.com"),
+        told.contains("with unknown objects (cannot list etcds.example.com"),
         "{told}"
     );
     assert!(
-        told.contains("note: who needs these kinds in other namespaces is not known"),
+        told.contains("note: cannot check whether operators in other namespaces need these kinds"),
         "{told}"
     );
     let error = looked(&cluster, &[CRD]).await.unwrap_err().to_string();
-    assert!(error.contains("it is not known who else needs it"), "{error}");
+    assert!(error.contains("cannot check who else needs it"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +241,7 @@ async fn objects_that_olm_cleans_up_are_told_as_lost() {
     cluster.put(cleans);
     let removal = looked(&cluster, &[]).await.unwrap();
     let told = removal.to_string();
-    assert!(told.contains("which are LOST all the same"), "{told}");
+    assert!(told.contains("which are LOST anyway"), "{told}");
     assert!(removal.has_cleanup());
     // Without objects, or with their deletion requested, there is no warning.
     let named = looked(&cluster, &[CRD]).await.unwrap();
@@ -272,7 +272,7 @@ async fn what_was_made_anew_is_not_deleted() {
         &mut |_| {},
     )
     .await;
-    assert!(result.unwrap_err().to_string().contains("made anew"));
+    assert!(result.unwrap_err().to_string().contains("was recreated"));
     assert!(
         cluster
             .get("ClusterServiceVersion", "shop", "etcd.v1.0.0")
@@ -309,7 +309,7 @@ fn upgrading(approved: bool) -> FakeCluster {
 /// Its approval would install the operator again.
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_is_for_nobody_else_goes_with_the_operator() {
-    for (approved, state) in [(false, "waits for approval"), (true, "is on its way")] {
+    for (approved, state) in [(false, "is waiting for approval"), (true, "is in progress")] {
         let cluster = upgrading(approved);
         let removal = looked(&cluster, &[]).await.unwrap();
         let told = removal.to_string();
@@ -347,7 +347,7 @@ async fn a_plan_on_its_way_for_others_is_to_be_waited_for() {
     cluster.put(other.clone());
     let error = looked(&cluster, &[]).await.unwrap_err().to_string();
     for part in [
-        "InstallPlan install-1 is on its way for db and for other, so nothing is uninstalled",
+        "cannot uninstall db: InstallPlan install-1 is in progress, also for other",
         "`kubectl operator status db -n shop --context 'a b' --kubeconfig /k --watch`",
     ] {
         assert!(error.contains(part), "{error}");
@@ -358,7 +358,7 @@ async fn a_plan_on_its_way_for_others_is_to_be_waited_for() {
     let removal = looked(&cluster, &[]).await.unwrap();
     let told = removal.to_string();
     assert!(
-        told.contains("note: InstallPlan install-1 waits for approval, for other, too, and stays"),
+        told.contains("note: InstallPlan install-1 is kept because it is also for other"),
         "{told}"
     );
     let (is_gone, _) = removed(&cluster, &removal).await;
@@ -412,13 +412,13 @@ async fn a_definition_that_cannot_be_read_keeps_everything() {
         let error = looked(&cluster, &[CRD]).await.unwrap_err().to_string();
         assert!(
             error.contains("cannot read CustomResourceDefinition etcds.example.com: etcdserver: no leader")
-                && error.ends_with("nothing is uninstalled"),
+                && error.ends_with("nothing was uninstalled"),
             "{error}"
         );
         assert!(cluster.log().writes.is_empty());
         // A definition that stays may be unknown.
         let told = looked(&cluster, &[]).await.unwrap().to_string();
-        assert!(told.contains("objects that are not known"), "{told}");
+        assert!(told.contains("unknown objects"), "{told}");
     }
 }
 
@@ -435,7 +435,10 @@ async fn a_refused_step_tells_how_to_go_on() {
         let (result, _) = try_removed(&cluster, &removal).await;
         let error = result.unwrap_err().to_string();
         assert!(error.contains("is forbidden"), "{error}");
-        assert!(error.ends_with(&format!("; to go on: `{expected}`")), "{error}");
+        assert!(
+            error.ends_with(&format!("; to continue: `{expected}`")),
+            "{error}"
+        );
         // The suggested command works.
         cluster.clear_hooks();
         let (client, _link) = cluster.connect();
@@ -461,5 +464,5 @@ async fn what_others_own_is_not_said_to_be_left_to_nobody() {
     cluster.put(other);
     let text = looked(&cluster, &[]).await.unwrap().to_string();
     assert!(text.contains("other/etcd.v9.0.0 owns it, too"), "{text}");
-    assert!(!text.contains("nobody who looks after it"), "{text}");
+    assert!(!text.contains("no operator manages"), "{text}");
 }

@@ -58,7 +58,7 @@ async fn silence_has_an_end() {
         ..answer(stream::pending())
     };
     for (detail, time) in [end_of(whole(silent())).await, end_of(chunks(silent())).await] {
-        assert_eq!(detail, "nothing came for 30 s");
+        assert_eq!(detail, "no data received for 30 s");
         assert!(time >= LIMITS.idle && time < LIMITS.idle + SECOND, "{time:?}");
     }
 }
@@ -66,12 +66,12 @@ async fn silence_has_an_end() {
 #[tokio::test(start_paused = true)]
 async fn what_comes_drop_by_drop_has_an_end() {
     let (detail, time) = end_of(whole(answer(drip(SECOND * 7)))).await;
-    assert_eq!(detail, "the answer did not end within 60 s");
+    assert_eq!(detail, "the response took longer than 60 s");
     assert!(time >= LIMITS.answer && time < LIMITS.answer + SECOND, "{time:?}");
     let (detail, time) = end_of(chunks(answer(drip(SECOND * 7)))).await;
     assert_eq!(
         detail,
-        "too slow: 4 bytes in 30 s, where 16384 bytes a second are expected"
+        "too slow: 4 bytes in 30 s, the minimum is 16384 bytes per second"
     );
     assert!(time >= LIMITS.grace && time < LIMITS.grace + SECOND, "{time:?}");
 }
@@ -99,7 +99,7 @@ fn redirected(from: &str, to: &str, is_verified: bool) -> Result<String, String>
 
 #[test]
 fn what_is_not_verified_does_not_go_from_https_to_http() {
-    let refused = Err("the answer redirects from https to http".to_owned());
+    let refused = Err("the response redirects from https to http".to_owned());
     assert_eq!(redirected("https://a.io/x", "http://a.io/y", false), refused);
     for (from, to, is_verified) in [
         ("https://a.io/x", "http://b.io/y", true),
@@ -121,7 +121,7 @@ fn redirects_lead_to_http_only() {
     for to in ["file:///etc/passwd", "ftp://a.io/x", "data:,x", "http://"] {
         assert_eq!(
             redirected("http://a.io/x", to, true),
-            Err("the answer redirects to what is no http or https URL".to_owned()),
+            Err("the response redirects to a URL that is not http or https".to_owned()),
             "{to}"
         );
     }

@@ -338,7 +338,7 @@ fn a_phase_that_passes_is_not_shown() {
             it["status"] = json!({"phase": "Installing", "reason": "InstallWaiting", "message": "m", "lastTransitionTime": time});
         }
     };
-    let wait = |seconds: u32| format!("again in {seconds}s: the original should soon be in another phase");
+    let wait = |seconds: u32| format!("again in {seconds}s: phase change of the original expected");
     check(
         "now",
         Case::new().change_original(since("2026-01-01T00:01:00Z")),

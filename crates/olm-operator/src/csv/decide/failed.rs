@@ -86,10 +86,10 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if cause == FailureCause::InstallCheck && serving::availability::waits_for_discovery(observed) {
         let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
         let delay = (waited / 12).clamp(MIN_DISCOVERY_INTERVAL, MAX_DISCOVERY_INTERVAL);
-        step = step.again(delay, "kinds that the cluster serves are not watched");
+        step = step.again(delay, "served kinds are not watched");
     }
     match serving::wait(observed, now) {
-        Some(delay) => step.again(delay, "certificates end, and no watch tells"),
+        Some(delay) => step.again(delay, "certificates expire without an event"),
         None => step,
     }
 }

@@ -87,10 +87,7 @@ fn waiting(
     };
     let since_update = Duration::try_from(now.duration_since(position.updated)).unwrap_or_default();
     if since_update < DEPLOYMENT_DEBOUNCE && install::is_just_changed(observed, deployment) {
-        return PhaseStep::stay().again(
-            DEPLOYMENT_DEBOUNCE,
-            "the Deployment controller has not answered yet",
-        );
+        return PhaseStep::stay().again(DEPLOYMENT_DEBOUNCE, "Deployment controller has not responded yet");
     }
     let message = with_cause(observed, position, deployment, &install::told(text));
     PhaseStep::go(Transition::new(

@@ -95,18 +95,18 @@ fn unmet(
     if asks_discovery(observed) {
         requeue = Requeue::After {
             delay: DISCOVERY_INTERVAL,
-            reason: "kinds that the cluster serves are not watched",
+            reason: "served kinds are not watched",
         };
     }
     if lacks_rights {
         requeue = requeue.sooner(match observed.plan_grace(now) {
             Some(delay) => Requeue::After {
                 delay,
-                reason: "the steps of an InstallPlan make accounts and roles first",
+                reason: "ServiceAccounts and Roles of the InstallPlan expected",
             },
             None => Requeue::After {
                 delay: rights_interval(position, now),
-                reason: "accounts and RBAC that OLM did not make are not watched",
+                reason: "ServiceAccounts and RBAC not created by OLM are not watched",
             },
         });
     }
@@ -125,10 +125,7 @@ fn rights_interval(position: &Position, now: Timestamp) -> Duration {
 
 /// Returns the same step with another check after a while.
 pub(super) fn ask_again(step: PhaseStep) -> PhaseStep {
-    step.again(
-        DISCOVERY_INTERVAL,
-        "kinds that the cluster serves are not watched",
-    )
+    step.again(DISCOVERY_INTERVAL, "served kinds are not watched")
 }
 
 /// True when a requirement depends on discovery.
@@ -142,7 +139,7 @@ fn asks_discovery(observed: &Observed) -> bool {
 fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) -> PhaseStep {
     let since_update = Duration::try_from(now.duration_since(position.updated)).unwrap_or_default();
     if since_update < PREDECESSOR_DEBOUNCE {
-        return PhaseStep::stay().again(PREDECESSOR_DEBOUNCE, "the predecessor is about to be replaced");
+        return PhaseStep::stay().again(PREDECESSOR_DEBOUNCE, "replacement of the predecessor expected");
     }
     let message = format!(
         "all requirements found, waiting for csv {previous} to be in phase Replacing (it is in {phase})"

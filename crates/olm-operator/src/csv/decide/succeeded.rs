@@ -63,7 +63,7 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     }
     let step = health(observed, now).with_requirements(rows);
     if observed.rbac.granted_by_others.is_some() || !observed.rbac.bound_by_others.is_empty() {
-        return step.again(RIGHTS_INTERVAL, "RBAC that OLM did not make is not watched");
+        return step.again(RIGHTS_INTERVAL, "RBAC not created by OLM is not watched");
     }
     step
 }
@@ -87,7 +87,7 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
         }
         let step = PhaseStep::install(stage, writes, None);
         return match serving::wait(observed, now) {
-            Some(delay) => step.again(delay, "certificates end, and no watch tells"),
+            Some(delay) => step.again(delay, "certificates expire without an event"),
             None => step,
         };
     };

@@ -221,11 +221,11 @@ pub(crate) fn problem(observed: &Observed) -> Option<(String, String)> {
     };
     let of_definition = |crd: &str| {
         let target = conversion::target(crd);
-        let text = format!("{target} is not converted by this ClusterServiceVersion any more");
+        let text = format!("{target} is no longer converted by this ClusterServiceVersion");
         (String::new(), text)
     };
     let of_leftover = |(target, _): (&Target, _)| {
-        let text = format!("{target} is not part of the ClusterServiceVersion any more");
+        let text = format!("{target} is no longer part of the ClusterServiceVersion");
         (String::new(), text)
     };
     let mut endpoints = serving.endpoints.iter();
@@ -361,7 +361,7 @@ fn secret_problem(observed: &Observed, endpoint: &Endpoint) -> Option<String> {
     let name = endpoint.secret();
     if let Some(unfit) = observed.serving.unfit.get(&endpoint.deployment) {
         return Some(format!(
-            "the certificate in Secret {name} does not serve: {}",
+            "the certificate in Secret {name} is unusable: {}",
             unfit.reason()
         ));
     }

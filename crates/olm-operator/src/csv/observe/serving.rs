@@ -131,7 +131,7 @@ fn target_of<K: Stored>(object: &K) -> Target {
 /// Returns the reason why this ClusterServiceVersion may not adopt an APIService; `None` when it may.
 fn why_foreign(stores: &Stores, csv: &ClusterServiceVersion, api_service: &ObjectMeta) -> Option<String> {
     let Some(owner) = owner::labelled(api_service) else {
-        return Some("it has no owner that OLM knows".to_owned());
+        return Some("it does not belong to a ClusterServiceVersion".to_owned());
     };
     let is_near = Some(owner.namespace.as_str()) == csv.metadata.namespace.as_deref();
     let is_own = is_near
@@ -409,11 +409,11 @@ fn inspect_secret(
     let secret = secret.ok_or_else(|| Unfit::Broken("it does not exist".to_owned()))?;
     let validity = certificate::inspect(secret.ca(), secret.certificate(), hosts, now)?;
     if secret.ca_hash() != Some(certificate::ca_hash(secret.ca()).as_str()) {
-        return Err(Unfit::Broken("its hash is not that of its CA".to_owned()));
+        return Err(Unfit::Broken("its hash does not match its CA".to_owned()));
     }
     if secret.is_key_changed() {
         return Err(Unfit::Broken(
-            "its private key is not the one that came with its certificate".to_owned(),
+            "its private key does not match its certificate".to_owned(),
         ));
     }
     Ok(validity)

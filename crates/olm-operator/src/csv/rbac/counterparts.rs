@@ -3,9 +3,10 @@
 //! is a ClusterRole, which also grants reading namespaces. Otherwise it is a Role in every target namespace
 //! (`docs/reference/lifecycle.md`).
 //!
-//! A counterpart has the name of what it is made of, as upstream's, unless another operator's has it, or something that came with this one. It is
-//! created, and never applied over an object that is there: a tenant may have made, and bound, a Role of that name. What bears the owner labels is put right. It
-//! goes with the ClusterServiceVersion, when its namespace is no longer a target, and when what it is made of is gone.
+//! A counterpart has the name of its original, as upstream's, unless another operator's object or one that came with this operator has
+//! that name. It is created, and never applied over an existing object: a tenant may have made, and bound, a Role of that name. Objects
+//! with the owner labels are repaired. A counterpart is deleted with its ClusterServiceVersion, with its original, or when its namespace is
+//! no longer a target.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -117,8 +117,7 @@ pub(super) fn missing_in_targets(observed: &Observed, strategy: &Strategy) -> Ve
     let uncarried = uncarried.filter_map(|role| {
         let places = rbac::uncarried(observed, role);
         let cause = format!(
-            "service account {} has none there, and no Role with the owner labels of this ClusterServiceVersion gives it here what could be \
-             carried there",
+            "service account {} has no permissions there, and no Role with the owner labels of this ClusterServiceVersion grants any here that could be copied",
             role.service_account
         );
         (!places.is_empty()).then(|| missing_rights(&role.name, &rbac::describe_places(&places), &cause))
@@ -126,7 +125,7 @@ pub(super) fn missing_in_targets(observed: &Observed, strategy: &Strategy) -> Ve
     let blocked = counterparts::blocked(observed).into_iter().map(|role| {
         let place = Place::Namespace(role.namespace.clone());
         let cause = format!(
-            "a RoleBinding of somebody else refers to Role {} already",
+            "a RoleBinding that does not belong to OLM already refers to Role {}",
             role.name
         );
         missing_rights(&role.name, &rbac::describe_places([&place]), &cause)

@@ -134,7 +134,7 @@ pub(crate) fn inspect(
     let leaf = first_der(certificate).ok_or_else(|| broken("it is missing or cannot be read"))?;
     let leaf = parse(&leaf).ok_or_else(|| broken("it is missing or cannot be read"))?;
     if !ca.is_ca() || leaf.verify_signature(Some(ca.public_key())).is_err() {
-        return Err(broken("it was not signed by the CA beside it"));
+        return Err(broken("it is not signed by the CA in its Secret"));
     }
     let names = dns_names(&leaf);
     if let Some(host) = hosts.iter().find(|host| !names.contains(&host.as_str())) {
@@ -158,7 +158,7 @@ pub(crate) fn inspect(
     // Certificates are issued with this lifetime.
     let from = end.checked_sub(LIFETIME).unwrap_or(from);
     if now >= rotate_at {
-        return Err(Unfit::Due(format!("it ends at {end}")));
+        return Err(Unfit::Due(format!("it expires at {end}")));
     }
     Ok(Validity { from, rotate_at })
 }
@@ -236,7 +236,7 @@ mod tests {
         let last = expected.rotate_at - 1.second();
         assert_eq!(inspect(&ca, &certificate, &hosts(), last), Ok(expected));
         let due = inspect(&ca, &certificate, &hosts(), expected.rotate_at);
-        assert_eq!(due, Err(Unfit::Due("it ends at 2028-01-01T00:00:00Z".into())));
+        assert_eq!(due, Err(Unfit::Due("it expires at 2028-01-01T00:00:00Z".into())));
         let slow_clock = inspect(&ca, &certificate, &hosts(), at(NOW) - 1.hour());
         assert!(
             slow_clock.is_ok(),
@@ -267,13 +267,13 @@ mod tests {
                 &other_ca,
                 &certificate,
                 &own,
-                "it was not signed by the CA beside it",
+                "it is not signed by the CA in its Secret",
             ),
             (
                 &certificate,
                 &other,
                 &own,
-                "it was not signed by the CA beside it",
+                "it is not signed by the CA in its Secret",
             ),
             (&ca, &certificate, &foreign, "it is not for t.ns"),
         ];

@@ -156,7 +156,7 @@ pub(crate) fn check(csv: &ClusterServiceVersion, strategy: &Strategy) -> Result<
         let service = service_name(deployment);
         if service.len() > MAX_SERVICE_NAME {
             return Err(format!(
-                "{what}: the Service of its deployment would be called {service}, which is longer than {MAX_SERVICE_NAME} characters"
+                "{what}: the name {service} of its deployment's Service is longer than {MAX_SERVICE_NAME} characters"
             ));
         }
         let port = binding.port;
@@ -165,14 +165,14 @@ pub(crate) fn check(csv: &ClusterServiceVersion, strategy: &Strategy) -> Result<
             .or_insert_with(|| (what.clone(), binding.target.clone()));
         if *target != binding.target {
             return Err(format!(
-                "{first} and {what}: port {port} of Service {service} cannot lead to two ports"
+                "{first} and {what}: port {port} of Service {service} cannot have two target ports"
             ));
         }
         if let Some(first) = services.get(&service)
             && first.deployment != *deployment
         {
             return Err(format!(
-                "{} and {what}: the Services of their deployments would both be called {service}",
+                "{} and {what}: the Services of their deployments would have the same name {service}",
                 first.what
             ));
         }

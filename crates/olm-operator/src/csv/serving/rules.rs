@@ -62,7 +62,7 @@ pub(crate) fn check(csv: &ClusterServiceVersion) -> Result<(), Refused> {
             return Err(refused("CSV contains repeated WebhookDescription name"));
         }
         if let WebhookType::Other(kind) = &description.type_ {
-            return Err(format!("webhook {name}: {kind} is no type of webhook").into());
+            return Err(format!("webhook {name}: invalid type {kind}").into());
         }
         object_selector(description)?;
         let is_mutating = description.type_ == WebhookType::Mutating;
@@ -110,7 +110,7 @@ fn forbidden(rule: &RuleWithOperations, is_mutating: bool) -> Option<&'static st
     // checks the writer's rights only after mutating webhooks have changed the object.
     if is_mutating && has(permission::API_GROUP) {
         return Some(
-            "rules of a mutating webhook cannot include the RBAC group, as OLM writes such objects with rights of its own",
+            "rules of a mutating webhook cannot include the RBAC group because OLM writes such objects with its own rights",
         );
     }
     let intercepts = rule.resources.iter().flatten().any(|resource| {
@@ -202,7 +202,7 @@ mod tests {
         assert!(check(&csv(unnamed)).is_err());
         assert_eq!(
             check(&csv(json!([named("a", "Webhook")]))).unwrap_err().text,
-            "webhook a: Webhook is no type of webhook"
+            "webhook a: invalid type Webhook"
         );
     }
 

@@ -59,10 +59,7 @@ impl MissingRights {
             );
             let cause = match failure.class {
                 FailureClass::AlreadyExists => {
-                    format!(
-                        "{}: the name is taken by an object of somebody else",
-                        failure.action
-                    )
+                    format!("{}: the name is in use by another object", failure.action)
                 }
                 _ => format!("{}: {}", failure.action, failure.message),
             };
@@ -104,11 +101,11 @@ impl Refusal {
             Stage::Removal => self.besides(left, String::new()),
             Stage::Membership => self.besides(
                 left,
-                "membership in the OperatorGroup could not be written: ".to_owned(),
+                "cannot write the membership in the OperatorGroup: ".to_owned(),
             ),
             Stage::Adoption => self.besides(
                 left,
-                "what another OLM made could not be taken over, and is left as it is: ".to_owned(),
+                "cannot adopt objects that another OLM has created, leaving them unchanged: ".to_owned(),
             ),
             Stage::Install => self.of_install(observed, left),
             // The operator runs: revocations and cleanup are retried.

@@ -182,7 +182,7 @@ fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() 
             &json!("InstallComponentFailed"),
             &json!(
                 "install strategy failed: annotations on deployment does not contain expected key: capabilities (deployment \
-                 demo), although it was just applied; a policy or a webhook of the cluster changes it"
+                 demo) right after it was applied, probably by a policy or a webhook of the cluster"
             )
         )
     );

@@ -238,7 +238,7 @@ fn an_api_of_nobody_is_never_taken() {
         assert_eq!(
             env.status("a"),
             format!(
-                "Failed OwnerConflict: unable to adopt APIService: pre-existing APIService {NAME} is not adoptable: it has no owner that OLM knows"
+                "Failed OwnerConflict: unable to adopt APIService: pre-existing APIService {NAME} is not adoptable: it does not belong to a ClusterServiceVersion"
             )
         );
         assert_eq!(api(&env)["spec"]["service"]["name"], "theirs");

@@ -57,8 +57,7 @@ fn an_upgrade_that_changes_a_selector_replaces_the_deployment_and_leaves_no_old_
     succeeded(&env, "b");
     assert_eq!((env.status("a"), selector(&env)), ("gone".into(), "new".into()));
     assert_eq!((runs(&env, "demo"), runs(&env, "new")), (false, true));
-    let told = "b: InstallReady (InstallWaiting) installing: deployment demo is replaced, because its selector changes from \
-                app=demo to app=new and Kubernetes changes none in place; the old pods run until the new ones are available";
+    let told = "b: InstallReady (InstallWaiting) installing: replacing deployment demo because its selector changes from app=demo to app=new and selectors are immutable; the old pods run until the new ones are available";
     assert!(env.log.iter().any(|line| line == told), "{:#?}", env.log);
     let writes = env.writes.len();
     env.settle_for(10);
@@ -114,7 +113,7 @@ fn a_strategy_of_recreate_stops_the_old_pods_first() {
     assert!(
         env.log
             .iter()
-            .any(|line| line.ends_with("the old pods stop first, as its strategy is Recreate")),
+            .any(|line| line.ends_with("the old pods stop first because its strategy is Recreate")),
         "{:#?}",
         env.log
     );

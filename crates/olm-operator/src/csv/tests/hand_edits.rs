@@ -207,8 +207,32 @@ fn what_was_put_into_the_place_of_something_goes_and_replicas_stay() {
     );
 }
 
-/// A platform's admission, other controllers and people add what OLM says nothing of: it stays, and nobody is told. What is applied for
-/// another reason is applied whole, as upstream replaces it: in one rollout, with none of it left.
+/// A switch that the author turned off stays off.
+#[test]
+fn what_is_set_to_nothing_is_put_back() {
+    let mut env = prepared();
+    env.put(changed("a", |spec| {
+        let pod = &mut spec["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"];
+        pod["hostNetwork"] = json!(false);
+        pod["containers"][0]["securityContext"] = json!({"allowPrivilegeEscalation": false});
+    }));
+    env.settle_for(5);
+    succeeded(&env, "a");
+    let before = deployment(&env)["spec"].clone();
+    for pointer in [
+        "/hostNetwork",
+        "/containers/0/securityContext/allowPrivilegeEscalation",
+    ] {
+        let mut pod = before["template"]["spec"].clone();
+        *pod.pointer_mut(pointer).unwrap() = json!(true);
+        edit(&mut env, "kubectl-edit", json!({"template": {"spec": pod}}));
+        assert_eq!(deployment(&env)["spec"], before, "{pointer}");
+        rests(&mut env);
+    }
+}
+
+/// Fields that platforms, controllers or users add stay, without an event. When the Deployment is applied for another reason, one rollout
+/// replaces it whole, as upstream, and the additions are gone.
 #[test]
 fn what_others_add_stays_until_the_next_install_and_changes_no_phase() {
     let pod = |more: Value| json!({"template": {"spec": more}});

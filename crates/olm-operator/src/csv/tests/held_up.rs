@@ -51,7 +51,7 @@ fn a_refused_membership_leaves_the_phase_of_who_runs_and_is_told_beside_it() {
         }
         env.settle_for(until);
         let told = format!(
-            "{FINE}; held up: membership in the OperatorGroup could not be written: patch ClusterServiceVersion ns/a: refused by the model"
+            "{FINE}; held up: cannot write the membership in the OperatorGroup: patch ClusterServiceVersion ns/a: refused by the model"
         );
         assert_eq!(env.status("a"), told, "{class:?}");
         env.settle_for(120);

@@ -58,7 +58,7 @@ fn a_role_of_a_tenant_under_the_name_of_a_counterpart_is_not_filled() {
     assert_eq!(found["rules"], tenants_role(&name)["rules"]);
     assert_eq!(found["metadata"].get("labels"), None, "{found}");
     let told = format!(
-        "rights are missing in namespace one: create Role one/{name}: the name is taken by an object of somebody else"
+        "rights are missing in namespace one: create Role one/{name}: the name is in use by another object"
     );
     assert_eq!(missing(&env), [told]);
 }
@@ -74,7 +74,7 @@ fn a_role_that_a_tenant_bound_beforehand_is_not_made_until_the_binding_is_gone()
     succeeded(&env, "a");
     assert_eq!(env.get("Role", "one", &name), None);
     let told = format!(
-        "rights are missing in namespace one: a RoleBinding of somebody else refers to Role {name} already"
+        "rights are missing in namespace one: a RoleBinding that does not belong to OLM already refers to Role {name}"
     );
     assert_eq!(missing(&env), [told]);
     env.delete("RoleBinding", "one", "mine");

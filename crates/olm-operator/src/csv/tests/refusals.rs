@@ -183,7 +183,7 @@ fn a_refused_membership_is_told() {
     env.settle_for(2);
     assert_eq!(
         env.status("a"),
-        "Pending RequirementsUnknown: requirements not yet checked; held up: membership in the OperatorGroup could not be written: patch OperatorGroup ns/og: refused by the model"
+        "Pending RequirementsUnknown: requirements not yet checked; held up: cannot write the membership in the OperatorGroup: patch OperatorGroup ns/og: refused by the model"
     );
     env.refused.clear();
     env.settle_for(70);

@@ -144,8 +144,7 @@ fn two_deployments_of_one_operator_do_not_share_a_service() {
         &mut env,
         csv,
         &format!(
-            "Failed InvalidWebhookDescription: webhook v.example.com and webhook m.example.com: the Services of their deployments would \
-             both be called {SERVICE}"
+            "Failed InvalidWebhookDescription: webhook v.example.com and webhook m.example.com: the Services of their deployments would have the same name {SERVICE}"
         ),
     );
     assert_eq!(env.get("Service", "ns", SERVICE), None);

@@ -617,12 +617,13 @@ fn what_serves_has_to_be_there_and_one_port_leads_to_one_place() {
         ),
         (
             json!([webhook("demo", "v", 1), webhook("demo", "w", 2)]),
-            "webhook v and webhook w: port 443 of Service demo-service cannot lead to two ports".to_owned(),
+            "webhook v and webhook w: port 443 of Service demo-service cannot have two target ports"
+                .to_owned(),
         ),
         (
             json!([webhook(&long, "v", 1)]),
             format!(
-                "webhook v: the Service of its deployment would be called {long}-service, which is longer than 63 characters"
+                "webhook v: the name {long}-service of its deployment's Service is longer than 63 characters"
             ),
         ),
     ];

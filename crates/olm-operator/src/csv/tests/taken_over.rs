@@ -76,8 +76,7 @@ fn what_may_not_be_taken_over_stays_as_it_is_and_succeeded() {
     let before = deployment(&env).clone();
     env.refused.insert("Deployment".into(), FailureClass::Forbidden);
     env.settle_for(60);
-    let told = "Succeeded InstallSucceeded: install strategy completed with no errors; held up: what another OLM made could not be taken \
-                over, and is left as it is: patch Deployment ns/demo: refused by the model";
+    let told = "Succeeded InstallSucceeded: install strategy completed with no errors; held up: cannot adopt objects that another OLM has created, leaving them unchanged: patch Deployment ns/demo: refused by the model";
     assert_eq!(env.status("a"), told);
     assert_eq!(deployment(&env), &before);
     let statuses = env

@@ -171,7 +171,7 @@ fn oc_005_an_operator_that_is_not_upgradeable_holds_its_successor_back() {
     env.settle_for(6);
     assert_eq!(
         env.status("b"),
-        "Pending OperatorConditionNotUpgradeable: operator is not upgradeable: OperatorCondition a reports Upgradeable=False: migrating (to upgrade all the same: Upgradeable=True in its spec.overrides)"
+        "Pending OperatorConditionNotUpgradeable: operator is not upgradeable: OperatorCondition a reports Upgradeable=False: migrating (to upgrade anyway, set Upgradeable=True in its spec.overrides)"
     );
     let writes = env.writes.len();
     env.settle_for(30);

@@ -31,20 +31,29 @@ const ITSELF: &str = ".";
 /// Returns a summary of `fieldsV1`: the hashes of all fields with a value, and of all list items.
 pub(super) fn sketch(fields: &Value) -> String {
     let mut found = BTreeSet::new();
-    collect(fields, &mut Vec::new(), &mut found);
+    collect(fields, false, &mut Vec::new(), &mut found);
     found.into_iter().collect()
 }
 
-fn collect(fields: &Value, path: &mut Vec<String>, found: &mut BTreeSet<String>) {
+/// Returns a summary of the fields of other managers: the hashes of all that they set, and of what contains these.
+pub(super) fn sketch_of_others<'a>(fields: impl Iterator<Item = &'a Value>) -> String {
+    let mut found = BTreeSet::new();
+    for fields in fields {
+        collect(fields, true, &mut Vec::new(), &mut found);
+    }
+    found.into_iter().collect()
+}
+
+fn collect(fields: &Value, with_parents: bool, path: &mut Vec<String>, found: &mut BTreeSet<String>) {
     let Some(children) = fields.as_object() else {
         return;
     };
-    if children.is_empty() && !path.is_empty() {
+    if (with_parents || children.is_empty()) && !path.is_empty() {
         found.insert(hash(path));
     }
     for (key, child) in children {
         path.push(canonical(key));
-        collect(child, path, found);
+        collect(child, with_parents, path, found);
         path.pop();
     }
 }
@@ -66,12 +75,12 @@ fn hash(path: &[String]) -> String {
     format!("{:0DIGITS$x}", hasher.finish() & u64::from(u32::MAX))
 }
 
-/// Returns the paths of fields that `spec` sets but that are not in the summary. Fields that others may set
-/// are skipped.
-pub(super) fn lost(spec: &Value, sketch: &str) -> Vec<String> {
-    let hashes = sketch.as_bytes().chunks(DIGITS);
+/// Returns the paths of fields that `spec` sets but that are not in the summary `sketch`. Fields that others may set are skipped. A field
+/// that is set to nothing (`false`, 0, an empty text) is only lost if it is in `others`, the summary of what other managers set.
+pub(super) fn lost(spec: &Value, sketch: &str, others: &str) -> Vec<String> {
     let mut search = Search {
-        owned: hashes.filter_map(|hash| str::from_utf8(hash).ok()).collect(),
+        owned: hashes(sketch),
+        others: hashes(others),
         path: Vec::new(),
         lost: Vec::new(),
     };
@@ -79,8 +88,14 @@ pub(super) fn lost(spec: &Value, sketch: &str) -> Vec<String> {
     search.lost
 }
 
+fn hashes(sketch: &str) -> BTreeSet<&str> {
+    let hashes = sketch.as_bytes().chunks(DIGITS);
+    hashes.filter_map(|hash| str::from_utf8(hash).ok()).collect()
+}
+
 struct Search<'a> {
     owned: BTreeSet<&'a str>,
+    others: BTreeSet<&'a str>,
     /// Current path, with the names of `fieldsV1`.
     path: Vec<String>,
     lost: Vec<String>,
@@ -89,7 +104,13 @@ struct Search<'a> {
 impl Search<'_> {
     /// Visits the value at `told`, a path for users.
     fn visit(&mut self, value: &Value, told: &str) {
-        if says_nothing(value) || self.is_of_others() || self.owns() {
+        if self.is_of_others() || self.owns() {
+            return;
+        }
+        if says_nothing(value) {
+            if self.others.contains(hash(&self.path).as_str()) {
+                self.lost.push(told.to_owned());
+            }
             return;
         }
         match value {
@@ -211,12 +232,12 @@ mod tests {
         let (parent, key) = pointer.rsplit_once('/').unwrap();
         let parent = fields.pointer_mut(parent).unwrap().as_object_mut().unwrap();
         assert!(parent.remove(&key.replace("~1", "/")).is_some(), "{pointer}");
-        lost(&spec(), &sketch(&fields))
+        lost(&spec(), &sketch(&fields), "")
     }
 
     #[test]
     fn what_was_applied_is_owned() {
-        assert_eq!(lost(&spec(), &sketch(&fields())), [""; 0]);
+        assert_eq!(lost(&spec(), &sketch(&fields()), ""), [""; 0]);
     }
 
     #[test]
@@ -245,7 +266,7 @@ mod tests {
         assert_eq!(lost, ["template.spec.imagePullSecrets[p]"]);
         let lost = lost_without("/f:template/f:spec/f:nodeSelector");
         assert_eq!(lost, ["template.spec.nodeSelector.os"]);
-        assert!(!super::lost(&spec(), "").is_empty(), "nothing is ours");
+        assert!(!super::lost(&spec(), "", "").is_empty(), "nothing is ours");
     }
 
     #[test]
@@ -258,5 +279,29 @@ mod tests {
         ] {
             assert_eq!(lost_without(field), [""; 0], "{field}");
         }
+    }
+
+    #[test]
+    fn what_is_set_to_nothing_is_lost_to_who_sets_it() {
+        let others = json!({"f:template": {"f:metadata": {"f:annotations": {"f:empty": {}}},
+            "f:spec": {"f:hostNetwork": {}, "f:dnsPolicy": {}}}, "f:replicas": {}});
+        let others = sketch_of_others([&others].into_iter());
+        assert_eq!(
+            lost(&spec(), &sketch(&fields()), &others),
+            [""; 0],
+            "both may set it"
+        );
+        let mut ours = fields();
+        let without = |fields: &mut Value, pointer: &str, key: &str| {
+            let parent = fields.pointer_mut(pointer).unwrap().as_object_mut().unwrap();
+            assert!(parent.remove(key).is_some());
+        };
+        without(&mut ours, "/f:template/f:spec", "f:hostNetwork");
+        without(&mut ours, "/f:template/f:metadata/f:annotations", "f:empty");
+        without(&mut ours, "", "f:strategy");
+        assert_eq!(
+            lost(&spec(), &sketch(&ours), &others),
+            ["template.metadata.annotations.empty", "template.spec.hostNetwork"]
+        );
     }
 }

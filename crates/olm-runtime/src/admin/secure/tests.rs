@@ -256,7 +256,7 @@ async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
 #[tokio::test]
 async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobody() {
     let (written, _here) = Written::of_this_thread();
-    let told = || written.count("metrics are served to nobody");
+    let told = || written.count("cannot authorize requests for metrics");
     let server = Server::start().await;
     for round in 1..3 {
         server.api.is_failing.store(true, Ordering::SeqCst);

@@ -67,7 +67,7 @@ async fn a_lease_that_cannot_be_given_back_is_told_of() {
         cluster.on_request(move |_| Some(fault.clone()));
         let (written, _here) = Written::of_this_thread();
         first.release().await;
-        let told = written.count("could not be given back: it is left to run out");
+        let told = written.count("cannot release the lease, leaving it to expire");
         assert_eq!(told, 1, "{}", written.text());
         assert_eq!(spec(&cluster)["holderIdentity"], "first");
     }
@@ -92,7 +92,7 @@ async fn a_first_look_without_an_answer_is_over_soon_and_nothing_counts_as_free(
     elector.look().await;
     assert_eq!(began.elapsed().as_secs(), FIRST_LOOK.as_secs());
     let told = elector.leadership().readiness().unwrap_err();
-    assert!(told.ends_with("it cannot be read: no answer"), "{told}");
+    assert!(told.ends_with("cannot be read: no answer"), "{told}");
     cluster.clear_hooks();
     assert!(
         elector.acquire().await.unwrap(),

@@ -96,7 +96,7 @@ impl Losses {
             tracing::warn!(
                 beyond,
                 refused,
-                "spans were lost: `beyond` found {room} waiting (OTEL_BSP_MAX_QUEUE_SIZE), `refused` the collector did not take"
+                "spans were lost: `beyond` exceeded the queue of {room} (OTEL_BSP_MAX_QUEUE_SIZE), `refused` were rejected by the collector"
             );
         }
     }

@@ -345,7 +345,7 @@ fn headers_and_the_queue_are_as_the_environment_says_or_are_told() {
         ("=b", 1),
     ] {
         let error = of(headers, text).unwrap_err();
-        let wanted = format!("{headers}: entry {entry} is no name=value");
+        let wanted = format!("invalid {headers}: entry {entry} is not name=value");
         assert!(error.starts_with(&wanted) && !error.contains("s3cret"), "{error}");
     }
     let secret = format!("{:?}", of(headers, "authorization=s3cret").unwrap());
@@ -355,7 +355,7 @@ fn headers_and_the_queue_are_as_the_environment_says_or_are_told() {
     );
     let own = of("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a").unwrap_err();
     assert!(
-        own.starts_with("OTEL_EXPORTER_OTLP_TRACES_HEADERS: entry 1"),
+        own.starts_with("invalid OTEL_EXPORTER_OTLP_TRACES_HEADERS: entry 1"),
         "{own}"
     );
     let queue = |value| of("OTEL_BSP_MAX_QUEUE_SIZE", value).unwrap().unwrap().queue;
@@ -426,7 +426,7 @@ async fn spans_that_a_collector_leaves_out_are_counted_and_its_words_are_told() 
         let untold = losses.due(std::time::Instant::now(), true);
         let refused = written.count("beyond=0 refused=1") + untold.map_or(0, |lost| lost.refused);
         assert_eq!(refused, counted, "{rejected}: {text}");
-        assert_eq!(written.count("has something to say"), told, "{text}");
+        assert_eq!(written.count("accepted a batch with a message"), told, "{text}");
         assert!(text.len() < 4 * WORDS && !text.contains("\n2026 ERROR"), "{text}");
         assert_eq!(
             text.contains("over quota\\n2026"),
@@ -497,16 +497,16 @@ fn the_environment_says_what_is_exported() {
     for (variables, told) in [
         (
             [all, ("OTEL_TRACES_EXPORTER", "zipkin")],
-            "OTEL_TRACES_EXPORTER is \"zipkin\"",
+            "unsupported OTEL_TRACES_EXPORTER \"zipkin\"",
         ),
-        ([all, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "at port 4318"),
+        ([all, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "on port 4318"),
         ([(all.0, "collector:4318"), traces], ""),
         (
             [(all.0, "collector:4318"), ("X", "")],
-            "OTEL_EXPORTER_OTLP_ENDPOINT is no address",
+            "invalid OTEL_EXPORTER_OTLP_ENDPOINT: expected a URL",
         ),
-        ([(all.0, "ftp://collector"), ("X", "")], "is no address"),
-        ([(all.0, "http://"), ("X", "")], "is no address"),
+        ([(all.0, "ftp://collector"), ("X", "")], ": expected a URL"),
+        ([(all.0, "http://"), ("X", "")], ": expected a URL"),
     ] {
         let error = of(&variables).err().unwrap_or_default();
         assert!(

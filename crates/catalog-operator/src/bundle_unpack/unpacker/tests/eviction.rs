@@ -208,7 +208,7 @@ async fn what_one_namespace_needs_leaves_room_for_another() {
     let UnpackState::Failed { error } = room.unpacker.request(&last) else {
         panic!("not refused")
     };
-    insta::assert_snapshot!(error, @"bundle a.v1: image `r/greedy39:8`: bundles that wait for each other have more than 128 MiB (limit NEEDED_BYTES), those of namespace greedy more than their part; it is tried again; fewer operators installed at a time, or smaller bundles, need less memory");
+    insta::assert_snapshot!(error, @"bundle a.v1: image `r/greedy39:8`: bundles that are needed together exceed 128 MiB (limit NEEDED_BYTES), and those of namespace greedy exceed its share; OLM retries; installing fewer operators at a time, or smaller bundles, needs less memory");
 
     let modest = images("modest", 4, 8);
     room.round("modest", &modest);

@@ -167,5 +167,5 @@ async fn no_attempt_takes_longer_than_ten_minutes() {
     else {
         panic!("goes on without a word")
     };
-    assert!(error.cause.contains("was not fetched within 600 s"), "{error}");
+    assert!(error.cause.contains("pull timed out after 600 s"), "{error}");
 }

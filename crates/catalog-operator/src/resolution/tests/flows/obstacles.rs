@@ -101,8 +101,8 @@ fn operator_groups_are_counted() {
     assert!(!env.describe().contains("ResolutionFailed"));
 }
 
-/// Whose OperatorGroup the operator does not support learns it from the Subscription: before the plan is approved, and afterwards from
-/// what came of it. The plan is made all the same.
+/// An operator that does not support its OperatorGroup is reported on the Subscription: before the plan is approved, and afterwards by the
+/// failure. The plan is made all the same.
 #[test]
 fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
     for (approval, expected) in [("Manual", "RequiresApproval"), ("Automatic", "Installing")] {
@@ -116,8 +116,8 @@ fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
         env.subscribe("demo", &json!({"installPlanApproval": approval}));
         env.settle();
         let told = env.describe();
-        let text = "when this plan was made: bundle demo.v1 does not support what OperatorGroup og selects: OwnNamespace \
-                    InstallModeType not supported, cannot configure to watch own namespace";
+        let text = "when this plan was created: bundle demo.v1 does not support what OperatorGroup og \
+            selects: OwnNamespace InstallModeType not supported, cannot configure to watch own namespace";
         assert!(
             told.contains(&format!("InstallPlanPending=True/{expected} {text}")),
             "{told}"
@@ -147,13 +147,13 @@ fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
     }
 }
 
-/// As upstream, the rest of the bundle is installed; but the user learns of it.
+/// The rest of the bundle is installed, as upstream does, and an event names what is missing.
 #[test]
 fn what_is_left_out_of_a_bundle_is_told_once() {
     let mut env = TestEnv::with_catalog([bundle("demo.v1"), bundle("other.v1")]);
     env.set_left_out(&[
-        "file `a.yaml`: only its first document is used",
-        "file `b` is skipped: no",
+        "file `a.yaml`: only the first document is used",
+        "file `b` skipped: no",
     ]);
     env.subscribe("demo", &json!({}));
     env.settle();
@@ -164,7 +164,7 @@ fn what_is_left_out_of_a_bundle_is_told_once() {
         .iter()
         .map(|event| (event["reason"].as_str().unwrap(), event["note"].as_str().unwrap()))
         .collect();
-    let text = "bundle demo.v1: file `a.yaml`: only its first document is used; file `b` is skipped: no";
+    let text = "bundle demo.v1: file `a.yaml`: only the first document is used; file `b` skipped: no";
     assert_eq!(told, [("BundleFilesSkipped", text)]);
     assert_eq!(env.events[0]["regarding"]["kind"], "Subscription");
     assert!(
@@ -199,8 +199,8 @@ fn an_obstacle_and_a_policy_are_both_named() {
     env.settle();
     let told = env.describe();
     assert!(
-        told.contains("RequiresApproval when this plan was made: bundle demo.v2 does not support")
-            && told.contains("; waits by policy: "),
+        told.contains("RequiresApproval when this plan was created: bundle demo.v2 does not support")
+            && told.contains("; waiting by policy: "),
         "{told}"
     );
 }
@@ -277,7 +277,7 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
       InstallPlanPending=True/Installing
     other-sub: state= installed=- current=- gen=0
       CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
-      BundleUnpackFailed=True/BundleUnpackFailed Bundle unpacking failed - NoRoom: bundle other.v1: image `reg/other:v1`: no room; it is tried again; fewer operators installed at a time, or smaller bundles, need less memory
+      BundleUnpackFailed=True/BundleUnpackFailed Bundle unpacking failed - NoRoom: bundle other.v1: image `reg/other:v1`: no room; OLM retries; installing fewer operators at a time, or smaller bundles, needs less memory
     third-sub: state= installed=- current=- gen=0
       CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
       ResolutionFailed=True/ConstraintsNotSatisfiable constraints not satisfiable: bundle third.v1 requires an operator providing an API with group: example.com, version: v1, kind: Nothing, subscription third-sub exists, subscription third-sub requires cat/ns/stable/third.v1

@@ -109,7 +109,7 @@ fn a_plan_that_was_restored_from_a_backup_holds_nothing_up() {
             _ => "plan gen=3 Manual approved=false demo.v1: RequiresApproval",
         };
         assert!(
-            told.contains(expected) && !told.contains("no owner references"),
+            told.contains(expected) && !told.contains("without owner references"),
             "{told}"
         );
         let written = env.writes.len();

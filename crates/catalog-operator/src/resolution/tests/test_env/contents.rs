@@ -13,7 +13,7 @@ use crate::bundle_unpack::unpacker::BundleSource;
 pub(super) struct Images {
     pub(super) broken: Mutex<BTreeMap<String, UnpackError>>,
     pub(super) slow: Mutex<Option<Duration>>,
-    /// What was left out of every bundle.
+    /// Files that were left out of every bundle.
     pub(super) left_out: Mutex<Vec<String>>,
     /// Added to the spec of every ClusterServiceVersion.
     pub(super) spec: Mutex<serde_json::Map<String, Value>>,

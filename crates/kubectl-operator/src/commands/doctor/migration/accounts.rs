@@ -53,7 +53,7 @@ pub(super) async fn observe(reader: &Reader<'_>, csvs: &[ClusterServiceVersion])
             continue;
         };
         let lacks = match accounts.len() {
-            MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked about")),
+            MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are checked")),
             // An account with an invalid name cannot exist and has no permissions.
             _ if !is_name(account) => Ok(Vec::new()),
             _ => lacks(reader, &namespace, account).await,
@@ -96,7 +96,7 @@ async fn may(reader: &Reader<'_>, namespace: &str, spec: SubjectAccessReviewSpec
         ..LocalSubjectAccessReview::default()
     };
     review.metadata.namespace = Some(namespace.to_owned());
-    let what = || format!("ask what {user} may do");
+    let what = || format!("read the permissions of {user}");
     let asked = answer(what, async { api.create(&PostParams::default(), &review).await });
     let status = reader.within(asked).await?.status.unwrap_or_default();
     Ok(status.allowed && status.denied != Some(true))
@@ -137,21 +137,20 @@ pub(super) fn findings(accounts: &Read<Vec<Account>>) -> Found<'_> {
             Ok(lacks) => Some(Finding::warning(
                 whose,
                 format!(
-                    "its ServiceAccount {name} may update and not patch {}, and this OLM patches where upstream's updates: what runs stays as it \
-                     is, and the next version would fail to install",
+                    "its ServiceAccount {name} can update but not patch {}, and this OLM patches where upstream's updates; running operators are unaffected, but the next version would fail to install",
                     lacks.join(", ")
                 ),
                 format!(
-                    "give it the verb patch beside update: kubectl edit role -n {}, where its rights are",
+                    "add the verb patch next to update in its Role: kubectl edit role -n {}",
                     word(namespace)
                 ),
             )),
             Err(cause) => Some(Finding::new(
                 Severity::NotChecked,
-                format!("whether ServiceAccount {name} of {whose} may patch what it may update"),
+                format!("whether ServiceAccount {name} of {whose} can patch what it can update"),
                 cause,
                 format!(
-                    "have somebody see who may: kubectl auth can-i patch deployments.apps -n {0} --as system:serviceaccount:{0}:{1}",
+                    "let a user with permission check: kubectl auth can-i patch deployments.apps -n {0} --as system:serviceaccount:{0}:{1}",
                     word(namespace),
                     word(&account.name)
                 ),

@@ -188,24 +188,24 @@ fn says_nothing(value: &Value) -> bool {
 }
 
 pub(super) fn findings(edits: &Read<Vec<Edit>>) -> Found<'_> {
-    const BACK: &str = "it is put back as its ClusterServiceVersion has it, and its pods are replaced";
+    const BACK: &str = "this OLM restores it from its ClusterServiceVersion, which replaces its pods";
     let findings = edits.as_ref()?.iter().map(|Edit { deployment, how }| {
         let (cause, remedy) = match how {
             How::Set(manager) => (
-                format!("{} changed it by hand: {BACK}", plain(manager)),
-                "say it in spec.config of the Subscription instead, which every version of the operator gets".to_owned(),
+                format!("it was changed by hand with {}: {BACK}", plain(manager)),
+                "use spec.config of the Subscription instead, which applies to every version of the operator".to_owned(),
             ),
             How::Lost(field) => (
-                format!("somebody took {} out of it: {BACK}", plain(field)),
-                "see whether the operator still needs to be without it, and tell its author".to_owned(),
+                format!("{} was removed by hand: {BACK}", plain(field)),
+                "check whether the operator still needs this change, and report it to its author".to_owned(),
             ),
             How::Unlabelled => (
-                format!("it lacks the label {}={}: it is installed anew", labels::MANAGED, labels::TRUE),
-                format!("have this OLM find it as it is: kubectl label deployment {} -n {} {}={}",
+                format!("it lacks the label {}={}: this OLM reinstalls it", labels::MANAGED, labels::TRUE),
+                format!("to let this OLM adopt it unchanged: kubectl label deployment {} -n {} {}={}",
                     word(&deployment.1), word(&deployment.0), labels::MANAGED, labels::TRUE),
             ),
             How::Scaled(live, wanted) => (
-                format!("it was scaled to {live}, its ClusterServiceVersion has {wanted}: so it stays until the next version comes"),
+                format!("it was scaled to {live}, its ClusterServiceVersion has {wanted}: it stays scaled until the next version"),
                 "nothing to do for the move; scale it again after an upgrade".to_owned(),
             ),
         };

@@ -122,9 +122,9 @@ fn whose_olm_runs_and_how_often() {
         |cluster| cluster.programs = Ok(read(json!([ours(1)]))),
         &[
             "warning Deployment olm-operator: no Deployment",
-            "not checked whether no flag is lost: no Deployment of upstream's was found",
+            "not checked whether no flag is lost: no Deployment of upstream's OLM was found",
         ],
-        "not known",
+        "unknown whether",
     );
     check(
         |cluster| {
@@ -135,7 +135,7 @@ fn whose_olm_runs_and_how_often() {
                 .extend(read::<Deployment>(json!([ours(1)])));
         },
         &["error Deployment olm/olm-operator: it runs beside upstream's"],
-        "not yet",
+        "OLM cannot be replaced yet",
     );
     // A Deployment with zero replicas has no effect.
     check(
@@ -164,7 +164,7 @@ fn whose_olm_runs_and_how_often() {
             "error Deployment olm2/olm-operator: OLM runs in 2",
             "warning Deployment olm2/olm-operator: OLM runs in namespace olm2",
         ],
-        "not yet",
+        "OLM cannot be replaced yet",
     );
 }
 
@@ -176,21 +176,21 @@ fn flags_that_would_be_lost_are_told() {
     };
     check(
         with(&["--watchedNamespaces=a,b"]),
-        &["error Deployment olm/olm-operator: --watchedNamespaces is refused"],
-        "not yet",
+        &["error Deployment olm/olm-operator: --watchedNamespaces is not supported"],
+        "OLM cannot be replaced yet",
     );
     check(with(&["--watchedNamespaces", ""]), &[], "OLM can");
     check(
         with(&["--bundle-unpack-timeout", "30m", "--writeStatusName=olm"]),
         &[
-            "warning Deployment olm/olm-operator: --bundle-unpack-timeout is set, to 30m",
-            "warning Deployment olm/olm-operator: --writeStatusName is set, to olm",
+            "warning Deployment olm/olm-operator: --bundle-unpack-timeout is set to 30m",
+            "warning Deployment olm/olm-operator: --writeStatusName is set to olm",
         ],
         "OLM can be replaced; the warnings",
     );
     check(
         with(&["--writePackageServerStatusName=p"]),
-        &["warning Deployment olm/olm-operator: --writePackageServerStatusName is set, to p"],
+        &["warning Deployment olm/olm-operator: --writePackageServerStatusName is set to p"],
         "OLM can be replaced; the warnings",
     );
     check(with(&["--writePackageServerStatusName", ""]), &[], "OLM can");
@@ -244,7 +244,7 @@ fn what_is_on_its_way_is_waited_for() {
     check(
         phase("Installing"),
         &["error ClusterServiceVersion shop/b.v1: it is Installing"],
-        "not yet",
+        "OLM cannot be replaced yet",
     );
     check(
         phase("Failed"),
@@ -257,8 +257,8 @@ fn what_is_on_its_way_is_waited_for() {
     };
     check(
         plans("Installing"),
-        &["error InstallPlan shop/p: it is being carried out"],
-        "not yet",
+        &["error InstallPlan shop/p: it is in progress"],
+        "OLM cannot be replaced yet",
     );
     check(
         plans(""),
@@ -277,7 +277,7 @@ fn what_would_change_is_told() {
             ])));
         },
         &[
-            "warning CatalogSource olm/c: it is made of a ConfigMap",
+            "warning CatalogSource olm/c: it is a ConfigMap catalog",
             "warning CatalogSource olm/d: it is not READY",
         ],
         "OLM can",
@@ -290,7 +290,7 @@ fn what_would_change_is_told() {
         &[
             "error CustomResourceDefinition operatorgroups.operators.coreos.com: objects are stored in v1alpha1",
         ],
-        "not yet",
+        "OLM cannot be replaced yet",
     );
     check(
         |cluster| {
@@ -304,8 +304,8 @@ fn what_would_change_is_told() {
     );
     check(
         |cluster| cluster.edits = Err("no right".to_owned()),
-        &["not checked whether operators run as their authors wrote them: no right"],
-        "not known",
+        &["not checked whether Deployments match their ClusterServiceVersions: no right"],
+        "unknown whether",
     );
 }
 
@@ -366,22 +366,22 @@ fn edits_that_are_put_back_are_told_and_others_are_not() {
     };
     check(
         told(How::Set("kubectl-edit".to_owned())),
-        &["warning Deployment shop/d: kubectl-edit changed it by hand: it is put back"],
+        &["warning Deployment shop/d: it was changed by hand with kubectl-edit: this OLM restores it"],
         "OLM can be replaced; the warnings",
     );
     check(
         told(How::Lost("template.spec.volumes[v]".to_owned())),
-        &["warning Deployment shop/d: somebody took template.spec.volumes[v] out of it: it is put back"],
+        &["warning Deployment shop/d: template.spec.volumes[v] was removed by hand: this OLM restores it"],
         "OLM can be replaced; the warnings",
     );
     check(
         told(How::Unlabelled),
-        &["warning Deployment shop/d: it lacks the label olm.managed=true: it is installed anew"],
+        &["warning Deployment shop/d: it lacks the label olm.managed=true: this OLM reinstalls it"],
         "OLM can be replaced; the warnings",
     );
     check(
         told(How::Scaled(3, 1)),
-        &["warning Deployment shop/d: it was scaled to 3, its ClusterServiceVersion has 1: so it stays"],
+        &["warning Deployment shop/d: it was scaled to 3, its ClusterServiceVersion has 1: it stays scaled"],
         "OLM can be replaced; the warnings",
     );
 }
@@ -490,16 +490,16 @@ fn an_account_that_may_not_patch_is_told_and_so_is_one_of_which_nobody_knows() {
     check(
         account(Ok(vec!["deployments.apps".to_owned(), "services".to_owned()])),
         &[
-            "warning OperatorGroup shop/og: its ServiceAccount installer may update and not patch deployments.apps, services, and this OLM",
+            "warning OperatorGroup shop/og: its ServiceAccount installer can update but not patch deployments.apps, services, and this OLM",
         ],
         "OLM can be replaced; the warnings",
     );
     check(
         account(Err("cannot ask".to_owned())),
         &[
-            "not checked whether ServiceAccount installer of OperatorGroup shop/og may patch what it may update: cannot ask",
+            "not checked whether ServiceAccount installer of OperatorGroup shop/og can patch what it can update: cannot ask",
         ],
-        "not known",
+        "unknown whether",
     );
 }
 

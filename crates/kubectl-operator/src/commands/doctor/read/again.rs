@@ -41,7 +41,7 @@ impl Reader<'_> {
         let unsure: BTreeSet<Key> = unsure.map(|(subscription, _)| subscription).collect();
         for (at, key) in keys_in_turn(unsure).into_iter().enumerate() {
             let read = match at {
-                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
                 _ => {
                     self.within(get::<Subscription>(self.client, &key.0, &key.1))
                         .await
@@ -61,7 +61,7 @@ impl Reader<'_> {
         let missing: BTreeSet<Key> = keys.into_iter().filter(is_open).collect();
         for (at, key) in keys_in_turn(missing).into_iter().enumerate() {
             let read = match at {
-                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
                 // A copy of another ClusterServiceVersion does not count.
                 _ => self
                     .metadata_of::<ClusterServiceVersion>(&key)

@@ -117,7 +117,7 @@ impl Reader<'_> {
         let (mut found, mut own) = (BTreeMap::new(), BTreeSet::new());
         for (at, key) in keys_in_turn(targets.iter().cloned()).into_iter().enumerate() {
             let state = match at {
-                MAX_ASKED.. => Err(format!("no more than {MAX_ASKED} are asked for")),
+                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
                 _ => self.service(&key, &mut own).await,
             };
             found.insert(key, state);

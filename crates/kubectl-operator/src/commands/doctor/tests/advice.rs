@@ -90,7 +90,7 @@ async fn a_subscription_whose_version_is_gone_for_good_is_told() {
     let told = told(&cluster).await;
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
-        told[0].contains("etcd.v0.9.0 that it installed was deleted"),
+        told[0].contains("its ClusterServiceVersion etcd.v0.9.0 was deleted"),
         "{told:?}"
     );
 }
@@ -160,11 +160,11 @@ async fn deployments_of_tenants_say_nothing_of_olm() {
     assert_eq!(told.len(), 2, "{told:?}");
     let names_place = told
         .iter()
-        .filter(|text| text.contains("in 1 other namespaces: tenant"))
+        .filter(|text| text.contains("1 other namespaces have this label: tenant"))
         .count();
     assert_eq!(names_place, 1, "{told:?}");
     assert!(
-        told.iter().all(|text| text.contains("or runs elsewhere")),
+        told.iter().all(|text| text.contains("or runs in another")),
         "{told:?}"
     );
 }
@@ -245,7 +245,7 @@ async fn nothing_is_fine_that_hangs_on_what_was_not_read() {
             "ClusterServiceVersion",
             [
                 "conversions reach a service that they trust",
-                "versions in which objects are stored are served",
+                "stored versions of objects are served",
             ],
         ),
         ("Subscription", ["bundles were unpacked", "operators are ready"]),
@@ -292,8 +292,7 @@ async fn target_namespaces_that_do_not_exist_are_told() {
     assert_eq!(
         told(&cluster).await,
         [
-            "OperatorGroup shop/og: it targets namespaces that do not exist: ../x, nope → make them, or correct spec.targetNamespaces: kubectl \
-          edit operatorgroup og -n shop"
+            "OperatorGroup shop/og: it targets namespaces that do not exist: ../x, nope → create them, or correct spec.targetNamespaces: kubectl edit operatorgroup og -n shop"
         ]
     );
     cluster.on_request(|request| {

@@ -19,11 +19,11 @@ async fn what_was_left_behind_is_told() {
                     &json!({"metadata": {"labels": {labels::COPIED_FROM: "gone"}}}),
                 ));
             },
-            "error: ClusterServiceVersion other/etcd.v1.0.0: it is a copy whose original in namespace gone is gone",
+            "error: ClusterServiceVersion other/etcd.v1.0.0: it is a copy whose original in namespace gone no longer exists",
         ),
         (
             |cluster| cluster.put(webhook("old", "etcd.v0.1.0", &json!(null))),
-            "error: ValidatingWebhookConfiguration old: it was left behind: its ClusterServiceVersion shop/etcd.v0.1.0 is gone",
+            "error: ValidatingWebhookConfiguration old: it is orphaned: its ClusterServiceVersion shop/etcd.v0.1.0 no longer exists",
         ),
         (
             |cluster| {
@@ -34,7 +34,7 @@ async fn what_was_left_behind_is_told() {
                     &json!({"metadata": {"labels": {labels::OWNER: "etcd.v0.1.0"}}}),
                 ));
             },
-            "error: APIService v1.api.example.com: it was left behind: its ClusterServiceVersion shop/etcd.v0.1.0 is gone",
+            "error: APIService v1.api.example.com: it is orphaned: its ClusterServiceVersion shop/etcd.v0.1.0 no longer exists",
         ),
         (
             |cluster| {
@@ -45,7 +45,7 @@ async fn what_was_left_behind_is_told() {
                     &json!({"metadata": {"labels": {labels::OWNER: "etcd.v0.1.0"}}}),
                 ));
             },
-            "error: ClusterRole etcd.v1.0.0:x: it was left behind: its ClusterServiceVersion shop/etcd.v0.1.0 is gone",
+            "error: ClusterRole etcd.v1.0.0:x: it is orphaned: its ClusterServiceVersion shop/etcd.v0.1.0 no longer exists",
         ),
     ];
     for (change, expected) in rows {
@@ -63,13 +63,11 @@ async fn calls_that_reach_nobody_or_are_not_trusted_are_told() {
             &json!({"endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": false}}]}),
         ));
     };
-    let service = "its service shop/etcd-service has no endpoint that is ready";
+    let service = "its service shop/etcd-service has no ready endpoint";
     assert_eq!(
         found(none_ready).await,
         [
-            format!(
-                "error: ValidatingWebhookConfiguration hook: {service}, so requests that it is asked about are refused"
-            ),
+            format!("error: ValidatingWebhookConfiguration hook: {service}, so requests to it are rejected"),
             format!("error: APIService v1.api.example.com: {service}, so its API is not served"),
             format!(
                 "error: CustomResourceDefinition etcds.example.com: {service}, so its objects cannot be converted"
@@ -99,7 +97,7 @@ async fn calls_that_reach_nobody_or_are_not_trusted_are_told() {
         ),
         (
             serde_json::to_value(ByteString(b"nothing".to_vec())).unwrap(),
-            Some("error: ValidatingWebhookConfiguration hook: the CA that it trusts cannot be read"),
+            Some("error: ValidatingWebhookConfiguration hook: the CA that it trusts is not readable"),
         ),
     ] {
         let told = found(|cluster| cluster.put(webhook("hook", "etcd.v1.0.0", &end))).await;
@@ -112,7 +110,7 @@ async fn calls_that_reach_nobody_or_are_not_trusted_are_told() {
         };
     assert_eq!(
         found(unavailable).await,
-        ["error: APIService v1.api.example.com: the API server says that it is not available: no"]
+        ["error: APIService v1.api.example.com: the API server reports it as unavailable: no"]
     );
     let stored = |cluster: &FakeCluster| {
         was(cluster.edit(
@@ -125,7 +123,7 @@ async fn calls_that_reach_nobody_or_are_not_trusted_are_told() {
     assert_eq!(
         found(stored).await,
         [
-            "error: CustomResourceDefinition etcds.example.com: objects are stored in v1alpha1, which it does not serve any more; upgrades that drop it are refused"
+            "error: CustomResourceDefinition etcds.example.com: objects are stored in v1alpha1, which it no longer serves; the API server rejects upgrades that remove it"
         ]
     );
 }

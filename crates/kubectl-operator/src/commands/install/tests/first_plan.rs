@@ -70,7 +70,7 @@ async fn the_first_plan_is_approved_and_waited_for() {
     let (_, result, _) = rolled_out(&["Installing"], true).await;
     let error = result.unwrap_err().to_string();
     assert!(
-        error.starts_with("InstallPlan install-1 is not carried out within "),
+        error.starts_with("InstallPlan install-1 did not complete within "),
         "{error}"
     );
     // Without the user's approval the plan keeps waiting.

@@ -47,17 +47,17 @@ async function renew() {
   const next = page.getElementById("main");
   const isOurs = page.documentElement.dataset.seal === document.documentElement.dataset.seal;
   if (answer.status === 403 || answer.status === 421 || (next && !isOurs) || (!next && answer.ok)) {
-    end("This page is not served to you any more. Open the link of a new kubectl operator ui.");
+    end("This page is no longer served to you. Start kubectl operator ui again, and open its link.");
     return;
   }
   // What is shown is not known to be wrong.
   if (!next || answer.status >= 500) {
-    say(next?.querySelector(".message")?.textContent ?? "The cluster gives no answer.");
+    say(next?.querySelector(".message")?.textContent ?? "The cluster did not respond.");
     return;
   }
   if (main.dataset.digest !== undefined) {
     const isSame = next.dataset.digest === main.dataset.digest;
-    say(isSame ? "" : "This is not how the plan is any more. Load the page again before you approve.");
+    say(isSame ? "" : "The plan has changed. Reload the page before you approve.");
     document.getElementById("approve").disabled = !isSame;
     return;
   }
@@ -74,7 +74,7 @@ async function goOn() {
   try {
     await renew();
   } catch {
-    end("kubectl operator ui gives no answer, and is not asked again. Start it again, and open its link.");
+    end("kubectl operator ui does not respond. Start it again, and open its link.");
   }
   if (!isOver) setTimeout(goOn, PAUSE);
 }

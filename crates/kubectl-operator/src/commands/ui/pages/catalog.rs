@@ -94,7 +94,7 @@ pub(in super::super) fn package(frame: &Frame<'_>, namespace: &str, package: &Pa
         @if !description.is_empty() {
             h2 { "Description" }
             @for line in description.iter().take(MAX_LINES) { @if !line.trim().is_empty() { p.line { (plain(line)) } } }
-            @if description.len() > MAX_LINES { p { "and " (description.len() - MAX_LINES) " lines more" } }
+            @if description.len() > MAX_LINES { p { "and " (description.len() - MAX_LINES) " more lines" } }
         }
         (shell("The same in a terminal", frame.commands.offered("describe {} --catalog {}", &names, Some(namespace))))
     };

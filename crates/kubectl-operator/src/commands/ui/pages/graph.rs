@@ -35,12 +35,12 @@ pub(in super::super) fn graph(
     let body = html! {
         p { "Of catalog " (plain(catalog)) ", as of the last two minutes. Versions go from left to right." }
         @if graph.lanes.is_empty() {
-            p.message { "This catalog has no such package." }
+            p.message { "This package is not in the catalog." }
         } @else {
-            @if steps.len() > 1 { p { "OLM goes: " (steps.join(" → ")) @if more > 0 { " and " (more) " steps more" } } }
+            @if steps.len() > 1 { p { "Path of OLM: " (steps.join(" → ")) @if more > 0 { " and " (more) " more steps" } } }
             div.wide tabindex="0" role="region" aria-label="Drawing" { (svg(graph, &format!("Upgrade graph of {package}"))) }
             (legend())
-            @if graph.left_out > 0 { p { (graph.left_out) " older versions or channels are left out" } }
+            @if graph.left_out > 0 { p { (graph.left_out) " older versions or channels are not shown" } }
             (shell("The same in a terminal", command))
             h2 { "As a list" }
             @for lane in &graph.lanes {
@@ -62,7 +62,7 @@ fn legend() -> Markup {
             }
         }
         p.legend {
-            span.replaces { "replaces" } " " span.skips { "skips" } " " span.range { "skips by range" } " " span.way { "the way OLM goes" }
+            span.replaces { "replaces" } " " span.skips { "skips" } " " span.range { "skips by range" } " " span.way { "path of OLM" }
         }
     }
 }

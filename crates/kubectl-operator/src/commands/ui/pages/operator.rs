@@ -12,7 +12,7 @@ use crate::terminal::plain;
 pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &str) -> String {
     let operators = gathered.operators();
     let Some(operator) = operators.iter().find(|operator| operator.name() == name) else {
-        return super::message(frame, "It is not there.");
+        return super::message(frame, "It does not exist.");
     };
     let (row, namespace) = (operator.row(), operator.namespace());
     let place = [("namespace", namespace.as_str()), ("name", name)];
@@ -27,7 +27,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
         p { (badge(row.state.mark(), row.state.as_str())) " " (plain(&row.message)) }
         @if let Some(plan) = plan {
             p.ask {
-                a.button #plan href=(href("plan", &[("namespace", &namespace), ("name", &plan.name_any())])) { "Look at the plan that waits" }
+                a.button #plan href=(href("plan", &[("namespace", &namespace), ("name", &plan.name_any())])) { "Review the pending plan" }
             }
             (shell("Or", command("approve {}")))
         }
@@ -49,7 +49,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
         ul.tree { (node(&gathered.tree(operator, commands), &namespace)) }
         (shell("The same in a terminal", command("status {}")))
         @if row.subscribed {
-            h2 { "Why it is not further" }
+            h2 { "Why is it stuck?" }
             p { a #explain href=(href("explain", &place)) { "Explain" } " asks the catalogs, which can take a while." }
             (shell("Or", command("explain {}")))
         }

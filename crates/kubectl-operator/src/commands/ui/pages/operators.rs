@@ -29,7 +29,7 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
     let body = html! {
         @if !waiting.is_empty() {
             section.ask aria-labelledby="waiting" {
-                h2 #waiting { "Plans that wait for approval" }
+                h2 #waiting { "Plans waiting for approval" }
                 ul {
                     @for ((namespace, plan), names) in waiting.iter().take(MAX_ROWS) {
                         li {
@@ -51,7 +51,7 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
             table {
                 thead {
                     tr {
-                        @for head in ["Operator", "State", "Installed", "Current", "Package", "Waits for"] {
+                        @for head in ["Operator", "State", "Installed", "Current", "Package", "Waiting for"] {
                             th scope="col" { (head) }
                         }
                     }
@@ -72,7 +72,7 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
                                 (text_or_none(&row.package))
                                 @if !row.channel.is_empty() { ", " (plain(&row.channel)) }
                             }
-                            td data-label="Waits for" { (plain(&row.message)) }
+                            td data-label="Waiting for" { (plain(&row.message)) }
                         }
                     }
                 }

@@ -18,7 +18,7 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
         @if shown.approved {
             p.message #outcome { "This plan is approved." }
         } @else {
-            p { "This plan waits for approval. What is below was noted when it was made." }
+            p { "This plan is waiting for approval. The following was recorded when it was created." }
         }
         // What is done is past doubting.
         @if !shown.approved && !shown.doubts.is_empty() {
@@ -53,8 +53,8 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
                 input type="hidden" name="name" value=(shown.plan);
                 input type="hidden" name="shown" value=(digest);
                 input type="hidden" name="token" value=(token);
-                button #approve { "Approve what is shown" }
-                p { "OLM carries out these steps and no others: if the plan changes, it has to be approved again." }
+                button #approve { "Approve this plan" }
+                p { "OLM executes only these steps. If the plan changes, it needs a new approval." }
             }
             (shell("Or", command))
         }
@@ -71,7 +71,7 @@ pub(in super::super) fn not_approved(frame: &Frame<'_>, plan: &str, text: &str) 
     let place = [("namespace", frame.namespace.unwrap_or_default()), ("name", plan)];
     let body = html! {
         p.message #outcome { (escape(text)) }
-        p { a.button #again href=(href("plan", &place)) { "Look at it again" } }
+        p { a.button #again href=(href("plan", &place)) { "Review it again" } }
     };
     page(frame, Live::No, &body)
 }

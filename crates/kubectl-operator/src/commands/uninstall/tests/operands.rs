@@ -70,7 +70,7 @@ async fn operands_of_the_targets_go_before_the_operator() {
     insta::assert_snapshot!(removal.to_string(), @r"
     deletes  Subscription db in namespace shop
     deletes  ClusterServiceVersion etcd.v1.0.0 in namespace shop, with its Deployments, ServiceAccounts and permissions
-    leaves   CustomResourceDefinition etcds.example.com with 3 objects, of which 2 go: elsewhere/c, shop/a, shop/b
+    leaves   CustomResourceDefinition etcds.example.com with 3 objects, of which 2 are deleted: elsewhere/c, shop/a, shop/b
     deletes  Etcd shop/a, before the operator
     deletes  Etcd shop/b, before the operator
     ");
@@ -84,7 +84,10 @@ async fn operands_of_the_targets_go_before_the_operator() {
     let (removal, _) = looked_with(&cluster, "etcd", &["-s", "delete"]).await.unwrap();
     let (result, _) = try_removed(&cluster, &removal).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("operands are not gone within 30 s"), "{error}");
+    assert!(
+        error.contains("deletion of operands timed out after 30 s"),
+        "{error}"
+    );
     assert!(
         cluster
             .get("ClusterServiceVersion", "shop", "etcd.v1.0.0")

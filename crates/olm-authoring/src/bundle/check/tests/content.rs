@@ -30,7 +30,7 @@ fn twins_are_refused_where_they_contradict_each_other_alone() {
     assert_eq!(content(|_, _, more| more.extend([twin, labelled])), "");
     assert_eq!(
         content(|_, _, more| more.extend([one, role(json!({}), "*")])),
-        "2.yaml and 3.yaml both hold ClusterRole r, each with another content"
+        "2.yaml and 3.yaml both contain ClusterRole r with different content"
     );
 }
 

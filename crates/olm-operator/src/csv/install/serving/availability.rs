@@ -28,7 +28,7 @@ pub(crate) fn unavailable(observed: &Observed, unknown_counts: bool) -> Option<(
             if !unknown_counts {
                 return None;
             }
-            format!("whether {name} has kind {} is unknown: {trouble}", api.kind)
+            format!("cannot determine whether {name} has kind {}: {trouble}", api.kind)
         } else if !cluster.served.contains(&kind) {
             format!("{name} does not have kind {}", api.kind)
         } else {

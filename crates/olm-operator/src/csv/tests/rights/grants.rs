@@ -105,10 +105,7 @@ fn a_cluster_role_of_the_roles_name_is_not_promoted_onto() {
             assert_eq!(missing(&env), [""; 0]);
         } else {
             let told = missing(&env).join("\n");
-            assert!(
-                told.contains("the name is taken by an object of somebody else"),
-                "{told}"
-            );
+            assert!(told.contains("the name is in use by another object"), "{told}");
         }
         let writes = env.writes.len();
         env.settle_for(10);
@@ -141,8 +138,7 @@ fn one_who_asks_for_everything_often_holds_up_nobody() {
     succeeded(&env, "repeated");
     assert_eq!(
         env.status("endless"),
-        "Failed InvalidInstallStrategy: install strategy invalid: permissions ask for 1000000000000 combinations of verbs, groups, \
-         resources and names; at most 200000 are compared with what is granted"
+        "Failed InvalidInstallStrategy: install strategy invalid: permissions have 1000000000000 combinations of verbs, groups, resources and names; the limit is 200000"
     );
 }
 

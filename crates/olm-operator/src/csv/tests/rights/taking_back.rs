@@ -185,7 +185,7 @@ fn a_binding_to_another_role_is_replaced_if_it_is_ours_and_named_if_not() {
             assert_eq!(*points_to, "another");
             succeeded(&env, "a");
             let told = format!(
-                "rights are missing in namespace one: create RoleBinding one/{name}: the name is taken by an object of somebody else"
+                "rights are missing in namespace one: create RoleBinding one/{name}: the name is in use by another object"
             );
             assert_eq!(missing(&env), [told]);
             let writes = env.writes.len();

@@ -131,7 +131,7 @@ fn while_its_catalog_is_away_a_plan_waits() {
         assert_open_plans(&env, &[("demo.v2", false)]);
         let told = env.describe();
         assert!(
-            told.contains("is not approved: Subscription demo-sub cannot be resolved now"),
+            told.contains("is not approved: Subscription demo-sub cannot be resolved at present"),
             "{told}"
         );
         env.edit("CatalogSource", "cat", &state("READY"));

@@ -145,7 +145,8 @@ fn a_plan_that_loses_its_marks_on_its_way_in_is_made_once() {
         env.restart();
         env.advance(HOUR);
         assert_eq!(env.plans().len(), before + 1, "{field}: {:#?}", env.writes);
-        let refusal = "has no owner references and cannot be carried out: a webhook took them, or it was restored from a backup";
+        let refusal =
+            "cannot be executed without owner references, which a webhook or a restored backup has removed";
         assert_eq!(
             env.describe().contains(refusal),
             !is_used,
@@ -185,7 +186,7 @@ fn an_approval_that_a_webhook_takes_back_is_told() {
     release(&mut env, &["demo"]);
     env.advance(HOUR * 51);
     assert_open_plans(&env, &[("demo.v2", false)]);
-    let text = "cannot be approved: it is stored without its approval, as a webhook has it";
+    let text = "the approval was removed, probably by a webhook";
     assert!(env.describe().contains(text), "{}", env.describe());
     let written = env.writes.len();
     env.advance(Duration::from_secs(1800));
@@ -226,7 +227,7 @@ fn a_manual_plan_that_a_webhook_makes_automatic_is_made_once_and_told() {
     assert_eq!(
         told_of_rewriting(&env),
         [format!(
-            "InstallPlan {name} was to wait for a user's approval, and was changed on its way in, as a webhook does: it is to begin at once"
+            "InstallPlan {name} was created to wait for a user's approval, but a webhook changed it to start immediately"
         )]
     );
     env.carry_out_plans();

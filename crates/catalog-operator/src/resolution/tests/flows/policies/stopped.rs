@@ -37,7 +37,7 @@ fn a_failure_that_comes_while_a_plan_waits_is_remembered() {
         assert_open_plans(&env, &[("demo.v2", false)]);
         let told = env.describe();
         assert!(
-            told.contains("waits by policy: the last upgrade failed"),
+            told.contains("waiting by policy: the last upgrade failed"),
             "{told}"
         );
         annotate(&env, "demo", &json!({labels::UPGRADE_STOP_AFTER_FAILURE: null}));

@@ -337,11 +337,11 @@ fn an_approval_that_comes_before_the_deletion_of_its_plan_is_not_lost() {
     env.serve(NAMESPACE, "cat", rows);
     env.settle();
     assert_open_plans(&env, &[("demo.v2,upper.v2", true), ("upper.v3", false)]);
-    assert!(!told(&env, "demo").contains("to have another one made"));
+    assert!(!told(&env, "demo").contains("and OLM creates a new one"));
     let statuses = env
         .writes
         .iter()
-        .filter(|write| write.contains("to have another one made"));
+        .filter(|write| write.contains("and OLM creates a new one"));
     assert_eq!(statuses.count(), 0, "{:#?}", env.writes);
     let written = env.writes.len();
     env.round();
@@ -361,7 +361,7 @@ fn a_plan_that_waits_for_a_user_after_a_failure_is_left_to_users() {
     env.advance(HOUR * 51);
     assert_open_plans(&env, &[("demo.v2,upper.v2", false)]);
     let text = format!(
-        "InstallPlan {name} contains demo.v2, which no Subscription is to have now (and 1 more): delete"
+        "InstallPlan {name} contains demo.v2, which no Subscription requests now (and 1 more); delete"
     );
     assert!(told(&env, "upper").starts_with(&text), "{}", env.describe());
 }
@@ -439,7 +439,7 @@ fn an_approval_that_is_refused_keeps_no_other_back() {
         assert_open_plans(&env, &[("a.v2", free == "a"), ("b.v2", free == "b")]);
         assert_eq!(
             told(&env, refused),
-            format!("InstallPlan {name} cannot be approved: no change of it")
+            format!("cannot approve InstallPlan {name}: no change of it")
         );
         assert_eq!(told(&env, free), "");
         env.refuse_patches_of = None;
